@@ -1,0 +1,54 @@
+"""A change of one row, the unit that every table here is made of.
+
+A **table** is a collection of changes. Its content at position p is what is left after all changes up to and including p;
+see :func:`beam_joins.table.content`.
+"""
+
+from typing import Any, Generic, NamedTuple, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Change(NamedTuple, Generic[K, V]):
+    """One change of one row: ``old`` became ``new``.
+
+    ``old is None`` is an insert, ``new is None`` a delete (a tombstone). ``None`` is therefore never a value.
+
+    ``timestamp`` is the event time in microseconds since the epoch. ``position`` is an integer that orders the changes of all
+    tables of one join: the event time, or a commit sequence. ``(key, position)`` is unique in a table.
+
+    >>> Change("k", None, "v", timestamp=1_000_000, position=7).is_delete
+    False
+    """
+
+    key: K
+    old: V | None
+    new: V | None
+    timestamp: int
+    position: int
+
+    @classmethod
+    def __class_getitem__(cls, _: Any) -> type["Change[Any, Any]"]:  # type: ignore[override]
+        """``Change[K, V]`` is ``Change`` at run time: Beam compares classes, and a subscript is for type checkers."""
+        return cls
+
+    @property
+    def is_delete(self) -> bool:
+        """True for a tombstone."""
+        return self.new is None
+
+
+class Dropped(NamedTuple):
+    """A record that an operator could not use, and why.
+
+    ``reason`` is one of the words that the operator documents (``"null_key"``, ``"null_foreign_key"``, ...), ``record`` the record
+    as it came in, ``timestamp`` its event time in microseconds.
+
+    >>> Dropped("null_key", {"id": None}, 0).reason
+    'null_key'
+    """
+
+    reason: str
+    record: Any
+    timestamp: int

@@ -1,0 +1,50 @@
+"""Filtered and mapped tables on old/new pairs (KAFKA-3902).
+
+Law: ``content(filter(T), p)`` is the rows of ``content(T, p)`` that satisfy the predicate, for every position p; likewise for map.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from beam_joins.change import Change, K, V
+
+W = TypeVar("W")
+
+
+def filter_change(predicate: Callable[[K, V], bool], change: Change[K, V]) -> Change[K, V] | None:
+    """The change of the filtered table that follows from a change of the table, or ``None`` where nothing does.
+
+    A side that fails the predicate counts as absent; a change from absent to absent is none (KAFKA-3902, cases 3a to 3c).
+
+    >>> filter_change(lambda key, value: value < 2, Change("k", 1, 5, timestamp=0, position=0))
+    Change(key='k', old=1, new=None, timestamp=0, position=0)
+    """
+    key, old, new, _, _ = change
+    kept_old = old if old is not None and predicate(key, old) else None
+    kept_new = new if new is not None and predicate(key, new) else None
+    if kept_old is None and kept_new is None:
+        return None
+    return change._replace(old=kept_old, new=kept_new)
+
+
+def filter_upsert(predicate: Callable[[K, V], bool], key: K, value: V | None) -> tuple[K, V | None]:
+    """The record of the filtered raw changelog that follows from a record, old values being unknown.
+
+    A value that fails must become a tombstone every time, for the row before may have passed (KAFKA-3902, case 2).
+
+    >>> filter_upsert(lambda key, value: value < 2, "k", 5)
+    ('k', None)
+    """
+    return key, value if value is not None and predicate(key, value) else None
+
+
+def map_change(fn: Callable[[K, V], W], change: Change[K, V]) -> Change[K, W]:
+    """The change with ``fn(key, value)`` in the place of both values.
+
+    >>> map_change(lambda key, value: value * 10, Change("k", None, 5, timestamp=0, position=0)).new
+    50
+    """
+    key, old, new, timestamp, position = change
+    mapped_old = None if old is None else fn(key, old)
+    mapped_new = None if new is None else fn(key, new)
+    return Change(key, mapped_old, mapped_new, timestamp, position)

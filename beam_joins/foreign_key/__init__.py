@@ -1,0 +1,26 @@
+"""The foreign-key join's protocol (KIP-213, as Kafka Streams 4.3.1 has it), one step per file.
+
+A left change becomes :mod:`subscriptions <beam_joins.foreign_key.sender>` that go to the partition of the foreign key; there a
+:mod:`store <beam_joins.foreign_key.store>` keeps them beside the right row and answers; the answers return to the left key's
+partition, where they are :mod:`joined <beam_joins.foreign_key.joiner>`.
+
+Law: for every position p the content of the result is the join of the contents of both tables at p.
+"""
+
+from beam_joins.foreign_key.joiner import ResponseJoiner
+from beam_joins.foreign_key.messages import How, Instruction, Response, Subscription
+from beam_joins.foreign_key.sender import Reference, send
+from beam_joins.foreign_key.store import SubscriptionStore
+from beam_joins.foreign_key.value_hash import value_hash
+
+__all__ = [
+    "How",
+    "Instruction",
+    "Reference",
+    "Response",
+    "ResponseJoiner",
+    "Subscription",
+    "SubscriptionStore",
+    "send",
+    "value_hash",
+]

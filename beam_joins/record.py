@@ -1,0 +1,36 @@
+"""What a core is fed with: the events of one routing key, position by position."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+In = TypeVar("In", contravariant=True)
+Out = TypeVar("Out", covariant=True)
+
+
+class Record(NamedTuple):
+    """One record of one input, its key and value encoded: what a core sees and what travels between workers.
+
+    ``value is None`` is a tombstone. ``timestamp`` is in microseconds. ``input`` numbers the operator's inputs; at one position
+    input 0 is applied before input 1.
+
+    >>> Record(b"k", None, timestamp=1_000_000, position=7).value is None
+    True
+    """
+
+    key: bytes
+    value: bytes | None
+    timestamp: int
+    position: int
+    input: int = 0
+
+
+class Core(Protocol[In, Out]):
+    """The meaning of an operator for one routing key: a small object that owns its state and needs no runner.
+
+    ``advance`` is called once per position, in rising order, with all events of that position, ordered by input. A transaction
+    is therefore seen whole or not at all, and nothing depends on the order of arrival.
+    """
+
+    def advance(self, position: int, events: Sequence[In]) -> Iterator[Out]:
+        """Apply the events of one position and give what follows from them."""
+        ...

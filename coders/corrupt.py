@@ -1,0 +1,33 @@
+"""The one error that decoding raises, and the base of the coders that keep to it."""
+
+from abc import abstractmethod
+from typing import Any
+
+from apache_beam.coders import Coder
+
+
+class CorruptData(ValueError):
+    """Bytes that were not written by the coder that reads them."""
+
+
+class StrictCoder(Coder):
+    """A coder whose ``decode`` raises :class:`CorruptData` for garbage, and never anything else."""
+
+    @abstractmethod
+    def read(self, encoded: bytes) -> Any:
+        """Decode; may raise whatever happens."""
+
+    def decode(self, encoded: bytes) -> Any:
+        """Decode, or raise :class:`CorruptData`."""
+        try:
+            return self.read(encoded)
+        except CorruptData:
+            raise
+        except Exception as error:
+            raise CorruptData(f"{type(self).__name__} cannot read {len(encoded)} bytes: {error}") from error
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash(type(self))

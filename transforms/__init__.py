@@ -1,0 +1,1 @@
+"""How the operators run in Beam: one engine, :mod:`transforms.replay`, and one thin PTransform per file."""

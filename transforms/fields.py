@@ -1,0 +1,75 @@
+"""How a user names a field of a record: by its name, by several names, or by a function."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from apache_beam.utils.timestamp import Timestamp
+
+Field = str | Callable[[Any], Any]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def field(record: Any, name: str) -> Any:
+    """The field of a mapping or an object; raises ``ValueError``, naming the fields that there are.
+
+    >>> field({"id": 7}, "id")
+    7
+    """
+    try:
+        return record[name] if isinstance(record, Mapping) else getattr(record, name)
+    except (KeyError, AttributeError):
+        there = list(record) if isinstance(record, Mapping) else [n for n in dir(record) if not n.startswith("_")]
+        raise ValueError(f"a record has no column {name!r}; it has {', '.join(map(str, there)) or 'none'}") from None
+
+
+def getter(option: str, spec: Field) -> Callable[[Any], Any]:
+    """The function that a field name or a function stands for; raises ``ValueError`` naming the option.
+
+    >>> getter("key", "id")({"id": 7})
+    7
+    """
+    if callable(spec):
+        return spec
+    if isinstance(spec, str) and spec:
+        return lambda record: field(record, spec)
+    raise ValueError(f"{option}={spec!r}: give a field name or a function of the record")
+
+
+def key_getter(spec: Field | Sequence[str]) -> Callable[[Any], Any]:
+    """As :func:`getter`; several names make a tuple, or ``None`` if one of its parts is ``None``.
+
+    >>> key_getter(["a", "b"])({"a": 1, "b": None}) is None
+    True
+    """
+    if callable(spec) or isinstance(spec, str):
+        return getter("key", spec)
+    names = tuple(spec) if isinstance(spec, Sequence) else ()
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"key={spec!r}: give a field name, a list of field names, or a function of the record")
+
+    def get(record: Any) -> tuple[Any, ...] | None:
+        key = tuple(field(record, name) for name in names)
+        return None if None in key else key
+
+    return get
+
+
+def micros(time: Any) -> int:
+    """Microseconds since the epoch of an int (which is that already), a Beam timestamp, or a datetime with a time zone.
+
+    >>> micros(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC))
+    1000000
+    """
+    if isinstance(time, int):
+        return time
+    if isinstance(time, Timestamp):
+        return int(time.micros)
+    if isinstance(time, datetime) and time.tzinfo is not None:
+        return (time - _EPOCH) // _MICROSECOND
+    raise ValueError(
+        f"timestamp_by gave {time!r} of type {type(time).__name__}: give microseconds since the epoch as an int, a datetime with a"
+        " time zone, or a Beam Timestamp"
+    )

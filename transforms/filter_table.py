@@ -1,0 +1,63 @@
+"""FilterTable: the rows of a table that satisfy a predicate (KAFKA-3902)."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection
+
+from beam_joins.change import Change
+from beam_joins.filter import filter_change, filter_upsert
+from transforms.table_type import as_table, table_type
+
+
+class FilterTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
+    """The rows of a table for which ``predicate(key, value)`` is true; with ``negate=True`` those for which it is not.
+
+    A ``PCollection[Change[K, V]]`` gives a ``PCollection[Change[K, V]]``: a row that comes to satisfy the predicate is inserted, one
+    that no longer does is deleted, and nothing is said of rows that never did. A raw changelog ``PCollection[tuple[K, V | None]]``
+    gives the like: there a value that fails becomes a tombstone every time, since the row before it is not known.
+
+    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    ...     _ = (
+    ...         pipeline
+    ...         | beam.Create([Change("k", 1, 5, timestamp=0, position=0)])
+    ...         | FilterTable(lambda key, value: value < 2)
+    ...         | beam.Map(print)
+    ...     )
+    Change(key='k', old=1, new=None, timestamp=0, position=0)
+    """
+
+    def __init__(self, predicate: Callable[[Any, Any], bool], *, negate: bool = False) -> None:
+        super().__init__()
+        if not callable(predicate):
+            raise ValueError(f"predicate={predicate!r}: give a function of key and value")
+        self._predicate = predicate
+        self._negate = negate
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        """Apply the transform."""
+        predicate = self._predicate
+
+        def negated(key: Any, value: Any) -> bool:
+            return not predicate(key, value)
+
+        kept: PCollection[Any] = pcoll | "Filter" >> beam.FlatMap(_filter, negated if self._negate else predicate)
+        if pcoll.element_type is Change or table_type(pcoll).order != "unknown":
+            return as_table(kept, table_type(pcoll))
+        kept.element_type = pcoll.element_type
+        return kept
+
+
+def _filter(element: Any, predicate: Callable[[Any, Any], bool]) -> Iterator[Any]:
+    if isinstance(element, Change):
+        change = filter_change(predicate, element)
+        if change is not None:
+            yield change
+    elif isinstance(element, tuple) and len(element) == 2:
+        yield filter_upsert(predicate, *element)
+    else:
+        raise TypeError(
+            f"FilterTable takes changes or (key, value) pairs, not {type(element).__name__}: make a table with TableFromChangelog"
+        )

@@ -1,0 +1,68 @@
+"""LatestTable: the content of a table at the end of bounded input."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.coders import Coder
+from apache_beam.pvalue import PCollection
+from apache_beam.transforms.window import TimestampedValue
+
+from beam_joins.change import Change
+from beam_joins.record import Record
+from coders.key import encode_key, key_coder, value_coder
+from transforms.replay import MAIN, Operator, Replay, Route, Routed, partition_count, to_timestamp
+from transforms.table_type import require_bounded, table_type
+
+
+class LatestTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
+    """The rows that a table has in the end: ``PCollection[Change[K, V]]`` to ``PCollection[tuple[K, V]]``, one element per live row.
+
+    An element carries the timestamp of the row's last change. ``partitions`` is as in :mod:`transforms.replay`. Raises ``ValueError`` when
+    applied to windowed or unbounded input or to keys whose coder is not deterministic.
+
+    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    ...     _ = (
+    ...         pipeline
+    ...         | beam.Create([Change("k", None, 1, 0, 1), Change("k", 1, 2, 0, 2), Change("l", None, 3, 0, 1), Change("l", 3, None, 0, 2)])
+    ...         | LatestTable()
+    ...         | beam.Map(print)
+    ...     )
+    ('k', 2)
+    """
+
+    def __init__(self, *, partitions: int | None = None) -> None:
+        super().__init__()
+        self._partitions = partition_count(partitions)
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        """Apply the transform."""
+        require_bounded("LatestTable", pcoll)
+        key_type, value_type, _ = table_type(pcoll)
+        keys, values = key_coder(key_type, "the key of LatestTable"), value_coder(value_type)
+
+        def rows(change: Change[Any, Any], arrival: int) -> Iterator[Routed]:
+            key, old, new, timestamp, position = change
+            encoded_key = encode_key(keys, key, "the key")
+            encoded = None if new is None else values.encode(new)
+            yield Routed("rows", encoded_key, Record(encoded_key, encoded, timestamp, position))
+
+        routed = pcoll | "Route" >> Route(rows, to=("rows",), partitions=self._partitions)
+        replayed = (routed["rows"],) | "Replay" >> Replay(
+            _Last(keys, values), partitions=self._partitions, main_type=beam.typehints.KV[Any, Any]
+        )
+        latest: PCollection[Any] = replayed[MAIN]
+        return latest
+
+
+class _Last(Operator):
+    def __init__(self, keys: Coder, values: Coder) -> None:
+        self._keys = keys
+        self._values = values
+
+    def replay(self, records: Sequence[Record], ends: Iterable[int]) -> Iterator[Any]:
+        for end in ends:
+            key, value, timestamp, _, _ = records[end - 1]
+            if value is not None:
+                yield TimestampedValue((self._keys.decode(key), self._values.decode(value)), to_timestamp(timestamp))

@@ -1,0 +1,43 @@
+"""MapTable: a table with other values."""
+
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection
+
+from beam_joins.change import Change
+from beam_joins.filter import map_change
+from transforms.table_type import as_table, table_type
+
+
+class MapTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
+    """The table whose values are ``fn(key, value)``: ``PCollection[Change[K, V]]`` to ``PCollection[Change[K, W]]``.
+
+    Keys, timestamps and positions stay. ``fn`` must give the same value for the same arguments, for it maps old values again.
+
+    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    ...     _ = (
+    ...         pipeline
+    ...         | beam.Create([Change("k", None, 5, timestamp=0, position=0)])
+    ...         | MapTable(lambda key, value: value * 10)
+    ...         | beam.Map(print)
+    ...     )
+    Change(key='k', old=None, new=50, timestamp=0, position=0)
+    """
+
+    def __init__(self, fn: Callable[[Any, Any], Any]) -> None:
+        super().__init__()
+        if not callable(fn):
+            raise ValueError(f"fn={fn!r}: give a function of key and value")
+        self._fn = fn
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        """Apply the transform."""
+        mapped = pcoll | "Map" >> beam.Map(_map, self._fn).with_output_types(Change)
+        return as_table(mapped, table_type(pcoll)._replace(value=Any))
+
+
+def _map(change: Change[Any, Any], fn: Callable[[Any, Any], Any]) -> Change[Any, Any]:
+    return map_change(fn, change)

@@ -1,0 +1,59 @@
+"""What is known of a table when a pipeline is built: the types of its keys and values, and what its positions are."""
+
+from typing import Any, Literal, NamedTuple
+
+from apache_beam.pvalue import PCollection
+from apache_beam.transforms.window import GlobalWindows
+
+from beam_joins.change import Change
+
+Order = Literal["time", "sequence", "unknown"]
+"""What a position is: the event time, a sequence of the source, or what only the author of the table knows."""
+
+_MARK = "_beam_joins_table_type"
+
+
+class TableType(NamedTuple):
+    """Key type, value type and order of a table; ``Any`` and ``"unknown"`` where they are not known."""
+
+    key: Any = Any
+    value: Any = Any
+    order: Order = "unknown"
+
+
+def as_table(pcoll: PCollection[Any], table_type: TableType) -> PCollection[Any]:
+    """The same collection, known to be a table of this type."""
+    pcoll.element_type = Change
+    setattr(pcoll, _MARK, table_type)
+    return pcoll
+
+
+def table_type(pcoll: PCollection[Any]) -> TableType:
+    """What is known of a table: what the transform that made it knew, or nothing."""
+    marked: TableType = getattr(pcoll, _MARK, TableType())
+    return marked
+
+
+def common_order(transform: str, *tables: TableType) -> Order:
+    """The order of what is joined from these tables; raises ``ValueError`` if they are known to be ordered by different things."""
+    known = {table.order for table in tables} - {"unknown"}
+    if len(known) > 1:
+        raise ValueError(
+            f"{transform} joins a table ordered by a sequence with one ordered by event time, and their positions say nothing of each"
+            " other: give sequence_by= to both tables, from one common sequence, or to neither"
+        )
+    return known.pop() if known else "unknown"
+
+
+def require_bounded(transform: str, *pcolls: PCollection[Any]) -> None:
+    """Raise ``ValueError`` for an input that the engine cannot replay: a windowed or an unbounded one."""
+    for pcoll in pcolls:
+        if not isinstance(pcoll, PCollection):
+            raise ValueError(f"{transform} takes PCollections, not {type(pcoll).__name__}")
+        if not isinstance(pcoll.windowing.windowfn, GlobalWindows):
+            raise ValueError(
+                f"{transform} needs its input in the global window, not in {pcoll.windowing.windowfn}: a table has no windows;"
+                " apply beam.WindowInto(beam.window.GlobalWindows()) before it"
+            )
+        if not pcoll.is_bounded:
+            raise ValueError(f"{transform} takes bounded input only: read a bounded piece of the changelog")
