@@ -45,7 +45,9 @@ def value_coder(value_type: Any) -> Coder:
     >>> value_coder(Any).decode(value_coder(Any).encode({"a": 1}))
     {'a': 1}
     """
-    return registry.get_coder(convert_to_beam_type(value_type))
+    beam_type = convert_to_beam_type(value_type)
+    # Beam's coder of a dict type calls a Python function for every key; the one for anything writes a dict in C.
+    return FastPrimitivesCoder() if isinstance(beam_type, typehints.DictConstraint) else registry.get_coder(beam_type)
 
 
 def encode_key(coder: Coder, key: Any, what: str) -> bytes:

@@ -1,12 +1,11 @@
 """ForeignKeyJoin: a table with the table that a field of its rows refers to (KIP-213)."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import apache_beam as beam
 from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
-from apache_beam.transforms.window import TimestampedValue
 
 from beam_joins.change import Change, Dropped
 from beam_joins.foreign_key import How, Reference, Response, ResponseJoiner, Subscription, SubscriptionStore, send, value_hash
@@ -16,7 +15,7 @@ from coders.key import encode_key, key_coder, value_coder
 from coders.messages import read_response, read_subscription, write_response, write_subscription
 from transforms.fields import field
 from transforms.outputs import Outputs, TableTransform
-from transforms.replay import DROPPED, MAIN, Operator, Replay, Route, Routed, partition_count, to_timestamp
+from transforms.replay import DROPPED, MAIN, Operator, Outlet, Replay, Route, Rows, at, partition_count
 from transforms.table_type import TableType, as_table, common_order, require_bounded, table_type
 
 LEFT, SUBSCRIPTIONS, RIGHT, RESPONSES = "left", "subscriptions", "right", "responses"
@@ -99,9 +98,7 @@ class ForeignKeyJoin(TableTransform):
         return Outputs(as_table(joined[MAIN], TableType(left_type.key, Any, order)), dropped)
 
 
-def _left_rows(
-    how: How, foreign_key: str | Callable[[Any, Any], Any], keys: Coder, values: Coder, right_keys: Coder
-) -> Callable[[Any, int], Iterator[Any]]:
+def _left_rows(how: How, foreign_key: str | Callable[[Any, Any], Any], keys: Coder, values: Coder, right_keys: Coder) -> Rows:
     name = foreign_key if isinstance(foreign_key, str) else ""
 
     def reference(key: Any, value: Any) -> Reference | None:
@@ -110,30 +107,28 @@ def _left_rows(
         extracted = field(value, name) if name else foreign_key(key, value)  # type: ignore[operator]
         return Reference(None if extracted is None else encode_key(right_keys, extracted, "the foreign key"))
 
-    def rows(change: Change[Any, Any], arrival: int) -> Iterator[Any]:
+    def rows(change: Change[Any, Any], arrival: int, outlet: Outlet) -> None:
         key, old, new, timestamp, position = change
         primary_key = encode_key(keys, key, "the key")
         encoded = None if new is None else values.encode(new)
         before, after = reference(key, old), reference(key, new)
         if how == "inner" and after is not None and after.foreign_key is None:
-            yield Dropped("null_foreign_key", change, timestamp)
-        yield Routed(LEFT, primary_key, Record(primary_key, encoded, timestamp, position))
+            outlet.drop("null_foreign_key", change, timestamp)
+        outlet.send(LEFT, primary_key, Record(primary_key, encoded, timestamp, position))
         for message in send(how, primary_key, before, after, new_hash=value_hash(encoded), timestamp=timestamp, position=position):
             if isinstance(message, Subscription):
-                yield Routed(SUBSCRIPTIONS, message.foreign_key, write_subscription(message, input=0))
+                outlet.send(SUBSCRIPTIONS, message.foreign_key, write_subscription(message, input=0))
             else:
-                yield Routed(LEFT, primary_key, write_response(message, input=1))
+                outlet.send(LEFT, primary_key, write_response(message, input=1))
 
     return rows
 
 
-def _right_rows(keys: Coder, values: Coder) -> Callable[[Any, int], Iterator[Routed]]:
-    def rows(change: Change[Any, Any], arrival: int) -> Iterator[Routed]:
+def _right_rows(keys: Coder, values: Coder) -> Rows:
+    def rows(change: Change[Any, Any], arrival: int, outlet: Outlet) -> None:
         key, old, new, timestamp, position = change
         encoded_key = encode_key(keys, key, "the key")
-        yield Routed(
-            RIGHT, encoded_key, Record(encoded_key, None if new is None else values.encode(new), timestamp, position, input=1)
-        )
+        outlet.send(RIGHT, encoded_key, Record(encoded_key, None if new is None else values.encode(new), timestamp, position, input=1))
 
     return rows
 
@@ -144,14 +139,14 @@ class _Answer(Operator):
     def core(self) -> SubscriptionStore:
         return SubscriptionStore()
 
-    def route(self, record: Record) -> bytes:
-        return record.key if record.input else split(record.key).foreign_key
+    def routes(self, records: Sequence[Record]) -> list[bytes]:
+        return [record.key if record.input else split(record.key).foreign_key for record in records]
 
-    def read(self, record: Record) -> Subscription | Record:
-        return record if record.input else read_subscription(record)
+    def read(self, records: Sequence[Record]) -> list[Subscription | Record]:
+        return [record if record.input else read_subscription(record) for record in records]
 
-    def write(self, output: Response) -> Iterable[Routed]:
-        return (Routed(RESPONSES, output.primary_key, write_response(output, input=1)),)
+    def write(self, output: Response, outlet: Outlet) -> None:
+        outlet.send(RESPONSES, output.primary_key, write_response(output, input=1))
 
 
 class _Join(Operator):
@@ -170,10 +165,11 @@ class _Join(Operator):
     def _join(self, left: bytes, right: bytes | None) -> Any:
         return self._joiner(self._values.decode(left), None if right is None else self._right_values.decode(right))
 
-    def read(self, record: Record) -> Record | Response:
-        return read_response(record) if record.input else record
+    def read(self, records: Sequence[Record]) -> list[Record | Response]:
+        return [read_response(record) if record.input else record for record in records]
 
-    def write(self, output: Change[bytes, Any] | Dropped) -> Iterable[Any]:
+    def write(self, output: Change[bytes, Any] | Dropped, outlet: Outlet) -> Any:
         if isinstance(output, Dropped):
-            return (output,)
-        return (TimestampedValue(output._replace(key=self._keys.decode(output.key)), to_timestamp(output.timestamp)),)
+            return outlet.drop(*output)
+        key, old, new, timestamp, position = output
+        return at(Change(self._keys.decode(key), old, new, timestamp, position), timestamp)

@@ -6,12 +6,11 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
-from apache_beam.transforms.window import TimestampedValue
 
 from beam_joins.change import Change
 from beam_joins.record import Record
 from coders.key import encode_key, key_coder, value_coder
-from transforms.replay import MAIN, Operator, Replay, Route, Routed, partition_count, to_timestamp
+from transforms.replay import MAIN, Operator, Outlet, Replay, Route, at, partition_count
 from transforms.table_type import require_bounded, table_type
 
 
@@ -42,11 +41,11 @@ class LatestTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
         key_type, value_type, _ = table_type(pcoll)
         keys, values = key_coder(key_type, "the key of LatestTable"), value_coder(value_type)
 
-        def rows(change: Change[Any, Any], arrival: int) -> Iterator[Routed]:
+        def rows(change: Change[Any, Any], arrival: int, outlet: Outlet) -> None:
             key, old, new, timestamp, position = change
             encoded_key = encode_key(keys, key, "the key")
             encoded = None if new is None else values.encode(new)
-            yield Routed("rows", encoded_key, Record(encoded_key, encoded, timestamp, position))
+            outlet.send("rows", encoded_key, Record(encoded_key, encoded, timestamp, position))
 
         routed = pcoll | "Route" >> Route(rows, to=("rows",), partitions=self._partitions)
         replayed = (routed["rows"],) | "Replay" >> Replay(
@@ -61,8 +60,8 @@ class _Last(Operator):
         self._keys = keys
         self._values = values
 
-    def replay(self, records: Sequence[Record], ends: Iterable[int]) -> Iterator[Any]:
+    def replay(self, records: Sequence[Record], ends: Iterable[int], outlet: Outlet) -> Iterator[Any]:
         for end in ends:
             key, value, timestamp, _, _ = records[end - 1]
             if value is not None:
-                yield TimestampedValue((self._keys.decode(key), self._values.decode(value)), to_timestamp(timestamp))
+                yield at((self._keys.decode(key), self._values.decode(value)), timestamp)

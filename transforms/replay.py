@@ -12,7 +12,7 @@ routing key in the order of their positions and nothing else.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -23,8 +23,9 @@ from apache_beam.pvalue import PCollection, TaggedOutput
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 from apache_beam.transforms.window import GlobalWindow
-from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
+from apache_beam.utils.windowed_value import create as create_windowed_value
 
 from beam_joins.change import Dropped
 from beam_joins.record import Core, Record
@@ -34,15 +35,8 @@ DEFAULT_PARTITIONS = 16
 """Enough for the cores of one machine; a partition's records must fit into a worker's memory, so take more for large tables."""
 
 BLOCK_RECORDS = 4096
+_EARLIEST, _LATEST, _GLOBAL = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros, (GlobalWindow(),)
 MAIN, DROPPED = "main", "dropped"
-
-
-class Routed(NamedTuple):
-    """A record on its way to the replay named ``to``, where it meets the other records of the routing key ``route``."""
-
-    to: str
-    route: bytes
-    record: Record
 
 
 def partition_count(partitions: int | None) -> int:
@@ -54,93 +48,115 @@ def partition_count(partitions: int | None) -> int:
     return partitions
 
 
-def to_timestamp(micros: int) -> Timestamp:
-    """Microseconds as Beam's timestamp, held within Beam's range."""
-    return Timestamp(micros=min(max(micros, MIN_TIMESTAMP.micros), MAX_TIMESTAMP.micros))
+def at(value: Any, micros: int) -> WindowedValue:
+    """The element with this event time in microseconds, held within Beam's range, in the global window."""
+    timestamped: WindowedValue = create_windowed_value(value, min(max(micros, _EARLIEST), _LATEST), _GLOBAL)
+    return timestamped
 
 
-class _Outlet:
-    """What a route or a core gives, as outputs of a DoFn: routed records in blocks, dropped ones counted and tagged, others as they are."""
+class Outlet:
+    """Where a route or an operator puts what is not an element of its main output: records for another replay, and dropped ones."""
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
         self._pending: dict[tuple[str, int], list[Record]] = {}
+        self._ready: list[Any] = []
 
-    def emit(self, items: Iterable[Any]) -> Iterator[Any]:
-        pending, partitions = self._pending, self._partitions
-        for item in items:
-            if type(item) is Routed:
-                to, route, record = item
-                where = (to, xxhash.xxh3_64_intdigest(route) % partitions)
-                records = pending.get(where)
-                if records is None:
-                    records = pending[where] = []
-                records.append(record)
-                if len(records) >= BLOCK_RECORDS:
-                    del pending[where]
-                    yield TaggedOutput(to, (where[1], write_block(records)))
-            elif type(item) is Dropped:
-                Metrics.counter("beam_joins", f"dropped_{item.reason}").inc()
-                yield TaggedOutput(DROPPED, item)
-            else:
-                yield item
+    def send(self, to: str, route: bytes, record: Record) -> None:
+        """Send a record to the replay named ``to``, where it meets the other records of the routing key ``route``."""
+        where = (to, xxhash.xxh3_64_intdigest(route) % self._partitions)
+        records = self._pending.get(where)
+        if records is None:
+            records = self._pending[where] = []
+        records.append(record)
+        if len(records) >= BLOCK_RECORDS:
+            del self._pending[where]
+            self._ready.append(TaggedOutput(to, (where[1], write_block(records))))
+
+    def drop(self, reason: str, record: Any, timestamp: int) -> None:
+        """Count a record that cannot be used, and put it into the output of the dropped ones."""
+        Metrics.counter("beam_joins", f"dropped_{reason}").inc()
+        self._ready.append(TaggedOutput(DROPPED, Dropped(reason, record, timestamp)))
+
+    def take(self) -> list[Any]:
+        """What is ready to go out: full blocks and dropped records."""
+        ready, self._ready = self._ready, []
+        return ready
 
     def drain(self) -> Iterator[tuple[str, tuple[int, bytes], int]]:
+        """The blocks that are not full, each with its name and its earliest timestamp."""
         for (to, partition), records in self._pending.items():
             yield to, (partition, write_block(records)), min(record.timestamp for record in records)
         self._pending.clear()
 
 
+Rows = Callable[[Any, int, Outlet], None]
+"""Puts the records of an element, whose timestamp in microseconds is given, into the outlet."""
+
+
 class _RouteDoFn(beam.DoFn):
-    def __init__(self, rows: Callable[[Any, int], Iterable[Any]], partitions: int) -> None:
+    def __init__(self, rows: Rows, partitions: int) -> None:
         self._rows = rows
         self._partitions = partitions
 
     def start_bundle(self) -> None:
-        self._outlet = _Outlet(self._partitions)
+        self._outlet = Outlet(self._partitions)
 
-    def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
-        return self._outlet.emit(self._rows(element, timestamp.micros))
+    def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> list[Any]:
+        self._rows(element, timestamp.micros, self._outlet)
+        return self._outlet.take()
 
     def finish_bundle(self) -> Iterator[Any]:
         for to, block, micros in self._outlet.drain():
-            yield TaggedOutput(to, WindowedValue(block, to_timestamp(micros), (GlobalWindow(),)))
+            yield TaggedOutput(to, at(block, micros))
+
+
+class _UntimedRouteDoFn(_RouteDoFn):
+    """For elements that say their time themselves: asking Beam for it costs as much as the rest of this step."""
+
+    def process(self, element: Any) -> list[Any]:  # type: ignore[override]
+        self._rows(element, 0, self._outlet)
+        return self._outlet.take()
 
 
 class Operator:
-    """What one use of the engine does with the records of a partition: how it reads them, its core, and what follows from its outputs."""
+    """What one use of the engine does with the records of a partition: how they are read, their core, and what its outputs become."""
 
     def core(self) -> Core[Any, Any]:
         """A core for one routing key."""
         raise NotImplementedError
 
-    def route(self, record: Record) -> bytes:
-        """The routing key of a record: by default its key."""
-        return record.key
+    def routes(self, records: Sequence[Record]) -> Iterable[bytes]:
+        """The routing keys of records: by default their keys."""
+        return [record.key for record in records]
 
-    def read(self, record: Record) -> Any:
-        """A record as the core's event: by default itself."""
-        return record
+    def read(self, records: Sequence[Record]) -> Sequence[Any]:
+        """Records as the core's events: by default themselves."""
+        return records
 
-    def write(self, output: Any) -> Iterable[Any]:
-        """A core's output as items: :class:`Routed` records, :class:`Dropped` ones, or elements of the main output."""
+    def write(self, output: Any, outlet: Outlet) -> Any:
+        """A core's output as an element of the main output, or ``None`` if it went into the outlet."""
         raise NotImplementedError
 
-    def replay(self, records: Sequence[Record], ends: Iterable[int]) -> Iterator[Any]:
-        """Feed ordered records to cores; ``ends`` are the indices at which a routing key's records end."""
-        at = 0
+    def replay(self, records: Sequence[Record], ends: Iterable[int], outlet: Outlet) -> Iterator[Any]:
+        """Feed ordered records to cores; ``ends`` are the indices at which the records of a routing key end."""
+        events, write = self.read(records), self.write
+        start = 0
         for end in ends:
             core = self.core()
-            while at < end:
-                start, position = at, records[at].position
-                while at < end and records[at].position == position:
-                    at += 1
-                for output in core.advance(position, [self.read(record) for record in records[start:at]]):
-                    yield from self.write(output)
+            while start < end:
+                position, following = records[start].position, start + 1
+                while following < end and records[following].position == position:
+                    following += 1
+                for output in core.advance(position, events[start:following]):
+                    element = write(output, outlet)
+                    if element is not None:
+                        yield element
+                start = following
 
 
-def order(blocks: Iterable[bytes], route: Callable[[Record], bytes]) -> tuple[list[Record], list[int]]:
-    """The records of blocks by (routing key, position, input), and the indices at which each routing key's records end."""
+def order(blocks: Iterable[bytes], routes: Callable[[Sequence[Record]], Iterable[bytes]]) -> tuple[list[Record], list[int]]:
+    """The records of blocks by (routing key, position, input), and the indices at which the records of a routing key end."""
     records: list[Record] = []
     positions, inputs = [], []
     for block in blocks:
@@ -151,9 +167,9 @@ def order(blocks: Iterable[bytes], route: Callable[[Record], bytes]) -> tuple[li
     if not records:
         return [], []
     codes: dict[bytes, int] = {}
-    routes = np.fromiter((codes.setdefault(route(record), len(codes)) for record in records), np.int64, len(records))
-    by = np.lexsort((np.concatenate(inputs), np.concatenate(positions), routes))
-    return [records[i] for i in by.tolist()], np.cumsum(np.bincount(routes)).tolist()
+    groups = np.fromiter((codes.setdefault(route, len(codes)) for route in routes(records)), np.int64, len(records))
+    by = np.lexsort((np.concatenate(inputs), np.concatenate(positions), groups))
+    return [records[i] for i in by.tolist()], np.cumsum(np.bincount(groups)).tolist()
 
 
 def _replay_dofn(name: str, operator: Operator, partitions: int) -> beam.DoFn:
@@ -174,10 +190,13 @@ def _replay_dofn(name: str, operator: Operator, partitions: int) -> beam.DoFn:
 
         @on_timer(timer_spec)
         def replay(self, blocks: Any = beam.DoFn.StateParam(blocks_spec)) -> Iterator[Any]:
-            records, ends = order(blocks.read(), operator.route)
+            records, ends = order(blocks.read(), operator.routes)
             blocks.clear()
-            outlet = _Outlet(partitions)
-            yield from outlet.emit(operator.replay(records, ends))
+            outlet = Outlet(partitions)
+            for element in operator.replay(records, ends, outlet):
+                yield element
+                yield from outlet.take()
+            yield from outlet.take()
             for to, block, _ in outlet.drain():
                 yield TaggedOutput(to, block)
 
@@ -201,18 +220,19 @@ class _Stage(beam.PTransform[Any, Any]):
 class Route(_Stage):
     """Elements into blocks of records, by partition.
 
-    ``rows(element, timestamp in microseconds)`` gives the :class:`Routed` records of an element, and :class:`Dropped` ones. The outputs are
-    a dict: one collection of blocks for each name in ``to``, and ``"dropped"``.
+    ``timed=False`` says that ``rows`` does not look at the timestamp. The outputs are a dict: one collection of blocks for each name in
+    ``to``, and ``"dropped"``.
     """
 
-    def __init__(self, rows: Callable[[Any, int], Iterable[Any]], *, to: tuple[str, ...], partitions: int) -> None:
+    def __init__(self, rows: Rows, *, to: tuple[str, ...], partitions: int, timed: bool = False) -> None:
         super().__init__(to, Any)
         self._rows = rows
+        self._timed = timed
         self._partitions = partitions
 
-    def expand(self, pcoll: PCollection[Any]) -> dict[str, PCollection[Any]]:
+    def expand(self, pcoll: PCollection[Any]) -> Any:
         """Apply the transform."""
-        return self._outputs(pcoll, _RouteDoFn(self._rows, self._partitions))
+        return self._outputs(pcoll, (_RouteDoFn if self._timed else _UntimedRouteDoFn)(self._rows, self._partitions))
 
 
 class Replay(_Stage):
@@ -226,7 +246,7 @@ class Replay(_Stage):
         self._operator = operator
         self._partitions = partitions
 
-    def expand(self, blocks: Sequence[PCollection[Any]]) -> dict[str, PCollection[Any]]:
+    def expand(self, blocks: Any) -> Any:
         """Apply the transform."""
         together = blocks | "Together" >> beam.Flatten() if len(blocks) > 1 else blocks[0]
         # The full label is unique in a pipeline and the same at every submission; Beam shows it to nobody else.

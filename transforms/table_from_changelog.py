@@ -1,13 +1,12 @@
 """TableFromChangelog: the table that a raw changelog stands for, with the vocabulary of Spark's AUTO CDC."""
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import apache_beam as beam
 from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
-from apache_beam.transforms.window import TimestampedValue
 from apache_beam.typehints import typehints
 
 from beam_joins.change import Change, Dropped
@@ -16,7 +15,7 @@ from beam_joins.table import Emit, UpsertTable
 from coders.key import encode_key, key_coder, value_coder
 from transforms.fields import Field, getter, key_getter, micros
 from transforms.outputs import Outputs, TableTransform
-from transforms.replay import DROPPED, MAIN, Operator, Replay, Route, Routed, partition_count, to_timestamp
+from transforms.replay import DROPPED, MAIN, Operator, Outlet, Replay, Route, Rows, at, partition_count
 from transforms.table_type import Order, TableType, as_table, require_bounded
 
 
@@ -88,7 +87,9 @@ class TableFromChangelog(TableTransform):
         require_bounded("TableFromChangelog", pvalue)
         key_type, value_type = self._types(pvalue.element_type)
         keys, values = key_coder(key_type, "the key of TableFromChangelog"), value_coder(value_type)
-        routed = pvalue | "Route" >> Route(self._rows(keys, values), to=("rows",), partitions=self._partitions)
+        routed = pvalue | "Route" >> Route(
+            self._rows(keys, values), to=("rows",), partitions=self._partitions, timed=self._timestamp is None
+        )
         replayed = (routed["rows"],) | "Replay" >> Replay(
             _Upserts(self._emit, keys, values), partitions=self._partitions, main_type=Change
         )
@@ -96,27 +97,24 @@ class TableFromChangelog(TableTransform):
         dropped = (routed[DROPPED], replayed[DROPPED]) | "Dropped" >> beam.Flatten()
         return Outputs(as_table(replayed[MAIN], TableType(key_type, value_type, order)), dropped)
 
-    def _rows(self, keys: Coder, values: Coder) -> Callable[[Any, int], Iterator[Any]]:
+    def _rows(self, keys: Coder, values: Coder) -> Rows:
         key_of, timestamp_of, sequence_of = self._key, self._timestamp, self._sequence
         deletes, left_out = self._deletes, self._except
 
-        def rows(element: Any, timestamp: int) -> Iterator[Any]:
+        def rows(element: Any, timestamp: int, outlet: Outlet) -> None:
             key, value = (key_of(element), element) if key_of else _pair(element)
             if timestamp_of:
                 time = timestamp_of(element)
                 if time is None:
-                    yield Dropped("null_timestamp", element, timestamp)
-                    return
+                    return outlet.drop("null_timestamp", element, timestamp)
                 timestamp = micros(time)
             if key is None:
-                yield Dropped("null_key", element, timestamp)
-                return
+                return outlet.drop("null_key", element, timestamp)
             position = timestamp
             if sequence_of:
                 sequence = sequence_of(element)
                 if sequence is None:
-                    yield Dropped("null_sequence", element, timestamp)
-                    return
+                    return outlet.drop("null_sequence", element, timestamp)
                 position = _position(sequence)
             if deletes and deletes(element):
                 value = None
@@ -124,7 +122,7 @@ class TableFromChangelog(TableTransform):
                 value = _without(value, left_out)
             encoded_key = encode_key(keys, key, "the key")
             encoded = None if value is None else values.encode(value)
-            yield Routed("rows", encoded_key, Record(encoded_key, encoded, timestamp, position))
+            return outlet.send("rows", encoded_key, Record(encoded_key, encoded, timestamp, position))
 
         return rows
 
@@ -150,14 +148,12 @@ class _Upserts(Operator):
     def core(self) -> UpsertTable:
         return UpsertTable(self._emit)
 
-    def write(self, output: Change[bytes, bytes] | Dropped) -> Iterator[Any]:
+    def write(self, output: Change[bytes, bytes] | Dropped, outlet: Outlet) -> Any:
         if isinstance(output, Dropped):
-            record: Record = output.record
-            yield output._replace(record=(self._keys.decode(record.key), self._decode(record.value)))
-            return
+            reason, record, timestamp = output
+            return outlet.drop(reason, (self._keys.decode(record.key), self._decode(record.value)), timestamp)
         key, old, new, timestamp, position = output
-        change = Change(self._keys.decode(key), self._decode(old), self._decode(new), timestamp, position)
-        yield TimestampedValue(change, to_timestamp(timestamp))
+        return at(Change(self._keys.decode(key), self._decode(old), self._decode(new), timestamp, position), timestamp)
 
     def _decode(self, encoded: bytes | None) -> Any:
         # The old value of a change is the new value of the one before it: decode it once.

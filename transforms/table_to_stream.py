@@ -4,10 +4,10 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
-from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_joins.change import Change
-from transforms.replay import to_timestamp
+from transforms.replay import at
 
 
 class TableToStream(beam.PTransform[PCollection[Any], PCollection[Any]]):
@@ -32,5 +32,5 @@ class TableToStream(beam.PTransform[PCollection[Any], PCollection[Any]]):
         return newest
 
 
-def _upsert(change: Change[Any, Any]) -> TimestampedValue[Any]:
-    return TimestampedValue((change.key, change.new), to_timestamp(change.timestamp))
+def _upsert(change: Change[Any, Any]) -> WindowedValue:
+    return at((change.key, change.new), change.timestamp)
