@@ -1,6 +1,7 @@
-"""A change as bytes: ``{flags}{timestamp}{position}{length of key}{key}{length of old}{old}{new}``, absent values left out.
+"""A change as bytes: ``{flags}{timestamp}{position}{key}{old}{new}``.
 
-The flags' byte holds the version (high four bits) and which values there are. Integers are big-endian.
+The flags' byte holds the version (high four bits) and which values there are; an absent one is left out. Timestamp and position are 8
+bytes, the rest has its 4-byte length before it; all integers are big-endian.
 """
 
 import struct
@@ -11,7 +12,7 @@ from apache_beam.coders import Coder, FastPrimitivesCoder, registry
 from beam_joins.change import Change
 from coders.corrupt import CorruptData, StrictCoder
 
-_HEAD = struct.Struct(">BqqI")
+_HEAD = struct.Struct(">Bqq")
 _LENGTH = struct.Struct(">I")
 _VERSION = 1 << 4
 _HAS_OLD, _HAS_NEW = 1, 2
@@ -33,33 +34,26 @@ class ChangeCoder(StrictCoder):
 
     def encode(self, value: Change[Any, Any]) -> bytes:
         """All five fields."""
-        flags = _VERSION
-        key = self._key_coder.encode(value.key)
-        tail = b""
-        if value.old is not None:
-            flags |= _HAS_OLD
-            old = self._value_coder.encode(value.old)
-            tail = _LENGTH.pack(len(old)) + old
-        if value.new is not None:
-            flags |= _HAS_NEW
-            tail += self._value_coder.encode(value.new)
-        return _HEAD.pack(flags, value.timestamp, value.position, len(key)) + key + tail
+        key, old, new, timestamp, position = value
+        flags = _VERSION | (0 if old is None else _HAS_OLD) | (0 if new is None else _HAS_NEW)
+        parts = [self._key_coder.encode(key)]
+        parts += [self._value_coder.encode(side) for side in (old, new) if side is not None]
+        return _HEAD.pack(flags, timestamp, position) + b"".join(_LENGTH.pack(len(part)) + part for part in parts)
 
     def read(self, encoded: bytes) -> Change[Any, Any]:
         """All five fields."""
-        flags, timestamp, position, key_length = _HEAD.unpack_from(encoded)
+        flags, timestamp, position = _HEAD.unpack_from(encoded)
         if flags & ~(_HAS_OLD | _HAS_NEW) != _VERSION:
             raise CorruptData(f"a change cannot begin with the byte {flags:#04x}")
-        at = _HEAD.size
-        key, at = _take(encoded, at, key_length)
+        key, at = _part(encoded, _HEAD.size)
         old = new = None
         if flags & _HAS_OLD:
-            (old_length,) = _LENGTH.unpack_from(encoded, at)
-            old_bytes, at = _take(encoded, at + _LENGTH.size, old_length)
-            old = self._value_coder.decode(old_bytes)
+            part, at = _part(encoded, at)
+            old = self._value_coder.decode(part)
         if flags & _HAS_NEW:
-            new = self._value_coder.decode(encoded[at:])
-        elif at != len(encoded):
+            part, at = _part(encoded, at)
+            new = self._value_coder.decode(part)
+        if at != len(encoded):
             raise CorruptData(f"a change has {len(encoded) - at} bytes too many")
         return Change(self._key_coder.decode(key), old, new, timestamp, position)
 
@@ -72,11 +66,12 @@ class ChangeCoder(StrictCoder):
         return Change
 
 
-def _take(encoded: bytes, at: int, length: int) -> tuple[bytes, int]:
-    end = at + length
+def _part(encoded: bytes, at: int) -> tuple[bytes, int]:
+    (length,) = _LENGTH.unpack_from(encoded, at)
+    start, end = at + _LENGTH.size, at + _LENGTH.size + length
     if end > len(encoded):
         raise CorruptData(f"a change ends after {len(encoded)} bytes, before byte {end}")
-    return encoded[at:end], end
+    return encoded[start:end], end
 
 
 registry.register_coder(Change, ChangeCoder)

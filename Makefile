@@ -1,0 +1,45 @@
+# One virtual environment, made on first use from the pinned versions in constraints.txt. Everything else is Python.
+PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(shell command -v $(p) 2>/dev/null)))
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+
+help:  ## Show what can be made
+	@sed -n 's/^\([a-z-]*\):.*##\(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
+
+.venv/installed: setup.py constraints.txt
+	@test -n "$(PYTHON)" || { echo "No Python found: install Python 3.11 or later, or say make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@echo "Setting up .venv (a minute or two, once) ..." >&2
+	$(PYTHON) -m venv .venv
+	$(INSTALL) --editable .
+	@touch $@
+
+.venv/tested: .venv/installed
+	$(INSTALL) --editable '.[test]'
+	@touch $@
+
+orders: .venv/installed  ## Enrich the sample orders with their customers, on Spark
+	$(BIN)/python -m pipelines.orders --runner=SparkRunner
+
+test: lint .venv/tested  ## Run all tests, on the direct runner and on Spark
+	$(BIN)/python -m pytest
+
+test-quick: .venv/tested  ## Run the tests that need no Spark
+	$(BIN)/python -m pytest -m "not spark"
+
+lint: .venv/tested  ## Check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+conformance: .venv/tested  ## Hold all recorded scenarios against the direct runner
+	$(BIN)/python -m tests.conformance tests/conformance/scenarios.jsonl.gz --expected tests/conformance/expected.jsonl.gz --runner DirectRunner
+
+lock: .venv/installed  ## Find anew which jars Beam's Spark runner needs (slow)
+	$(BIN)/python -m pipelines.lock_jars
+
+clean:  ## Remove the virtual environment and what runs have left
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info orders-out sample-data
+
+.PHONY: help orders test test-quick lint conformance lock clean

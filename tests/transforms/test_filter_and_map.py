@@ -1,0 +1,44 @@
+"""FilterTable, MapTable, TableToStream and LatestTable on what they accept and refuse."""
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+
+from beam_joins import Change, FilterTable, LatestTable, MapTable, TableToStream
+
+
+def test_a_filtered_raw_changelog_has_a_tombstone_for_every_value_that_fails(direct):
+    with direct() as p:
+        kept = p | beam.Create([("a", 1), ("b", 2), ("a", 3), ("a", None)]) | FilterTable(lambda key, value: value < 2)
+        assert_that(kept, equal_to([("a", 1), ("b", None), ("a", None), ("a", None)]))
+
+
+def test_negate_keeps_the_others(direct):
+    with direct() as p:
+        changes = p | beam.Create([Change("a", 1, 5, 0, 0)])
+        assert_that(changes | FilterTable(lambda key, value: value < 2, negate=True), equal_to([Change("a", None, 5, 0, 0)]))
+
+
+def test_a_filter_refuses_what_is_neither_a_change_nor_a_pair(direct):
+    with pytest.raises(Exception, match="takes changes or"), direct() as p:
+        _ = p | beam.Create([{"id": 1}]) | FilterTable(lambda key, value: True)
+
+
+def test_a_filter_and_a_map_need_functions():
+    with pytest.raises(ValueError, match="predicate=7"):
+        FilterTable(7)
+    with pytest.raises(ValueError, match="fn='x'"):
+        MapTable("x")
+
+
+def test_a_stream_of_a_table_has_its_new_values_at_their_times(direct):
+    with direct() as p:
+        stream = p | beam.Create([Change("a", None, 1, 7, 1), Change("a", 1, None, 9, 2)]) | TableToStream()
+        timed = stream | beam.Map(lambda pair, time=beam.DoFn.TimestampParam: (*pair, time.micros))
+        assert_that(timed, equal_to([("a", 1, 7), ("a", None, 9)]))
+
+
+def test_the_latest_table_has_the_last_row_by_position_whatever_the_order(direct):
+    with direct() as p:
+        changes = [Change("a", 1, 2, 0, 5), Change("a", None, 1, 9, 3), Change("b", 7, None, 0, 2), Change("b", None, 7, 0, 1)]
+        assert_that(p | beam.Create(changes) | LatestTable(partitions=3), equal_to([("a", 2)]))

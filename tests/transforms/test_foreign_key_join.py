@@ -1,0 +1,167 @@
+"""ForeignKeyJoin, alone and in chains, on both runners."""
+
+import random
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+
+from beam_joins import Change, Dropped, FilterTable, ForeignKeyJoin, LatestTable, MapTable, TableFromChangelog, TableToStream, content
+
+ORDERS = [
+    {"id": 1, "lsn": 1, "by": "ann", "amount": 5},
+    {"id": 2, "lsn": 2, "by": "bob", "amount": 7},
+    {"id": 1, "lsn": 4, "by": "bob", "amount": 6},
+    {"id": 3, "lsn": 5, "by": None, "amount": 1},
+    {"id": 4, "lsn": 6, "by": "nobody", "amount": 2},
+    {"id": 2, "lsn": 8, "by": "bob", "amount": None},
+]
+CUSTOMERS = [
+    {"id": "bob", "lsn": 3, "name": "Bob"},
+    {"id": "ann", "lsn": 4, "name": "Ann"},
+    {"id": "bob", "lsn": 7, "name": "Bobby"},
+    {"id": "bob", "lsn": 9, "name": None},
+]
+INNER = [
+    Change(2, None, "7 Bob", 3, 3),
+    Change(1, None, "6 Bob", 4, 4),
+    Change(1, "6 Bob", "6 Bobby", 7, 7),
+    Change(2, "7 Bob", "7 Bobby", 7, 7),
+    Change(2, "7 Bobby", None, 8, 8),
+    Change(1, "6 Bobby", None, 9, 9),
+]
+LEFT = [
+    Change(1, None, "5 -", 1, 1),
+    Change(2, None, "7 -", 2, 2),
+    Change(2, "7 -", "7 Bob", 3, 3),
+    Change(1, "5 -", "6 Bob", 4, 4),
+    Change(3, None, "1 -", 5, 5),
+    Change(4, None, "2 -", 6, 6),
+    Change(1, "6 Bob", "6 Bobby", 7, 7),
+    Change(2, "7 Bob", "7 Bobby", 7, 7),
+    Change(2, "7 Bobby", None, 8, 8),
+    Change(1, "6 Bobby", "6 -", 9, 9),
+]
+
+
+def tables(p, *, seed=0, tag="", **options):
+    shuffle = random.Random(seed)
+    orders = shuffle.sample(ORDERS, len(ORDERS))
+    customers = shuffle.sample(CUSTOMERS, len(CUSTOMERS))
+    cdc = {"key": "id", "sequence_by": "lsn", "timestamp_by": "lsn", **options}
+    return (
+        p
+        | f"orders{tag}" >> beam.Create(orders)
+        | f"order table{tag}" >> TableFromChangelog(**cdc, apply_as_deletes=lambda r: r["amount"] is None),
+        p
+        | f"customers{tag}" >> beam.Create(customers)
+        | f"customer table{tag}" >> TableFromChangelog(**cdc, apply_as_deletes=lambda r: r["name"] is None),
+    )
+
+
+def joiner(order, customer):
+    return f"{order['amount']} {customer['name'] if customer else '-'}"
+
+
+def referred(key, order):
+    return order["by"]
+
+
+def test_a_join_is_the_same_in_any_order_and_partitioning_on_every_runner(pipeline):
+    with pipeline() as p:
+        for how, expected in (("inner", INNER), ("left", LEFT)):
+            for seed, partitions in ((1, 1), (2, 7)):
+                tag = f" {how} {seed}"
+                join = ForeignKeyJoin(foreign_key=referred, joiner=joiner, how=how, partitions=partitions)
+                joined = tables(p, seed=seed, tag=tag, partitions=partitions) | f"join{tag}" >> join
+                assert_that(joined, equal_to(expected), label=f"is the join{tag}")
+
+
+def test_a_chain_of_every_transform_twice_loses_nothing_on_every_runner(pipeline):
+    """Stateful DoFns that share a timer id lose data on the direct runner: every use has ids of its own."""
+    with pipeline() as p:
+        orders, customers = tables(p)
+        chain = (orders, customers) | "first" >> ForeignKeyJoin(
+            foreign_key="by", joiner=lambda order, customer: {**order, "name": customer["name"]}
+        )
+        chain = (chain, customers) | "second" >> ForeignKeyJoin(
+            foreign_key="by", joiner=lambda order, customer: {**order, "again": customer["name"]}, how="left"
+        )
+        chain = chain | "map 1" >> MapTable(lambda key, row: f"{row['amount']} {row['name']} {row['again']}")
+        chain = (
+            chain | "keep" >> FilterTable(lambda key, text: text.startswith("6")) | "map 2" >> MapTable(lambda key, text: text.upper())
+        )
+        chain = chain | "keep again" >> FilterTable(lambda key, text: "BOBBY" in text, negate=True)
+        assert_that(chain, equal_to([Change(1, None, "6 BOB BOB", 4, 4), Change(1, "6 BOB BOB", None, 7, 7)]), label="changes")
+        again = chain | "stream" >> TableToStream() | "once more" >> TableFromChangelog()
+        assert_that(again, equal_to([Change(1, None, "6 BOB BOB", 4, 4), Change(1, "6 BOB BOB", None, 7, 7)]), label="again")
+        latest = orders | "latest 1" >> LatestTable() | beam.Map(lambda row: (row[0], row[1]["amount"]))
+        assert_that(latest, equal_to([(1, 6), (3, 1), (4, 2)]), label="latest orders")
+        assert_that(again | "latest 2" >> LatestTable(), equal_to([]), label="nothing is left")
+
+
+def test_what_comes_out_is_a_table_with_event_times(direct):
+    with direct() as p:
+        joined = tables(p) | ForeignKeyJoin(foreign_key="by", joiner=joiner, how="left")
+        timed = joined | beam.Map(lambda change, time=beam.DoFn.TimestampParam: (change, time.micros))
+
+        def check(outputs):
+            assert all(change.timestamp == time for change, time in outputs)
+            assert content([change for change, _ in outputs]) == {1: "6 -", 3: "1 -", 4: "2 -"}
+
+        assert_that(timed, check)
+
+
+def test_an_inner_join_drops_null_foreign_keys_and_says_so(direct):
+    with direct() as p:
+        outputs = tables(p) | ForeignKeyJoin(foreign_key=referred, joiner=joiner).with_outputs()
+        assert_that(outputs.table, equal_to(INNER), label="the table")
+        null = Change(3, None, ORDERS[3], 5, 5)
+        assert_that(outputs.dropped, equal_to([Dropped("null_foreign_key", null, 5)]), label="the dropped")
+
+
+def test_a_left_join_drops_nothing(direct):
+    with direct() as p:
+        outputs = tables(p) | ForeignKeyJoin(foreign_key=referred, joiner=joiner, how="left").with_outputs()
+        assert_that(outputs.dropped, equal_to([]))
+
+
+def test_more_records_than_a_block_holds_are_all_joined(pipeline):
+    count = 10_000
+    with pipeline() as p:
+        left = p | "left" >> beam.Create(range(count)) | beam.Map(lambda i: Change(i, None, i % 3, i, i))
+        right = p | "right" >> beam.Create([Change(i, None, "abc"[i], 0, -1) for i in range(2)])
+        joined = (left, right) | ForeignKeyJoin(foreign_key=lambda key, value: value, joiner=lambda number, letter: letter)
+        counts = joined | beam.Map(lambda change: change.new) | beam.combiners.Count.PerElement()
+        assert_that(counts, equal_to([("a", 3334), ("b", 3333)]))
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"how": "outer"}, "how='outer': choose one of 'inner', 'left'"),
+        ({"joiner": None}, "joiner=None: give a function"),
+        ({"foreign_key": 7}, "foreign_key=7: give a function of key and value, or the name"),
+        ({"partitions": "many"}, "partitions='many'"),
+    ],
+)
+def test_a_wrong_option_is_refused_at_construction(options, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        ForeignKeyJoin(**{"foreign_key": referred, "joiner": joiner, **options})
+
+
+def test_what_is_not_two_tables_is_refused(direct):
+    p = direct()
+    orders, customers = tables(p)
+    with pytest.raises(ValueError, match="two tables"):
+        _ = orders | ForeignKeyJoin(foreign_key=referred, joiner=joiner)
+    by_time = p | beam.Create([("k", 1)]) | "by time" >> TableFromChangelog()
+    with pytest.raises(ValueError, match="give sequence_by= to both"):
+        _ = (orders, by_time | FilterTable(lambda key, value: True)) | "mixed" >> ForeignKeyJoin(foreign_key=referred, joiner=joiner)
+
+
+def test_a_foreign_key_of_another_type_than_the_right_key_is_named(direct):
+    with pytest.raises(Exception, match="the foreign key 7 of type builtins.int cannot be written"), direct() as p:
+        left = p | "left" >> beam.Create([("k", 7)]) | "left table" >> TableFromChangelog()
+        right = p | "right" >> beam.Create([("7", "seven")]) | "right table" >> TableFromChangelog()
+        _ = (left, right) | ForeignKeyJoin(foreign_key=lambda key, value: value, joiner=lambda left, right: right)
