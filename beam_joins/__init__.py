@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from transforms.latest_table import LatestTable
     from transforms.map_table import MapTable
     from transforms.table_from_changelog import TableFromChangelog
+    from transforms.table_table_join import TableTableJoin
     from transforms.table_to_stream import TableToStream
 
 __version__ = "0.1.0"
@@ -37,6 +38,7 @@ __all__ = [
     "LatestTable",
     "MapTable",
     "TableFromChangelog",
+    "TableTableJoin",
     "TableToStream",
     "Window",
     "Windowed",
@@ -50,6 +52,7 @@ _UPSTAIRS = {
     "LatestTable": "transforms.latest_table",
     "MapTable": "transforms.map_table",
     "TableFromChangelog": "transforms.table_from_changelog",
+    "TableTableJoin": "transforms.table_table_join",
     "TableToStream": "transforms.table_to_stream",
 }
 

@@ -16,7 +16,8 @@ from coders.messages import read_response, read_subscription, write_response, wr
 from transforms.fields import field
 from transforms.outputs import Outputs, TableTransform
 from transforms.replay import DROPPED, MAIN, Operator, Outlet, Replay, Route, Rows, at, partition_count
-from transforms.table_type import TableType, as_table, common_order, require_bounded, table_type
+from transforms.table_rows import table_rows
+from transforms.table_type import TableType, as_table, common_order, table_type, two_tables
 
 LEFT, SUBSCRIPTIONS, RIGHT, RESPONSES = "left", "subscriptions", "right", "responses"
 
@@ -74,10 +75,7 @@ class ForeignKeyJoin(TableTransform):
 
     def build(self, pvalue: tuple[PCollection[Any], PCollection[Any]]) -> Outputs:
         """The joined table and the dropped records."""
-        if not isinstance(pvalue, tuple) or len(pvalue) != 2:
-            raise ValueError("ForeignKeyJoin takes two tables: (left, right) | ForeignKeyJoin(...)")
-        left, right = pvalue
-        require_bounded("ForeignKeyJoin", left, right)
+        left, right = two_tables("ForeignKeyJoin", pvalue)
         left_type, right_type = table_type(left), table_type(right)
         order = common_order("ForeignKeyJoin", left_type, right_type)
         left_keys = key_coder(left_type.key, "the key of ForeignKeyJoin's left table")
@@ -89,7 +87,9 @@ class ForeignKeyJoin(TableTransform):
             to=(LEFT, SUBSCRIPTIONS),
             partitions=self._partitions,
         )
-        rights = right | "Right" >> Route(_right_rows(right_keys, right_values), to=(RIGHT,), partitions=self._partitions)
+        rights = right | "Right" >> Route(
+            table_rows(RIGHT, right_keys, right_values, input=1), to=(RIGHT,), partitions=self._partitions
+        )
         answered = (sent[SUBSCRIPTIONS], rights[RIGHT]) | "Answer" >> Replay(_Answer(), to=(RESPONSES,), partitions=self._partitions)
         joined = (sent[LEFT], answered[RESPONSES]) | "Join" >> Replay(
             _Join(self._how, self._joiner, left_keys, left_values, right_values), partitions=self._partitions, main_type=Change
@@ -115,20 +115,12 @@ def _left_rows(how: How, foreign_key: str | Callable[[Any, Any], Any], keys: Cod
         if how == "inner" and after is not None and after.foreign_key is None:
             outlet.drop("null_foreign_key", change, timestamp)
         outlet.send(LEFT, primary_key, Record(primary_key, encoded, timestamp, position))
-        for message in send(how, primary_key, before, after, new_hash=value_hash(encoded), timestamp=timestamp, position=position):
+        new_hash = value_hash(encoded, position)
+        for message in send(how, primary_key, before, after, new_hash=new_hash, timestamp=timestamp, position=position):
             if isinstance(message, Subscription):
                 outlet.send(SUBSCRIPTIONS, message.foreign_key, write_subscription(message, input=0))
             else:
                 outlet.send(LEFT, primary_key, write_response(message, input=1))
-
-    return rows
-
-
-def _right_rows(keys: Coder, values: Coder) -> Rows:
-    def rows(change: Change[Any, Any], arrival: int, outlet: Outlet) -> None:
-        key, old, new, timestamp, position = change
-        encoded_key = encode_key(keys, key, "the key")
-        outlet.send(RIGHT, encoded_key, Record(encoded_key, None if new is None else values.encode(new), timestamp, position, input=1))
 
     return rows
 

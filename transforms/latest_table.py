@@ -7,10 +7,10 @@ import apache_beam as beam
 from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
 
-from beam_joins.change import Change
 from beam_joins.record import Record
-from coders.key import encode_key, key_coder, value_coder
+from coders.key import key_coder, value_coder
 from transforms.replay import MAIN, Operator, Outlet, Replay, Route, at, partition_count
+from transforms.table_rows import table_rows
 from transforms.table_type import require_bounded, table_type
 
 
@@ -20,6 +20,7 @@ class LatestTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
     An element carries the timestamp of the row's last change. ``partitions`` is as in :mod:`transforms.replay`. Raises ``ValueError`` when
     applied to windowed or unbounded input or to keys whose coder is not deterministic.
 
+    >>> from beam_joins import Change
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
     ...     _ = (
@@ -40,14 +41,7 @@ class LatestTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
         require_bounded("LatestTable", pcoll)
         key_type, value_type, _ = table_type(pcoll)
         keys, values = key_coder(key_type, "the key of LatestTable"), value_coder(value_type)
-
-        def rows(change: Change[Any, Any], arrival: int, outlet: Outlet) -> None:
-            key, old, new, timestamp, position = change
-            encoded_key = encode_key(keys, key, "the key")
-            encoded = None if new is None else values.encode(new)
-            outlet.send("rows", encoded_key, Record(encoded_key, encoded, timestamp, position))
-
-        routed = pcoll | "Route" >> Route(rows, to=("rows",), partitions=self._partitions)
+        routed = pcoll | "Route" >> Route(table_rows("rows", keys, values), to=("rows",), partitions=self._partitions)
         replayed = (routed["rows"],) | "Replay" >> Replay(
             _Last(keys, values), partitions=self._partitions, main_type=beam.typehints.KV[Any, Any]
         )

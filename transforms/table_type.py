@@ -45,6 +45,24 @@ def common_order(transform: str, *tables: TableType) -> Order:
     return known.pop() if known else "unknown"
 
 
+def common_key_type(transform: str, left: TableType, right: TableType) -> Any:
+    """The type by which the keys of both tables are written; raises ``ValueError`` if they are known to be of two types."""
+    if left.key == right.key:
+        return left.key
+    if Any in (left.key, right.key):
+        return Any
+    raise ValueError(f"{transform} joins keys of type {left.key} with keys of type {right.key}: they are never equal")
+
+
+def two_tables(transform: str, pvalue: Any) -> tuple[PCollection[Any], PCollection[Any]]:
+    """The left and the right table of a join; raises ``ValueError`` for anything else, and for windowed or unbounded input."""
+    if not isinstance(pvalue, tuple) or len(pvalue) != 2:
+        raise ValueError(f"{transform} takes two tables: (left, right) | {transform}(...)")
+    require_bounded(transform, *pvalue)
+    left, right = pvalue
+    return left, right
+
+
 def require_bounded(transform: str, *pcolls: PCollection[Any]) -> None:
     """Raise ``ValueError`` for an input that the engine cannot replay: a windowed or an unbounded one."""
     for pcoll in pcolls:

@@ -16,7 +16,7 @@ class ResponseJoiner(Generic[V]):
     """One left row and its result row.
 
     ``joiner(left value, right value or None)`` gets encoded values, and gives the result (``None``: no row). An answer whose hash is
-    not that of the current left value is stale: it comes out as ``Dropped("stale_response", response, timestamp)``. In ordered replay
+    not that of the current left row is stale: it comes out as ``Dropped("stale_response", response, timestamp)``. In ordered replay
     there are none.
 
     Beyond Kafka: a stale null answer still retracts a result that was joined from a left value that is gone. Kafka keeps such a row
@@ -48,7 +48,7 @@ class ResponseJoiner(Generic[V]):
                     )
                 left_seen = True
                 self._left = event if event.value is not None else None
-                self._hash = value_hash(event.value)
+                self._hash = value_hash(event.value, event.position)
             elif event.hash == self._hash:
                 answer = event
                 self._result = self._join(event)

@@ -1,0 +1,26 @@
+"""The newest value of every change as a record: what a table is to an operator that orders it by itself.
+
+Old values do not travel: whoever orders the records of a row knows them.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from apache_beam.coders import Coder
+
+from beam_joins.change import Change
+from beam_joins.record import Record
+from coders.key import encode_key
+from transforms.replay import Outlet, Rows
+
+
+def table_rows(to: str, keys: Coder, values: Coder, *, input: int = 0, route: Callable[[bytes], bytes] | None = None) -> Rows:
+    """The records of a table as ``input`` of the replay named ``to``; ``route`` makes the routing key of an encoded key."""
+
+    def rows(change: Change[Any, Any], arrival: int, outlet: Outlet) -> None:
+        key, old, new, timestamp, position = change
+        encoded_key = encode_key(keys, key, "the key")
+        record = Record(encoded_key, None if new is None else values.encode(new), timestamp, position, input)
+        outlet.send(to, route(encoded_key) if route else encoded_key, record)
+
+    return rows
