@@ -18,42 +18,69 @@ from beam_joins.windowed import Window, Windowed
 
 if TYPE_CHECKING:
     from coders.corrupt import CorruptData
+    from transforms.aggregate_table import AggregateTable, CountTable, ReduceTable
     from transforms.filter_table import FilterTable
     from transforms.foreign_key_join import ForeignKeyJoin
     from transforms.latest_table import LatestTable
     from transforms.map_table import MapTable
+    from transforms.one_to_many_join import OneToManyJoin
+    from transforms.stream_table_join import StreamForeignKeyJoin, StreamTableJoin
     from transforms.table_from_changelog import TableFromChangelog
     from transforms.table_table_join import TableTableJoin
     from transforms.table_to_stream import TableToStream
+    from transforms.windowed_aggregate import WindowedAggregate
+    from transforms.windowed_stream_join import WindowedStreamJoin
+    from transforms.windowed_table_join import WindowedTableJoin
+    from transforms.windowed_table_to_stream import WindowedTableToStream
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AggregateTable",
     "Change",
     "CombinedKey",
     "CorruptData",
+    "CountTable",
     "Dropped",
     "FilterTable",
     "ForeignKeyJoin",
     "LatestTable",
     "MapTable",
+    "OneToManyJoin",
+    "ReduceTable",
+    "StreamForeignKeyJoin",
+    "StreamTableJoin",
     "TableFromChangelog",
     "TableTableJoin",
     "TableToStream",
     "Window",
     "Windowed",
+    "WindowedAggregate",
+    "WindowedStreamJoin",
+    "WindowedTableJoin",
+    "WindowedTableToStream",
     "content",
 ]
 
 _UPSTAIRS = {
+    "AggregateTable": "transforms.aggregate_table",
     "CorruptData": "coders.corrupt",
+    "CountTable": "transforms.aggregate_table",
     "FilterTable": "transforms.filter_table",
     "ForeignKeyJoin": "transforms.foreign_key_join",
     "LatestTable": "transforms.latest_table",
     "MapTable": "transforms.map_table",
+    "OneToManyJoin": "transforms.one_to_many_join",
+    "ReduceTable": "transforms.aggregate_table",
+    "StreamForeignKeyJoin": "transforms.stream_table_join",
+    "StreamTableJoin": "transforms.stream_table_join",
     "TableFromChangelog": "transforms.table_from_changelog",
     "TableTableJoin": "transforms.table_table_join",
     "TableToStream": "transforms.table_to_stream",
+    "WindowedAggregate": "transforms.windowed_aggregate",
+    "WindowedStreamJoin": "transforms.windowed_stream_join",
+    "WindowedTableJoin": "transforms.windowed_table_join",
+    "WindowedTableToStream": "transforms.windowed_table_to_stream",
 }
 
 

@@ -6,7 +6,7 @@ select those of "A01".
 
 from typing import Any
 
-from apache_beam.coders import BytesCoder, Coder
+from apache_beam.coders import Coder, FastPrimitivesCoder, registry
 
 from beam_joins.combined_key import CombinedKey
 from coders.corrupt import CorruptData, StrictCoder
@@ -47,6 +47,8 @@ def split(encoded: bytes) -> CombinedKey[bytes, bytes]:
 class CombinedKeyCoder(StrictCoder):
     """Coder of ``CombinedKey[FK, PK]`` from the coders of both keys; deterministic if they are.
 
+    Without them it writes keys of any type that has one encoding, ``None`` too. It is registered for :class:`CombinedKey`.
+
     >>> from apache_beam.coders import StrUtf8Coder
     >>> coder = CombinedKeyCoder(StrUtf8Coder(), StrUtf8Coder())
     >>> coder.encode(CombinedKey("A0", "B1")).startswith(coder.prefix("A0"))
@@ -54,8 +56,8 @@ class CombinedKeyCoder(StrictCoder):
     """
 
     def __init__(self, foreign_key_coder: Coder | None = None, primary_key_coder: Coder | None = None) -> None:
-        self._foreign_key_coder = foreign_key_coder or BytesCoder()
-        self._primary_key_coder = primary_key_coder or BytesCoder()
+        self._foreign_key_coder = foreign_key_coder or _any_key()
+        self._primary_key_coder = primary_key_coder or _any_key()
 
     def prefix(self, foreign_key: Any) -> bytes:
         """The bytes that select all rows of ``foreign_key``."""
@@ -70,6 +72,22 @@ class CombinedKeyCoder(StrictCoder):
         foreign_key, primary_key = split(encoded)
         return CombinedKey(self._foreign_key_coder.decode(foreign_key), self._primary_key_coder.decode(primary_key))
 
+    def foreign_key(self, encoded: bytes) -> Any:
+        """The foreign key of an encoded combined key, or of a prefix; raises :class:`CorruptData`."""
+        return self._foreign_key_coder.decode(split(encoded).foreign_key)
+
     def is_deterministic(self) -> bool:
         """True if both keys' coders are."""
         return bool(self._foreign_key_coder.is_deterministic() and self._primary_key_coder.is_deterministic())
+
+    def to_type_hint(self) -> type:
+        """``CombinedKey``."""
+        return CombinedKey
+
+
+def _any_key() -> Coder:
+    coder: Coder = FastPrimitivesCoder().as_deterministic_coder("a combined key")
+    return coder
+
+
+registry.register_coder(CombinedKey, CombinedKeyCoder)

@@ -1,5 +1,6 @@
 """How a user names a field of a record: by its name, by several names, or by a function."""
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -38,6 +39,19 @@ def getter(option: str, spec: Field) -> Callable[[Any], Any]:
     raise ValueError(f"{option}={spec!r}: give a field name or a function of the record")
 
 
+def of_row(option: str, spec: str | Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The function of key and value that a field name of the value or a function stands for; raises ``ValueError`` naming the option.
+
+    >>> of_row("foreign_key", "by")("key", {"by": "ann"})
+    'ann'
+    """
+    if callable(spec):
+        return spec
+    if isinstance(spec, str) and spec:
+        return lambda key, value: field(value, spec)
+    raise ValueError(f"{option}={spec!r}: give a function of key and value, or the name of a field of the value")
+
+
 def key_getter(spec: Field | Sequence[str]) -> Callable[[Any], Any]:
     """As :func:`getter`; several names make a tuple, or ``None`` if one of its parts is ``None``.
 
@@ -73,3 +87,17 @@ def micros(time: Any) -> int:
         f"timestamp_by gave {time!r} of type {type(time).__name__}: give microseconds since the epoch as an int, a datetime with a"
         " time zone, or a Beam Timestamp"
     )
+
+
+def position(sequence: Any) -> int:
+    """The position that ``sequence_by`` gave; raises ``ValueError`` if it is no whole number.
+
+    >>> position(7)
+    7
+    """
+    try:
+        return operator.index(sequence)
+    except TypeError:
+        raise ValueError(
+            f"sequence_by gave {sequence!r} of type {type(sequence).__name__}: a position is a whole number, so turn it into an int"
+        ) from None

@@ -4,20 +4,22 @@ from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import apache_beam as beam
-from apache_beam.coders import Coder
+from apache_beam.coders import Coder, NullableCoder
 from apache_beam.pvalue import PCollection
 
 from beam_joins.change import Change, Dropped
 from beam_joins.foreign_key import How, Reference, Response, ResponseJoiner, Subscription, SubscriptionStore, send, value_hash
+from beam_joins.lookup_join import LookupHow
 from beam_joins.record import Record
-from coders.combined_key import split
-from coders.key import encode_key, key_coder, value_coder
+from coders.combined_key import CombinedKeyCoder, split
+from coders.key import encode_key, value_coder
 from coders.messages import read_response, read_subscription, write_response, write_subscription
-from transforms.fields import field
+from transforms.fields import of_row
 from transforms.outputs import Outputs, TableTransform
+from transforms.reference_join import References, reference_join
 from transforms.replay import DROPPED, MAIN, Operator, Outlet, Replay, Route, Rows, at, partition_count
 from transforms.table_rows import table_rows
-from transforms.table_type import TableType, as_table, common_order, table_type, two_tables
+from transforms.table_type import as_table, common_order, table_key_coder, table_type, two_tables
 
 LEFT, SUBSCRIPTIONS, RIGHT, RESPONSES = "left", "subscriptions", "right", "responses"
 
@@ -29,14 +31,20 @@ class ForeignKeyJoin(TableTransform):
     joins it anew; a change of a right row joins anew every left row that refers to it.
 
     * ``foreign_key(key, value)`` gives the right key that a left row refers to, or ``None``; or name the field of the left value.
+    * ``foreign_keys``, instead of ``foreign_key``, gives a list of right keys: one left row refers to several right rows.
     * ``joiner(left value, right value)`` gives the result's value; if it gives ``None`` there is no row.
-    * ``how``: ``"inner"``, or ``"left"`` to keep left rows without a right row: ``joiner(left value, None)``.
+    * ``how``: ``"inner"``; ``"left"`` keeps left rows without a right row, ``joiner(left value, None)``; ``"right"`` keeps right rows that no
+      left row refers to, ``joiner(None, right value)``; ``"outer"`` keeps both.
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.replay`.
 
-    At every position the content of the result is the join of the contents of both tables. A result has the larger timestamp of both
-    rows if its left row changed, and the right row's if only that did.
+    With ``foreign_keys``, ``how="right"`` or ``how="outer"`` a left key does not name one row of the result: it is keyed by
+    ``CombinedKey(foreign key, left key)``, the foreign key ``None`` for a left row that refers to nothing, the left key ``None`` for a right
+    row that nothing refers to.
 
-    In an inner join a left change whose foreign key is ``None`` is dropped, as ``"null_foreign_key"``: counted, and an output of
+    At every position the content of the result is the join of the contents of both tables. A result has the larger timestamp of both
+    rows if its left row changed, and the right row's if only that did; one keyed by a combined key has the larger in any case.
+
+    Where left rows are not kept, a left change whose foreign key is ``None`` is dropped, as ``"null_foreign_key"``: counted, and an output of
     :meth:`with_outputs`. Foreign keys are compared by their bytes: 7 is not "7".
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to tables ordered by different
@@ -54,57 +62,81 @@ class ForeignKeyJoin(TableTransform):
     def __init__(
         self,
         *,
-        foreign_key: str | Callable[[Any, Any], Any],
         joiner: Callable[[Any, Any], Any],
-        how: How = "inner",
+        foreign_key: str | Callable[[Any, Any], Any] | None = None,
+        foreign_keys: str | Callable[[Any, Any], Any] | None = None,
+        how: LookupHow = "inner",
         partitions: int | None = None,
     ) -> None:
         super().__init__()
-        if how not in get_args(How):
-            raise ValueError(f"how={how!r}: choose one of {', '.join(map(repr, get_args(How)))}")
+        if how not in get_args(LookupHow):
+            raise ValueError(f"how={how!r}: choose one of {', '.join(map(repr, get_args(LookupHow)))}")
         if not callable(joiner):
             raise ValueError(f"joiner={joiner!r}: give a function of the left and the right value")
-        if not callable(foreign_key) and not (isinstance(foreign_key, str) and foreign_key):
-            raise ValueError(
-                f"foreign_key={foreign_key!r}: give a function of key and value, or the name of a field of the left value"
-            )
-        self._foreign_key = foreign_key
+        if (foreign_key is None) == (foreign_keys is None):
+            raise ValueError("give one of foreign_key, for one reference, and foreign_keys, for a list of them")
+        self._foreign_key = None if foreign_key is None else of_row("foreign_key", foreign_key)
+        self._foreign_keys = None if foreign_keys is None else of_row("foreign_keys", foreign_keys)
         self._joiner = joiner
-        self._how: How = how
+        self._how: LookupHow = how
         self._partitions = partition_count(partitions)
 
-    def build(self, pvalue: tuple[PCollection[Any], PCollection[Any]]) -> Outputs:
+    def build(self, pvalue: Any) -> Outputs:
         """The joined table and the dropped records."""
         left, right = two_tables("ForeignKeyJoin", pvalue)
-        left_type, right_type = table_type(left), table_type(right)
-        order = common_order("ForeignKeyJoin", left_type, right_type)
-        left_keys = key_coder(left_type.key, "the key of ForeignKeyJoin's left table")
-        right_keys = key_coder(right_type.key, "the key of ForeignKeyJoin's right table")
-        left_values, right_values = value_coder(left_type.value), value_coder(right_type.value)
-
-        sent = left | "Send" >> Route(
-            _left_rows(self._how, self._foreign_key, left_keys, left_values, right_keys),
-            to=(LEFT, SUBSCRIPTIONS),
+        keys = (
+            table_key_coder(table_type(left), "the key of ForeignKeyJoin's left table"),
+            table_key_coder(table_type(right), "the key of ForeignKeyJoin's right table"),
+        )
+        values = value_coder(table_type(left).value), value_coder(table_type(right).value)
+        if self._foreign_key is not None and self._how in get_args(How):
+            how: How = "left" if self._how == "left" else "inner"
+            return self._by_protocol(left, right, self._foreign_key, how, keys, values)
+        return reference_join(
+            "ForeignKeyJoin",
+            left,
+            right,
+            references=self._foreign_keys or _alone(self._foreign_key),
+            joiner=self._joiner,
+            how=self._how,
+            coder=CombinedKeyCoder(NullableCoder(keys[1]), keys[0]),
+            values=values,
             partitions=self._partitions,
         )
-        rights = right | "Right" >> Route(
-            table_rows(RIGHT, right_keys, right_values, input=1), to=(RIGHT,), partitions=self._partitions
+
+    def _by_protocol(
+        self,
+        left: PCollection[Any],
+        right: PCollection[Any],
+        foreign_key: Callable[[Any, Any], Any],
+        how: How,
+        keys: tuple[Coder, Coder],
+        values: tuple[Coder, Coder],
+    ) -> Outputs:
+        left_type = table_type(left)
+        order = common_order("ForeignKeyJoin", left_type, table_type(right))
+        partitions = self._partitions
+        sent = left | "Send" >> Route(
+            _left_rows(how, foreign_key, keys[0], values[0], keys[1]), to=(LEFT, SUBSCRIPTIONS), partitions=partitions
         )
-        answered = (sent[SUBSCRIPTIONS], rights[RIGHT]) | "Answer" >> Replay(_Answer(), to=(RESPONSES,), partitions=self._partitions)
-        joined = (sent[LEFT], answered[RESPONSES]) | "Join" >> Replay(
-            _Join(self._how, self._joiner, left_keys, left_values, right_values), partitions=self._partitions, main_type=Change
-        )
+        rights = right | "Right" >> Route(table_rows(RIGHT, keys[1], values[1], input=1), to=(RIGHT,), partitions=partitions)
+        answered = (sent[SUBSCRIPTIONS], rights[RIGHT]) | "Answer" >> Replay(_Answer(), to=(RESPONSES,), partitions=partitions)
+        join = _Join(how, self._joiner, keys[0], *values)
+        joined = (sent[LEFT], answered[RESPONSES]) | "Join" >> Replay(join, partitions=partitions, main_type=Change)
         dropped = (sent[DROPPED], joined[DROPPED]) | "Dropped" >> beam.Flatten()
-        return Outputs(as_table(joined[MAIN], TableType(left_type.key, Any, order)), dropped)
+        return Outputs(as_table(joined[MAIN], left_type._replace(value=Any, order=order)), dropped)
 
 
-def _left_rows(how: How, foreign_key: str | Callable[[Any, Any], Any], keys: Coder, values: Coder, right_keys: Coder) -> Rows:
-    name = foreign_key if isinstance(foreign_key, str) else ""
+def _alone(foreign_key: Callable[[Any, Any], Any] | None) -> References:
+    assert foreign_key is not None
+    return lambda key, value: (foreign_key(key, value),)
 
+
+def _left_rows(how: How, foreign_key: Callable[[Any, Any], Any], keys: Coder, values: Coder, right_keys: Coder) -> Rows:
     def reference(key: Any, value: Any) -> Reference | None:
         if value is None:
             return None
-        extracted = field(value, name) if name else foreign_key(key, value)  # type: ignore[operator]
+        extracted = foreign_key(key, value)
         return Reference(None if extracted is None else encode_key(right_keys, extracted, "the foreign key"))
 
     def rows(change: Change[Any, Any], arrival: int, outlet: Outlet) -> None:

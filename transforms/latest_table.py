@@ -8,10 +8,10 @@ from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
 
 from beam_joins.record import Record
-from coders.key import key_coder, value_coder
+from coders.key import value_coder
 from transforms.replay import MAIN, Operator, Outlet, Replay, Route, at, partition_count
 from transforms.table_rows import table_rows
-from transforms.table_type import require_bounded, table_type
+from transforms.table_type import require_bounded, table_key_coder, table_type
 
 
 class LatestTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
@@ -39,8 +39,8 @@ class LatestTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         """Apply the transform."""
         require_bounded("LatestTable", pcoll)
-        key_type, value_type, _ = table_type(pcoll)
-        keys, values = key_coder(key_type, "the key of LatestTable"), value_coder(value_type)
+        table = table_type(pcoll)
+        keys, values = table_key_coder(table, "the key of LatestTable"), value_coder(table.value)
         routed = pcoll | "Route" >> Route(table_rows("rows", keys, values), to=("rows",), partitions=self._partitions)
         replayed = (routed["rows"],) | "Replay" >> Replay(
             _Last(keys, values), partitions=self._partitions, main_type=beam.typehints.KV[Any, Any]

@@ -4,6 +4,7 @@ Old values do not travel: whoever orders the records of a row knows them.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from apache_beam.coders import Coder
@@ -14,12 +15,23 @@ from coders.key import encode_key
 from transforms.replay import Outlet, Rows
 
 
-def table_rows(to: str, keys: Coder, values: Coder, *, input: int = 0, route: Callable[[bytes], bytes] | None = None) -> Rows:
-    """The records of a table as ``input`` of the replay named ``to``; ``route`` makes the routing key of an encoded key."""
+def table_rows(
+    to: str,
+    keys: Coder | Callable[[Any], bytes],
+    values: Coder,
+    *,
+    input: int = 0,
+    route: Callable[[bytes], bytes] | None = None,
+) -> Rows:
+    """The records of a table as ``input`` of the replay named ``to``.
+
+    ``keys`` is the keys' coder, or whatever else encodes a key; ``route`` makes the routing key of an encoded key.
+    """
+    encode: Callable[[Any], bytes] = partial(encode_key, keys, what="the key") if isinstance(keys, Coder) else keys
 
     def rows(change: Change[Any, Any], arrival: int, outlet: Outlet) -> None:
         key, old, new, timestamp, position = change
-        encoded_key = encode_key(keys, key, "the key")
+        encoded_key = encode(key)
         record = Record(encoded_key, None if new is None else values.encode(new), timestamp, position, input)
         outlet.send(to, route(encoded_key) if route else encoded_key, record)
 

@@ -7,11 +7,20 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from beam_joins.change import Change
-from coders.key import key_coder, value_coder
+from coders.key import value_coder
 from transforms.lookup_replay import LookupReplay
 from transforms.replay import MAIN, Replay, Route, partition_count
 from transforms.table_rows import table_rows
-from transforms.table_type import TableType, as_table, common_key_type, common_order, table_type, two_tables
+from transforms.table_type import (
+    TableType,
+    as_table,
+    common_key_type,
+    common_order,
+    common_windowing,
+    table_key_coder,
+    table_type,
+    two_tables,
+)
 
 How = Literal["inner", "left", "outer"]
 
@@ -24,7 +33,7 @@ class TableTableJoin(beam.PTransform[Any, PCollection[Any]]):
       ``joiner(None, right value)`` too. The joiner is never called with both sides ``None``.
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.replay`.
 
-    A change of either side joins the row anew, and a tombstone comes out only for a row that was there. A result has the larger timestamp
+    Two windowed tables join on the same key and window. A change of either side joins the row anew, and a tombstone comes out only for a row that was there. A result has the larger timestamp
     of both sides. More tables are joined in a chain: ``((a, b) | TableTableJoin(...), c) | TableTableJoin(...)``.
 
     Raises ``ValueError`` at construction for a wrong option, and when applied to windowed or unbounded input, to tables ordered by
@@ -55,10 +64,11 @@ class TableTableJoin(beam.PTransform[Any, PCollection[Any]]):
         left_type, right_type = table_type(left), table_type(right)
         order = common_order("TableTableJoin", left_type, right_type)
         key_type = common_key_type("TableTableJoin", left_type, right_type)
-        keys = key_coder(key_type, "the key of TableTableJoin")
+        result_type = TableType(key_type, Any, order, common_windowing("TableTableJoin", left_type, right_type))
+        keys = table_key_coder(result_type, "the key of TableTableJoin")
         values = value_coder(left_type.value), value_coder(right_type.value)
         lefts = left | "Left" >> Route(table_rows("left", keys, values[0]), to=("left",), partitions=self._partitions)
         rights = right | "Right" >> Route(table_rows("right", keys, values[1], input=1), to=("right",), partitions=self._partitions)
         operator = LookupReplay(self._joiner, self._how, values=values, result_key=lambda result: keys.decode(result.key))
         joined = (lefts["left"], rights["right"]) | "Join" >> Replay(operator, partitions=self._partitions, main_type=Change)
-        return as_table(joined[MAIN], TableType(key_type, Any, order))
+        return as_table(joined[MAIN], result_type)

@@ -2,10 +2,13 @@
 
 from typing import Any, Literal, NamedTuple
 
+from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_joins.change import Change
+from coders.key import key_coder
+from coders.windowed import WindowedCoder
 
 Order = Literal["time", "sequence", "unknown"]
 """What a position is: the event time, a sequence of the source, or what only the author of the table knows."""
@@ -14,11 +17,15 @@ _MARK = "_beam_joins_table_type"
 
 
 class TableType(NamedTuple):
-    """Key type, value type and order of a table; ``Any`` and ``"unknown"`` where they are not known."""
+    """Key type, value type and order of a table; ``Any`` and ``"unknown"`` where they are not known.
+
+    The keys of a windowed table are ``Windowed[K]``, and ``key`` is K.
+    """
 
     key: Any = Any
     value: Any = Any
     order: Order = "unknown"
+    windowed: bool = False
 
 
 def as_table(pcoll: PCollection[Any], table_type: TableType) -> PCollection[Any]:
@@ -32,6 +39,12 @@ def table_type(pcoll: PCollection[Any]) -> TableType:
     """What is known of a table: what the transform that made it knew, or nothing."""
     marked: TableType = getattr(pcoll, _MARK, TableType())
     return marked
+
+
+def table_key_coder(table: TableType, what: str) -> Coder:
+    """The coder of a table's keys, windowed or not; raises ``ValueError`` as :func:`coders.key.key_coder` does."""
+    coder = key_coder(table.key, what)
+    return WindowedCoder(coder) if table.windowed else coder
 
 
 def common_order(transform: str, *tables: TableType) -> Order:
@@ -52,6 +65,15 @@ def common_key_type(transform: str, left: TableType, right: TableType) -> Any:
     if Any in (left.key, right.key):
         return Any
     raise ValueError(f"{transform} joins keys of type {left.key} with keys of type {right.key}: they are never equal")
+
+
+def common_windowing(transform: str, left: TableType, right: TableType) -> bool:
+    """Whether both tables are windowed; raises ``ValueError`` if only one is."""
+    if left.windowed != right.windowed:
+        raise ValueError(
+            f"{transform} joins a windowed table with one that is not, so their keys are never equal: use WindowedTableJoin"
+        )
+    return left.windowed
 
 
 def two_tables(transform: str, pvalue: Any) -> tuple[PCollection[Any], PCollection[Any]]:

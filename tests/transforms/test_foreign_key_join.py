@@ -139,7 +139,8 @@ def test_more_records_than_a_block_holds_are_all_joined(pipeline):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"how": "outer"}, "how='outer': choose one of 'inner', 'left'"),
+        ({"how": "full"}, "how='full': choose one of 'inner', 'left', 'right', 'outer'"),
+        ({"foreign_keys": referred}, "give one of foreign_key, for one reference, and foreign_keys"),
         ({"joiner": None}, "joiner=None: give a function"),
         ({"foreign_key": 7}, "foreign_key=7: give a function of key and value, or the name"),
         ({"partitions": "many"}, "partitions='many'"),

@@ -1,0 +1,250 @@
+"""TableTableJoin, OneToManyJoin, the foreign-key joins that keep right rows, and the joins of windowed tables."""
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import StrUtf8Coder
+from apache_beam.testing.util import assert_that, equal_to
+
+from beam_joins import (
+    Change,
+    CombinedKey,
+    Dropped,
+    ForeignKeyJoin,
+    OneToManyJoin,
+    TableFromChangelog,
+    TableTableJoin,
+    Window,
+    Windowed,
+    WindowedTableJoin,
+)
+from coders import CombinedKeyCoder
+from transforms.table_type import TableType, as_table
+
+
+def table(p, label, rows):
+    """A table of (key, value, position) rows; a None value deletes."""
+    log = p | f"{label} log" >> beam.Create([{"key": key, "value": value, "at": at} for key, value, at in rows])
+    changes = log | f"{label} table" >> TableFromChangelog(
+        key="key", sequence_by="at", timestamp_by="at", apply_as_deletes=lambda row: row["value"] is None
+    )
+    changes |= f"{label} value" >> beam.Map(value_only).with_output_types(Change)
+    return as_table(changes, TableType(order="sequence"))
+
+
+def value_only(change):
+    old, new = (side and side["value"] for side in (change.old, change.new))
+    return change._replace(old=old, new=new)
+
+
+def windowed(p, label, rows):
+    """A windowed table of weeks: (key, week, value, position)."""
+    changes = [Change(Windowed(key, Window(7 * week, 7 * week + 7)), None, value, at, at) for key, week, value, at in rows]
+    return as_table(p | label >> beam.Create(changes), TableType(str, order="time", windowed=True))
+
+
+def pair(left, right):
+    return f"{left or '-'}+{right or '-'}"
+
+
+def shown(change):
+    return change.key, change.old, change.new, change.position
+
+
+def test_tables_are_joined_on_their_key_on_every_runner(pipeline):
+    left = [("k", "A", 2), ("k", "B", 4), ("k", None, 6), ("only", "L", 1)]
+    right = [("k", "a", 3), ("k", None, 5), ("k", "b", 7)]
+    expected = {
+        "inner": [("k", None, "A+a", 3), ("k", "A+a", "B+a", 4), ("k", "B+a", None, 5)],
+        "left": [("only", None, "L+-", 1), ("k", None, "A+-", 2), ("k", "A+-", "A+a", 3), ("k", "A+a", "B+a", 4), ("k", "B+a", "B+-", 5),
+                 ("k", "B+-", None, 6)],
+        "outer": [("only", None, "L+-", 1), ("k", None, "A+-", 2), ("k", "A+-", "A+a", 3), ("k", "A+a", "B+a", 4), ("k", "B+a", "B+-", 5),
+                  ("k", "B+-", None, 6), ("k", None, "-+b", 7)],
+    }  # fmt: skip
+    with pipeline() as p:
+        both = table(p, "left", left), table(p, "right", right)
+        for how, changes in expected.items():
+            joined = both | how >> TableTableJoin(pair, how=how, partitions=3)
+            assert_that(joined | f"{how} shown" >> beam.Map(shown), equal_to(changes), label=f"is {how}")
+
+
+def test_three_tables_are_joined_in_a_chain(direct):
+    with direct() as p:
+        a, b, c = (table(p, name, [("k", name, at)]) for at, name in enumerate("abc"))
+        joined = ((a, b) | "a b" >> TableTableJoin(pair), c) | "ab c" >> TableTableJoin(pair, how="outer")
+        assert_that(joined | beam.Map(shown), equal_to([("k", None, "a+b+-", 1), ("k", "a+b+-", "a+b+c", 2)]))
+
+
+def test_jan_filipiaks_one_to_many_table_on_every_runner(pipeline):
+    a = [("A0", "[A0]", 0), ("A1", "[A1]", 1), ("A2", "[A2]", 4), ("A2", None, 7)]
+    b = [("B0", "A2,B0", 2), ("B1", "A2,B1", 3), ("B1", None, 5), ("B3", "A0,B3", 6)]
+    rows = [
+        ("A2", "B0", None, "[A2]+A2,B0", 4),
+        ("A2", "B1", None, "[A2]+A2,B1", 4),
+        ("A2", "B1", "[A2]+A2,B1", None, 5),
+        ("A0", "B3", None, "[A0]+A0,B3", 6),
+        ("A2", "B0", "[A2]+A2,B0", None, 7),
+    ]
+    with pipeline() as p:
+        joined = (table(p, "a", a), table(p, "b", b)) | OneToManyJoin(foreign_key=lambda key, value: value.split(",")[0], joiner=pair)
+        expected = [(CombinedKey(one, many), old, new, at) for one, many, old, new, at in rows]
+        assert_that(joined | beam.Map(shown), equal_to(expected))
+
+
+def test_a_row_whose_reference_moves_deletes_its_old_pair_and_one_without_is_dropped(direct):
+    with direct() as p:
+        one = table(p, "one", [("a", "A", 0), ("b", "B", 0)])
+        many = table(p, "many", [("k", "a", 1), ("k", "b", 2), ("k", "", 3)])
+        join = OneToManyJoin(
+            foreign_key=lambda key, value: value or None,
+            joiner=pair,
+            key_mapper=lambda key: f"{key.primary_key}@{key.foreign_key}",
+            key_inverse=lambda text: CombinedKey(*text.split("@")[::-1]),
+        )
+        outputs = (one, many) | join.with_outputs()
+        moves = [("k@a", None, "A+a", 1), ("k@a", "A+a", None, 2), ("k@b", None, "B+b", 2), ("k@b", "B+b", None, 3)]
+        assert_that(outputs.table | beam.Map(shown), equal_to(moves), label="moves")
+        dropped = [Dropped("null_foreign_key", Change("k", "b", "", 3, 3), 3)]
+        assert_that(outputs.dropped, equal_to(dropped), label="dropped")
+
+
+class ReversedCoder(CombinedKeyCoder):
+    """Primary key first: the prefix selects nothing."""
+
+    def encode(self, value):
+        return super().encode(value)[::-1]
+
+
+class ForgetfulCoder:
+    def encode(self, value):
+        return b"%b" % value.foreign_key.encode()
+
+    def decode(self, encoded):
+        return CombinedKey(encoded.decode(), "?")
+
+    def prefix(self, foreign_key):
+        return foreign_key.encode()
+
+
+class SlashCoder:
+    """A coder of one's own, for keys without slashes."""
+
+    def encode(self, value):
+        return f"{value.foreign_key}/{value.primary_key}".encode()
+
+    def decode(self, encoded):
+        return CombinedKey(*encoded.decode().split("/"))
+
+    def prefix(self, foreign_key):
+        return f"{foreign_key}/".encode()
+
+
+def test_a_combined_key_coder_of_ones_own_is_used(direct):
+    with direct() as p:
+        one, many = table(p, "one", [("a", "A", 0)]), table(p, "many", [("k", "a", 1)])
+        joined = (one, many) | OneToManyJoin(foreign_key=lambda key, value: value, joiner=pair, combined_key_coder=SlashCoder())
+        assert_that(joined | beam.Map(shown), equal_to([(CombinedKey("a", "k"), None, "A+a", 1)]))
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"combined_key_coder": ReversedCoder()}, "ReversedCoder writes .* which does not begin with"),
+        ({"combined_key_coder": ForgetfulCoder()}, "ForgetfulCoder writes .* and reads"),
+        ({"key_mapper": lambda key: key.foreign_key, "key_inverse": lambda key: CombinedKey(key, None)}, "two pairs may get one key"),
+    ],
+)
+def test_a_coder_or_mapping_that_breaks_its_word_stops_the_run(direct, options, complaint):
+    with pytest.raises(Exception, match=complaint), direct() as p:
+        one, many = table(p, "one", [("a", "A", 0)]), table(p, "many", [("k", "a", 1)])
+        _ = (one, many) | OneToManyJoin(foreign_key=lambda key, value: value, joiner=pair, **options)
+
+
+def test_a_foreign_key_join_can_keep_right_rows_and_left_rows_and_follow_lists_on_every_runner(pipeline):
+    left = [("k", "a", 1), ("k", "b", 4), ("l", "", 5), ("m", "c", 6), ("k", None, 7)]
+    right = [("a", "A", 2), ("b", "B", 3)]
+    key = CombinedKey
+    both_sides = [(key("a", None), None, "-+A", 4), (key("a", "k"), None, "a+A", 2), (key("a", "k"), "a+A", None, 4),
+                  (key("b", None), None, "-+B", 3), (key("b", None), "-+B", None, 4), (key("b", "k"), None, "b+B", 4),
+                  (key("b", "k"), "b+B", None, 7), (key("b", None), None, "-+B", 7)]  # fmt: skip
+    kept_left = [(key("a", "k"), None, "a+-", 1), (key("a", "k"), "a+-", "a+A", 2), (key(None, "l"), None, "-+-", 5),
+                 (key("c", "m"), None, "c+-", 6)]  # fmt: skip
+    with pipeline() as p:
+        both = table(p, "left", left), table(p, "right", right)
+        right_join = both | "r" >> ForeignKeyJoin(foreign_key=lambda key, value: value or None, joiner=pair, how="right")
+        assert_that(right_join | "r shown" >> beam.Map(shown), equal_to(both_sides), label="right")
+        outer = both | "o" >> ForeignKeyJoin(foreign_key=lambda key, value: value or None, joiner=pair, how="outer")
+        changed = [row for row in both_sides if row[:3] != (key("a", "k"), None, "a+A")] + kept_left
+        assert_that(outer | "o shown" >> beam.Map(shown), equal_to(changed), label="outer")
+        tagged = table(p, "tagged", [("x", "ab", 3), ("x", "bc", 5), ("y", "", 5)])
+        many = (tagged, both[1]) | "m" >> ForeignKeyJoin(foreign_keys=lambda key, value: list(value), joiner=pair, how="left")
+        rows = [(key("a", "x"), None, "ab+A", 3), (key("b", "x"), None, "ab+B", 3), (key("a", "x"), "ab+A", None, 5),
+                (key("b", "x"), "ab+B", "bc+B", 5), (key("c", "x"), None, "bc+-", 5), (key(None, "y"), None, "-+-", 5)]  # fmt: skip
+        assert_that(many | "m shown" >> beam.Map(shown), equal_to(rows), label="many to many")
+
+
+def test_windowed_tables_are_joined_in_every_way_on_every_runner(pipeline):
+    key = lambda name, week: Windowed(name, Window(7 * week, 7 * week + 7))  # noqa: E731
+    with pipeline() as p:
+        views = windowed(p, "views", [("home", 0, 10, 1), ("home", 1, 20, 8), ("help", 1, 5, 9)])
+        sales = windowed(p, "sales", [("home", 1, 2, 10)])
+        pages = as_table(
+            p | "pages" >> beam.Create([Change("home", None, "Home", 3, 3), Change("home", "Home", "Start", 12, 12)]),
+            TableType(str, order="time"),
+        )
+
+        def check(label, joined, expected):
+            assert_that(joined | f"{label} shown" >> beam.Map(shown), equal_to(expected), label=label)
+
+        week_before = (views, views) | "shift" >> WindowedTableJoin(pair, shift=lambda week: week.shift(-7))
+        check("the week before", week_before, [
+            (key("home", 0), None, "10+-", 1), (key("home", 1), None, "20+10", 8), (key("help", 1), None, "5+-", 9)])  # fmt: skip
+        same = (views, sales) | "same" >> WindowedTableJoin(pair, how="outer")
+        check("the same window", same, [
+            (key("home", 0), None, "10+-", 1), (key("home", 1), None, "20+-", 8), (key("help", 1), None, "5+-", 9),
+            (key("home", 1), "20+-", "20+2", 10)])  # fmt: skip
+        again = (views, sales) | "same keys" >> TableTableJoin(pair)
+        check("the same window by TableTableJoin", again, [(key("home", 1), None, "20+2", 10)])
+        named = (views, pages) | "source" >> WindowedTableJoin(pair, how="inner")
+        check("the row of the source key", named, [
+            (key("home", 0), None, "10+Home", 3), (key("home", 1), None, "20+Home", 8),
+            (key("home", 0), "10+Home", "10+Start", 12), (key("home", 1), "20+Home", "20+Start", 12)])  # fmt: skip
+        first = (pages, views) | "window of" >> WindowedTableJoin(
+            pair, window_of=lambda key, name: Window(0, 7) if name == "Home" else None
+        )
+        check("the window that a row names", first, [("home", None, "Home+10", 3), ("home", "Home+10", "Start+-", 12)])
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: TableTableJoin(pair, how="full"), "'inner', 'left', 'outer'"),
+        (lambda: TableTableJoin("pair"), "joiner='pair'"),
+        (lambda: OneToManyJoin(foreign_key="by", joiner=pair, key_mapper=str), "give both or neither"),
+        (lambda: OneToManyJoin(foreign_key="by", joiner=pair, combined_key_coder=StrUtf8Coder()), r"no method prefix\(foreign_key\)"),
+        (lambda: OneToManyJoin(foreign_key=7, joiner=pair), "foreign_key=7"),
+        (lambda: OneToManyJoin(foreign_key="by", joiner=None), "joiner=None"),
+        (lambda: WindowedTableJoin(pair, how="right"), "'inner', 'left', 'outer'"),
+        (lambda: WindowedTableJoin(pair, shift=str, window_of=str), "not both"),
+        (lambda: WindowedTableJoin(pair, shift=7), "shift=7"),
+        (lambda: WindowedTableJoin(pair, shift=str, how="outer"), "how='outer' joins the same window"),
+    ],
+)
+def test_a_wrong_option_is_refused_at_construction(make, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        make()
+
+
+def test_tables_that_do_not_fit_a_join_are_refused(direct):
+    p = direct()
+    views, pages = windowed(p, "views", []), as_table(p | "pages" >> beam.Create([]), TableType(int, order="time"))
+    words = as_table(p | "words" >> beam.Create([]), TableType(str, order="time"))
+    for label, tables, join, complaint in [
+        ("a", (views, words), TableTableJoin(pair), "use WindowedTableJoin"),
+        ("b", (words, pages), TableTableJoin(pair), "never equal"),
+        ("c", (words, words), WindowedTableJoin(pair), "no windowed table"),
+        ("d", (views, words), WindowedTableJoin(pair, shift=lambda w: w), "both tables must be windowed"),
+        ("e", (words, views), WindowedTableJoin(pair), "window_of names the window"),
+        ("f", (views, words), WindowedTableJoin(pair, how="outer"), "two windowed tables on the same window"),
+    ]:
+        with pytest.raises(ValueError, match=complaint):
+            _ = tables | label >> join

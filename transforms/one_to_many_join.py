@@ -1,0 +1,109 @@
+"""OneToManyJoin: each row with the many rows that refer to it (Jan Filipiak's join in the older part of KIP-213)."""
+
+from collections.abc import Callable
+from typing import Any
+
+from beam_joins.combined_key import CombinedKey
+from coders.combined_key import CombinedKeyCoder
+from coders.key import key_coder, value_coder
+from transforms.fields import of_row
+from transforms.outputs import Outputs, TableTransform
+from transforms.reference_join import PrefixCoder, reference_join
+from transforms.replay import partition_count
+from transforms.table_type import table_key_coder, table_type, two_tables
+
+
+class OneToManyJoin(TableTransform):
+    """Each pair of a row and one of the many rows that refer to it, keyed by both keys.
+
+    ``(one: PCollection[Change[K, V]], many: PCollection[Change[L, W]]) -> PCollection[Change[CombinedKey[K, L], R]]``. A change of the one
+    row joins it with all its many rows; a change of one of the many joins it with its one; a row whose reference moves deletes its old
+    pair first.
+
+    * ``foreign_key(key, value)`` gives the one row's key that a row of the many refers to, or ``None``; or name the field of its value.
+    * ``joiner(one value, many value)`` gives the result's value; if it gives ``None`` there is no row.
+    * ``key_mapper(combined key)`` makes the result's key, and ``key_inverse`` undoes it, which is checked: two pairs must not get one key.
+    * ``combined_key_coder``: a coder of ``CombinedKey`` with a method ``prefix(foreign key)``, by default
+      :class:`coders.CombinedKeyCoder`. That every encoded key begins with its prefix and comes back whole is checked.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.replay`.
+
+    A row of the many whose foreign key is ``None`` is dropped, as ``"null_foreign_key"``: counted, and an output of :meth:`with_outputs`.
+
+    Raises ``ValueError`` at construction for a wrong option, when applied to what is not two bounded tables, and in the run for a coder or a
+    mapping that does not keep its word.
+
+    >>> import apache_beam as beam
+    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+    >>> from beam_joins import Change
+    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    ...     authors = pipeline | "authors" >> beam.Create([Change("a", None, "Ann", timestamp=1, position=1)])
+    ...     books = pipeline | "books" >> beam.Create([Change(7, None, {"by": "a", "title": "Tea"}, timestamp=2, position=2)])
+    ...     written = (authors, books) | OneToManyJoin(foreign_key="by", joiner=lambda author, book: f"{book['title']} by {author}")
+    ...     _ = written | beam.Map(lambda change: print(change.key, change.new))
+    CombinedKey(foreign_key='a', primary_key=7) Tea by Ann
+    """
+
+    def __init__(
+        self,
+        *,
+        foreign_key: str | Callable[[Any, Any], Any],
+        joiner: Callable[[Any, Any], Any],
+        key_mapper: Callable[[CombinedKey[Any, Any]], Any] | None = None,
+        key_inverse: Callable[[Any], CombinedKey[Any, Any]] | None = None,
+        combined_key_coder: PrefixCoder | None = None,
+        partitions: int | None = None,
+    ) -> None:
+        super().__init__()
+        if not callable(joiner):
+            raise ValueError(f"joiner={joiner!r}: give a function of the one and the many value")
+        if (key_mapper is None) != (key_inverse is None):
+            raise ValueError("key_mapper and key_inverse go together: give both or neither")
+        if combined_key_coder is not None and not callable(getattr(combined_key_coder, "prefix", None)):
+            raise ValueError(
+                f"combined_key_coder={combined_key_coder!r}: it has no method prefix(foreign_key), by which rows are found"
+            )
+        self._foreign_key = of_row("foreign_key", foreign_key)
+        self._joiner = joiner
+        self._key_mapper = key_mapper
+        self._key_inverse = key_inverse
+        self._coder = combined_key_coder
+        self._partitions = partition_count(partitions)
+
+    def build(self, pvalue: Any) -> Outputs:
+        """The joined table and the dropped records."""
+        one, many = two_tables("OneToManyJoin", pvalue)
+        one_type, many_type = table_type(one), table_type(many)
+        foreign_key, joiner = self._foreign_key, self._joiner
+        coder = self._coder or CombinedKeyCoder(
+            key_coder(one_type.key, "the key of OneToManyJoin's one table"),
+            table_key_coder(many_type, "the key of OneToManyJoin's many table"),
+        )
+        return reference_join(
+            "OneToManyJoin",
+            many,
+            one,
+            references=lambda key, value: (foreign_key(key, value),),
+            joiner=lambda many_value, one_value: joiner(one_value, many_value),
+            how="inner",
+            coder=coder,
+            values=(value_coder(many_type.value), value_coder(one_type.value)),
+            partitions=self._partitions,
+            key_mapper=_mapped(self._key_mapper, self._key_inverse),
+        )
+
+
+def _mapped(
+    mapper: Callable[[CombinedKey[Any, Any]], Any] | None, inverse: Callable[[Any], CombinedKey[Any, Any]] | None
+) -> Callable[[CombinedKey[Any, Any]], Any] | None:
+    if mapper is None or inverse is None:
+        return None
+
+    def mapped(key: CombinedKey[Any, Any]) -> Any:
+        result = mapper(key)
+        if inverse(result) != key:
+            raise ValueError(
+                f"key_mapper makes {result!r} of {key}, of which key_inverse makes {inverse(result)}: two pairs may get one key"
+            )
+        return result
+
+    return mapped

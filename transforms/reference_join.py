@@ -1,0 +1,127 @@
+"""The join of rows with the rows that they refer to, where the result stays: keyed by :class:`CombinedKey`, payload shipped.
+
+It is the first half of KIP-213's protocol, as Jan Filipiak proposed it: a left row travels, under its combined key, to the partition of its
+foreign key, and is joined there. So a left row may refer to several right rows, and a right row that nobody refers to may have a row too.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Protocol
+
+from apache_beam.coders import Coder
+from apache_beam.pvalue import PCollection
+
+from beam_joins.change import Change
+from beam_joins.combined_key import CombinedKey
+from beam_joins.lookup_join import LookupHow, ResultKey
+from beam_joins.record import Record
+from coders.combined_key import CombinedKeyCoder, prefix, split
+from coders.key import encode_key
+from transforms.lookup_replay import LookupReplay
+from transforms.outputs import Outputs
+from transforms.replay import DROPPED, MAIN, Outlet, Replay, Route, Rows
+from transforms.table_rows import table_rows
+from transforms.table_type import TableType, as_table, common_order, table_type
+
+LEFT, RIGHT = "left", "right"
+
+References = Callable[[Any, Any], Iterable[Any]]
+"""The foreign keys of a row, given its key and value; empty if it refers to nothing."""
+
+
+class PrefixCoder(Protocol):
+    """A coder of combined keys, every key of which begins with ``prefix(foreign key)``."""
+
+    def encode(self, value: CombinedKey[Any, Any]) -> bytes:
+        """The bytes of a combined key."""
+
+    def decode(self, encoded: bytes) -> CombinedKey[Any, Any]:
+        """The combined key of its bytes."""
+
+    def prefix(self, foreign_key: Any) -> bytes:
+        """What the bytes of every combined key of this foreign key begin with, and of no other."""
+
+
+def checked_encode(coder: PrefixCoder, key: CombinedKey[Any, Any]) -> bytes:
+    """The bytes of a combined key; raises ``ValueError`` if they do not begin with its prefix or do not come back as the key."""
+    encoded, start = coder.encode(key), coder.prefix(key.foreign_key)
+    if not encoded.startswith(start):
+        raise ValueError(
+            f"{type(coder).__name__} writes {key} as {encoded!r}, which does not begin with {start!r}, its prefix of the foreign key:"
+            " write the foreign key first, its length before it"
+        )
+    if coder.decode(encoded) != key:
+        raise ValueError(f"{type(coder).__name__} writes {key} as {encoded!r} and reads {coder.decode(encoded)} from that")
+    return encoded
+
+
+def reference_join(
+    transform: str,
+    left: PCollection[Any],
+    right: PCollection[Any],
+    *,
+    references: References,
+    joiner: Callable[[Any, Any], Any],
+    how: LookupHow,
+    coder: PrefixCoder,
+    values: tuple[Coder, Coder],
+    partitions: int,
+    key_mapper: Callable[[CombinedKey[Any, Any]], Any] | None = None,
+) -> Outputs:
+    """The joined table, keyed by combined keys or by what ``key_mapper`` makes of them, and the dropped records."""
+    nothing = coder.prefix(None) if how in ("left", "outer") else None
+    order = common_order(transform, table_type(left), table_type(right))
+    prefix_of = _prefix_of(coder)
+
+    def key_of(result: ResultKey) -> Any:
+        if result.right_alone:
+            return CombinedKey(coder.foreign_key(result.key), None)  # type: ignore[attr-defined]  # only for our own coder
+        return key_mapper(coder.decode(result.key)) if key_mapper else coder.decode(result.key)
+
+    def lookup(record: Record) -> bytes | None:
+        start = prefix_of(record.key)
+        return None if start == nothing else start
+
+    def route(record: Record) -> bytes:
+        return record.key if record.input else lookup(record) or record.key
+
+    lefts = left | "Left" >> Route(_referring_rows(references, coder, values[0], nothing), to=(LEFT,), partitions=partitions)
+    rights = right | "Right" >> Route(table_rows(RIGHT, coder.prefix, values[1], input=1), to=(RIGHT,), partitions=partitions)
+    operator = LookupReplay(joiner, how, values=values, result_key=key_of, lookup=lookup, route=route, shared_keys=False)
+    joined = (lefts[LEFT], rights[RIGHT]) | "Join" >> Replay(operator, partitions=partitions, main_type=Change)
+    return Outputs(as_table(joined[MAIN], TableType(Any if key_mapper else CombinedKey, Any, order)), lefts[DROPPED])
+
+
+def _referring_rows(references: References, coder: PrefixCoder, values: Coder, nothing: bytes | None) -> Rows:
+    encode: Callable[[CombinedKey[Any, Any]], bytes]
+    encode = (
+        partial(encode_key, coder, what="the combined key") if type(coder) is CombinedKeyCoder else partial(checked_encode, coder)
+    )
+    prefix_of = _prefix_of(coder)
+
+    def combined(key: Any, value: Any) -> dict[bytes, None]:
+        if value is None:
+            return {}
+        foreign_keys = [fk for fk in references(key, value) if fk is not None]
+        if not foreign_keys and nothing is not None:
+            foreign_keys = [None]
+        return dict.fromkeys(encode(CombinedKey(fk, key)) for fk in foreign_keys)
+
+    def rows(change: Change[Any, Any], arrival: int, outlet: Outlet) -> None:
+        key, old, new, timestamp, position = change
+        before, after = combined(key, old), combined(key, new)
+        encoded = None if new is None else values.encode(new)
+        if new is not None and not after:
+            outlet.drop("null_foreign_key", change, timestamp)
+        for combined_key in before | after:
+            start = prefix_of(combined_key)
+            record = Record(combined_key, encoded if combined_key in after else None, timestamp, position)
+            outlet.send(LEFT, combined_key if start == nothing else start, record)
+
+    return rows
+
+
+def _prefix_of(coder: PrefixCoder) -> Callable[[bytes], bytes]:
+    if type(coder) is CombinedKeyCoder:
+        return lambda encoded: prefix(split(encoded).foreign_key)
+    return lambda encoded: coder.prefix(coder.decode(encoded).foreign_key)

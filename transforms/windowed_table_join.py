@@ -1,0 +1,136 @@
+"""WindowedTableJoin: the joins in which windowed tables take part ("Join Semantics")."""
+
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+
+import apache_beam as beam
+from apache_beam.coders import Coder
+from apache_beam.pvalue import PCollection
+
+from beam_joins.change import Change
+from beam_joins.record import Record
+from beam_joins.windowed import Window
+from coders.key import value_coder
+from coders.windowed import read_window, source_key, write_windowed
+from transforms.lookup_replay import LookupReplay
+from transforms.replay import MAIN, Replay, Route, partition_count
+from transforms.table_rows import table_rows
+from transforms.table_type import TableType, as_table, common_key_type, common_order, table_key_coder, table_type, two_tables
+
+How = Literal["inner", "left", "outer"]
+_NAME = "WindowedTableJoin"
+
+
+class WindowedTableJoin(beam.PTransform[Any, PCollection[Any]]):
+    """Two tables of which one or both are windowed; both are partitioned by the source key, so that windows of one key can meet.
+
+    ========================  ===============  ==================  =====================================================
+    left                      right            how                 a left row looks up
+    ========================  ===============  ==================  =====================================================
+    ``Change[Windowed[K]]``   the same         inner, left, outer  the same window
+    ``Change[Windowed[K]]``   the same         inner, left         the window ``shift(window)``, such as the week before
+    ``Change[Windowed[K]]``   ``Change[K]``    inner, left         the row of its source key
+    ``Change[K]``             ``Change[Win…]`` inner, left         the window ``window_of(key, value)``; ``None``: nothing
+    ========================  ===============  ==================  =====================================================
+
+    The result is a table with the left table's keys. A change of either side joins anew every row that it takes part in: one change of a
+    table's row joins every window of its key. ``joiner(left value, right value)`` gives the result's value, ``None`` for no row. A result
+    has the larger timestamp of both sides. ``partitions`` is as in :mod:`transforms.replay`.
+
+    Raises ``ValueError`` for a wrong option at construction, and for one that does not fit the tables when applied to them.
+
+    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+    >>> from beam_joins import TableFromChangelog, Windowed
+    >>> from transforms.table_type import TableType, as_table
+    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    ...     counts = [Change(Windowed("home", Window(start, start + 7)), None, 10 + start, start, start) for start in (0, 7)]
+    ...     weeks = as_table(pipeline | beam.Create(counts), TableType(str, int, "time", windowed=True))
+    ...     growth = (weeks, weeks) | WindowedTableJoin(lambda now, before: (now, before), shift=lambda week: week.shift(-7))
+    ...     _ = growth | beam.Map(lambda change: print(change.key.window, change.new))
+    Window(start=0, end=7) (10, None)
+    Window(start=7, end=14) (17, 10)
+    """
+
+    def __init__(
+        self,
+        joiner: Callable[[Any, Any], Any],
+        *,
+        how: How = "left",
+        shift: Callable[[Window], Window] | None = None,
+        window_of: Callable[[Any, Any], Window | None] | None = None,
+        partitions: int | None = None,
+    ) -> None:
+        super().__init__()
+        if not callable(joiner):
+            raise ValueError(f"joiner={joiner!r}: give a function of the left and the right value")
+        if how not in get_args(How):
+            raise ValueError(f"how={how!r}: choose one of {', '.join(map(repr, get_args(How)))}")
+        if shift is not None and window_of is not None:
+            raise ValueError("give shift, for two windowed tables, or window_of, for a table and a windowed table, not both")
+        for name, option in (("shift", shift), ("window_of", window_of)):
+            if option is not None and not callable(option):
+                raise ValueError(f"{name}={option!r}: give a function that gives a Window")
+        if how == "outer" and (shift or window_of):
+            raise ValueError("how='outer' joins the same window: choose 'inner' or 'left' with shift or window_of")
+        self._joiner = joiner
+        self._how: How = how
+        self._shift = shift
+        self._window_of = window_of
+        self._partitions = partition_count(partitions)
+
+    def expand(self, pvalue: Any) -> Any:
+        """Apply the transform."""
+        left, right = two_tables(_NAME, pvalue)
+        types = table_type(left), table_type(right)
+        self._check(*types)
+        result = TableType(common_key_type(_NAME, *types), Any, common_order(_NAME, *types), types[0].windowed)
+        keys = [table_key_coder(result._replace(windowed=table.windowed), f"the key of {_NAME}") for table in types]
+        values = value_coder(types[0].value), value_coder(types[1].value)
+        routes = [source_key if table.windowed else _itself for table in types]
+        blocks = tuple(
+            table | to.title() >> Route(
+                table_rows(to, keys[i], values[i], input=i, route=routes[i]), to=(to,), partitions=self._partitions
+            )
+            for i, (to, table) in enumerate((("left", left), ("right", right)))
+        )  # fmt: skip
+        operator = LookupReplay(
+            self._joiner,
+            self._how,
+            values=values,
+            result_key=lambda key: keys[0].decode(key.key),
+            lookup=self._lookup(*types, keys[0], values[0]),
+            route=lambda record: routes[record.input](record.key),
+            shared_keys=types[0].windowed and types[1].windowed and self._shift is None,
+        )
+        together = (blocks[0]["left"], blocks[1]["right"])
+        joined = together | "Join" >> Replay(operator, partitions=self._partitions, main_type=Change)
+        return as_table(joined[MAIN], result)
+
+    def _check(self, left: TableType, right: TableType) -> None:
+        if not left.windowed and not right.windowed:
+            raise ValueError(f"{_NAME} got no windowed table: make one with WindowedAggregate, or use TableTableJoin")
+        if self._shift is not None and not (left.windowed and right.windowed):
+            raise ValueError("shift takes a window to another: both tables must be windowed")
+        if (self._window_of is not None) != (not left.windowed):
+            raise ValueError(
+                "window_of names the window that a row of a table without windows looks up: give it there, and only there"
+            )
+        if self._how == "outer" and not (left.windowed and right.windowed):
+            raise ValueError("how='outer' joins two windowed tables on the same window: choose 'inner' or 'left'")
+
+    def _lookup(self, left: TableType, right: TableType, keys: Coder, values: Coder) -> Callable[[Record], bytes | None]:
+        shift, window_of = self._shift, self._window_of
+        if window_of is not None:
+
+            def named(row: Record) -> bytes | None:
+                window = window_of(keys.decode(row.key), values.decode(row.value))
+                return None if window is None else write_windowed(row.key, window)
+
+            return named
+        if shift is not None:
+            return lambda row: write_windowed(source_key(row.key), shift(read_window(row.key)))
+        return (lambda row: row.key) if right.windowed else (lambda row: source_key(row.key))
+
+
+def _itself(key: bytes) -> bytes:
+    return key
