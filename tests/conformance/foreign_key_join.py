@@ -1,0 +1,63 @@
+"""``fk_join``: the foreign-key join."""
+
+from typing import Any
+
+from apache_beam.pvalue import PCollection
+
+from beam_joins import ForeignKeyJoin, LatestTable
+from tests.conformance.answer import Run
+from tests.conformance.operators import Operator, Streams, Topology
+from tests.conformance.scenario import Scenario
+from tests.conformance.tables import ChangelogTable, as_text, core_run
+from tests.properties import cores, reference
+from tests.properties.cores import Replayed, changes_of, upsert_table
+
+
+def replayed(scenario: Scenario) -> Replayed:
+    """Both tables of a scenario through the join's cores."""
+    left, right = (changes_of(upsert_table(scenario.records(topic), "records")) for topic in ("left", "right"))
+    return cores.foreign_key_join(left, right, how=scenario.topology["type"], foreign_key=_encoded_fk, joiner=_encoded_pair)
+
+
+def _core(scenario: Scenario) -> Run:
+    return core_run([as_text(change) for change in changes_of(replayed(scenario).outputs)])
+
+
+def _pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
+    left, right = inputs["left"] | "Left" >> ChangelogTable(), inputs["right"] | "Right" >> ChangelogTable()
+    joined = (left, right) | ForeignKeyJoin(foreign_key=_numbered_fk, joiner=reference.pair, how=topology["type"])
+    return Streams(changes=joined, rows=joined | LatestTable())
+
+
+def _numbered_fk(key: str, value: str) -> str | None:
+    foreign_key = reference.fk_of(value)
+    return None if foreign_key is None else f"{key.partition('/')[0]}/{foreign_key}"
+
+
+def _encoded_fk(value: bytes) -> bytes | None:
+    foreign_key = reference.fk_of(value.decode())
+    return None if foreign_key is None else foreign_key.encode()
+
+
+def _encoded_pair(left: bytes, right: bytes | None) -> str:
+    return reference.pair(left.decode(), None if right is None else right.decode())
+
+
+def _final_rows(scenario: Scenario) -> dict[str, str]:
+    return reference.foreign_key_join(
+        scenario.final_rows("left"),
+        scenario.final_rows("right"),
+        how=scenario.topology["type"],
+        foreign_key=reference.fk_of,
+        joiner=reference.pair,
+    )
+
+
+OPERATOR = Operator(
+    topics=("left", "right"),
+    kind=lambda topology: topology["type"],
+    core=_core,
+    pipeline=_pipeline,
+    branch=lambda topology: topology["type"],
+    final_rows=_final_rows,
+)

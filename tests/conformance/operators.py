@@ -1,0 +1,51 @@
+"""What the tool must know of an op to run it through the project's operators."""
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, NamedTuple
+
+from apache_beam.pvalue import PCollection
+
+from tests.conformance.answer import Run
+from tests.conformance.scenario import Scenario
+
+Topology = Mapping[str, Any]
+
+
+class Streams(NamedTuple):
+    """What an operator's pipeline gives for many scenarios, by the names of :class:`tests.conformance.answer.Run`.
+
+    ``outs`` and ``raw`` are of ((key, position), value), ``changes`` of changes and ``rows`` of (key, value); all have timestamps.
+    """
+
+    outs: PCollection[Any] | None = None
+    changes: PCollection[Any] | None = None
+    rows: PCollection[Any] | None = None
+    raw: PCollection[Any] | None = None
+
+
+class Operator(NamedTuple):
+    """One op of the recorded format.
+
+    * ``topics``: the names of its inputs.
+    * ``kind``: what is printed after the op, such as the type of join.
+    * ``core``: a scenario through the pure cores.
+    * ``pipeline``: a topology built of the project's transforms. Its inputs are collections of dicts with ``key`` (of the form
+      ``number/key``), ``value``, ``ts`` (milliseconds) and ``position``.
+    * ``branch``: topologies that it builds alike, which share a branch of the pipeline.
+    * ``final_rows``: the result in the end by a naive computation from the final inputs, for scenarios with records in flight.
+    * ``loses_lateness``: true if the topology keeps a versioned table's late records in a plain store, where they overwrite newer ones.
+    """
+
+    topics: tuple[str, ...]
+    kind: Callable[[Topology], str]
+    core: Callable[[Scenario], Run]
+    pipeline: Callable[[dict[str, PCollection[Any]], Topology], Streams]
+    branch: Callable[[Topology], Hashable]
+    final_rows: Callable[[Scenario], dict[str, str]] | None = None
+    loses_lateness: Callable[[Topology], bool] = lambda topology: False
+
+
+def label(operator: Operator, topology: Topology) -> str:
+    """The op and its kind, as the tool prints them."""
+    kind = operator.kind(topology)
+    return f"{topology['op']}/{kind}" if kind else str(topology["op"])

@@ -1,0 +1,54 @@
+"""In Beam too: what comes out depends neither on the order of arrival nor on the number of partitions."""
+
+from collections import Counter
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.util import assert_that
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_joins import ForeignKeyJoin, TableFromChangelog
+from beam_joins.foreign_key import How
+from beam_joins.record import Record
+from tests.properties import cores, strategies
+from tests.properties.cores import changes_of, upsert_table
+from tests.properties.test_foreign_key_join_law import fk_of, pair
+
+
+def changes(pipeline: beam.Pipeline, name: str, records: list[Record], partitions: int) -> Any:
+    table = TableFromChangelog(
+        key=lambda row: row[0],
+        timestamp_by=lambda row: row[2],
+        sequence_by=lambda row: row[3],
+        apply_as_deletes=lambda row: row[1] is None,
+        partitions=partitions,
+    )
+    return pipeline | f"{name} records" >> beam.Create([tuple(record) for record in records], reshuffle=False) | name >> table
+
+
+@settings(max_examples=4)
+@given(st.data(), strategies.left_changelogs(), strategies.right_changelogs(), strategies.HOW)
+def test_the_join_is_the_same_for_any_order_of_arrival_and_any_number_of_partitions(
+    data: st.DataObject, left: list[Record], right: list[Record], how: How
+) -> None:
+    core = cores.foreign_key_join(
+        changes_of(upsert_table(left)), changes_of(upsert_table(right)), how=how, foreign_key=fk_of, joiner=pair
+    )
+    expected = Counter(core.outputs)
+
+    def is_expected(joined: list[Any]) -> None:
+        assert Counter(joined) == expected, f"{joined} is not {expected}"
+
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        for partitions in (1, 5):
+            lefts = changes(pipeline, f"left {partitions}", data.draw(st.permutations(left)), partitions)
+            rights = changes(pipeline, f"right {partitions}", data.draw(st.permutations(right)), partitions)
+            joined = (lefts, rights) | f"join {partitions}" >> ForeignKeyJoin(
+                foreign_key=lambda key, row: fk_of(row[1]),
+                joiner=lambda row, match: pair(row[1], None if match is None else match[1]),
+                how=how,
+                partitions=partitions,
+            )
+            assert_that(joined, is_expected, label=f"check {partitions}")
