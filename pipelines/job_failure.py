@@ -1,0 +1,96 @@
+"""What went wrong in a Spark job, as its author wants to read it: the user's own frames, not Java's."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_START = "Traceback (most recent call last):"
+_JAVA = re.compile(r"^(?:\s+at [\w.$/<>]+\(|\s*\.\.\. \d+ more|Caused by: |Driver stacktrace:|\tSuppressed: )")
+_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line \d+')
+_STEP = re.compile(r"\s*\[while running '(?P<step>.*?)(?:-ptransform-\d+)?'\]")
+_BEAM = re.compile(r"(?:^|[/\\])apache_beam[/\\]|^<frozen ")
+
+
+class SparkJobFailed(RuntimeError):
+    """A job that Spark accepted has failed. The message is for a terminal; `log` is the file with everything.
+
+    `user` is True when a function of the pipeline raised; the message then holds its exception and its frames.
+    """
+
+    def __init__(self, message: str, *, log: Path, user: bool) -> None:
+        """Keep message and log."""
+        super().__init__(message)
+        self.log = log
+        self.user = user
+
+
+@dataclass(frozen=True)
+class UserError:
+    """The exception of a user's function: its step, its last lines, and those frames that are not Beam's."""
+
+    step: str
+    frames: str
+    exception: str
+
+
+def user_error(message: str) -> UserError | None:
+    r"""Find the Python traceback in a job's error message; None when it holds none.
+
+    >>> found = user_error('''java.lang.RuntimeException: Error received from SDK harness: Traceback (most recent call last):
+    ...   File "apache_beam/runners/common.py", line 1498, in process
+    ...   File "/home/me/shop.py", line 7, in price
+    ...     return 1 / quantity
+    ... ZeroDivisionError: division by zero [while running 'Price-ptransform-12']
+    ...
+    ... \tat org.apache.beam.Some.java(Some.java:1)''')
+    >>> found.step, found.exception
+    ('Price', 'ZeroDivisionError: division by zero')
+    >>> print(found.frames)
+      File "/home/me/shop.py", line 7, in price
+        return 1 / quantity
+    """
+    if _START not in message:
+        return None
+    python: list[str] = []
+    for line in message.split(_START, 1)[1].splitlines():
+        if _JAVA.match(line):
+            break
+        python.append(line)
+    block = _last_block(python)
+    frames: list[str] = []
+    end, keep = 0, False
+    for number, line in enumerate(block):
+        if not line.startswith("  "):
+            if line.strip() and frames + block[:number] and number:
+                end = number
+                break
+            continue
+        found = _FRAME.match(line)
+        keep = not _BEAM.search(found["file"]) if found else keep
+        frames += [line] if keep else []
+    exception = "\n".join(block[end:]).strip()
+    step = _STEP.search(exception)
+    return UserError(step["step"] if step else "", "\n".join(frames), _STEP.sub("", exception).strip())
+
+
+def _last_block(lines: list[str]) -> list[str]:
+    # Beam raises the user's exception once more with the step's name; that last copy has all frames, too.
+    starts = [number + 1 for number, line in enumerate(lines) if line == _START]
+    return lines[starts[-1] :] if starts else lines
+
+
+def job_failure(message: str, log: Path) -> SparkJobFailed:
+    """The exception for a failed job with this error message of the job server."""
+    found = user_error(message)
+    if found is not None:
+        where = f" in step {found.step!r}" if found.step else ""
+        text = "\n".join(part for part in (found.frames, found.exception) if part)
+        return SparkJobFailed(f"the job failed{where}:\n{text}\nThe log is {log}.", log=log, user=True)
+    if "OutOfMemoryError" in message:
+        advice = "Spark's JVM ran out of memory; give it more with --driver_memory"
+        return SparkJobFailed(f"{advice}. The log is {log}.", log=log, user=False)
+    if "StatusRuntimeException: CANCELLED" in message:
+        reason = "a Python worker process ended in the middle of the job, out of memory or by a crash in a library"
+        return SparkJobFailed(f"{reason}. The log is {log}.", log=log, user=False)
+    cause = re.sub(r"^Pipeline \S+ failed in state \w+: ", "", message).strip().splitlines()
+    return SparkJobFailed(f"the job failed: {(cause or ['no reason given'])[0]} The log is {log}.", log=log, user=False)

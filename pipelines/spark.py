@@ -1,0 +1,192 @@
+"""Make `--runner=SparkRunner` work for any Beam job, with Spark from PySpark and nothing to install but with pip.
+
+    from pipelines.spark import spark_runner
+
+    with spark_runner(PipelineOptions()) as options:
+        with beam.Pipeline(options=options) as p:
+            ...
+
+With `--spark_master_url=local[*]` all runs on this machine. With `spark://HOST:PORT` the driver runs here and the
+executors on the cluster; they are sent all jars, and need worker pools with the same Python packages, see README.
+"""
+
+import copy
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+
+import grpc
+from apache_beam.options.pipeline_options import (
+    JobServerOptions,
+    PipelineOptions,
+    PortableOptions,
+    SparkRunnerOptions,
+    StandardOptions,
+)
+from apache_beam.utils.subprocess_server import JavaJarServer
+
+from pipelines.class_archive import ClassArchive
+from pipelines.jars import locked_jars, provide
+from pipelines.java import find_java
+from pipelines.job_failure import SparkJobFailed, job_failure
+from pipelines.job_server import JobServer
+from pipelines.master import Master
+from pipelines.pathing_jar import pathing_jar, spark_jars
+from pipelines.setup_error import SparkSetupError
+from pipelines.spark_log import machinery_into, new_log_file, tell
+from pipelines.spark_options import (
+    SparkOptions,
+    heap,
+    master_url,
+    maven_repository,
+    needs_pool,
+    python_workers,
+    spark_conf,
+)
+from pipelines.workers import WorkerPool
+
+__all__ = ["SparkJobFailed", "SparkOptions", "SparkSetupError", "spark_runner"]
+
+_ENVIRONMENT_CACHE_MS = 60_000
+_ARCHIVE_SECONDS = 60.0
+_PATIENCE_SECONDS = 5.0
+
+# Measured: the second compiler and G1 cost more processor time than they save, even in a job of minutes.
+_JVM = ("-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1", "-Dspark.ui.enabled=false")
+_JVM_LOCAL = ("-Dspark.driver.host=127.0.0.1", "-Dspark.driver.bindAddress=127.0.0.1")
+
+
+@contextmanager
+def spark_runner(options: PipelineOptions) -> Iterator[PipelineOptions]:
+    """Start what `--runner=SparkRunner` needs, yield the options that use it, and end all of it.
+
+    Options that name another runner, or that bring a job server of their own (`--job_endpoint`,
+    `--spark_job_server_jar`, `--spark_submit_uber_jar`), are yielded unchanged. The options passed in are never changed.
+
+    Raises SparkSetupError when Spark cannot start, and SparkJobFailed in place of Beam's RuntimeError when the job
+    fails; both have messages for a terminal. Ctrl-C and SIGTERM end everything, too.
+
+    >>> with spark_runner(PipelineOptions(["--runner=DirectRunner"])) as options:
+    ...     options.view_as(StandardOptions).runner
+    'DirectRunner'
+    """
+    if not _is_ours(options):
+        yield options
+        return
+    with _interruptible(), ExitStack() as stack:
+        run = _Run(copy.deepcopy(options), stack)
+        try:
+            yield run.options
+        except (RuntimeError, grpc.RpcError) as error:
+            failure = run.explain(error)
+            if failure is None:
+                raise
+            raise failure from None
+        run.succeeded = True
+
+
+def _is_ours(options: PipelineOptions) -> bool:
+    spark = options.view_as(SparkRunnerOptions)
+    name = (options.view_as(StandardOptions).runner or "").rsplit(".", 1)[-1]
+    elsewhere = options.view_as(PortableOptions).job_endpoint or spark.spark_job_server_jar or spark.spark_submit_uber_jar
+    return name.lower() == "sparkrunner" and not elsewhere
+
+
+class _Run:
+    """One stay in the context: the pieces that run, on a stack that ends them in reverse order."""
+
+    def __init__(self, options: PipelineOptions, stack: ExitStack) -> None:
+        self.options = options
+        self.succeeded = False
+        ours, portable = options.view_as(SparkOptions), options.view_as(PortableOptions)
+        memory, conf = heap(ours.driver_memory), spark_conf(ours.spark_conf or [])
+        self._master = Master.parse(master_url(options))
+        workers = python_workers(ours.python_workers, portable, self._master)
+        self._log = _log_file(ours.spark_log)
+
+        scratch = Path(tempfile.mkdtemp(prefix="beam-spark-"))
+        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+
+        # The workers' process is forked first of all, as threads and gRPC do not survive a fork.
+        pool = None
+        if needs_pool(portable, self._master):
+            values = options.get_all_options(drop_default=True, retain_unknown_options=True)
+            pool = stack.enter_context(WorkerPool(values, log=self._log, orphan=scratch))
+        self._master.check()
+
+        tell(f"Spark's log: {self._log}")
+        stack.enter_context(machinery_into(self._log))
+        self._server = self._start_server([*memory, *conf], scratch, stack)
+        if pool is not None:
+            portable.environment_type, portable.environment_config = "EXTERNAL", pool.serve()
+            stack.callback(pool.close)  # before the server ends: workers would complain of the lost connection
+        portable.environment_cache_millis = int(portable.environment_cache_millis) or _ENVIRONMENT_CACHE_MS
+        portable.sdk_worker_parallelism = workers
+        portable.job_endpoint = self._server.wait()
+        options.view_as(SparkRunnerOptions).spark_master_url = self._master.url
+
+    def _start_server(self, jvm: list[str], scratch: Path, stack: ExitStack) -> JobServer:
+        given = self.options.view_as(JobServerOptions)
+        java = find_java() if given.job_server_java_launcher == "java" else Path(given.job_server_java_launcher)
+        cache = Path(given.jar_cache_dir or JavaJarServer.JAR_CACHE)
+        beam, spark = provide(locked_jars(), cache=cache, repository=maven_repository(self.options)), spark_jars()
+        local = self._master.cores is not None
+        jar = pathing_jar(beam, spark, cache / "spark")
+        self._archive = ClassArchive(java, [jar, *beam, *spark], cache / "spark")
+        options = [*_JVM, *(_JVM_LOCAL if local else ()), *self._archive.use()]
+        options += [*jvm, *(given.job_server_jvm_properties or ())]
+        server = JobServer(java=java, jar=jar, master=self._master.url, scratch=scratch, log=self._log, jvm=options)
+        stack.callback(self._end)
+        return server
+
+    def _end(self) -> None:
+        archive = self._archive
+        writes = archive.missing
+        if writes and self.succeeded:
+            tell("Keeping Spark's classes for faster starts, once ...")
+        self._server.close(_ARCHIVE_SECONDS if writes and self.succeeded else _PATIENCE_SECONDS)
+        if writes:
+            archive.keep() if self.succeeded else archive.discard()
+
+    def explain(self, error: Exception) -> SparkJobFailed | None:
+        """The failure that a RuntimeError or a broken connection means, or None when it is not of the job."""
+        reported = isinstance(error, RuntimeError) and " failed in state " in str(error)
+        code = self._server.exit_code
+        if code is not None and (reported or isinstance(error, grpc.RpcError)):
+            text = f"Spark's JVM ended in the middle of the job (exit code {code}); the log is {self._log}."
+            return SparkJobFailed(text, log=self._log, user=False)
+        return job_failure(str(error), self._log) if reported else None
+
+
+def _log_file(asked: str | None) -> Path:
+    if not asked:
+        return new_log_file()
+    log = Path(asked).absolute()
+    try:
+        log.open("ab").close()
+    except OSError as error:
+        raise SparkSetupError(f"The log {log} cannot be written ({error.strerror}); name another with --spark_log.") from None
+    return log
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    # SIGTERM and SIGHUP would end Python on the spot, and what it has started would live on.
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    changed = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                changed[number] = signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number, handler in changed.items():
+            signal.signal(number, handler)

@@ -1,0 +1,69 @@
+"""Where the noise of a Spark run goes: into a file, while the terminal stays the job's own."""
+
+import logging
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+# Loggers that tell how a job reaches Spark; a job's author has no use for them on a terminal.
+_MACHINERY = ("apache_beam.runners", "apache_beam.utils.subprocess_server")
+_ROOT_CALLER = "portable_runner.py"
+
+
+def new_log_file() -> Path:
+    """A path for a new log in the directory for temporary files."""
+    handle, name = tempfile.mkstemp(prefix=time.strftime("beam-spark-%Y%m%d-%H%M%S-"), suffix=".log")
+    open(handle, "wb").close()
+    return Path(name)
+
+
+@contextmanager
+def machinery_into(log: Path) -> Iterator[None]:
+    """While it lasts, records of Beam's runner and failures of its threads go to `log` and not to the terminal."""
+    file = logging.FileHandler(log, encoding="utf-8")
+    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    loggers = [logging.getLogger(name) for name in _MACHINERY]
+    before = [logger.propagate for logger in loggers]
+    root = logging.getLogger()
+
+    def only_the_jobs(record: logging.LogRecord) -> bool:
+        # Beam writes a job's messages with the root logger; a filter of the root sees only such records.
+        if record.filename != _ROOT_CALLER:
+            return True
+        file.handle(record)
+        return False
+
+    hook = threading.excepthook
+
+    def only_the_jobs_threads(failure: Any) -> None:
+        lines = traceback.format_exception(failure.exc_type, failure.exc_value, failure.exc_traceback)
+        if "grpc" in failure.exc_type.__module__:
+            file.handle(logging.makeLogRecord({"name": "thread", "levelname": "INFO", "msg": "".join(lines)}))
+        else:
+            hook(failure)
+
+    for logger in loggers:
+        logger.propagate = False
+        logger.addHandler(file)
+    root.addFilter(only_the_jobs)
+    threading.excepthook = only_the_jobs_threads
+    try:
+        yield
+    finally:
+        threading.excepthook = hook
+        root.removeFilter(only_the_jobs)
+        for logger, propagate in zip(loggers, before, strict=True):
+            logger.removeHandler(file)
+            logger.propagate = propagate
+        file.close()
+
+
+def tell(line: str) -> None:
+    """Write a line for the person at the terminal."""
+    print(line, file=sys.stderr, flush=True)

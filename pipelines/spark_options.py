@@ -1,0 +1,90 @@
+"""The options of a run on Spark: what may be asked for, and what that means."""
+
+import argparse
+import re
+
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, SetupOptions, SparkRunnerOptions
+
+from pipelines.master import Master
+from pipelines.setup_error import SparkSetupError
+
+
+class SparkOptions(PipelineOptions):
+    """Options of `spark_runner`, besides Beam's own `--spark_master_url`, `--environment_type` and the like."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--driver_memory",
+            help="Memory of Spark's driver, which is all of Spark with a local master, such as 2g or 512m. "
+            "Default: half of this machine's.",
+        )
+        parser.add_argument(
+            "--python_workers",
+            type=int,
+            help="Number of Python worker processes (per executor). Default: the cores of a local master, else 1.",
+        )
+        parser.add_argument(
+            "--spark_conf",
+            action="append",
+            metavar="KEY=VALUE",
+            help="A setting of Spark, such as spark.default.parallelism=8; may be repeated.",
+        )
+        parser.add_argument(
+            "--spark_log",
+            help="File for the output of Spark, Beam's job server and the Python workers. Default: a new file in the "
+            "directory for temporary files; its path is printed.",
+        )
+
+
+def master_url(options: PipelineOptions) -> str:
+    """The master that is meant: what was asked for, else all cores of this machine."""
+    url = str(options.view_as(SparkRunnerOptions).spark_master_url)
+    # Beam's default is four threads on any machine; take all cores unless someone has asked for just that.
+    asked = any(str(flag).startswith("--spark_master_url") for flag in getattr(options, "_flags", ()))
+    return url if asked or url != "local[4]" else "local[*]"
+
+
+def python_workers(asked: int | None, portable: PortableOptions, master: Master) -> int:
+    """The number of Python worker processes per executor: asked for, or as many as a local master has cores."""
+    if asked is not None and asked < 1:
+        raise SparkSetupError(f"--python_workers={asked} is not a number of processes, which is 1 or more.")
+    beams = int(portable.sdk_worker_parallelism)
+    return asked or (beams if beams > 1 else master.cores or 1)
+
+
+def needs_pool(portable: PortableOptions, master: Master) -> bool:
+    """Whether the Python workers are ours to start; raises SparkSetupError for a cluster elsewhere without any."""
+    kind = portable.environment_type
+    if kind and (kind != "EXTERNAL" or portable.environment_config or portable.environment_options):
+        return False
+    if not master.is_here():
+        raise SparkSetupError(
+            f"The Spark master {master.host} is another machine: on each machine of its workers run 'python -m "
+            f"apache_beam.runners.worker.worker_pool_main --service_port=50000', and here add "
+            f"--environment_type=EXTERNAL --environment_config=localhost:50000."
+        )
+    return True
+
+
+def heap(asked: str | None) -> list[str]:
+    """The JVM option for the driver's memory."""
+    if asked is None:
+        return ["-XX:MaxRAMPercentage=50"]
+    if not re.fullmatch(r"[1-9]\d*[kmgt]", asked.lower()):
+        raise SparkSetupError(f"--driver_memory={asked} is not a number with a unit k, m, g or t, such as 2g.")
+    return [f"-Xmx{asked.lower()}"]
+
+
+def spark_conf(pairs: list[str]) -> list[str]:
+    """The JVM options for settings of Spark, which SparkConf reads from system properties."""
+    for pair in pairs:
+        if not re.match(r"spark\.[^=\s]+=", pair):
+            raise SparkSetupError(f"--spark_conf={pair} is not of the form spark.KEY=VALUE.")
+    return [f"-D{pair}" for pair in pairs]
+
+
+def maven_repository(options: PipelineOptions) -> str | None:
+    """The Maven repository that was asked for, if any."""
+    # An option of newer Beam versions only.
+    return getattr(options.view_as(SetupOptions), "maven_repository_url", None)

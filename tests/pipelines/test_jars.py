@@ -1,0 +1,137 @@
+"""The lock file, the verified cache and the pathing jar, without a network and without a JVM."""
+
+import hashlib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pipelines.jars import Jar, locked_jars, provide
+from pipelines.pathing_jar import manifest, pathing_jar
+from pipelines.setup_error import SparkSetupError
+
+CONTENT = b"the bytes of a jar"
+
+
+def jar(name: str, content: bytes = CONTENT) -> Jar:
+    return Jar("org.example", name, "1.0", hashlib.sha256(content).hexdigest())
+
+
+def unfolded(content: bytes) -> dict[str, str]:
+    lines = content.replace(b"\r\n ", b"").decode().split("\r\n")
+    return dict(line.split(": ", 1) for line in lines if line)
+
+
+class Repository:
+    """A fetch function that writes what it has been given, and counts."""
+
+    def __init__(self, content: bytes = CONTENT) -> None:
+        self.content = content
+        self.urls: list[str] = []
+
+    def __call__(self, url: str, directory: str) -> str:
+        self.urls.append(url)
+        path = Path(directory) / url.rsplit("/", 1)[1]
+        path.write_bytes(self.content)
+        return str(path)
+
+
+def offline(url: str, directory: str) -> str:
+    (Path(directory) / (url.rsplit("/", 1)[1] + ".tmp")).write_bytes(b"half")
+    raise RuntimeError(f"Unable to fetch remote job server jar at {url}: <urlopen error Name or service not known>. If no")
+
+
+def test_every_locked_jar_has_coordinates_and_a_sha256():
+    jars = locked_jars()
+    assert {"beam-runners-spark-3", "beam-runners-java-job-service"} <= {each.artifact for each in jars}
+    assert all(len(each.sha256) == 64 and int(each.sha256, 16) for each in jars)
+    assert len({each.file_name for each in jars}) == len(jars)
+
+
+def test_spark_keeps_its_own_logging_api():
+    assert not {"slf4j-api", "listenablefuture"} & {each.artifact for each in locked_jars()}
+
+
+def test_a_line_of_another_shape_is_named():
+    with pytest.raises(ValueError, match=r"group:artifact:version sha256.*no colons"):
+        Jar.parse("no colons")
+
+
+def test_a_missing_jar_is_fetched_once_and_then_never_again(tmp_path):
+    repository = Repository()
+    for _ in range(2):
+        assert provide([jar("a")], cache=tmp_path, fetch=repository, progress=None) == [tmp_path / "a-1.0.jar"]
+    assert len(repository.urls) == 1
+    assert (tmp_path / "a-1.0.jar").read_bytes() == CONTENT
+
+
+def test_a_jar_comes_from_the_repository_that_is_named(tmp_path):
+    repository = Repository()
+    provide([jar("a")], cache=tmp_path, repository="http://mirror.test/maven/", fetch=repository, progress=None)
+    assert repository.urls == ["http://mirror.test/maven/org/example/a/1.0/a-1.0.jar"]
+
+
+def test_a_corrupted_jar_in_the_cache_is_replaced(tmp_path):
+    (tmp_path / "a-1.0.jar").write_bytes(b"corrupted")
+    provide([jar("a")], cache=tmp_path, fetch=Repository(), progress=None)
+    assert (tmp_path / "a-1.0.jar").read_bytes() == CONTENT
+
+
+def test_a_corrupted_jar_offline_is_one_sentence_that_names_the_file(tmp_path):
+    (tmp_path / "a-1.0.jar").write_bytes(b"corrupted")
+    with pytest.raises(SparkSetupError, match=r"a-1\.0\.jar is corrupted and could not be fetched \(Name or service"):
+        provide([jar("a")], cache=tmp_path, fetch=offline, progress=None)
+
+
+def test_a_missing_jar_offline_leaves_nothing_in_the_cache(tmp_path):
+    with pytest.raises(SparkSetupError, match=r"a-1\.0\.jar is not there .* copy the directory"):
+        provide([jar("a")], cache=tmp_path, fetch=offline, progress=None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_repository_that_does_not_answer_is_one_sentence(tmp_path):
+    with pytest.raises(SparkSetupError, match=r"could not be fetched \(.*refused\)"):
+        provide([jar("a")], cache=tmp_path, repository="http://127.0.0.1:9", progress=None)
+
+
+def test_wrong_bytes_from_the_repository_never_reach_the_cache(tmp_path):
+    with pytest.raises(SparkSetupError, match="does not have the SHA-256"):
+        provide([jar("a")], cache=tmp_path, fetch=Repository(b"something else"), progress=None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_jars_that_arrived_before_a_failure_are_kept(tmp_path):
+    good = Repository()
+
+    def fetch(url: str, directory: str) -> str:
+        return offline(url, directory) if "bad" in url else good(url, directory)
+
+    with pytest.raises(SparkSetupError, match="bad-1.0.jar"):
+        provide([jar("a"), jar("bad")], cache=tmp_path, fetch=fetch, progress=None)
+    assert {path.name for path in tmp_path.iterdir()} <= {"a-1.0.jar"}
+
+
+def test_manifest_lines_hold_at_most_72_bytes_and_unfold_to_the_class_path(tmp_path):
+    paths = [tmp_path / "sub" / f"{'long' * 30}-{number}.jar" for number in range(20)]
+    content = manifest(paths, tmp_path)
+    assert max(len(line) for line in content.split(b"\r\n")) <= 72
+    assert unfolded(content)["Class-Path"].split() == [f"sub/{path.name}" for path in paths]
+
+
+def test_a_space_in_a_path_does_not_split_the_class_path(tmp_path):
+    content = manifest([tmp_path / "my jars" / "a.jar"], tmp_path)
+    assert unfolded(content)["Class-Path"] == "my%20jars/a.jar"
+
+
+def test_the_pathing_jar_names_beams_jars_before_sparks(tmp_path):
+    made = pathing_jar([tmp_path / "beam.jar"], [tmp_path / "spark.jar"], tmp_path)
+    with zipfile.ZipFile(made) as archive:
+        headers = unfolded(archive.read("META-INF/MANIFEST.MF"))
+    assert headers["Class-Path"] == "beam.jar spark.jar"
+    assert headers["Main-Class"] == "org.apache.beam.runners.spark.SparkJobServerDriver"
+
+
+def test_another_class_path_gives_another_pathing_jar(tmp_path):
+    first = pathing_jar([tmp_path / "a.jar"], [], tmp_path)
+    assert pathing_jar([tmp_path / "a.jar"], [], tmp_path) == first
+    assert pathing_jar([tmp_path / "b.jar"], [], tmp_path) != first

@@ -1,0 +1,172 @@
+"""Jobs on Spark: a result, a failure a person can read, and nothing left behind however it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
+
+from pipelines.spark import SparkJobFailed, spark_runner
+
+pytestmark = pytest.mark.spark
+
+
+class SumAtTheEnd(beam.DoFn):
+    """Sum a key's numbers on a timer at the end of the window, and say in which process."""
+
+    NUMBERS = BagStateSpec("numbers", VarIntCoder())
+    END = TimerSpec("end", TimeDomain.WATERMARK)
+
+    def process(
+        self,
+        element,
+        numbers=beam.DoFn.StateParam(NUMBERS),
+        end=beam.DoFn.TimerParam(END),
+        window=beam.DoFn.WindowParam,
+    ):
+        numbers.add(element[1])
+        end.set(window.end)
+
+    @on_timer(END)
+    def finish(self, key=beam.DoFn.KeyParam, numbers=beam.DoFn.StateParam(NUMBERS)):
+        yield f"{key} {sum(numbers.read())} {os.getpid()}"
+
+
+def keyed(number: int) -> tuple[int, int]:
+    return number % 4, number
+
+
+def fail(number: int) -> int:
+    return 1 // (number - number)
+
+
+@pytest.fixture
+def scratch(tmp_path, monkeypatch) -> Iterator[Path]:
+    """A directory for temporary files of its own, so that what is left behind can be seen."""
+    directory = tmp_path / "tmp"
+    directory.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(directory))
+    monkeypatch.setenv("TMPDIR", str(directory))
+    return directory
+
+
+def options(*flags: str) -> PipelineOptions:
+    return PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[2]", "--driver_memory=1g", *flags])
+
+
+def processes_of(directory: Path) -> list[str]:
+    """The command lines that name the directory, as the JVM's do."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = process.read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if f"{directory}/beam-spark-" in command:
+            found.append(command)
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def left_behind(directory: Path) -> list[str]:
+    return [path.name for path in directory.glob("beam-spark-*") if path.is_dir()] + processes_of(directory)
+
+
+@pytest.mark.parametrize("flags", [["--python_workers=2"], ["--environment_type=LOOPBACK"]], ids=["workers", "loopback"])
+def test_a_stateful_job_with_timers_gives_its_result_and_leaves_nothing_running(tmp_path, scratch, capfd, flags):
+    with spark_runner(options(*flags)) as on_spark:
+        with beam.Pipeline(options=on_spark) as p:
+            rows = p | beam.Create(range(100)) | "Key" >> beam.Map(keyed).with_output_types(tuple[int, int])
+            sums = rows | beam.ParDo(SumAtTheEnd()).with_output_types(str)
+            sums | beam.io.WriteToText(str(tmp_path / "sums"))
+        assert processes_of(scratch)
+    lines = [line.split() for path in tmp_path.glob("sums-*") for line in path.read_text().splitlines()]
+    assert {int(key): int(total) for key, total, _ in lines} == {key: sum(range(key, 100, 4)) for key in range(4)}
+    workers = {int(pid) for _, _, pid in lines}
+    assert (os.getpid() in workers) == ("--environment_type=LOOPBACK" in flags)
+    assert not [pid for pid in workers - {os.getpid()} if is_alive(pid)]
+    assert left_behind(scratch) == []
+    said = [line for line in capfd.readouterr().err.splitlines() if "classes" not in line and "jars" not in line]
+    assert len(said) == 1
+    assert said[0].startswith("Spark's log: ")
+
+
+def test_a_failing_function_is_named_with_its_own_frames_and_the_log(scratch):
+    with (
+        pytest.raises(SparkJobFailed) as caught,
+        spark_runner(options()) as on_spark,
+        beam.Pipeline(options=on_spark) as p,
+    ):
+        p | beam.Create([1]) | "Share out" >> beam.Map(fail)
+    message = str(caught.value)
+    assert "in step 'Share out'" in message
+    assert "ZeroDivisionError" in message
+    assert "return 1 // (number - number)" in message
+    assert "apache_beam" not in message
+    assert "\tat " not in message
+    assert "ZeroDivisionError" in caught.value.log.read_text()
+    assert left_behind(scratch) == []
+
+
+SLOW = """
+import time
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+from pipelines.spark import spark_runner
+
+def slow(number):
+    print("working", __import__("os").getpid(), flush=True)
+    time.sleep(600)
+
+if __name__ == "__main__":
+    with spark_runner(PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[1]"])) as options:
+        with beam.Pipeline(options=options) as p:
+            p | beam.Create([1]) | beam.Map(slow)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
+def test_an_interrupted_job_takes_everything_with_it(tmp_path, scratch, number):
+    script = tmp_path / "slow.py"
+    script.write_text(SLOW)
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    job = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    try:
+        assert job.stdout is not None
+        word, worker = job.stdout.readline().split()
+        assert word == "working"
+        job.send_signal(number)
+        assert job.wait(30) != 0
+        with job.stdout:
+            job.stdout.read()  # ends when the last process that could write has ended
+        assert not is_alive(int(worker))
+        for _ in range(200):
+            if not left_behind(scratch):
+                break
+            signal.sigtimedwait([], 0.1)
+        assert left_behind(scratch) == []
+    finally:
+        job.kill()
+        job.wait()

@@ -1,0 +1,57 @@
+"""What `spark_runner` refuses before it starts anything, and what it leaves alone."""
+
+import socket
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+
+from pipelines.master import Master, usable_cores
+from pipelines.spark import SparkSetupError, spark_runner
+
+
+def start(*flags: str) -> None:
+    with spark_runner(PipelineOptions(["--runner=SparkRunner", *flags])):
+        pytest.fail("it started")
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--spark_master_url=yarn", r"yarn is not one of local\[\*\], local\[N\] or spark://HOST:PORT"),
+        ("--spark_master_url=local[0]", r"local\[0\] is not one of"),
+        ("--spark_master_url=spark://somewhere", "spark://HOST:PORT"),
+        ("--driver_memory=2", "a number with a unit k, m, g or t"),
+        ("--spark_conf=parallelism=2", r"spark\.KEY=VALUE"),
+        ("--python_workers=0", "1 or more"),
+        ("--spark_log=/no/such/directory/log", "cannot be written"),
+    ],
+)
+def test_a_wrong_option_is_one_sentence_that_lists_the_choices(flag, message):
+    with pytest.raises(SparkSetupError, match=message):
+        start(flag)
+
+
+def test_a_master_that_does_not_answer_is_one_sentence():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound but not listening
+        port = taken.getsockname()[1]
+        with pytest.raises(SparkSetupError, match=rf"No Spark master answers at 127\.0\.0\.1:{port} \("):
+            start(f"--spark_master_url=spark://127.0.0.1:{port}")
+
+
+def test_a_cluster_elsewhere_without_a_worker_pool_is_told_how_to_start_one():
+    with pytest.raises(SparkSetupError, match=r"worker_pool_main .* --environment_type=EXTERNAL"):
+        start("--spark_master_url=spark://192.0.2.77:7077")
+
+
+@pytest.mark.parametrize("flags", [["--runner=DirectRunner"], ["--runner=SparkRunner", "--job_endpoint=localhost:1"]])
+def test_options_for_another_runner_or_job_server_pass_unchanged(flags):
+    options = PipelineOptions(flags)
+    with spark_runner(options) as same:
+        assert same is options
+        assert same.view_as(PortableOptions).environment_type is None
+
+
+def test_a_star_is_all_cores_of_this_machine():
+    assert Master.parse("local[*]").url == f"local[{usable_cores()}]"
+    assert Master.parse("local").cores == 1
