@@ -13,6 +13,7 @@ from coders.corrupt import CorruptData
 _VERSION = 1 << 4
 _HAS_HASH, _HAS_VALUE = 1, 2
 _HASH = 16
+_INSTRUCTIONS = tuple(Instruction)  # in the order of their numbers
 
 
 def write_subscription(message: Subscription, *, input: int) -> Record:
@@ -33,10 +34,10 @@ def read_subscription(record: Record) -> Subscription:
     value = record.value
     flags = _flags(value, _HAS_HASH, least=2)
     assert value is not None
-    if len(value) != 2 + (_HASH if flags & _HAS_HASH else 0) or value[1] not in Instruction.__members__.values():
+    if len(value) != 2 + (_HASH if flags & _HAS_HASH else 0) or value[1] >= len(_INSTRUCTIONS):
         raise CorruptData(f"a subscription of {len(value)} bytes cannot hold {value[:2].hex()}")
     value_hash = value[2:] if flags & _HAS_HASH else None
-    return Subscription(foreign_key, primary_key, Instruction(value[1]), value_hash, record.timestamp, record.position)
+    return Subscription(foreign_key, primary_key, _INSTRUCTIONS[value[1]], value_hash, record.timestamp, record.position)
 
 
 def write_response(message: Response, *, input: int) -> Record:

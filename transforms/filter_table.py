@@ -8,6 +8,7 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.change import Change
 from beam_joins.filter import filter_change, filter_upsert
+from transforms.options import function
 from transforms.table_type import as_table, table_type
 
 
@@ -31,9 +32,7 @@ class FilterTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
 
     def __init__(self, predicate: Callable[[Any, Any], bool], *, negate: bool = False) -> None:
         super().__init__()
-        if not callable(predicate):
-            raise ValueError(f"predicate={predicate!r}: give a function of key and value")
-        self._predicate = predicate
+        self._predicate = function("predicate", predicate, "of key and value")
         self._negate = negate
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:

@@ -15,7 +15,8 @@ from coders.combined_key import CombinedKeyCoder, split
 from coders.key import encode_key, value_coder
 from coders.messages import read_response, read_subscription, write_response, write_subscription
 from transforms.fields import of_row
-from transforms.outputs import Outputs, TableTransform
+from transforms.options import choice, function
+from transforms.outputs import Outputs, WithOutputs
 from transforms.reference_join import References, reference_join
 from transforms.replay import DROPPED, MAIN, Operator, Outlet, Replay, Route, Rows, at, partition_count
 from transforms.table_rows import table_rows
@@ -24,7 +25,7 @@ from transforms.table_type import as_table, common_order, table_key_coder, table
 LEFT, SUBSCRIPTIONS, RIGHT, RESPONSES = "left", "subscriptions", "right", "responses"
 
 
-class ForeignKeyJoin(TableTransform):
+class ForeignKeyJoin(WithOutputs):
     """Each row of the left table with the row of the right table that it refers to.
 
     ``(PCollection[Change[K, V]], PCollection[Change[FK, W]]) -> PCollection[Change[K, R]]``, keyed by the left key. A change of the left row
@@ -69,16 +70,12 @@ class ForeignKeyJoin(TableTransform):
         partitions: int | None = None,
     ) -> None:
         super().__init__()
-        if how not in get_args(LookupHow):
-            raise ValueError(f"how={how!r}: choose one of {', '.join(map(repr, get_args(LookupHow)))}")
-        if not callable(joiner):
-            raise ValueError(f"joiner={joiner!r}: give a function of the left and the right value")
         if (foreign_key is None) == (foreign_keys is None):
             raise ValueError("give one of foreign_key, for one reference, and foreign_keys, for a list of them")
         self._foreign_key = None if foreign_key is None else of_row("foreign_key", foreign_key)
         self._foreign_keys = None if foreign_keys is None else of_row("foreign_keys", foreign_keys)
-        self._joiner = joiner
-        self._how: LookupHow = how
+        self._joiner = function("joiner", joiner, "of the left and the right value")
+        self._how: LookupHow = choice("how", how, LookupHow)
         self._partitions = partition_count(partitions)
 
     def build(self, pvalue: Any) -> Outputs:

@@ -8,6 +8,7 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.change import Change
 from beam_joins.filter import map_change
+from transforms.options import function
 from transforms.table_type import as_table, table_type
 
 
@@ -29,9 +30,7 @@ class MapTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
 
     def __init__(self, fn: Callable[[Any, Any], Any]) -> None:
         super().__init__()
-        if not callable(fn):
-            raise ValueError(f"fn={fn!r}: give a function of key and value")
-        self._fn = fn
+        self._fn = function("fn", fn, "of key and value")
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         """Apply the transform."""

@@ -7,13 +7,14 @@ from beam_joins.combined_key import CombinedKey
 from coders.combined_key import CombinedKeyCoder
 from coders.key import key_coder, value_coder
 from transforms.fields import of_row
-from transforms.outputs import Outputs, TableTransform
+from transforms.options import function
+from transforms.outputs import Outputs, WithOutputs
 from transforms.reference_join import PrefixCoder, reference_join
 from transforms.replay import partition_count
 from transforms.table_type import table_key_coder, table_type, two_tables
 
 
-class OneToManyJoin(TableTransform):
+class OneToManyJoin(WithOutputs):
     """Each pair of a row and one of the many rows that refer to it, keyed by both keys.
 
     ``(one: PCollection[Change[K, V]], many: PCollection[Change[L, W]]) -> PCollection[Change[CombinedKey[K, L], R]]``. A change of the one
@@ -54,8 +55,6 @@ class OneToManyJoin(TableTransform):
         partitions: int | None = None,
     ) -> None:
         super().__init__()
-        if not callable(joiner):
-            raise ValueError(f"joiner={joiner!r}: give a function of the one and the many value")
         if (key_mapper is None) != (key_inverse is None):
             raise ValueError("key_mapper and key_inverse go together: give both or neither")
         if combined_key_coder is not None and not callable(getattr(combined_key_coder, "prefix", None)):
@@ -63,7 +62,7 @@ class OneToManyJoin(TableTransform):
                 f"combined_key_coder={combined_key_coder!r}: it has no method prefix(foreign_key), by which rows are found"
             )
         self._foreign_key = of_row("foreign_key", foreign_key)
-        self._joiner = joiner
+        self._joiner = function("joiner", joiner, "of the one and the many value")
         self._key_mapper = key_mapper
         self._key_inverse = key_inverse
         self._coder = combined_key_coder

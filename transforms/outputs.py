@@ -1,4 +1,4 @@
-"""The outputs of a transform that drops what it cannot use: the table, and the dropped records with their reasons."""
+"""The outputs of a transform that drops what it cannot use: the main one, and the dropped records with their reasons."""
 
 import copy
 from typing import Any, NamedTuple, Self
@@ -14,25 +14,25 @@ class Outputs(NamedTuple):
     dropped: PCollection[Any]
 
 
-class TableTransform(beam.PTransform[Any, Any]):
-    """A transform that gives a table, or with :meth:`with_outputs` the table and the records that it dropped."""
+class WithOutputs(beam.PTransform[Any, Any]):
+    """A transform that gives its main output, or with :meth:`with_outputs` a named tuple of all."""
 
     _all_outputs = False
 
     def with_outputs(self) -> Self:
-        """The same transform, giving :class:`Outputs`: ``table`` and ``dropped``, a ``PCollection[Dropped]``.
+        """The same transform, giving a named tuple of all its outputs, ``dropped`` (a ``PCollection[Dropped]``) among them.
 
         Dropped records are counted in any case, as ``dropped_<reason>`` in the namespace ``beam_joins``.
         """
-        both = copy.copy(self)
-        both._all_outputs = True
-        return both
+        all_outputs = copy.copy(self)
+        all_outputs._all_outputs = True
+        return all_outputs
 
     def expand(self, pvalue: Any) -> Any:
         """Apply the transform."""
         outputs = self.build(pvalue)
-        return outputs if self._all_outputs else outputs.table
+        return outputs if self._all_outputs else outputs[0]
 
-    def build(self, pvalue: Any) -> Outputs:
-        """Both outputs."""
+    def build(self, pvalue: Any) -> Any:
+        """The named tuple of all outputs, the main one first."""
         raise NotImplementedError

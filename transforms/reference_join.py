@@ -94,9 +94,7 @@ def reference_join(
 
 def _referring_rows(references: References, coder: PrefixCoder, values: Coder, nothing: bytes | None) -> Rows:
     encode: Callable[[CombinedKey[Any, Any]], bytes]
-    encode = (
-        partial(encode_key, coder, what="the combined key") if type(coder) is CombinedKeyCoder else partial(checked_encode, coder)
-    )
+    encode = partial(encode_key, coder, what="the combined key") if type(coder) is CombinedKeyCoder else partial(checked_encode, coder)
     prefix_of = _prefix_of(coder)
 
     def combined(key: Any, value: Any) -> dict[bytes, None]:

@@ -12,6 +12,7 @@ routing key in the order of their positions and nothing else.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -36,6 +37,7 @@ DEFAULT_PARTITIONS = 16
 
 BLOCK_RECORDS = 4096
 _EARLIEST, _LATEST, _GLOBAL = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros, (GlobalWindow(),)
+_RECORD = partial(tuple.__new__, Record)  # Record(...) without a call of a Python function
 MAIN, DROPPED = "main", "dropped"
 
 
@@ -134,6 +136,10 @@ class Operator:
         """Records as the core's events: by default themselves."""
         return records
 
+    def finish(self, core: Any) -> Iterable[Any]:
+        """What a core gives when the records of its routing key are at their end: by default nothing."""
+        return ()
+
     def write(self, output: Any, outlet: Outlet) -> Any:
         """A core's output as an element of the main output, or ``None`` if it went into the outlet."""
         raise NotImplementedError
@@ -153,6 +159,10 @@ class Operator:
                     if element is not None:
                         yield element
                 start = following
+            for output in self.finish(core):
+                element = write(output, outlet)
+                if element is not None:
+                    yield element
 
 
 def order(blocks: Iterable[bytes], routes: Callable[[Sequence[Record]], Iterable[bytes]]) -> tuple[list[Record], list[int]]:
@@ -161,7 +171,7 @@ def order(blocks: Iterable[bytes], routes: Callable[[Sequence[Record]], Iterable
     positions, inputs = [], []
     for block in blocks:
         batch = read_block(block)
-        records.extend(map(Record, *(column.to_pylist() for column in batch.columns)))
+        records.extend(map(_RECORD, zip(*(column.to_pylist() for column in batch.columns), strict=True)))
         positions.append(batch.column("position").to_numpy())
         inputs.append(batch.column("input").to_numpy())
     if not records:

@@ -1,25 +1,25 @@
 """TableFromChangelog: the table that a raw changelog stands for, with the vocabulary of Spark's AUTO CDC."""
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
-from apache_beam.typehints import typehints
 
 from beam_joins.change import Change, Dropped
 from beam_joins.record import Record
 from beam_joins.table import Emit, UpsertTable
 from coders.key import encode_key, key_coder, value_coder
-from transforms.fields import Field, getter, key_getter, micros
-from transforms.outputs import Outputs, TableTransform
+from transforms.element_types import annotated, known, pair_types
+from transforms.fields import Field, getter, key_getter, micros, position
+from transforms.options import function
+from transforms.outputs import Outputs, WithOutputs
 from transforms.replay import DROPPED, MAIN, Operator, Outlet, Replay, Route, Rows, at, partition_count
 from transforms.table_type import Order, TableType, as_table, require_bounded
 
 
-class TableFromChangelog(TableTransform):
+class TableFromChangelog(WithOutputs):
     """The table that a raw changelog stands for: ``PCollection[Change[K, V]]``, old values filled in.
 
     The changelog is a ``PCollection[tuple[K, V | None]]``, where ``None`` is a tombstone; or a collection of any elements, with ``key=``.
@@ -69,8 +69,8 @@ class TableFromChangelog(TableTransform):
     ) -> None:
         super().__init__()
         UpsertTable(emit)
-        if apply_as_deletes is not None and not callable(apply_as_deletes):
-            raise ValueError(f"apply_as_deletes={apply_as_deletes!r}: give a function that is true for a deleting element")
+        if apply_as_deletes is not None:
+            function("apply_as_deletes", apply_as_deletes, "that is true for an element that deletes its row")
         if isinstance(except_columns, str) or not all(isinstance(name, str) for name in except_columns):
             raise ValueError(f"except_columns={except_columns!r}: give a list of column names")
         self._key_spec = key
@@ -110,32 +110,29 @@ class TableFromChangelog(TableTransform):
                 timestamp = micros(time)
             if key is None:
                 return outlet.drop("null_key", element, timestamp)
-            position = timestamp
+            at = timestamp
             if sequence_of:
                 sequence = sequence_of(element)
                 if sequence is None:
                     return outlet.drop("null_sequence", element, timestamp)
-                position = _position(sequence)
+                at = position(sequence)
             if deletes and deletes(element):
                 value = None
             elif left_out and value is not None:
                 value = _without(value, left_out)
             encoded_key = encode_key(keys, key, "the key")
             encoded = None if value is None else values.encode(value)
-            return outlet.send("rows", encoded_key, Record(encoded_key, encoded, timestamp, position))
+            return outlet.send("rows", encoded_key, Record(encoded_key, encoded, timestamp, at))
 
         return rows
 
     def _types(self, element_type: Any) -> tuple[Any, Any]:
         if self._key is None:
-            if isinstance(element_type, typehints.TupleConstraint) and len(element_type.tuple_types) == 2:
-                key_type, value_type = element_type.tuple_types
-                return key_type, _not_none(value_type)
-            return Any, Any
-        value_type = Any if self._except else element_type
+            return pair_types(element_type)
+        value_type = Any if self._except else known(element_type)
         if isinstance(self._key_spec, str):
-            return _annotation(element_type, self._key_spec), value_type
-        return _annotation(self._key_spec, "return"), value_type
+            return annotated(element_type, self._key_spec), value_type
+        return annotated(self._key_spec, "return"), value_type
 
 
 class _Upserts(Operator):
@@ -168,34 +165,7 @@ def _pair(element: Any) -> tuple[Any, Any]:
     return element
 
 
-def _position(sequence: Any) -> int:
-    try:
-        return operator.index(sequence)
-    except TypeError:
-        raise ValueError(
-            f"sequence_by gave {sequence!r} of type {type(sequence).__name__}: a position is a whole number, so turn it into an int"
-        ) from None
-
-
 def _without(value: Any, left_out: frozenset[str]) -> dict[Any, Any]:
     if not isinstance(value, Mapping):
         raise ValueError(f"except_columns needs mappings, not {type(value).__name__}: leave columns out with MapTable")
     return {name: column for name, column in value.items() if name not in left_out}
-
-
-def _not_none(value_type: Any) -> Any:
-    if isinstance(value_type, typehints.UnionConstraint):
-        rest = [t for t in value_type.union_types if t is not type(None)]
-        return rest[0] if len(rest) == 1 else Any
-    return value_type
-
-
-def _annotation(annotated: Any, name: str) -> Any:
-    try:
-        hint = get_type_hints(annotated).get(name, Any)
-    except Exception:  # whatever cannot be read says nothing
-        return Any
-    if get_origin(hint) is Union:
-        rest = [t for t in get_args(hint) if t is not type(None)]
-        return rest[0] if len(rest) == 1 else Any
-    return hint

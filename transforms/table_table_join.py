@@ -1,7 +1,7 @@
 """TableTableJoin: two tables on the same key (KIP-77)."""
 
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
@@ -9,6 +9,7 @@ from apache_beam.pvalue import PCollection
 from beam_joins.change import Change
 from coders.key import value_coder
 from transforms.lookup_replay import LookupReplay
+from transforms.options import choice, function
 from transforms.replay import MAIN, Replay, Route, partition_count
 from transforms.table_rows import table_rows
 from transforms.table_type import (
@@ -50,12 +51,8 @@ class TableTableJoin(beam.PTransform[Any, PCollection[Any]]):
 
     def __init__(self, joiner: Callable[[Any, Any], Any], *, how: How = "inner", partitions: int | None = None) -> None:
         super().__init__()
-        if not callable(joiner):
-            raise ValueError(f"joiner={joiner!r}: give a function of the left and the right value")
-        if how not in get_args(How):
-            raise ValueError(f"how={how!r}: choose one of {', '.join(map(repr, get_args(How)))}")
-        self._joiner = joiner
-        self._how: How = how
+        self._joiner = function("joiner", joiner, "of the left and the right value")
+        self._how: How = choice("how", how, How)
         self._partitions = partition_count(partitions)
 
     def expand(self, pvalue: Any) -> Any:

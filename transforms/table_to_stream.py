@@ -8,12 +8,13 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_joins.change import Change
 from transforms.replay import at
+from transforms.table_type import table_type
 
 
 class TableToStream(beam.PTransform[PCollection[Any], PCollection[Any]]):
     """``PCollection[Change[K, V]]`` to ``PCollection[tuple[K, V | None]]``: ``None`` says that the row was deleted.
 
-    Every element carries its change's timestamp.
+    Every element carries its change's timestamp. Raises ``ValueError`` for a windowed table.
 
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
@@ -28,6 +29,8 @@ class TableToStream(beam.PTransform[PCollection[Any], PCollection[Any]]):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         """Apply the transform."""
+        if table_type(pcoll).windowed:
+            raise ValueError("a windowed table is written to a stream only through a mapping: use WindowedTableToStream(fn)")
         newest: PCollection[Any] = pcoll | "Newest" >> beam.Map(_upsert).with_output_types(beam.typehints.KV[Any, Any])
         return newest
 

@@ -1,7 +1,7 @@
 """WindowedTableJoin: the joins in which windowed tables take part ("Join Semantics")."""
 
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import apache_beam as beam
 from apache_beam.coders import Coder
@@ -13,6 +13,7 @@ from beam_joins.windowed import Window
 from coders.key import value_coder
 from coders.windowed import read_window, source_key, write_windowed
 from transforms.lookup_replay import LookupReplay
+from transforms.options import choice, function
 from transforms.replay import MAIN, Replay, Route, partition_count
 from transforms.table_rows import table_rows
 from transforms.table_type import TableType, as_table, common_key_type, common_order, table_key_coder, table_type, two_tables
@@ -61,10 +62,6 @@ class WindowedTableJoin(beam.PTransform[Any, PCollection[Any]]):
         partitions: int | None = None,
     ) -> None:
         super().__init__()
-        if not callable(joiner):
-            raise ValueError(f"joiner={joiner!r}: give a function of the left and the right value")
-        if how not in get_args(How):
-            raise ValueError(f"how={how!r}: choose one of {', '.join(map(repr, get_args(How)))}")
         if shift is not None and window_of is not None:
             raise ValueError("give shift, for two windowed tables, or window_of, for a table and a windowed table, not both")
         for name, option in (("shift", shift), ("window_of", window_of)):
@@ -72,8 +69,8 @@ class WindowedTableJoin(beam.PTransform[Any, PCollection[Any]]):
                 raise ValueError(f"{name}={option!r}: give a function that gives a Window")
         if how == "outer" and (shift or window_of):
             raise ValueError("how='outer' joins the same window: choose 'inner' or 'left' with shift or window_of")
-        self._joiner = joiner
-        self._how: How = how
+        self._joiner = function("joiner", joiner, "of the left and the right value")
+        self._how: How = choice("how", how, How)
         self._shift = shift
         self._window_of = window_of
         self._partitions = partition_count(partitions)

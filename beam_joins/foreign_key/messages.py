@@ -21,7 +21,7 @@ class Instruction(IntEnum):
     @property
     def deletes(self) -> bool:
         """True if the subscription ends."""
-        return self in (Instruction.DELETE_KEY_NO_PROPAGATE, Instruction.DELETE_KEY_AND_PROPAGATE)
+        return self is Instruction.DELETE_KEY_NO_PROPAGATE or self is Instruction.DELETE_KEY_AND_PROPAGATE
 
 
 class Subscription(NamedTuple):

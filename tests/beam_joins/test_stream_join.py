@@ -67,6 +67,18 @@ def test_both_bounds_of_an_asymmetric_window_are_inclusive():
     assert results(outputs(in_order(*arrivals), "inner", before=10, after=20)) == [("(A,b)", 100), ("(A,c)", 120)]
 
 
+@pytest.mark.parametrize(
+    ("early", "late", "window"),
+    [("L", "R", {"before": 0, "after": 9}), ("R", "L", {"before": 9, "after": 0})],
+    ids=["after", "before"],
+)
+def test_a_record_is_kept_until_the_far_bound_of_its_own_window_is_passed(early, late, window):
+    arrivals = [(early, "x", 0), (early, "y", 8), (late, "at the bound", 9), (late, "beyond", 10)]
+    joined = [value for value, _ in results(outputs(in_order(*arrivals), "inner", **window))]
+    assert len([value for value in joined if "x" in value]) == 1
+    assert len([value for value in joined if "y" in value]) == 2
+
+
 def test_a_window_of_no_width_joins_records_of_one_time():
     arrivals = [("L", "A", 10), ("R", "a", 10), ("R", "b", 11)]
     assert results(outputs(in_order(*arrivals), "inner", before=0, after=0)) == [("(A,a)", 10)]

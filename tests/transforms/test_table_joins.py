@@ -11,6 +11,7 @@ from beam_joins import (
     Dropped,
     ForeignKeyJoin,
     OneToManyJoin,
+    StreamTableJoin,
     TableFromChangelog,
     TableTableJoin,
     Window,
@@ -18,6 +19,7 @@ from beam_joins import (
     WindowedTableJoin,
 )
 from coders import CombinedKeyCoder
+from transforms.replay import at
 from transforms.table_type import TableType, as_table
 
 
@@ -248,3 +250,25 @@ def test_tables_that_do_not_fit_a_join_are_refused(direct):
     ]:
         with pytest.raises(ValueError, match=complaint):
             _ = tables | label >> join
+
+
+def test_a_stream_looks_up_the_window_that_it_names_as_of_its_position_on_every_runner(pipeline):
+    with pipeline() as p:
+        views = windowed(p, "views", [("home", 0, 10, 1), ("home", 0, 11, 5), ("home", 1, 20, 8)])
+        stream = p | "stream" >> beam.Create([("home", 3), ("home", 6), ("home", 9), ("help", 9), (None, 9)])
+        timed = stream | beam.Map(lambda pair: at(pair, pair[1]))
+        join = StreamTableJoin(
+            lambda time, count: (time, count), how="left", window_of=lambda key, time: Window(0, 7) if time > 3 else None
+        )
+        expected = [("home", (3, None)), ("home", (6, 11)), ("home", (9, 11)), ("help", (9, None)), (None, (9, None))]
+        assert_that((timed, views) | join, equal_to(expected))
+
+
+def test_window_of_is_for_windowed_tables_and_only_for_them(direct):
+    p = direct()
+    stream = p | "stream" >> beam.Create([("home", 3)])
+    words = as_table(p | "words" >> beam.Create([]), TableType(str, order="time"))
+    with pytest.raises(ValueError, match="only for one"):
+        _ = (stream, words) | "a" >> StreamTableJoin(pair, window_of=lambda key, value: None)
+    with pytest.raises(ValueError, match="give it for one"):
+        _ = (stream, windowed(p, "views", [])) | "b" >> StreamTableJoin(pair)

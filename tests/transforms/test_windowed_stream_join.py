@@ -1,0 +1,194 @@
+"""WindowedStreamJoin on both runners, its other outputs, and what it refuses."""
+
+import random
+from datetime import timedelta
+
+import apache_beam as beam
+import pytest
+from apache_beam.metrics.metric import MetricsFilter
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.utils.timestamp import Duration
+
+from beam_joins import Dropped, TableFromChangelog, WindowedStreamJoin
+
+VIEWS = [("ad", "v100", 100), ("ad", "v150", 150), ("ad", "v900", 900), ("other", "w100", 100), ("other", "w100", 100)]
+CLICKS = [("ad", "c110", 110), ("ad", "c160", 160), ("ad", "c50", 50), ("other", "d161", 161)]
+INNER = [("ad", "v100-c110", 110), ("ad", "v100-c160", 160), ("ad", "v150-c160", 160)]
+LEFT = [*INNER, ("ad", "v900--", 900), ("other", "w100--", 100), ("other", "w100--", 100)]
+OUTER = [*LEFT, ("ad", "--c50", 50), ("other", "--d161", 161)]
+WINDOW = {"before": 0, "after": timedelta(minutes=1), "grace": Duration(10)}
+
+
+def timed(row):
+    return TimestampedValue(tuple(row[:2]), row[2])
+
+
+def stream(p, name, rows, *, seed=0):
+    shuffled = random.Random(seed).sample(rows, len(rows))
+    return p | f"{name} {seed}" >> beam.Create(shuffled) | f"{name} times {seed}" >> beam.Map(timed).with_output_types(tuple[str, str])
+
+
+def joiner(left, right):
+    return f"{left or '-'}-{right or '-'}"
+
+
+def with_time(element, time=beam.DoFn.TimestampParam):
+    return (*element, time.micros / 1_000_000)
+
+
+def times(pcoll, label):
+    return pcoll | f"times of {label}" >> beam.Map(with_time)
+
+
+def test_every_kind_of_join_is_the_same_in_any_order_and_partitioning_on_every_runner(pipeline):
+    with pipeline() as p:
+        for seed, partitions in ((1, 1), (2, 7)):
+            views, clicks = stream(p, "views", VIEWS, seed=seed), stream(p, "clicks", CLICKS, seed=seed)
+            for how, expected in (("inner", INNER), ("left", LEFT), ("outer", OUTER)):
+                name = f"{how} {seed}"
+                joined = (views, clicks) | name >> WindowedStreamJoin(joiner, how=how, **WINDOW, partitions=partitions)
+                assert_that(times(joined, name), equal_to(expected), label=f"is the join {name}")
+        arrivals = p | beam.Create([("k", {"offset": 1, "at": 100}), ("k", {"offset": 2, "at": 200}), ("k", {"offset": 3, "at": 105})])
+        arrivals |= beam.Map(lambda row: TimestampedValue(row, row[1]["at"]))
+        outputs = (arrivals, arrivals) | "itself" >> WindowedStreamJoin(
+            lambda left, right: (left["offset"], right and right["offset"]),
+            how="left",
+            before=0,
+            after=10,
+            grace=5,
+            sequence_by="offset",
+        ).with_outputs()
+        assert_that(outputs.joined, equal_to([("k", (1, 1)), ("k", (2, 2))]), label="joined with itself")
+        late = ("k", {"offset": 3, "at": 105})
+        expected = [Dropped("late_left", late, 105_000_000), Dropped("late_right", late, 105_000_000)]
+        assert_that(outputs.late, equal_to(expected), label="late")
+
+
+def test_null_keys_and_null_values_are_dropped_and_counted_by_an_inner_join(direct):
+    rows = [(None, "nobody's", 1), ("k", None, 2), (None, None, 3), ("k", "v", 4)]
+    p = direct()
+    nulls = p | beam.Create(rows) | beam.Map(timed)
+    outputs = (nulls, stream(p, "right", [("k", "w", 5)])) | WindowedStreamJoin(joiner, before=9, after=9, grace=0).with_outputs()
+    assert_that(outputs.joined, equal_to([("k", "v-w")]), label="joined")
+    expected = [
+        Dropped("null_key", (None, "nobody's"), 1_000_000),
+        Dropped("null_value", ("k", None), 2_000_000),
+        Dropped("null_value", (None, None), 3_000_000),
+    ]
+    assert_that(outputs.dropped, equal_to(expected), label="dropped")
+    assert_that(outputs.late, equal_to([]), label="late")
+    result = p.run()
+    result.wait_until_finish()
+    counters = {
+        c.key.metric.name: c.committed for c in result.metrics().query(MetricsFilter().with_namespace("beam_joins"))["counters"]
+    }
+    assert counters == {"dropped_null_key": 1, "dropped_null_value": 2}
+
+
+def test_where_records_are_kept_one_without_a_key_gives_its_result_at_once(direct):
+    with direct() as p:
+        left, right = (
+            p | name >> beam.Create([(None, name, at), (None, None, at), ("k", name, at)]) | f"{name} times" >> beam.Map(timed)
+            for name, at in (("left", 7), ("right", 8))
+        )
+        for how, expected in (
+            ("left", [(None, "left--", 7), ("k", "left-right", 8)]),
+            ("outer", [(None, "left--", 7), (None, "--right", 8), ("k", "left-right", 8)]),
+        ):
+            outputs = (left, right) | f"{how} join" >> WindowedStreamJoin(joiner, how=how, before=1, after=1, grace=0).with_outputs()
+            assert_that(times(outputs.joined, how), equal_to(expected), label=f"{how} joined")
+            reasons = outputs.dropped | f"{how} reasons" >> beam.Map(lambda dropped: dropped.reason)
+            unused = ["null_value"] * 2 + ["null_key"] * (how == "left")
+            assert_that(reasons, equal_to(unused), label=f"{how} dropped")
+
+
+def test_a_late_record_is_counted(direct):
+    p = direct()
+    left = stream(p, "left", [("k", "2", 100), ("k", "1", 200), ("k", "3", 10)])
+    right = stream(p, "right", [("k", "9", 10)])
+    _ = (left, right) | WindowedStreamJoin(joiner, before=0, after=0, grace=0, sequence_by=lambda key, value: int(value))
+    result = p.run()
+    result.wait_until_finish()
+    counters = {
+        c.key.metric.name: c.committed for c in result.metrics().query(MetricsFilter().with_namespace("beam_joins"))["counters"]
+    }
+    assert counters == {"dropped_late_left": 2, "dropped_late_right": 1}
+
+
+def test_a_record_without_a_sequence_is_dropped(direct):
+    with direct() as p:
+        left = p | beam.Create([("k", {"offset": None})])
+        outputs = (left, left) | WindowedStreamJoin(joiner, before=0, after=0, grace=0, sequence_by="offset").with_outputs()
+        assert_that(outputs.dropped | beam.Map(lambda dropped: dropped.reason), equal_to(["null_sequence", "null_sequence"]))
+
+
+def test_a_result_of_none_is_a_result(direct):
+    with direct() as p:
+        left = stream(p, "left", [("k", "v", 1)])
+        assert_that((left, left) | WindowedStreamJoin(lambda a, b: None, before=0, after=0, grace=0), equal_to([("k", None)]))
+
+
+def test_joins_follow_one_another(direct):
+    with direct() as p:
+        views, clicks = stream(p, "views", VIEWS), stream(p, "clicks", CLICKS)
+        joined = (views, clicks) | "first" >> WindowedStreamJoin(joiner, **WINDOW)
+        again = (joined, clicks) | "second" >> WindowedStreamJoin(joiner, before=0, after=0, grace=0)
+        expected = [("ad", "v100-c110-c110"), ("ad", "v100-c160-c160"), ("ad", "v150-c160-c160")]
+        assert_that(again, equal_to(expected))
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"how": "right"}, "how='right': choose one of 'inner', 'left', 'outer'"),
+        ({"before": -1}, "before=-1 is negative: give a span of time of 0 or more"),
+        ({"after": timedelta(seconds=-1)}, "after=.* is negative"),
+        ({"grace": Duration(-1)}, "grace=.* is negative"),
+        ({"grace": None}, "grace=None: give a span of time: seconds, a timedelta or a Beam Duration"),
+        ({"grace": float("inf")}, "grace=inf: give a span"),
+        ({"before": "1h"}, "before='1h': give a span"),
+        ({"sequence_by": 7}, "sequence_by=7: give a function of key and value, or the name"),
+        ({"joiner": "both"}, "joiner='both': give a function"),
+        ({"partitions": 0}, "partitions=0"),
+    ],
+)
+def test_a_wrong_option_is_refused_at_construction(options, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        WindowedStreamJoin(**{"joiner": joiner, "before": 0, "after": 1, "grace": 0, **options})
+
+
+def test_grace_must_be_said():
+    with pytest.raises(TypeError, match="grace"):
+        WindowedStreamJoin(joiner, before=0, after=1)
+
+
+def test_what_is_not_two_streams_is_refused(direct):
+    p = direct()
+    left = stream(p, "left", VIEWS)
+    join = WindowedStreamJoin(joiner, **WINDOW)
+    with pytest.raises(ValueError, match=r"takes two streams: \(left, right\) \| WindowedStreamJoin"):
+        _ = left | "alone" >> join
+    with pytest.raises(ValueError, match=r"not a table: apply TableToStream\(\)"):
+        _ = (left, left | TableFromChangelog()) | "a table" >> join
+    with pytest.raises(ValueError, match="global window"):
+        _ = (left, left | beam.WindowInto(FixedWindows(10))) | "windowed" >> join
+    with pytest.raises(ValueError, match="never equal"):
+        _ = (left, p | beam.Create([(1, "v")])) | "other keys" >> join
+
+
+@pytest.mark.parametrize(
+    ("element", "options", "complaint"),
+    [
+        ("k", {}, "a stream is of .key, value. pairs, but has 'k'"),
+        (
+            ("k", "v"),
+            {"sequence_by": lambda key, value: "first"},
+            "sequence_by gave 'first' of type str: a position is a whole number",
+        ),
+    ],
+)
+def test_an_element_that_cannot_be_used_is_named(direct, element, options, complaint):
+    with pytest.raises(Exception, match=complaint), direct() as p:
+        left = p | beam.Create([element])
+        _ = (left, left) | WindowedStreamJoin(joiner, **WINDOW, **options)

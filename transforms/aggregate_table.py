@@ -1,0 +1,213 @@
+"""AggregateTable, CountTable and ReduceTable: a table grouped by something that is not its key."""
+
+from collections.abc import Callable
+from typing import Any
+
+from apache_beam.coders import Coder
+from apache_beam.pvalue import PCollection
+
+from beam_joins.aggregate import ADD, SUBTRACT, GroupAggregate
+from beam_joins.change import Change
+from beam_joins.record import Record
+from coders.combined_key import combine, split
+from coders.key import encode_key, key_coder, value_coder
+from transforms.fields import of_row
+from transforms.options import function
+from transforms.outputs import Outputs, WithOutputs
+from transforms.replay import DROPPED, MAIN, Operator, Outlet, Replay, Route, Rows, at, partition_count
+from transforms.table_type import TableType, as_table, require_bounded, table_key_coder, table_type
+
+OF_AGGREGATE = "of the aggregate and a value"
+
+
+class AggregateTable(WithOutputs):
+    """The rows of a table, grouped and aggregated: ``PCollection[Change[K, V]]`` to ``PCollection[Change[G, A]]``, keyed by the group.
+
+    * ``group_by(key, value)`` gives the group of a row, or ``None``; or name the field of the value.
+    * ``initial`` is the aggregate of no rows, or a function without arguments that gives it.
+    * ``add(aggregate, value)`` and ``subtract(aggregate, value)`` give the aggregate with one row more and one less. They must leave the
+      aggregate that they are given as it is; ``None`` removes the group's row.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.replay`.
+
+    A change of a row subtracts its old value from the old value's group and adds the new value to the new value's group. A group changes
+    once at a position, all subtractions before all additions. It has a row from its first addition on, and keeps it when its last row has
+    left: a count goes to 0. A result has the largest timestamp of all that went into it.
+
+    A value whose group is ``None`` has no part, and is dropped as ``"null_group"``: counted, and an output of :meth:`with_outputs`. Groups
+    are compared by their bytes: 7 is not "7".
+
+    Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input or to keys whose coder is not
+    deterministic; and in the run for a group without one encoding, and for a list, dict or set that was changed in place.
+
+    >>> import apache_beam as beam
+    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+    >>> changes = [
+    ...     Change(1, None, {"by": "ann", "amount": 5}, timestamp=10, position=1),
+    ...     Change(1, {"by": "ann", "amount": 5}, {"by": "ann", "amount": 7}, timestamp=20, position=2),
+    ... ]
+    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    ...     _ = (
+    ...         pipeline
+    ...         | beam.Create(changes)
+    ...         | AggregateTable(
+    ...             group_by="by",
+    ...             initial=0,
+    ...             add=lambda total, order: total + order["amount"],
+    ...             subtract=lambda total, order: total - order["amount"],
+    ...         )
+    ...         | beam.Map(print)
+    ...     )
+    Change(key='ann', old=None, new=5, timestamp=10, position=1)
+    Change(key='ann', old=5, new=7, timestamp=20, position=2)
+    """
+
+    def __init__(
+        self,
+        *,
+        group_by: str | Callable[[Any, Any], Any],
+        initial: Any,
+        add: Callable[[Any, Any], Any],
+        subtract: Callable[[Any, Any], Any],
+        partitions: int | None = None,
+    ) -> None:
+        super().__init__()
+        self._group_by = of_row("group_by", group_by)
+        self._initial = initial_of(initial)
+        self._add = function("add", add, OF_AGGREGATE)
+        self._subtract = function("subtract", subtract, OF_AGGREGATE)
+        self._partitions = partition_count(partitions)
+
+    def build(self, pvalue: PCollection[Any]) -> Outputs:
+        """The aggregates and the dropped records."""
+        name = type(self).__name__
+        require_bounded(name, pvalue)
+        table = table_type(pvalue)
+        keys, values = table_key_coder(table, f"the key of {name}"), value_coder(table.value)
+        groups = key_coder(Any, f"the group of {name}")
+        routed = pvalue | "Group" >> Route(
+            _member_rows(self._group_by, keys, groups, values), to=("members",), partitions=self._partitions
+        )
+        replayed = (routed["members"],) | "Aggregate" >> Replay(
+            _Groups(self._initial, self._add, self._subtract, groups, values), partitions=self._partitions, main_type=Change
+        )
+        return Outputs(as_table(replayed[MAIN], TableType(order=table.order)), routed[DROPPED])
+
+
+class CountTable(AggregateTable):
+    """How many rows of a table each group has: :class:`AggregateTable` with a count.
+
+    >>> import apache_beam as beam
+    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    ...     _ = (
+    ...         pipeline
+    ...         | beam.Create([Change(1, None, {"city": "Oslo"}, 10, 1), Change(2, None, {"city": "Oslo"}, 20, 1)])
+    ...         | CountTable(group_by="city")
+    ...         | beam.Map(print)
+    ...     )
+    Change(key='Oslo', old=None, new=2, timestamp=20, position=1)
+    """
+
+    def __init__(self, *, group_by: str | Callable[[Any, Any], Any], partitions: int | None = None) -> None:
+        super().__init__(
+            group_by=group_by,
+            initial=0,
+            add=lambda count, value: count + 1,
+            subtract=lambda count, value: count - 1,
+            partitions=partitions,
+        )
+
+
+class ReduceTable(AggregateTable):
+    """The values of each group of a table reduced to one: :class:`AggregateTable` whose first value is the aggregate itself.
+
+    >>> import apache_beam as beam
+    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    ...     _ = (
+    ...         pipeline
+    ...         | beam.Create([Change("a", None, 5, 10, 1), Change("b", None, 7, 20, 2)])
+    ...         | ReduceTable(group_by=lambda key, value: "all", add=lambda one, other: one + other, subtract=lambda one, other: one - other)
+    ...         | beam.Map(print)
+    ...     )
+    Change(key='all', old=None, new=5, timestamp=10, position=1)
+    Change(key='all', old=5, new=12, timestamp=20, position=2)
+    """
+
+    def __init__(
+        self,
+        *,
+        group_by: str | Callable[[Any, Any], Any],
+        add: Callable[[Any, Any], Any],
+        subtract: Callable[[Any, Any], Any],
+        partitions: int | None = None,
+    ) -> None:
+        combine = function("add", add, OF_AGGREGATE)
+        super().__init__(
+            group_by=group_by,
+            initial=None,
+            add=lambda reduced, value: value if reduced is None else combine(reduced, value),
+            subtract=subtract,
+            partitions=partitions,
+        )
+
+
+def initial_of(initial: Any) -> Callable[[], Any]:
+    """The function that gives the first aggregate; raises ``ValueError`` for a container, which all groups would share.
+
+    >>> initial_of(0)(), initial_of(list)()
+    (0, [])
+    """
+    if isinstance(initial, list | dict | set | bytearray):
+        raise ValueError(f"initial={initial!r} would be shared by all groups: give a function, such as {type(initial).__name__}")
+    return initial if callable(initial) else lambda: initial
+
+
+def _member_rows(group_by: Callable[[Any, Any], Any], keys: Coder, groups: Coder, values: Coder) -> Rows:
+    """The values that leave and enter a group, under ``combine(group, key)``."""
+
+    def rows(change: Change[Any, Any], arrival: int, outlet: Outlet) -> None:
+        key, old, new, timestamp, position = change
+        encoded_key = encode_key(keys, key, "the key")
+        for value, leaves_or_enters in ((old, SUBTRACT), (new, ADD)):
+            if value is None:
+                continue
+            group = group_by(key, value)
+            if group is not None:
+                encoded_group = encode_key(groups, group, "the group")
+                record = Record(combine(encoded_group, encoded_key), values.encode(value), timestamp, position, leaves_or_enters)
+                outlet.send("members", encoded_group, record)
+            elif leaves_or_enters == ADD:
+                outlet.drop("null_group", change, timestamp)
+
+    return rows
+
+
+class _Groups(Operator):
+    def __init__(
+        self,
+        initial: Callable[[], Any],
+        add: Callable[[Any, Any], Any],
+        subtract: Callable[[Any, Any], Any],
+        groups: Coder,
+        values: Coder,
+    ) -> None:
+        self._initial = initial
+        self._add = add
+        self._subtract = subtract
+        self._groups = groups
+        self._values = values
+
+    def core(self) -> GroupAggregate[Any]:
+        return GroupAggregate(self._initial, self._decoding(self._add), self._decoding(self._subtract))
+
+    def _decoding(self, change: Callable[[Any, Any], Any]) -> Callable[[Any, bytes], Any]:
+        values = self._values
+        return lambda aggregate, value: change(aggregate, values.decode(value))
+
+    def routes(self, records: Any) -> list[bytes]:
+        return [split(record.key).foreign_key for record in records]
+
+    def write(self, output: Change[bytes, Any], outlet: Outlet) -> Any:
+        key, old, new, timestamp, position = output
+        return at(Change(self._groups.decode(split(key).foreign_key), old, new, timestamp, position), timestamp)

@@ -1,0 +1,30 @@
+"""Spans of time as a user gives them."""
+
+import math
+from datetime import timedelta
+
+from apache_beam.utils.timestamp import Duration
+
+Span = Duration | timedelta | int | float
+"""A Beam ``Duration``, a ``timedelta``, or a number of seconds."""
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def span_micros(option: str, span: Span) -> int:
+    """The microseconds of a span of time; raises ``ValueError``, naming the option, for a negative one and for what is not a span.
+
+    >>> span_micros("grace", 1.5), span_micros("grace", timedelta(minutes=1))
+    (1500000, 60000000)
+    """
+    if isinstance(span, timedelta):
+        micros = span // _MICROSECOND
+    elif isinstance(span, Duration):
+        micros = int(span.micros)
+    elif isinstance(span, int | float) and not isinstance(span, bool) and math.isfinite(span):
+        micros = round(span * 1_000_000)
+    else:
+        raise ValueError(f"{option}={span!r}: give a span of time: seconds, a timedelta or a Beam Duration")
+    if micros < 0:
+        raise ValueError(f"{option}={span!r} is negative: give a span of time of 0 or more")
+    return micros

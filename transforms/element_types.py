@@ -1,0 +1,42 @@
+"""What a collection's element type says of keys and values; ``Any`` where it says nothing."""
+
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from apache_beam.typehints import typehints
+
+
+def known(hint: Any) -> Any:
+    """The type that a type hint of Python's or Beam's stands for: ``T`` for ``T | None``, ``Any`` for other unions and for no type.
+
+    >>> known(int | None), known(int | str)
+    (<class 'int'>, typing.Any)
+    """
+    choices: tuple[Any, ...] = ()
+    if isinstance(hint, typehints.UnionConstraint):
+        choices = tuple(hint.union_types)
+    elif get_origin(hint) is Union or type(hint) is type(int | str):
+        choices = get_args(hint)
+    if choices:
+        rest = [choice for choice in choices if choice is not type(None)]
+        return rest[0] if len(rest) == 1 else Any
+    return Any if hint in (None, type(None)) or isinstance(hint, typehints.AnyTypeConstraint) else hint
+
+
+def pair_types(element_type: Any) -> tuple[Any, Any]:
+    """The types of key and value of a collection of pairs.
+
+    >>> pair_types(typehints.Tuple[str, int])
+    (<class 'str'>, <class 'int'>)
+    """
+    if isinstance(element_type, typehints.TupleConstraint) and len(element_type.tuple_types) == 2:
+        key_type, value_type = element_type.tuple_types
+        return known(key_type), known(value_type)
+    return Any, Any
+
+
+def annotated(annotated: Any, name: str) -> Any:
+    """The type of a field of a class, or with ``"return"`` of what a function returns."""
+    try:
+        return known(get_type_hints(annotated).get(name, Any))
+    except Exception:  # whatever cannot be read says nothing
+        return Any

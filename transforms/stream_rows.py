@@ -1,0 +1,87 @@
+"""What a stream is to a join: ``(key, value)`` pairs, each a record at its event time or at the position that ``sequence_by`` gives."""
+
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection
+
+from beam_joins.change import Change
+from beam_joins.record import Record
+from transforms.element_types import pair_types
+from transforms.fields import position as position_of
+from transforms.replay import Outlet, Rows
+from transforms.table_type import TableType, require_bounded
+
+OfRow = Callable[[Any, Any], Any]
+"""A function of key and value."""
+
+
+def two_inputs(transform: str, pvalue: Any, what: str) -> tuple[PCollection[Any], PCollection[Any]]:
+    """The left and the right input; raises ``ValueError`` for anything else, and for windowed or unbounded input."""
+    if not isinstance(pvalue, tuple) or len(pvalue) != 2:
+        raise ValueError(f"{transform} takes {what} | {transform}(...)")
+    require_bounded(transform, *pvalue)
+    left, right = pvalue
+    return left, right
+
+
+def stream_type(transform: str, stream: PCollection[Any], sequence: OfRow | None) -> TableType:
+    """What is known of a stream's keys, values and order; raises ``ValueError`` for a table."""
+    if stream.element_type is Change:
+        raise ValueError(f"{transform} takes a stream of (key, value) pairs here, not a table: apply TableToStream() to the table")
+    return TableType(*pair_types(stream.element_type), "time" if sequence is None else "sequence")
+
+
+def stream_rows(
+    to: str,
+    keys: Callable[[Any, Any], tuple[bytes, bytes] | None],
+    values: beam.coders.Coder,
+    *,
+    input: int,
+    sequence: OfRow | None,
+    null: str,
+) -> Rows:
+    """The records of a stream as ``input`` of the replay named ``to``.
+
+    ``keys(key, value)`` gives the routing key and the record's key, or ``None`` for a record that meets nothing: it is dropped for the
+    reason ``null``, or passed over if that is empty (see :func:`alone`). Dropped are also a ``"null_value"`` and a ``"null_sequence"``.
+    """
+
+    def rows(element: Any, timestamp: int, outlet: Outlet) -> None:
+        key, value = pair(element)
+        if value is None:
+            return outlet.drop("null_value", element, timestamp)
+        encoded = keys(key, value)
+        if encoded is None:
+            return outlet.drop(null, element, timestamp) if null else None
+        position = timestamp
+        if sequence is not None:
+            given = sequence(key, value)
+            if given is None:
+                return outlet.drop("null_sequence", element, timestamp)
+            position = position_of(given)
+        route, record_key = encoded
+        return outlet.send(to, route, Record(record_key, values.encode(value), timestamp, position, input))
+
+    return rows
+
+
+def alone(
+    stream: PCollection[Any], label: str, meets_nothing: Callable[[Any, Any], bool], joiner: Callable[[Any], Any]
+) -> PCollection[Any]:
+    """The results of the records of a stream that meet nothing, at once: they are not shuffled."""
+
+    def results(element: Any) -> list[tuple[Any, Any]]:
+        key, value = pair(element)
+        return [(key, joiner(value))] if value is not None and meets_nothing(key, value) else []
+
+    given: PCollection[Any] = stream | label >> beam.FlatMap(results).with_output_types(beam.typehints.KV[Any, Any])
+    return given
+
+
+def pair(element: Any) -> tuple[Any, Any]:
+    """The key and the value of a stream's element; raises ``ValueError`` if it is not such a pair."""
+    if not isinstance(element, tuple) or len(element) != 2:
+        raise ValueError(f"a stream is of (key, value) pairs, but has {element!r}: make pairs of it with beam.WithKeys or beam.Map")
+    return element

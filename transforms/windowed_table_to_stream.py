@@ -1,0 +1,61 @@
+"""WindowedTableToStream: a windowed table as a stream, through a mapping ("Join Semantics": toStream)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection
+from apache_beam.utils.windowed_value import WindowedValue
+
+from beam_joins.change import Change
+from beam_joins.windowed import Window, Windowed
+from transforms.options import function
+from transforms.replay import at
+from transforms.table_type import table_type
+
+Mapping = Callable[[Any, Window, Any], tuple[Any, Any]]
+
+
+class WindowedTableToStream(beam.PTransform[PCollection[Any], PCollection[Any]]):
+    """``PCollection[Change[Windowed[K], V]]`` to ``PCollection[tuple[K2, V2 | None]]``: ``fn(key, window, value)`` gives each element.
+
+    A windowed table is written to a stream only through such a mapping, which says where the window goes. With the window in the key the
+    stream can be read as a table again; with the window in the value it can be joined by the source key. For a deleted row ``fn`` gets the
+    value ``None``, and a ``None`` that it gives is a tombstone.
+
+    Every element carries its change's timestamp. Raises ``ValueError`` for a ``fn`` that is no function, for a table known not to be
+    windowed, and in the run for keys that are not ``Windowed`` and for what is no pair.
+
+    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    ...     _ = (
+    ...         pipeline
+    ...         | beam.Create([Change(Windowed("home", Window(0, 10)), None, 7, timestamp=0, position=0)])
+    ...         | WindowedTableToStream(lambda key, window, count: ((key, window.start), count))
+    ...         | beam.Map(print)
+    ...     )
+    (('home', 0), 7)
+    """
+
+    def __init__(self, fn: Mapping) -> None:
+        super().__init__()
+        self._fn: Mapping = function("fn", fn, "of key, window and value that gives the stream's (key, value)")
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        """Apply the transform."""
+        table = table_type(pcoll)
+        if table.order != "unknown" and not table.windowed:
+            raise ValueError(
+                "WindowedTableToStream takes a windowed table, such as WindowedAggregate gives: this one is not, use TableToStream"
+            )
+        mapped: PCollection[Any] = pcoll | "Map" >> beam.Map(_mapped, self._fn).with_output_types(beam.typehints.KV[Any, Any])
+        return mapped
+
+
+def _mapped(change: Change[Any, Any], fn: Mapping) -> WindowedValue:
+    if not isinstance(change.key, Windowed):
+        raise ValueError(f"WindowedTableToStream takes changes keyed by Windowed, not by {change.key!r}: use TableToStream")
+    element = fn(*change.key, change.new)
+    if not isinstance(element, tuple) or len(element) != 2:
+        raise ValueError(f"fn gave {element!r} for {change.key}: give a (key, value) pair")
+    return at(element, change.timestamp)
