@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.java import find_java, major_version, parse_major
-from pipelines.setup_error import SparkSetupError
+from pipelines.launcher.java import find_java, major_version, parse_major
+from pipelines.launcher.setup_error import SparkSetupError
 
 
 def installation(home: Path, version: str) -> Path:

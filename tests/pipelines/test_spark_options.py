@@ -5,7 +5,7 @@ import socket
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 
-from pipelines.master import Master, usable_cores
+from pipelines.launcher.master import Master, usable_cores
 from pipelines.spark import SparkSetupError, spark_runner
 
 

@@ -5,8 +5,8 @@ import re
 
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, SetupOptions, SparkRunnerOptions
 
-from pipelines.master import Master
-from pipelines.setup_error import SparkSetupError
+from pipelines.launcher.master import Master
+from pipelines.launcher.setup_error import SparkSetupError
 
 
 class SparkOptions(PipelineOptions):

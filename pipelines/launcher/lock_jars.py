@@ -1,6 +1,6 @@
 """Write `jars.lock` anew: resolve Beam's Spark runner with Maven and record coordinates and SHA-256.
 
-    python -m pipelines.lock_jars
+    python -m pipelines.launcher.lock_jars
 
 A developer's tool: it needs `mvn` on the path. Users of the package only read the lock file.
 """
@@ -12,8 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pipelines.jars import Jar
-from pipelines.pathing_jar import spark_jars
+from pipelines.launcher.jars import Jar
+from pipelines.launcher.pathing_jar import spark_jars
 
 BEAM_VERSION = "2.62.0"
 ROOTS = ("beam-runners-spark-3", "beam-runners-java-job-service")
@@ -66,7 +66,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def main() -> None:
     """Write the lock file beside this module."""
     jars = resolve()
-    head = f"# Beam's Spark runner {BEAM_VERSION} without Spark. Written by: python -m pipelines.lock_jars\n"
+    head = f"# Beam's Spark runner {BEAM_VERSION} without Spark. Written by: python -m pipelines.launcher.lock_jars\n"
     body = "".join(f"{jar.group}:{jar.artifact}:{jar.version} {jar.sha256}\n" for jar in jars)
     Path(__file__).with_name("jars.lock").write_text(head + body, "utf-8")
     print(f"{len(jars)} jars locked", file=sys.stderr)

@@ -1,6 +1,6 @@
 """Beam's Spark runner as jars: a lock file, and Beam's own jar cache, verified.
 
-    python -m pipelines.jars
+    python -m pipelines.launcher.jars
 
 fetches what is missing, so that later starts need no network. Spark itself is the one inside PySpark.
 """
@@ -23,7 +23,7 @@ from typing import TextIO
 
 from apache_beam.utils.subprocess_server import JavaJarServer
 
-from pipelines.setup_error import SparkSetupError
+from pipelines.launcher.setup_error import SparkSetupError
 
 _THREADS = 16
 _SILENCE_SECONDS = 30.0
@@ -65,7 +65,7 @@ class Jar:
 
 def locked_jars() -> list[Jar]:
     """The jars of Beam's Spark runner as committed in `jars.lock`."""
-    text = resources.files("pipelines").joinpath("jars.lock").read_text("utf-8")
+    text = resources.files("pipelines.launcher").joinpath("jars.lock").read_text("utf-8")
     return [Jar.parse(line) for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 

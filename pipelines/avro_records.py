@@ -1,0 +1,97 @@
+"""Avro files, read by Beam's Avro source: times as whole numbers, as they are stored, and errors that name the file."""
+
+import copy
+import datetime as dt
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, Final, TypeAlias
+
+import fastavro
+from apache_beam.io.avroio import _FastAvroSource
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.range_trackers import OffsetRangeTracker
+from fastavro.write import Writer
+
+from pipelines.columns import Unit
+
+Schema: TypeAlias = dict[str, Any]
+SUFFIXES: Final = (".avro",)
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_STORED: Final[dict[str, Callable[[Any], Any]]] = {
+    "timestamp-millis": lambda time: (time - _EPOCH) // dt.timedelta(milliseconds=1),
+    "timestamp-micros": lambda time: (time - _EPOCH) // dt.timedelta(microseconds=1),
+    "date": lambda day: day.toordinal() - 719_163,
+}
+UNIT_OF: Final[dict[str | None, Unit]] = {"timestamp-millis": "ms", "timestamp-micros": "us"}
+
+
+def read_schema(path: str) -> Schema:
+    """The schema of a file of records.
+
+    Raises:
+        ValueError: it is not an Avro file, or not one of records; one sentence without the path.
+        OSError: it cannot be read.
+    """
+    with FileSystems.open(path) as file:
+        try:
+            schema = fastavro.reader(file).writer_schema
+        except OSError:
+            raise
+        except Exception as error:
+            raise ValueError(f"is not an Avro file ({error or type(error).__name__})") from error
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise ValueError("is an Avro file, but not one of records")
+    return schema
+
+
+def logical_type(schema: Schema, column: str) -> str | None:
+    """The logical type of a column, also where the column is nullable."""
+    for field in schema["fields"]:
+        if field["name"] == column:
+            types = field["type"] if isinstance(field["type"], list) else [field["type"]]
+            return next((t["logicalType"] for t in types if isinstance(t, dict) and "logicalType" in t), None)
+    return None
+
+
+def read_avro(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Number (from 1) and record of every record in the blocks that begin in ``[start, stop)``.
+
+    Raises:
+        ValueError: the file is damaged or cut off; one sentence without the path.
+        OSError: it cannot be read.
+    """
+    schema = read_schema(path)
+    stored = [(field["name"], _STORED[kind]) for field in schema["fields"] if (kind := logical_type(schema, field["name"])) in _STORED]
+    records = _FastAvroSource(path, validate=False).read_records(path, OffsetRangeTracker(start, stop))
+    number = 0
+    while True:
+        try:
+            record = next(records, None)
+        except OSError:
+            raise
+        except Exception as error:  # fastavro raises whatever its decoder stumbles over
+            after = f"record {number}" if not start else f"record {number} of the blocks from byte {start}"
+            raise ValueError(f"is damaged or cut off after {after} ({error or type(error).__name__})") from error
+        if record is None:
+            return
+        number += 1
+        for column, to_stored in stored:
+            if record[column] is not None:
+                record[column] = to_stored(record[column])
+        yield number, record
+
+
+class AvroWriter:
+    """Writes records of a schema, compressed with deflate as Beam does."""
+
+    def __init__(self, file: BinaryIO, schema: Schema) -> None:
+        self._file = file
+        self._writer = Writer(file, fastavro.parse_schema(copy.deepcopy(schema)), codec="deflate")
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Write one record."""
+        self._writer.write(row)
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
+        self._writer.flush()
+        self._file.close()

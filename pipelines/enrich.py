@@ -1,0 +1,75 @@
+"""Orders with their customers: the pipeline of ``python -m pipelines.orders``, for use in other pipelines too."""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+from apache_beam.pvalue import PCollection
+
+from beam_joins import FilterTable, ForeignKeyJoin, TableFromChangelog
+from pipelines.columns import Columns
+
+Value = dict[str, Any]
+How = Literal["inner", "left"]
+
+
+class Enriched(NamedTuple):
+    """The table of enriched orders, and what each of the three steps dropped."""
+
+    table: PCollection[Any]
+    dropped_orders: PCollection[Any]
+    dropped_customers: PCollection[Any]
+    dropped_joins: PCollection[Any]
+
+
+def enrich(
+    orders: PCollection[Value],
+    customers: PCollection[Value],
+    *,
+    order_columns: Columns,
+    customer_columns: Columns,
+    foreign_key: str = "customer_id",
+    how: How = "inner",
+    amount: str = "amount",
+    min_amount: float | None = None,
+    customer_field: str = "customer",
+) -> Enriched:
+    """Each order with the customer that it refers to, under ``customer_field``; with ``how="left"`` None for one without.
+
+    Takes the rows of two changelogs and gives ``PCollection[Change]`` keyed by the order. ``min_amount`` leaves out orders below it, or
+    without an amount.
+    """
+    orders, dropped_orders = orders | "Orders" >> table(order_columns)
+    customers, dropped_customers = customers | "Customers" >> table(customer_columns)
+    if min_amount is not None:
+        orders = orders | "Minimal amount" >> FilterTable(at_least(amount, min_amount))
+    enriched, dropped_joins = (orders, customers) | "Enrich" >> ForeignKeyJoin(
+        foreign_key=lambda key, order: order.get(foreign_key),
+        joiner=lambda order, customer: {**order, customer_field: customer},
+        how=how,
+    ).with_outputs()
+    return Enriched(enriched, dropped_orders, dropped_customers, dropped_joins)
+
+
+def table(columns: Columns) -> TableFromChangelog:
+    """The table of a changelog with these columns, and its dropped records."""
+    return TableFromChangelog(
+        key=columns.key,
+        timestamp_by=columns.time_of,
+        sequence_by=columns.position_of if columns.sequence else None,
+        apply_as_deletes=columns.is_delete,
+        except_columns=columns.about_the_change(),
+    ).with_outputs()
+
+
+def at_least(column: str, least: float) -> Callable[[Any, Value], bool]:
+    """A predicate: the row has a number in the column, and it is not below.
+
+    >>> at_least("amount", 5)("k", {"amount": 5}), at_least("amount", 5)("k", {"amount": None})
+    (True, False)
+    """
+
+    def predicate(key: Any, row: Value) -> bool:
+        amount = row.get(column)
+        return amount is not None and bool(amount >= least)
+
+    return predicate

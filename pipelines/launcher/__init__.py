@@ -1,0 +1,1 @@
+"""What :mod:`pipelines.spark` starts a job on Spark with: Java, jars, the job server, worker processes."""

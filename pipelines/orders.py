@@ -1,0 +1,111 @@
+"""``python -m pipelines.orders``: two changelogs, orders and customers, to the orders enriched with their customers.
+
+Only the command line is here, since a worker does not load the main module; the pipeline is :func:`pipelines.enrich.enrich`.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipelines.changelog import absolute, find_changelog
+from pipelines.input_error import InputError, input_error_in
+from pipelines.interruption import interruptible
+from pipelines.orders_job import CHANGES, LATEST, OrdersJob, output_of
+from pipelines.orders_options import PROGRAM, Arguments, columns_of, parse
+from pipelines.outputs import check_output
+from pipelines.progress import Progress
+from pipelines.sample import sample_on_first_use
+from pipelines.spark import SparkJobFailed, SparkSetupError
+from pipelines.summary import summary
+
+SAMPLE_DIRECTORY: Final = "sample-data"
+OUTPUT_DIRECTORY: Final = "orders-out"
+ENGINE: Final = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
+FAILED, WRONG_INPUT = 1, 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code: 0, 2 if what the user gave cannot be used, 1 if the run failed for another reason."""
+    arguments = parse(argv)
+    progress = Progress()
+    with interruptible() as interruption:
+        try:
+            with progress.phase("start-up"):
+                job = _job(arguments)
+            report, files = job.run(_beam_options(arguments), progress)
+        except (Exception, KeyboardInterrupt) as error:
+            said, code = ("interrupted; no results were written", interruption.exit_code) if interruption.by else _said(error)
+            print(f"{PROGRAM}: {said}", file=sys.stderr)
+            return code
+    print(summary(report, files, progress.seconds))
+    return 0
+
+
+def _said(error: BaseException) -> tuple[BaseException, int]:
+    wrong = input_error_in(error)
+    if wrong is not None:
+        return wrong, WRONG_INPUT
+    if isinstance(error, SparkSetupError) or "Unexpected pipeline runner" in str(error):
+        return error, WRONG_INPUT
+    if isinstance(error, SparkJobFailed | OSError):
+        return error, FAILED
+    raise error
+
+
+def _job(arguments: Arguments) -> OrdersJob:
+    own = arguments.own
+    if (own.orders is None) != (own.customers is None):
+        raise InputError("give both --orders and --customers, or neither for the sample")
+    if not own.output and not own.latest:
+        own.output = os.path.join(OUTPUT_DIRECTORY, "enriched.jsonl")
+        own.latest = os.path.join(OUTPUT_DIRECTORY, "latest.jsonl")
+    if own.output and own.latest and absolute(own.output) == absolute(own.latest):
+        raise InputError(f"--output and --latest are both {own.output}: give them different names")
+    formats = {
+        (name, path): check_output(option, path)
+        for name, option, path in ((CHANGES, "--output", own.output), (LATEST, "--latest", own.latest))
+        if path
+    }
+    if own.orders is None:
+        try:
+            own.orders, own.customers = map(str, sample_on_first_use(Path(SAMPLE_DIRECTORY)))
+        except OSError as error:
+            raise InputError(f"cannot write the sample into {SAMPLE_DIRECTORY}: {error.strerror}") from error
+    orders = find_changelog("orders", own.orders, columns_of("orders", own))
+    customers = find_changelog("customers", own.customers, columns_of("customers", own))
+    for _, path in formats:
+        if absolute(path) in [file.path for changelog in (orders, customers) for file in changelog.files]:
+            raise InputError(f"{path} is an input: give the result another name")
+    job = OrdersJob(
+        orders=orders,
+        customers=customers,
+        outputs=tuple(
+            output_of(name, path, format_, orders=orders, customers=customers, customer_field=own.customer_field)
+            for (name, path), format_ in formats.items()
+        ),
+        foreign_key=own.foreign_key,
+        how=own.how,
+        amount=own.amount,
+        min_amount=own.min_amount,
+        customer_field=own.customer_field,
+        on_bad_record=own.on_bad_record,
+        one_file=not own.parts,
+    )
+    job.check()
+    return job
+
+
+def _beam_options(arguments: Arguments) -> PipelineOptions:
+    runner = arguments.own.runner
+    # What Beam calls DirectRunner is one of three engines, whichever it finds; this is the one for bounded input.
+    return PipelineOptions(arguments.beam, runner=ENGINE if runner in (None, "DirectRunner") else runner)
+
+
+if __name__ == "__main__":
+    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # what fails is said below, in one sentence
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""What ``python -m pipelines.orders`` does, once its options are understood: look, run, publish."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Final
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from beam_joins import Change, LatestTable
+from pipelines.changelog import Changelog
+from pipelines.enrich import How, enrich
+from pipelines.enriched_schema import changelog_schema, enriched_schema, key_type
+from pipelines.input_error import InputError
+from pipelines.outputs import Output, Staging, prepare, publish
+from pipelines.progress import Progress
+from pipelines.read_changelog import OnBadRecord, ReadChangelog
+from pipelines.spark import spark_runner
+from pipelines.tally import TallyDropped
+from pipelines.write_parts import Report, WriteParts, WriteReport, read_report
+
+CHANGES: Final = "changes"
+LATEST: Final = "latest"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrdersJob:
+    """Everything that the run needs to know."""
+
+    orders: Changelog
+    customers: Changelog
+    outputs: tuple[Output, ...]
+    foreign_key: str
+    how: How
+    amount: str
+    min_amount: float | None
+    customer_field: str
+    on_bad_record: OnBadRecord
+    one_file: bool
+
+    def check(self) -> None:
+        """Raise InputError for columns that are not there, and for keys that could never meet."""
+        for changelog in (self.orders, self.customers):
+            columns = changelog.columns
+            for option, column in (
+                ("key", columns.key),
+                ("timestamp", columns.timestamp),
+                ("sequence", columns.sequence),
+                ("delete-column", columns.delete),
+            ):
+                if column is not None:
+                    changelog.require(f"--{changelog.name}-{option}", column)
+        self.orders.require("--foreign-key", self.foreign_key)
+        if self.min_amount is not None:
+            self.orders.require("--amount", self.amount)
+        if (self.orders.columns.sequence is None) != (self.customers.columns.sequence is None):
+            raise InputError(
+                "--orders-sequence and --customers-sequence must both name a column or both be empty: positions are compared"
+            )
+        if any(self.customer_field in row for row in self.orders.first):
+            raise InputError(
+                f"orders have a column '{self.customer_field}' already: give the customer another name with --customer-field"
+            )
+        reference, key = self.orders.kind_of(self.foreign_key), self.customers.kind_of(self.customers.columns.key)
+        if reference and key and reference != key:
+            raise InputError(
+                f"the orders' column '{self.foreign_key}' holds {reference} and the customers' column '{self.customers.columns.key}' {key}: "
+                "no order would find its customer"
+            )
+
+    def run(self, options: PipelineOptions, progress: Progress) -> tuple[Report, dict[str, list[str]]]:
+        """Run it; gives what was counted, and for each output the paths of its files."""
+        with Staging(self.outputs) as staging:
+            report_path = f"{staging.beside(self.outputs[0])}/report.json"
+            with ExitStack() as running:
+                with progress.phase("starting the runner"):
+                    ready = running.enter_context(spark_runner(options))
+                with progress.phase("run", staging.said):
+                    self._pipeline(ready, staging, report_path).run().wait_until_finish()
+            with progress.phase("finishing"):
+                report = read_report(report_path)
+                parts = {
+                    output.name: sorted(part.path for part in report.parts if part.output == output.name) for output in self.outputs
+                }
+                moves = [(output, prepare(output, parts[output.name], staging, one_file=self.one_file)) for output in self.outputs]
+                return report, {output.name: publish(output, move) for output, move in moves}
+
+    def _pipeline(self, options: PipelineOptions, staging: Staging, report_path: str) -> beam.Pipeline:
+        pipeline = beam.Pipeline(options=options)
+        orders = pipeline | "Read orders" >> ReadChangelog(
+            self.orders,
+            on_bad_record=self.on_bad_record,
+            reference=self.foreign_key,
+            number=None if self.min_amount is None else self.amount,
+        )
+        customers = pipeline | "Read customers" >> ReadChangelog(self.customers, on_bad_record=self.on_bad_record)
+        enriched = enrich(
+            orders.rows,
+            customers.rows,
+            order_columns=self.orders.columns,
+            customer_columns=self.customers.columns,
+            foreign_key=self.foreign_key,
+            how=self.how,
+            amount=self.amount,
+            min_amount=self.min_amount,
+            customer_field=self.customer_field,
+        )
+        facts = [orders.tallies, customers.tallies]
+        for place, dropped in (
+            ("orders", enriched.dropped_orders),
+            ("customers", enriched.dropped_customers),
+            ("join", enriched.dropped_joins),
+        ):
+            facts.append(dropped | f"Tally {place}" >> beam.ParDo(TallyDropped(place)))
+        for output in self.outputs:
+            rows = (
+                enriched.table | "Records" >> beam.Map(record_of)
+                if output.name == CHANGES
+                else enriched.table | "Latest" >> LatestTable() | "Rows" >> beam.Values()
+            )
+            facts.append(rows | f"Write {output.name}" >> beam.ParDo(WriteParts(output, staging.beside(output))))
+        _ = tuple(facts) | "Report" >> WriteReport(report_path)
+        return pipeline
+
+
+def record_of(change: Change[Any, Mapping[str, Any]]) -> dict[str, Any]:
+    """A change as it is written.
+
+    >>> record_of(Change(7, {"a": 1}, None, timestamp=5, position=9))
+    {'key': 7, 'op': 'delete', 'old': {'a': 1}, 'new': None, 'timestamp': 5, 'position': 9}
+    """
+    key, old, new, timestamp, position = change
+    op = "delete" if new is None else "insert" if old is None else "update"
+    return {"key": key, "op": op, "old": old, "new": new, "timestamp": timestamp, "position": position}
+
+
+def output_of(name: str, path: str, format_: str, *, orders: Changelog, customers: Changelog, customer_field: str) -> Output:
+    """An output, with the schema that follows from the inputs' if it is Avro. Raises InputError if they have none."""
+    if format_ != "avro":
+        return Output(name, path, "json lines")
+    if orders.schema is None or customers.schema is None:
+        raise InputError(f"{path} would be Avro, which needs Avro inputs to take its schema from: name it .jsonl")
+    without = (orders.columns.about_the_change(), customers.columns.about_the_change())
+    row = enriched_schema(orders.schema, customers.schema, customer_field=customer_field, without=without)
+    schema = row if name == LATEST else changelog_schema(row, key_type(orders.schema, orders.columns.key))
+    return Output(name, path, "avro", schema)

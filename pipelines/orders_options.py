@@ -1,0 +1,179 @@
+"""The command line of ``python -m pipelines.orders``."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipelines.columns import UNITS, Columns
+from pipelines.input_error import InputError
+from pipelines.spark import SparkOptions
+
+PROGRAM = "python -m pipelines.orders"
+EXAMPLES = """\
+examples:
+  python -m pipelines.orders
+      the sample: made in sample-data/ on first use, enriched into orders-out/
+
+  python -m pipelines.orders --orders 'dump/orders-*.jsonl.gz' --customers dump/customers.jsonl --output enriched.jsonl
+      your own files, JSON lines
+
+  python -m pipelines.orders --orders o.avro --customers c.avro --orders-key id --orders-timestamp ts_ms --orders-timestamp-unit ms \\
+      --how left --min-amount 100 --output enriched.avro --latest now.avro
+      Avro, other column names, only orders of 100 or more, with or without a customer
+
+  python -m pipelines.orders --orders o.jsonl --customers c.jsonl --orders-sequence= --customers-sequence= --latest now.jsonl
+      changelogs without a commit sequence: their times order the changes
+
+  python -m pipelines.orders --runner=SparkRunner
+      on Spark, on all cores of this machine; --spark_master_url=spark://host:7077 for a cluster
+"""
+
+
+class Arguments(NamedTuple):
+    """Our own options, and those that are Beam's."""
+
+    own: argparse.Namespace
+    beam: list[str]
+
+
+def parse(argv: Sequence[str] | None) -> Arguments:
+    """Parse the command line; exits with code 2 for an option that neither we nor Beam knows."""
+    parser = _parser()
+    own, rest = parser.parse_known_args(argv)
+    if unknown := _unknown_to_beam(rest):
+        parser.error(f"unknown option: {' '.join(unknown)} (see --help; options of Beam's are written as Beam does)")
+    return Arguments(own, rest)
+
+
+def columns_of(side: str, own: argparse.Namespace) -> Columns:
+    """The columns of the orders or of the customers, as the options say."""
+    get = vars(own).__getitem__
+    for option in ("key", "timestamp"):
+        if not get(f"{side}_{option}"):
+            raise InputError(f"--{side}-{option} must name a column")
+    return Columns(
+        key=get(f"{side}_key"),
+        timestamp=get(f"{side}_timestamp"),
+        unit=get(f"{side}_timestamp_unit"),
+        sequence=get(f"{side}_sequence") or None,
+        delete=get(f"{side}_delete_column") or None,
+        delete_values=frozenset(value.strip().lower() for value in get(f"{side}_delete_values").split(",")),
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description="Enrich orders with their customers: two changelogs in, the changelog of the joined table (and its final rows) out. "
+        "Without options it runs on sample data.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    files = parser.add_argument_group(
+        "inputs",
+        "Paths or globs. The suffix says the format: .avro, or .jsonl, .json, .ndjson (also with .gz) with one JSON object a line.",
+    )
+    files.add_argument("--orders", metavar="PATH", help="changelog of orders (default: the sample)")
+    files.add_argument("--customers", metavar="PATH", help="changelog of customers (default: the sample)")
+    files.add_argument(
+        "--on-bad-record",
+        choices=("fail", "drop"),
+        default="fail",
+        help="what to do with a line that is not JSON or a record without a usable key, time or sequence (default: %(default)s); "
+        "dropped ones are counted and the first few named",
+    )
+
+    what = parser.add_argument_group("join")
+    what.add_argument(
+        "--how", choices=("inner", "left"), default="inner", help="left keeps orders without a customer (default: %(default)s)"
+    )
+    what.add_argument(
+        "--foreign-key",
+        default="customer_id",
+        metavar="COLUMN",
+        help="column of the orders with the customer's key (default: %(default)s)",
+    )
+    what.add_argument("--min-amount", type=float, metavar="N", help="only orders of at least this amount (default: all)")
+    what.add_argument(
+        "--amount", default="amount", metavar="COLUMN", help="column of the orders that --min-amount compares (default: %(default)s)"
+    )
+    what.add_argument(
+        "--customer-field",
+        default="customer",
+        metavar="NAME",
+        help="where the customer goes in an enriched order (default: %(default)s)",
+    )
+
+    out = parser.add_argument_group(
+        "results",
+        "The suffix says the format, as for inputs; Avro results need Avro inputs. Existing files are replaced when the run has succeeded.",
+    )
+    out.add_argument(
+        "--output",
+        metavar="PATH",
+        help="changelog of enriched orders: key, op, old, new, timestamp, position (default: orders-out/enriched.jsonl if --latest is not given either)",
+    )
+    out.add_argument(
+        "--latest",
+        metavar="PATH",
+        help="the enriched orders there are in the end (default: orders-out/latest.jsonl if --output is not given either)",
+    )
+    out.add_argument(
+        "--parts",
+        action="store_true",
+        help="leave each result in the parts in which it was written, PATH-00000-of-00016, instead of joining them",
+    )
+    for side, key in (("orders", "order_id"), ("customers", "customer_id")):
+        group = parser.add_argument_group(f"columns of the {side}")
+        group.add_argument(f"--{side}-key", default=key, metavar="COLUMN", help="default: %(default)s")
+        group.add_argument(
+            f"--{side}-sequence",
+            default="lsn",
+            metavar="COLUMN",
+            help="commit sequence, common to both changelogs: a whole number (default: %(default)s); empty: the time orders the changes",
+        )
+        group.add_argument(
+            f"--{side}-timestamp",
+            default="updated_at",
+            metavar="COLUMN",
+            help="event time: whole number, ISO 8601 text or Avro timestamp (default: %(default)s)",
+        )
+        group.add_argument(
+            f"--{side}-timestamp-unit",
+            choices=tuple(UNITS),
+            default="us",
+            help="what a whole number counts since 1970 (default: %(default)s)",
+        )
+        group.add_argument(
+            f"--{side}-delete-column",
+            default="op",
+            metavar="COLUMN",
+            help="says whether a record deletes its row (default: %(default)s); empty: none does",
+        )
+        group.add_argument(
+            f"--{side}-delete-values",
+            default="d,delete,true",
+            metavar="VALUES",
+            help="the values of that column that mean a delete, in any case (default: %(default)s)",
+        )
+    beam = parser.add_argument_group("runner", "All options of Beam's are passed on; without any, the job runs in this process.")
+    beam.add_argument("--runner", metavar="NAME", help="DirectRunner (default), SparkRunner, or another of Beam's")
+    return parser
+
+
+def _unknown_to_beam(rest: Sequence[str]) -> list[str]:
+    """What is no option of Beam's either; Beam itself would only log it."""
+    # two classes may declare the same option
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+    options: Any
+    for options in {*_all_subclasses(PipelineOptions), SparkOptions}:
+        options._add_argparse_args(parser)
+    unknown: list[str] = parser.parse_known_args(list(rest))[1]
+    return unknown
+
+
+def _all_subclasses(cls: type[Any]) -> list[type[Any]]:
+    return [each for sub in cls.__subclasses__() for each in (sub, *_all_subclasses(sub))]

@@ -1,0 +1,67 @@
+"""The end-of-run summary: what came in, what came out, what was dropped and why, how long it took, where it lies."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from apache_beam.io.filesystems import FileSystems
+
+from pipelines.read_changelog import READ
+from pipelines.tally import Tally, add_up
+from pipelines.write_parts import Report
+
+REASONS: Final = {
+    "bad_record": "not usable as a record",
+    "null_key": "without a key",
+    "null_sequence": "without a sequence",
+    "null_timestamp": "without a time",
+    "duplicate_position": "repeated: same key, same position",
+    "null_foreign_key": "orders that refer to no customer",
+    "stale_response": "answers to a reference that had changed",
+}
+
+
+def summary(report: Report, files: Mapping[str, Sequence[str]], seconds: Mapping[str, float]) -> str:
+    """The summary as text.
+
+    >>> from pipelines.write_parts import WrittenPart
+    >>> report = Report([Tally("orders", "read", 1200), Tally("orders", "null_key", 2)], [WrittenPart("latest", "p", 7)])
+    >>> print(summary(report, {}, {"run": 1.25}))
+    records in
+      orders                   1,200
+      customers                    0
+    dropped
+      orders                       2  without a key (null_key)
+    seconds
+      run                        1.2
+      all                        1.2
+    """
+    tallies = add_up(report.tallies)
+    lines = ["records in"]
+    for place in ("orders", "customers"):
+        lines.append(_line(place, tallies.get((place, READ), Tally(place, READ, 0)).records))
+    lines.append("dropped")
+    dropped = [tally for (place, what), tally in tallies.items() if place and what != READ]
+    for tally in sorted(dropped, key=lambda t: (("orders", "customers", "join").index(t.place), t.what)):
+        lines.append(f"{_line(tally.place, tally.records)}  {REASONS.get(tally.what, tally.what)} ({tally.what})")
+        lines += [f"    {example}" for example in tally.examples]
+    if not dropped:
+        lines.append("  nothing")
+    if files:
+        lines.append("out")
+    for output, paths in files.items():
+        records = sum(part.records for part in report.parts if part.output == output)
+        said = "changes of the joined table" if output == "changes" else "rows in the final table"
+        lines.append(f"{_line(output, records)}  {said}, {_where(paths)}")
+    lines.append("seconds")
+    lines += [f"  {phase:<19} {taken:>10,.1f}" for phase, taken in (*seconds.items(), ("all", sum(seconds.values())))]
+    return "\n".join(lines)
+
+
+def _line(what: str, count: int) -> str:
+    return f"  {what:<19} {count:>10,}"
+
+
+def _where(paths: Sequence[str]) -> str:
+    size = sum(file.size_in_bytes for match in FileSystems.match(list(paths)) for file in match.metadata_list)
+    place = paths[0] if len(paths) == 1 else f"{len(paths)} files {paths[0]} ..."
+    return f"{size:,} bytes in {place}"

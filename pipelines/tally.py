@@ -1,0 +1,60 @@
+"""Counts that a run brings home: exact on every runner, since they travel as data and not as metrics."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.timestamp import MIN_TIMESTAMP
+from apache_beam.utils.windowed_value import WindowedValue
+
+EXAMPLES: Final = 3
+"""How many examples of what was counted are kept."""
+
+
+class Tally(NamedTuple):
+    """A count of one thing at one place, and the first few examples of it: ``Tally("orders", "null_key", 4)``."""
+
+    place: str
+    what: str
+    records: int
+    examples: tuple[str, ...] = ()
+
+
+class TallyDropped(beam.DoFn):
+    """``PCollection[Dropped]`` to one :class:`Tally` a reason and bundle."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def start_bundle(self) -> None:
+        """Count from nothing."""
+        self._counts: dict[str, int] = {}
+
+    def process(self, element: Any) -> None:
+        """Count one record."""
+        self._counts[element.reason] = self._counts.get(element.reason, 0) + 1
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        """Say the counts."""
+        for reason, count in self._counts.items():
+            yield at_bundle_end(Tally(self._place, reason, count))
+
+
+def at_bundle_end(element: Any) -> WindowedValue:
+    """What a finish_bundle may yield, in the global window."""
+    return WindowedValue(element, MIN_TIMESTAMP, (GlobalWindow(),))
+
+
+def add_up(tallies: Iterable[Tally]) -> dict[tuple[str, str], Tally]:
+    """One tally for each place and thing, with the first examples of them all.
+
+    >>> add_up([Tally("orders", "read", 2), Tally("orders", "read", 3, ("b", "a"))])
+    {('orders', 'read'): Tally(place='orders', what='read', records=5, examples=('a', 'b'))}
+    """
+    sums: dict[tuple[str, str], Tally] = {}
+    for place, what, count, examples in tallies:
+        before = sums.get((place, what), Tally(place, what, 0))
+        first = tuple(sorted((*before.examples, *examples))[:EXAMPLES])
+        sums[place, what] = Tally(place, what, before.records + count, first)
+    return sums

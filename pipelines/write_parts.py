@@ -1,0 +1,102 @@
+"""Writing in a pipeline: one file a bundle, and a report that says which of them count."""
+
+import json
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+
+from pipelines.avro_records import AvroWriter
+from pipelines.json_lines import JsonLinesWriter
+from pipelines.outputs import Output
+from pipelines.tally import Tally, at_bundle_end
+
+
+class WrittenPart(NamedTuple):
+    """A file that a bundle has written, with so many records."""
+
+    output: str
+    path: str
+    records: int
+
+
+class Report(NamedTuple):
+    """What a run brought home."""
+
+    tallies: list[Tally]
+    parts: list[WrittenPart]
+
+
+class WriteParts(beam.DoFn):
+    """Rows into one file a bundle in the directory; gives a :class:`WrittenPart` for each. A file that a failed bundle left is never named."""
+
+    def __init__(self, output: Output, directory: str) -> None:
+        self._output = output
+        self._directory = directory
+
+    def start_bundle(self) -> None:
+        """Begin with no file."""
+        self._writer: AvroWriter | JsonLinesWriter | None = None
+        self._records = 0
+
+    def process(self, element: dict[str, Any]) -> None:
+        """Write one row."""
+        if self._writer is None:
+            # the output's own name comes last, since its suffix says how to compress
+            self._path = os.path.join(self._directory, f"{uuid.uuid4().hex}-{self._output.name}-{os.path.basename(self._output.path)}")
+            self._writer = self._output.create(self._path)
+        self._writer.write(element)
+        self._records += 1
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """Close the file and name it."""
+        if self._writer is not None:
+            self._writer.close()
+            yield at_bundle_end(WrittenPart(self._output.name, self._path, self._records))
+
+
+class WriteReport(beam.PTransform[Any, Any]):
+    """Collections of :class:`Tally` and :class:`WrittenPart` into one small file; it is there only if all that leads to it has run."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+
+    def expand(self, facts: Any) -> Any:
+        """Apply the transform."""
+        begin = facts[0].pipeline | "Begin" >> beam.Create([Tally("", "", 0)], reshuffle=False)
+        return (
+            (*facts, begin)
+            | "All" >> beam.Flatten()
+            | "To one place" >> beam.Map(_as_line)
+            | beam.GroupByKey()
+            | "Write" >> beam.Map(_write_report, self._path)
+        )
+
+
+def read_report(path: str) -> Report:
+    """What :class:`WriteReport` has written. Raises OSError if it has not."""
+    report = Report([], [])
+    with FileSystems.open(path) as file:
+        for line in file.read().decode().splitlines():
+            kind, fields = json.loads(line)
+            if kind == WrittenPart.__name__:
+                report.parts.append(WrittenPart(*fields))
+            else:
+                place, what, count, examples = fields
+                report.tallies.append(Tally(place, what, count, tuple(examples)))
+    return report
+
+
+def _as_line(fact: Tally | WrittenPart) -> tuple[int, str]:
+    return 0, json.dumps([type(fact).__name__, fact])
+
+
+def _write_report(lines_of_all: tuple[int, Iterable[str]], path: str) -> None:
+    part = f"{path}.{uuid.uuid4().hex}"
+    with FileSystems.create(part) as file:
+        file.write("\n".join(lines_of_all[1]).encode())
+    FileSystems.rename([part], [path])

@@ -1,0 +1,49 @@
+"""Fixtures of the tests of python -m pipelines.orders."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipelines.orders import main
+from pipelines.sample import SampleFiles, write_sample
+from tests.pipelines.orders_run import BAD, GOOD, Ran, Run, write
+
+
+@pytest.fixture
+def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory of the test, empty."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(own_directory: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command line, in a directory of its own."""
+
+    def run_main(*argv: object) -> Ran:
+        try:
+            code = main([str(argument) for argument in argv])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        return Ran(code, *capsys.readouterr())
+
+    return run_main
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> SampleFiles:
+    return write_sample(tmp_path_factory.mktemp("small"), orders=2_000, customers=300, seed=5)
+
+
+@pytest.fixture(scope="session")
+def small_avro(tmp_path_factory: pytest.TempPathFactory) -> SampleFiles:
+    return write_sample(tmp_path_factory.mktemp("avro"), orders=2_000, customers=300, seed=5, format="avro")
+
+
+@pytest.fixture
+def with_bad_lines(own_directory: Path) -> list[object]:
+    lines = [json.dumps({**GOOD, "order_id": number, "lsn": number}) for number in range(1, 11)]
+    Path("o.jsonl").write_text("\n".join([*lines[:4], "", *BAD.values(), *lines[4:]]) + "\n")
+    write("c.jsonl", {"customer_id": 1, "op": "c", "lsn": 1, "updated_at": 1})
+    return ["--orders", "o.jsonl", "--customers", "c.jsonl", "--min-amount", "1", "--output", "out/e.jsonl"]

@@ -1,0 +1,123 @@
+"""python -m pipelines.orders as a program: its results appear whole or not at all, its options, its progress."""
+
+import io
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pipelines.progress import Progress
+from pipelines.sample import SampleFiles, write_sample
+from tests.pipelines.orders_run import ENVIRONMENT, Run, inputs, nothing_is_left, one_sentence
+
+
+def test_a_failed_run_leaves_earlier_results_as_they_were(run: Run, with_bad_lines: list[object]) -> None:
+    Path("out").mkdir()
+    Path("out/e.jsonl").write_text("before")
+    assert run(*with_bad_lines).code == 2
+    assert [(path.name, path.read_text()) for path in Path("out").iterdir()] == [("e.jsonl", "before")]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_says_so_and_leaves_nothing(own_directory: Path, number: signal.Signals) -> None:
+    files = write_sample(Path("in"), orders=60_000, customers=6_000)
+    command = [sys.executable, "-m", "pipelines.orders", *map(str, inputs(files)), "--output", "out/e.jsonl"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as running:
+        give_up = time.monotonic() + 60
+        while not list(Path().glob("out/.beam_joins-*")) and time.monotonic() < give_up:
+            time.sleep(0.05)
+        time.sleep(1.5)  # into the middle of the run
+        running.send_signal(number)
+        out, err = running.communicate(timeout=60)
+    assert (running.returncode, out) == (128 + number, "")
+    assert err == "python -m pipelines.orders: interrupted; no results were written\n"
+    assert nothing_is_left(Path("out"))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--output", "e.txt"], "--output: e.txt must end in .avro"),
+        (["--output", "e.avro"], "needs Avro inputs"),
+        (["--output", "in"], "must end in"),
+        (["--output", "in/o.jsonl/e.jsonl"], "cannot make the directory in/o.jsonl"),
+        (["--output", "in/o.jsonl"], "is an input"),
+        (["--output", "x.jsonl", "--latest", "x.jsonl"], "give them different names"),
+        (["--output", "x.jsonl", "--latest", "./x.jsonl"], "give them different names"),
+    ],
+)
+def test_a_result_that_cannot_be_written_is_refused_before_anything_runs(
+    run: Run, small: SampleFiles, options: list[str], said: str
+) -> None:
+    Path("in").mkdir()
+    for name, file in (("o", small.orders), ("c", small.customers)):
+        Path(f"in/{name}.jsonl").write_bytes(file.read_bytes())
+    assert said in one_sentence(run("--orders", "in/o.jsonl", "--customers", "in/c.jsonl", *options))
+    assert sorted(path.name for path in Path("in").iterdir()) == ["c.jsonl", "o.jsonl"]
+
+
+def test_a_misspelt_option_is_refused(run: Run) -> None:
+    ran = run("--ordrs", "x.jsonl")
+    assert ran.code == 2
+    assert "unknown option: --ordrs" in ran.err
+
+
+def test_an_unknown_runner_is_refused(run: Run, small: SampleFiles) -> None:
+    assert "Unexpected pipeline runner: SprakRunner" in one_sentence(
+        run(*inputs(small), "--output", "e.jsonl", "--runner=SprakRunner")
+    )
+
+
+def test_only_one_of_the_two_inputs_is_refused(run: Run) -> None:
+    assert "give both --orders and --customers" in one_sentence(run("--orders", "x.jsonl"))
+
+
+def test_beams_and_sparks_options_are_known(run: Run, small: SampleFiles) -> None:
+    ran = run(*inputs(small), "--output", "e.jsonl", "--direct_num_workers=1", "--driver_memory=2g", "--spark_master_url=local[2]")
+    assert ran.code == 0, ran.err
+
+
+def test_help_has_examples_and_names_every_option(run: Run) -> None:
+    ran = run("--help")
+    assert ran.code == 0
+    for word in ("examples:", "--orders-key", "--customers-delete-values", "--on-bad-record", "--runner", "--min-amount"):
+        assert word in ran.out
+
+
+def test_as_a_program_a_bad_record_shows_no_stack_trace(with_bad_lines: list[object]) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "pipelines.orders", *map(str, with_bad_lines)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=ENVIRONMENT,
+    )
+    assert ran.returncode == 2
+    assert ran.stdout == ""
+    assert len(ran.stderr.splitlines()) == 1, ran.stderr
+    assert "o.jsonl, line 6: not JSON" in ran.stderr
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_the_phase_and_its_seconds_are_shown_and_wiped_out_again() -> None:
+    terminal = Terminal()
+    with Progress(terminal).phase("run", lambda: "3 MB written"):
+        time.sleep(0.7)
+    assert "run: 1 s, 3 MB written" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[K")
+
+
+def test_where_there_is_no_terminal_nothing_is_shown_but_phases_are_timed() -> None:
+    stream = io.StringIO()
+    progress = Progress(stream)
+    with progress.phase("run"):
+        time.sleep(0.01)
+    assert stream.getvalue() == ""
+    assert progress.seconds["run"] >= 0.01

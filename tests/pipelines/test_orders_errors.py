@@ -1,0 +1,156 @@
+"""python -m pipelines.orders: what it says of columns, files and records that it cannot use."""
+
+import gzip
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.sample import SampleFiles
+from tests.pipelines.orders_run import (
+    BAD,
+    GOOD,
+    Run,
+    inputs,
+    nothing_is_left,
+    numbers,
+    one_sentence,
+    write,
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--orders-key", "nr"], "orders have no column 'nr' (--orders-key)"),
+        (["--customers-key", "nr"], "customers have no column 'nr' (--customers-key)"),
+        (["--orders-sequence", "scn"], "orders have no column 'scn' (--orders-sequence)"),
+        (["--customers-timestamp", "ts"], "customers have no column 'ts' (--customers-timestamp)"),
+        (["--orders-delete-column", "x"], "orders have no column 'x' (--orders-delete-column)"),
+        (["--foreign-key", "who"], "orders have no column 'who' (--foreign-key)"),
+        (["--min-amount", 3, "--amount", "total"], "orders have no column 'total' (--amount)"),
+        (["--orders-sequence="], "must both name a column or both be empty"),
+        (["--orders-key="], "--orders-key must name a column"),
+        (["--customer-field", "status"], "orders have a column 'status' already"),
+        (["--foreign-key", "status"], "no order would find its customer"),
+    ],
+)
+@pytest.mark.parametrize("format_", ["jsonl", "avro"])
+def test_a_wrong_column_is_named_before_anything_runs(
+    run: Run, small: SampleFiles, small_avro: SampleFiles, format_: str, options: list[object], said: str
+) -> None:
+    files = small if format_ == "jsonl" else small_avro
+    sentence = one_sentence(run(*inputs(files), "--output", "out/e.jsonl", *options))
+    assert said in sentence
+    assert nothing_is_left(Path("out"))
+
+
+def cut_avro(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-3_000])
+
+
+def cut_gzip(path: Path) -> None:
+    path.write_bytes(gzip.compress(path.read_bytes())[:-3_000])
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "said"),
+    [
+        ("none.jsonl", lambda path: path.unlink(), "there is no file"),
+        ("none-*.jsonl", lambda path: None, "there is no file"),
+        ("o.csv", lambda path: None, "must end in .avro, .jsonl"),
+        ("text.avro", lambda path: None, "is not an Avro file"),
+        ("empty.avro", lambda path: path.write_bytes(b""), "is not an Avro file"),
+        ("o.jsonl.gz", lambda path: None, "Not a gzipped file"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_in_one_sentence(
+    run: Run, small: SampleFiles, name: str, make: Callable[[Path], Any], said: str
+) -> None:
+    bad = Path(name)
+    if "*" not in name:
+        bad.write_bytes(small.orders.read_bytes())
+    make(bad)
+    sentence = one_sentence(run("--orders", bad, "--customers", small.customers, "--output", "out/e.jsonl"))
+    assert said in sentence
+    assert name in sentence
+    assert nothing_is_left(Path("out"))
+
+
+@pytest.mark.parametrize(("name", "cut"), [("cut.avro", cut_avro), ("cut.jsonl.gz", cut_gzip)])
+@pytest.mark.parametrize("look", [10, 10_000])
+def test_a_file_that_is_cut_off_is_found_before_or_in_the_run_even_when_bad_records_may_be_dropped(
+    run: Run,
+    small: SampleFiles,
+    small_avro: SampleFiles,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    cut: Callable[[Path], None],
+    look: int,
+) -> None:
+    monkeypatch.setattr("pipelines.changelog.LOOK_RECORDS", look)
+    bad = Path(name)
+    bad.write_bytes((small_avro if bad.suffix == ".avro" else small).orders.read_bytes())
+    cut(bad)
+    sentence = one_sentence(run("--orders", bad, "--customers", small.customers, "--output", "out/e.jsonl", "--on-bad-record=drop"))
+    assert name in sentence
+    assert "cut off" in sentence or "ended before the end-of-stream" in sentence
+    assert nothing_is_left(Path("out"))
+
+
+def test_a_directory_is_no_changelog(run: Run, small: SampleFiles) -> None:
+    assert "is a directory: name a file" in one_sentence(run("--orders", ".", "--customers", small.customers))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_named(run: Run, small: SampleFiles) -> None:
+    Path("secret.jsonl").write_text("{}")
+    Path("secret.jsonl").chmod(0)
+    sentence = one_sentence(run("--orders", "secret.jsonl", "--customers", small.customers))
+    assert "secret.jsonl: Permission denied" in sentence
+
+
+def test_avro_and_json_lines_under_one_glob_are_refused(run: Run, small: SampleFiles, small_avro: SampleFiles) -> None:
+    Path("o1.jsonl").write_bytes(small.orders.read_bytes())
+    Path("o2.avro").write_bytes(small_avro.orders.read_bytes())
+    assert "both Avro and JSON lines" in one_sentence(run("--orders", "o*", "--customers", small.customers))
+
+
+def test_avro_files_of_different_schemas_are_refused(run: Run, small_avro: SampleFiles) -> None:
+    Path("a.avro").write_bytes(small_avro.orders.read_bytes())
+    Path("b.avro").write_bytes(small_avro.customers.read_bytes())
+    assert "b.avro has another Avro schema than a.avro" in one_sentence(run("--orders", "?.avro", "--customers", "a.avro"))
+
+
+@pytest.mark.parametrize("said", list(BAD))
+def test_a_bad_record_fails_the_run_in_one_sentence_with_file_and_line(run: Run, said: str) -> None:
+    Path("o.jsonl").write_text(f"{json.dumps(GOOD)}\n\n{BAD[said]}\n")
+    write("c.jsonl", {"customer_id": 1, "op": "c", "lsn": 1, "updated_at": 1})
+    sentence = one_sentence(run("--orders", "o.jsonl", "--customers", "c.jsonl", "--min-amount", "1", "--output", "out/e.jsonl"))
+    assert sentence.startswith(f"orders: o.jsonl, line 3: {said}")
+    assert nothing_is_left(Path("out"))
+
+
+def test_bad_records_can_be_dropped_counted_and_the_first_are_named(run: Run, with_bad_lines: list[object]) -> None:
+    ran = run(*with_bad_lines, "--on-bad-record=drop")
+    assert ran.code == 0, ran.err
+    assert numbers(ran.out)["dropped", "orders", "bad_record"] == len(BAD)
+    assert numbers(ran.out)["records in", "orders"] == 10 + len(BAD)
+    assert numbers(ran.out)["out", "changes"] == 10
+    assert "    orders: o.jsonl, line 6: not JSON" in ran.out
+    assert ran.out.count("    orders: ") == 3
+
+
+def test_a_line_number_is_right_deep_in_a_file_that_is_read_in_parts(
+    run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipelines.changelog.PART_BYTES", 7_001)
+    lines = small.orders.read_text().splitlines()
+    lines[1_233] = "{"
+    Path("o.jsonl").write_text("\n".join(lines))
+    assert "o.jsonl, line 1,234: not JSON" in one_sentence(
+        run("--orders", "o.jsonl", "--customers", small.customers, "--output", "e.jsonl")
+    )
