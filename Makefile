@@ -37,7 +37,7 @@ conformance: .venv/tested  ## Hold all recorded scenarios against the direct run
 	$(BIN)/python -m tests.conformance tests/conformance/scenarios.jsonl.gz --expected tests/conformance/expected.jsonl.gz --runner DirectRunner
 
 lock: .venv/installed  ## Find anew which jars Beam's Spark runner needs (slow)
-	$(BIN)/python -m pipelines.lock_jars
+	$(BIN)/python -m pipelines.launcher.lock_jars
 
 clean:  ## Remove the virtual environment and what runs have left
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info orders-out sample-data

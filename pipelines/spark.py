@@ -30,16 +30,16 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.utils.subprocess_server import JavaJarServer
 
-from pipelines.class_archive import ClassArchive
-from pipelines.jars import locked_jars, provide
-from pipelines.java import find_java
-from pipelines.job_failure import SparkJobFailed, job_failure
-from pipelines.job_server import JobServer
-from pipelines.master import Master
-from pipelines.pathing_jar import pathing_jar, spark_jars
-from pipelines.setup_error import SparkSetupError
-from pipelines.spark_log import machinery_into, new_log_file, tell
-from pipelines.spark_options import (
+from pipelines.launcher.class_archive import ClassArchive
+from pipelines.launcher.jars import locked_jars, provide
+from pipelines.launcher.java import find_java
+from pipelines.launcher.job_failure import SparkJobFailed, job_failure
+from pipelines.launcher.job_server import JobServer
+from pipelines.launcher.master import Master
+from pipelines.launcher.pathing_jar import pathing_jar, spark_jars
+from pipelines.launcher.setup_error import SparkSetupError
+from pipelines.launcher.spark_log import machinery_into, new_log_file, tell
+from pipelines.launcher.spark_options import (
     SparkOptions,
     heap,
     master_url,
@@ -48,7 +48,7 @@ from pipelines.spark_options import (
     python_workers,
     spark_conf,
 )
-from pipelines.workers import WorkerPool
+from pipelines.launcher.workers import WorkerPool
 
 __all__ = ["SparkJobFailed", "SparkOptions", "SparkSetupError", "spark_runner"]
 

@@ -76,7 +76,7 @@ class Run(NamedTuple):
         for _, key, value, _ in sorted(outs, key=lambda out: out[:2]):
             if value is None:
                 folded.pop(key, None)
-            else:
+            elif key is not None:  # a stream's result may have no key; a table's row has one
                 folded[key] = value
         return Answer(
             scenario.name,

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from apache_beam.pvalue import PCollection
 
-from tests.conformance.answer import Run
+from tests.conformance.answer import Answer, Run
 from tests.conformance.scenario import Scenario
 
 Topology = Mapping[str, Any]
@@ -33,6 +33,8 @@ class Operator(NamedTuple):
       ``number/key``), ``value``, ``ts`` (milliseconds) and ``position``.
     * ``branch``: topologies that it builds alike, which share a branch of the pipeline.
     * ``final_rows``: the result in the end by a naive computation from the final inputs, for scenarios with records in flight.
+    * ``judge``: how our answer is held against the recorded one, where not by the rules of :mod:`tests.conformance.judge`: a ``Verdict``,
+      or ``None`` where they hold after all.
     * ``loses_lateness``: true if the topology keeps a versioned table's late records in a plain store, where they overwrite newer ones.
     """
 
@@ -43,6 +45,7 @@ class Operator(NamedTuple):
     branch: Callable[[Topology], Hashable]
     final_rows: Callable[[Scenario], dict[str, str]] | None = None
     loses_lateness: Callable[[Topology], bool] = lambda topology: False
+    judge: Callable[[Scenario, Answer, Answer], Any] | None = None
 
 
 def label(operator: Operator, topology: Topology) -> str:

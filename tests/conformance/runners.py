@@ -86,6 +86,7 @@ def _rows(scenarios: Sequence[Scenario], numbers: Sequence[int], topic: str) -> 
             "value": record.value,
             "ts": record.ts,
             "position": scenarios[number].position(record),
+            "number": number,
         }
         for number in numbers
         for record in scenarios[number].inputs
@@ -114,8 +115,8 @@ class _Branch(beam.PTransform[Any, PCollection[str]]):
 
 def _out_line(element: tuple[tuple[str, int], Any], stream: str, timestamp: Any = beam.DoFn.TimestampParam) -> str:
     (key, position), value = element
-    number, _, key = key.partition("/")
-    return json.dumps([stream, int(number), position, key, value, timestamp.micros])
+    number, slash, key = key.partition("/")
+    return json.dumps([stream, int(number), position, key if slash else None, value, timestamp.micros])
 
 
 def _change_line(change: Change[str, Any], stream: str, timestamp: Any = beam.DoFn.TimestampParam) -> str:
