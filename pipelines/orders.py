@@ -10,23 +10,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from apache_beam.options.pipeline_options import PipelineOptions
-
-from pipelines.changelog import absolute, find_changelog
-from pipelines.input_error import InputError, input_error_in
-from pipelines.interruption import interruptible
+from pipelines.changelog_files.changelog import absolute, find_changelog
+from pipelines.changelog_files.outputs import check_output
+from pipelines.command.command_line import beam_options, said
+from pipelines.command.input_error import InputError
+from pipelines.command.interruption import interruptible
+from pipelines.command.progress import Progress
+from pipelines.command.summary import summary
 from pipelines.orders_job import CHANGES, LATEST, OrdersJob, output_of
 from pipelines.orders_options import PROGRAM, Arguments, columns_of, parse
-from pipelines.outputs import check_output
-from pipelines.progress import Progress
 from pipelines.sample import sample_on_first_use
-from pipelines.spark import SparkJobFailed, SparkSetupError
-from pipelines.summary import summary
 
 SAMPLE_DIRECTORY: Final = "sample-data"
 OUTPUT_DIRECTORY: Final = "orders-out"
-ENGINE: Final = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
-FAILED, WRONG_INPUT = 1, 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,24 +33,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             with progress.phase("start-up"):
                 job = _job(arguments)
-            report, files = job.run(_beam_options(arguments), progress)
+            report, files = job.run(beam_options(arguments.own.runner, arguments.beam), progress)
         except (Exception, KeyboardInterrupt) as error:
-            said, code = ("interrupted; no results were written", interruption.exit_code) if interruption.by else _said(error)
-            print(f"{PROGRAM}: {said}", file=sys.stderr)
+            interrupted = "interrupted; no results were written", interruption.exit_code
+            sentence, code = interrupted if interruption.by else said(error)
+            print(f"{PROGRAM}: {sentence}", file=sys.stderr)
             return code
     print(summary(report, files, progress.seconds))
     return 0
-
-
-def _said(error: BaseException) -> tuple[BaseException, int]:
-    wrong = input_error_in(error)
-    if wrong is not None:
-        return wrong, WRONG_INPUT
-    if isinstance(error, SparkSetupError) or "Unexpected pipeline runner" in str(error):
-        return error, WRONG_INPUT
-    if isinstance(error, SparkJobFailed | OSError):
-        return error, FAILED
-    raise error
 
 
 def _job(arguments: Arguments) -> OrdersJob:
@@ -98,12 +84,6 @@ def _job(arguments: Arguments) -> OrdersJob:
     )
     job.check()
     return job
-
-
-def _beam_options(arguments: Arguments) -> PipelineOptions:
-    runner = arguments.own.runner
-    # What Beam calls DirectRunner is one of three engines, whichever it finds; this is the one for bounded input.
-    return PipelineOptions(arguments.beam, runner=ENGINE if runner in (None, "DirectRunner") else runner)
 
 
 if __name__ == "__main__":

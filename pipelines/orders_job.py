@@ -9,16 +9,16 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import Change, LatestTable
-from pipelines.changelog import Changelog
+from pipelines.changelog_files.changelog import Changelog
+from pipelines.changelog_files.enriched_schema import changelog_schema, enriched_schema, key_type
+from pipelines.changelog_files.outputs import Output, Staging, prepare, publish
+from pipelines.changelog_files.read_changelog import OnBadRecord, ReadChangelog
+from pipelines.changelog_files.tally import TallyDropped
+from pipelines.changelog_files.write_parts import Report, WriteParts, WriteReport, read_report
+from pipelines.command.input_error import InputError
+from pipelines.command.progress import Progress
 from pipelines.enrich import How, enrich
-from pipelines.enriched_schema import changelog_schema, enriched_schema, key_type
-from pipelines.input_error import InputError
-from pipelines.outputs import Output, Staging, prepare, publish
-from pipelines.progress import Progress
-from pipelines.read_changelog import OnBadRecord, ReadChangelog
 from pipelines.spark import spark_runner
-from pipelines.tally import TallyDropped
-from pipelines.write_parts import Report, WriteParts, WriteReport, read_report
 
 CHANGES: Final = "changes"
 LATEST: Final = "latest"

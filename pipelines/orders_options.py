@@ -2,13 +2,11 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from apache_beam.options.pipeline_options import PipelineOptions
-
-from pipelines.columns import UNITS, Columns
-from pipelines.input_error import InputError
-from pipelines.spark import SparkOptions
+from pipelines.changelog_files.columns import UNITS, Columns
+from pipelines.command.command_line import parse_known
+from pipelines.command.input_error import InputError
 
 PROGRAM = "python -m pipelines.orders"
 EXAMPLES = """\
@@ -40,11 +38,7 @@ class Arguments(NamedTuple):
 
 def parse(argv: Sequence[str] | None) -> Arguments:
     """Parse the command line; exits with code 2 for an option that neither we nor Beam knows."""
-    parser = _parser()
-    own, rest = parser.parse_known_args(argv)
-    if unknown := _unknown_to_beam(rest):
-        parser.error(f"unknown option: {' '.join(unknown)} (see --help; options of Beam's are written as Beam does)")
-    return Arguments(own, rest)
+    return Arguments(*parse_known(_parser(), argv))
 
 
 def columns_of(side: str, own: argparse.Namespace) -> Columns:
@@ -162,18 +156,3 @@ def _parser() -> argparse.ArgumentParser:
     beam = parser.add_argument_group("runner", "All options of Beam's are passed on; without any, the job runs in this process.")
     beam.add_argument("--runner", metavar="NAME", help="DirectRunner (default), SparkRunner, or another of Beam's")
     return parser
-
-
-def _unknown_to_beam(rest: Sequence[str]) -> list[str]:
-    """What is no option of Beam's either; Beam itself would only log it."""
-    # two classes may declare the same option
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
-    options: Any
-    for options in {*_all_subclasses(PipelineOptions), SparkOptions}:
-        options._add_argparse_args(parser)
-    unknown: list[str] = parser.parse_known_args(list(rest))[1]
-    return unknown
-
-
-def _all_subclasses(cls: type[Any]) -> list[type[Any]]:
-    return [each for sub in cls.__subclasses__() for each in (sub, *_all_subclasses(sub))]

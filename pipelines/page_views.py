@@ -13,16 +13,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from pipelines.changelog import absolute, find_changelog
-from pipelines.columns import UNITS, Columns
-from pipelines.command_line import beam_options, parse_known, said
-from pipelines.input_error import InputError
-from pipelines.interruption import interruptible
-from pipelines.outputs import Output, check_output
+from pipelines.changelog_files.changelog import absolute, find_changelog
+from pipelines.changelog_files.columns import UNITS, Columns
+from pipelines.changelog_files.outputs import Output, check_output
+from pipelines.command.command_line import beam_options, parse_known, said
+from pipelines.command.input_error import InputError
+from pipelines.command.interruption import interruptible
+from pipelines.command.progress import Progress
+from pipelines.made_up.views import views_on_first_use
 from pipelines.page_views_job import PageViewsJob
 from pipelines.page_views_report import totals, weeks_table
-from pipelines.progress import Progress
-from pipelines.views import views_on_first_use
 
 PROGRAM: Final = "python -m pipelines.page_views"
 SAMPLE_DIRECTORY: Final = "sample-data"

@@ -24,7 +24,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from pipelines.input_error import InputError
+from pipelines.command.input_error import InputError
 from pipelines.sample import JsonLines, SampleFiles, appears_whole
 
 Row = dict[str, Any]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.progress import Progress
+from pipelines.command.progress import Progress
 from pipelines.sample import SampleFiles, write_sample
 from tests.pipelines.orders_run import ENVIRONMENT, Run, inputs, nothing_is_left, one_sentence
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from pipelines.changelog_files.tally import Tally
+from pipelines.made_up.views import FIRST_WEEK, GONE, NEW, page_views, views_on_first_use
 from pipelines.page_views import main
 from pipelines.page_views_report import totals, weeks_table
-from pipelines.tally import Tally
-from pipelines.views import FIRST_WEEK, GONE, NEW, page_views, views_on_first_use
 
 
 class Ran(NamedTuple):

@@ -10,8 +10,8 @@ from typing import Any
 import fastavro
 import pytest
 
+from pipelines.made_up.shop import MOST_LATE, Shop
 from pipelines.sample import main, sample_on_first_use, write_sample
-from pipelines.shop import MOST_LATE, Shop
 
 Rows = list[dict[str, Any]]
 

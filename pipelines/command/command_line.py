@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.input_error import input_error_in
+from pipelines.command.input_error import input_error_in
 from pipelines.spark import SparkJobFailed, SparkOptions, SparkSetupError
 
 FAILED: Final = 1

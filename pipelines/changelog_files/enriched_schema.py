@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from pipelines.avro_records import Schema
+from pipelines.changelog_files.avro_records import Schema
 
 _PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMESPACE: Final = "beam_joins"

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
-from pipelines.avro_records import AvroWriter
-from pipelines.json_lines import JsonLinesWriter
-from pipelines.outputs import Output
-from pipelines.tally import Tally, at_bundle_end
+from pipelines.changelog_files.avro_records import AvroWriter
+from pipelines.changelog_files.json_lines import JsonLinesWriter
+from pipelines.changelog_files.outputs import Output
+from pipelines.changelog_files.tally import Tally, at_bundle_end
 
 
 class WrittenPart(NamedTuple):

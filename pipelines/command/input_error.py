@@ -16,7 +16,7 @@ _SAID = re.compile(r"\binput_error\.InputError: (?P<sentence>[^\n]+?)(?: \[while
 def input_error_in(error: BaseException) -> InputError | None:
     r"""The InputError that made a run fail, whether the runner raised it, wrapped it or only wrote it down.
 
-    >>> input_error_in(RuntimeError("Traceback ...\npipelines.input_error.InputError: a.jsonl:3: not JSON [while running 'Read']"))
+    >>> input_error_in(RuntimeError("Traceback ...\npipelines.command.input_error.InputError: a.jsonl:3: not JSON [while running 'Read']"))
     InputError('a.jsonl:3: not JSON')
     >>> input_error_in(RuntimeError("something else"))
     """
