@@ -25,7 +25,13 @@ setup(
     long_description_content_type="text/markdown",
     python_requires=">=3.11",
     packages=find_namespace_packages(include=["beam_joins*", "coders*", "transforms*", "pipelines*"]),
-    package_data={"beam_joins": ["py.typed"], "coders": ["py.typed"], "transforms": ["py.typed"], "pipelines": ["py.typed"], "pipelines.launcher": ["*.lock"]},
+    package_data={
+        "beam_joins": ["py.typed"],
+        "coders": ["py.typed"],
+        "transforms": ["py.typed"],
+        "pipelines": ["py.typed"],
+        "pipelines.launcher": ["*.lock"],
+    },
     install_requires=[
         "apache-beam[gcp]>=2.62,<3",
         "pyarrow>=14",

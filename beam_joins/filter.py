@@ -38,8 +38,8 @@ def filter_upsert(predicate: Callable[[K, V], bool], key: K, value: V | None) ->
     return key, value if value is not None and predicate(key, value) else None
 
 
-def map_change(fn: Callable[[K, V], W], change: Change[K, V]) -> Change[K, W]:
-    """The change with ``fn(key, value)`` in the place of both values.
+def map_change(fn: Callable[[K, V], W | None], change: Change[K, V]) -> Change[K, W] | None:
+    """The change with ``fn(key, value)`` in the place of both values (``None``: no row), or ``None`` where nothing is left of it.
 
     >>> map_change(lambda key, value: value * 10, Change("k", None, 5, timestamp=0, position=0)).new
     50
@@ -47,4 +47,6 @@ def map_change(fn: Callable[[K, V], W], change: Change[K, V]) -> Change[K, W]:
     key, old, new, timestamp, position = change
     mapped_old = None if old is None else fn(key, old)
     mapped_new = None if new is None else fn(key, new)
+    if mapped_old is None and mapped_new is None and not (old is None and new is None):
+        return None
     return Change(key, mapped_old, mapped_new, timestamp, position)

@@ -1,6 +1,6 @@
 """MapTable: a table with other values."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -15,7 +15,7 @@ from transforms.table_type import as_table, table_type
 class MapTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
     """The table whose values are ``fn(key, value)``: ``PCollection[Change[K, V]]`` to ``PCollection[Change[K, W]]``.
 
-    Keys, timestamps and positions stay. ``fn`` must give the same value for the same arguments, for it maps old values again.
+    Keys, timestamps and positions stay. If ``fn`` gives ``None`` there is no row. It must give the same value for the same arguments, for it maps old values again.
 
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
@@ -34,9 +34,11 @@ class MapTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         """Apply the transform."""
-        mapped = pcoll | "Map" >> beam.Map(_map, self._fn).with_output_types(Change)
+        mapped = pcoll | "Map" >> beam.FlatMap(_map, self._fn).with_output_types(Change)
         return as_table(mapped, table_type(pcoll)._replace(value=Any))
 
 
-def _map(change: Change[Any, Any], fn: Callable[[Any, Any], Any]) -> Change[Any, Any]:
-    return map_change(fn, change)
+def _map(change: Change[Any, Any], fn: Callable[[Any, Any], Any]) -> Iterator[Change[Any, Any]]:
+    mapped = map_change(fn, change)
+    if mapped is not None:
+        yield mapped

@@ -25,8 +25,8 @@ from transforms.table_type import TableType, as_table, common_order, table_type
 
 LEFT, RIGHT = "left", "right"
 
-References = Callable[[Any, Any], Iterable[Any]]
-"""The foreign keys of a row, given its key and value; empty if it refers to nothing."""
+References = Callable[[Any, Any], Iterable[Any] | None]
+"""The foreign keys of a row, given its key and value; empty or ``None`` if it refers to nothing."""
 
 
 class PrefixCoder(Protocol):
@@ -100,7 +100,10 @@ def _referring_rows(references: References, coder: PrefixCoder, values: Coder, n
     def combined(key: Any, value: Any) -> dict[bytes, None]:
         if value is None:
             return {}
-        foreign_keys = [fk for fk in references(key, value) if fk is not None]
+        given = references(key, value)
+        if isinstance(given, str | bytes):
+            raise ValueError(f"foreign_keys gave {given!r}, one key and not a list: give [{given!r}], or use foreign_key")
+        foreign_keys = [fk for fk in given or () if fk is not None]
         if not foreign_keys and nothing is not None:
             foreign_keys = [None]
         return dict.fromkeys(encode(CombinedKey(fk, key)) for fk in foreign_keys)

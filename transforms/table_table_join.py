@@ -34,8 +34,9 @@ class TableTableJoin(beam.PTransform[Any, PCollection[Any]]):
       ``joiner(None, right value)`` too. The joiner is never called with both sides ``None``.
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.replay`.
 
-    Two windowed tables join on the same key and window. A change of either side joins the row anew, and a tombstone comes out only for a row that was there. A result has the larger timestamp
-    of both sides. More tables are joined in a chain: ``((a, b) | TableTableJoin(...), c) | TableTableJoin(...)``.
+    Two windowed tables join on the same key and window. A change of either side joins the row anew, and a tombstone comes out only for a
+    row that was there. A result has the larger timestamp of both sides. More tables are joined in a chain:
+    ``((a, b) | TableTableJoin(...), c) | TableTableJoin(...)``.
 
     Raises ``ValueError`` at construction for a wrong option, and when applied to windowed or unbounded input, to tables ordered by
     different things, or to keys of different types or without a deterministic coder.

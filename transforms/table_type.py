@@ -92,7 +92,7 @@ def require_bounded(transform: str, *pcolls: PCollection[Any]) -> None:
             raise ValueError(f"{transform} takes PCollections, not {type(pcoll).__name__}")
         if not isinstance(pcoll.windowing.windowfn, GlobalWindows):
             raise ValueError(
-                f"{transform} needs its input in the global window, not in {pcoll.windowing.windowfn}: a table has no windows;"
+                f"{transform} needs its input in the global window, not in {pcoll.windowing.windowfn}:"
                 " apply beam.WindowInto(beam.window.GlobalWindows()) before it"
             )
         if not pcoll.is_bounded:

@@ -46,6 +46,12 @@ def test_the_predicate_is_never_called_with_an_absent_value():
     assert seen == [7]
 
 
+@pytest.mark.parametrize(("old", "new", "expected"), [(7, 8, None), (None, 7, None), (7, 1, (None, 10)), (1, 7, (10, None))])
+def test_a_map_that_gives_none_makes_no_row(old, new, expected):
+    mapped = map_change(lambda key, value: value * 10 if value < 5 else None, Change("k", old, new, 3, 4))
+    assert mapped == (expected and Change("k", *expected, 3, 4))
+
+
 @pytest.mark.parametrize(("old", "new", "expected"), [(None, 1, (None, 10)), (1, None, (10, None)), (1, 2, (10, 20))])
 def test_map_maps_both_sides_and_leaves_absence_alone(old, new, expected):
     assert map_change(lambda key, value: value * 10, Change("k", old, new, 3, 4)) == Change("k", *expected, 3, 4)

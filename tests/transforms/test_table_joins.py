@@ -184,6 +184,20 @@ def test_a_foreign_key_join_can_keep_right_rows_and_left_rows_and_follow_lists_o
         assert_that(many | "m shown" >> beam.Map(shown), equal_to(rows), label="many to many")
 
 
+@pytest.mark.parametrize(("references", "complaint"), [("ab", "foreign_keys gave 'ab', one key and not a list"), (7, "not iterable")])
+def test_foreign_keys_that_are_no_list_stop_the_run(direct, references, complaint):
+    with pytest.raises(Exception, match=complaint), direct() as p:
+        both = table(p, "left", [("k", "a", 1)]), table(p, "right", [("a", "A", 2)])
+        _ = both | ForeignKeyJoin(foreign_keys=lambda key, value: references, joiner=pair)
+
+
+def test_a_row_without_a_list_of_foreign_keys_refers_to_nothing(direct):
+    with direct() as p:
+        both = table(p, "left", [("k", "a", 1)]), table(p, "right", [("a", "A", 2)])
+        joined = both | ForeignKeyJoin(foreign_keys=lambda key, value: None, joiner=pair, how="left")
+        assert_that(joined | beam.Map(shown), equal_to([(CombinedKey(None, "k"), None, "a+-", 1)]))
+
+
 def test_windowed_tables_are_joined_in_every_way_on_every_runner(pipeline):
     key = lambda name, week: Windowed(name, Window(7 * week, 7 * week + 7))  # noqa: E731
     with pipeline() as p:

@@ -1,0 +1,205 @@
+"""The documentation says what is so: its result tables and examples run, its links lead somewhere, and nothing public is left out."""
+
+import ast
+import contextlib
+import doctest
+import inspect
+import io
+import re
+from collections import defaultdict
+from functools import cache
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+import beam_joins
+from pipelines import page_views
+from tests.docs import recorded_runs, stream_runs, table_runs, windowed_runs
+from tests.docs.notation import Got, place, results
+from tests.docs.page import DOCS, PAGES, ROOT, Block, Table, anchors, blocks, links, tables
+
+RUNS = {
+    run.__name__: run
+    for run in (
+        table_runs.table_from_changelog,
+        table_runs.filter_and_map,
+        table_runs.foreign_key_messages,
+        table_runs.foreign_key_join,
+        table_runs.foreign_keys_join,
+        table_runs.one_to_many_join,
+        table_runs.table_table_join,
+        table_runs.aggregates,
+        windowed_runs.windowed_aggregate,
+        windowed_runs.windowed_table_join,
+        windowed_runs.windowed_table_to_stream,
+        stream_runs.windowed_stream_join,
+        stream_runs.windowed_stream_join_by_arrival,
+        stream_runs.stream_table_join,
+        stream_runs.stream_foreign_key_join,
+        recorded_runs.recorded,
+        recorded_runs.excluded,
+    )
+}
+TABLES = [table for page in PAGES for table in tables(page)]
+EXAMPLES = [page for page in PAGES if any(block.language == "python" for block in blocks(page))]
+JOIN_PAGES = [
+    "table_from_changelog",
+    "filter_and_map",
+    "foreign_key_join",
+    "one_to_many_join",
+    "table_table_join",
+    "windowed_stream_join",
+    "stream_table_join",
+    "aggregates",
+    "windowed_tables",
+]
+
+_COLLECTED: dict[str, list[Got]] = defaultdict(list)
+"""What came out, by table and mode: the direct runner's worker is this process."""
+
+
+def collect(got: Got, name: str) -> None:
+    _COLLECTED[name].append(got)
+
+
+@pytest.fixture
+def one_engine(monkeypatch):
+    """The examples leave the runner to Beam, whose default one switches between engines: here it is one of them."""
+    monkeypatch.setattr(StandardOptions, "DEFAULT_RUNNER", "FnApiRunner")
+
+
+@cache
+def outcome(table: Table) -> dict[str, list[Got]]:
+    """What comes out for each mode."""
+    got: dict[str, list[Got]] = {}
+    # Beam takes as long to check the types of so small a pipeline as to run it; the examples are run with the check.
+    with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([], pipeline_type_check=False)) as p:
+        columns = RUNS[table.name](p, table)
+        for mode in table.modes:
+            if isinstance(columns[mode], list):
+                got[mode] = columns[mode]
+            else:
+                got[mode] = _COLLECTED[f"{table} {mode}"] = []
+                _ = columns[mode] | f"collect {mode}" >> beam.Map(collect, f"{table} {mode}")
+    return got
+
+
+def differences(table: Table, got: dict[str, list[Got]]) -> list[str]:
+    """The cells that say something else than what came out."""
+    found = []
+    for column, mode in enumerate(table.modes, start=len(table.header) - len(table.modes)):
+        said = {place(row[0]): results(row[column]) for row in table.rows}
+        timed = any(" @" in text for texts in said.values() for text in texts)
+        came: dict[object, list[str]] = defaultdict(list)
+        for result in got[mode]:
+            came[result.place].append(result.text if timed else result.text.rpartition(" @")[0])
+        for at in [*said, *(came.keys() - said.keys())]:
+            expected, is_so = said.get(at, []), sorted(came[at])
+            if expected != is_so:
+                cell = f"row {at}, column {table.header[column]!r}"
+                found.append(
+                    f"{table}, {cell}: the page says {'; '.join(expected) or 'nothing'}, but it is {'; '.join(is_so) or 'nothing'}"
+                )
+    return found
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table.page}:{table.line}")
+def test_every_cell_of_a_result_table_is_what_comes_out(table):
+    assert table.name in RUNS, f"{table}: nothing computes this, choose one of {', '.join(RUNS)}"
+    assert differences(table, outcome(table)) == []
+
+
+def test_a_cell_that_is_wrong_is_named_with_its_page_and_row():
+    table = next(table for table in TABLES if table.name == "table_table_join")
+    (*cells, last), *rest = table.rows
+    wrong = table._replace(rows=((*cells, "k: - → Z"), *rest))
+    (said,) = differences(wrong, outcome(table))
+    assert said.startswith(
+        f"docs/{table.page}, line {table.line}: {table.name}, row {cells[0]}, column {table.header[-1]!r}: the page says k: - → Z"
+    )
+    assert last != "k: - → Z"
+
+
+class InAnyOrder(doctest.OutputChecker):
+    """A collection has no order: the lines that an example prints may come in any."""
+
+    def check_output(self, want: str, got: str, optionflags: int) -> bool:
+        return sorted(want.splitlines()) == sorted(got.splitlines())
+
+
+@pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.name)
+def test_the_examples_of_a_page_run(page, one_engine):
+    scope = {"__name__": "__main__"}
+    said: list[str] = []
+    for block in [block for block in blocks(page) if block.language == "python"]:
+        example = doctest.DocTestParser().get_doctest(block.text, {}, page.name, str(page), block.line)
+        assert example.examples, f"{page.name}, line {block.line}: a python block without an example; write it with >>>"
+        example.globs = scope
+        doctest.DocTestRunner(checker=InAnyOrder()).run(example, out=said.append, clear_globs=False)
+    assert "".join(said) == ""
+
+
+def self_contained(block: Block) -> bool:
+    return block.language == "python" and "import apache_beam" in block.text and "..." not in block.text
+
+
+def test_the_readmes_example_that_stands_alone_prints_what_it_says(one_engine):
+    (example,) = [block for block in blocks(ROOT / "README.md") if self_contained(block)]
+    (says,) = re.findall(r"beam\.Map\(print\)\s+# (.+)", example.text)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(example.text, "README.md", "exec"), {"__name__": "__main__"})
+    assert printed.getvalue().splitlines() == [says]
+
+
+def test_the_options_that_the_readme_gives_to_transforms_are_theirs():
+    calls = [
+        node
+        for block in blocks(ROOT / "README.md")
+        if block.language == "python"
+        for node in ast.walk(ast.parse(block.text))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in beam_joins.__all__
+    ]
+    assert {call.func.id for call in calls} >= {"TableFromChangelog", "ForeignKeyJoin"}
+    for call in calls:
+        options = inspect.signature(getattr(beam_joins, call.func.id)).parameters
+        assert [option.arg for option in call.keywords if option.arg not in options] == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page):
+    dead = []
+    for target, anchor in links(page):
+        path = (page.parent / target).resolve() if target else page
+        if not path.exists() or (anchor and path.suffix == ".md" and anchor not in anchors(path)):
+            dead.append(f"{target}#{anchor}" if anchor else target)
+    assert dead == []
+
+
+def test_the_index_names_every_page():
+    linked = {target for target, _ in links(DOCS / "README.md")}
+    assert {page.name for page in PAGES} - {"README.md"} <= linked
+
+
+def test_every_public_name_is_explained():
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert [name for name in beam_joins.__all__ if not re.search(rf"\b{name}\b", text)] == []
+
+
+@pytest.mark.parametrize("name", JOIN_PAGES)
+def test_a_page_has_a_picture_an_executed_table_an_example_limits_and_its_source(name):
+    page = DOCS / f"{name}.md"
+    languages = {block.language for block in blocks(page)}
+    assert {"text", "python"} <= languages, f"{name}: no picture in a text block, or no example"
+    assert [table for table in TABLES if table.page == page.name]
+    assert {"limits", "source"} <= anchors(page)
+
+
+def test_what_page_views_prints_is_what_the_page_shows(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert page_views.main([]) == 0
+    printed = capsys.readouterr().out
+    (shown,) = [block.text for block in blocks(DOCS / "windowed_tables.md") if "last week" in block.text]
+    assert shown.strip() in printed
