@@ -42,21 +42,24 @@ class FilterTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
         def negated(key: Any, value: Any) -> bool:
             return not predicate(key, value)
 
-        kept: PCollection[Any] = pcoll | "Filter" >> beam.FlatMap(_filter, negated if self._negate else predicate)
+        kept: PCollection[Any] = pcoll | "Filter" >> beam.FlatMap(_filtering(negated if self._negate else predicate))
         if pcoll.element_type is Change or table_type(pcoll).order != "unknown":
             return as_table(kept, table_type(pcoll))
         kept.element_type = pcoll.element_type
         return kept
 
 
-def _filter(element: Any, predicate: Callable[[Any, Any], bool]) -> Iterator[Any]:
-    if isinstance(element, Change):
-        change = filter_change(predicate, element)
-        if change is not None:
-            yield change
-    elif isinstance(element, tuple) and len(element) == 2:
-        yield filter_upsert(predicate, *element)
-    else:
-        raise TypeError(
-            f"FilterTable takes changes or (key, value) pairs, not {type(element).__name__}: make a table with TableFromChangelog"
-        )
+def _filtering(predicate: Callable[[Any, Any], bool]) -> Callable[[Any], Iterator[Any]]:
+    def filtered(element: Any) -> Iterator[Any]:
+        if isinstance(element, Change):
+            change = filter_change(predicate, element)
+            if change is not None:
+                yield change
+        elif isinstance(element, tuple) and len(element) == 2:
+            yield filter_upsert(predicate, *element)
+        else:
+            raise TypeError(
+                f"FilterTable takes changes or (key, value) pairs, not {type(element).__name__}: make a table with TableFromChangelog"
+            )
+
+    return filtered

@@ -34,11 +34,14 @@ class MapTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         """Apply the transform."""
-        mapped = pcoll | "Map" >> beam.FlatMap(_map, self._fn).with_output_types(Change)
+        mapped = pcoll | "Map" >> beam.FlatMap(_mapping(self._fn)).with_output_types(Change)
         return as_table(mapped, table_type(pcoll)._replace(value=Any))
 
 
-def _map(change: Change[Any, Any], fn: Callable[[Any, Any], Any]) -> Iterator[Change[Any, Any]]:
-    mapped = map_change(fn, change)
-    if mapped is not None:
-        yield mapped
+def _mapping(fn: Callable[[Any, Any], Any]) -> Callable[[Any], Iterator[Any]]:
+    def mapped(change: Any) -> Iterator[Any]:
+        result = map_change(fn, change)
+        if result is not None:
+            yield result
+
+    return mapped

@@ -5,9 +5,7 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
-from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_joins.change import Change
 from beam_joins.windowed import Window, Windowed
 from transforms.options import function
 from transforms.replay import at
@@ -48,14 +46,17 @@ class WindowedTableToStream(beam.PTransform[PCollection[Any], PCollection[Any]])
             raise ValueError(
                 "WindowedTableToStream takes a windowed table, such as WindowedAggregate gives: this one is not, use TableToStream"
             )
-        mapped: PCollection[Any] = pcoll | "Map" >> beam.Map(_mapped, self._fn).with_output_types(beam.typehints.KV[Any, Any])
+        mapped: PCollection[Any] = pcoll | "Map" >> beam.Map(_mapping(self._fn)).with_output_types(beam.typehints.KV[Any, Any])
         return mapped
 
 
-def _mapped(change: Change[Any, Any], fn: Mapping) -> WindowedValue:
-    if not isinstance(change.key, Windowed):
-        raise ValueError(f"WindowedTableToStream takes changes keyed by Windowed, not by {change.key!r}: use TableToStream")
-    element = fn(*change.key, change.new)
-    if not isinstance(element, tuple) or len(element) != 2:
-        raise ValueError(f"fn gave {element!r} for {change.key}: give a (key, value) pair")
-    return at(element, change.timestamp)
+def _mapping(fn: Mapping) -> Callable[[Any], Any]:
+    def mapped(change: Any) -> Any:
+        if not isinstance(change.key, Windowed):
+            raise ValueError(f"WindowedTableToStream takes changes keyed by Windowed, not by {change.key!r}: use TableToStream")
+        element = fn(*change.key, change.new)
+        if not isinstance(element, tuple) or len(element) != 2:
+            raise ValueError(f"fn gave {element!r} for {change.key}: give a (key, value) pair")
+        return at(element, change.timestamp)
+
+    return mapped
