@@ -194,9 +194,10 @@ def _replay_dofn(name: str, operator: Operator, partitions: int) -> beam.DoFn:
             window: Any = beam.DoFn.WindowParam,
             blocks: Any = beam.DoFn.StateParam(blocks_spec),
             timer: Any = beam.DoFn.TimerParam(timer_spec),
-        ) -> None:
+        ) -> Iterable[Any]:
             blocks.add(element[1])
             timer.set(window.max_timestamp())
+            return ()
 
         @on_timer(timer_spec)
         def replay(self, blocks: Any = beam.DoFn.StateParam(blocks_spec)) -> Iterator[Any]:

@@ -38,7 +38,7 @@ def test_the_join_is_the_same_for_any_order_of_arrival_and_any_number_of_partiti
     )
     expected = Counter(core.outputs)
 
-    def is_expected(joined: list[Any]) -> None:
+    def is_expected(joined: Any) -> None:
         assert Counter(joined) == expected, f"{joined} is not {expected}"
 
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
