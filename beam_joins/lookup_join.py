@@ -56,7 +56,14 @@ class LookupJoin(Generic[V]):
         self._results: dict[ResultKey, V] = {}
 
     def advance(self, position: int, events: Sequence[Record]) -> Iterator[Change[ResultKey, V]]:
-        """Apply the rows of one position; at most one change follows for every result row."""
+        """Apply the rows of one position; at most one change follows for every result row.
+
+        Raises ``ValueError`` if a table has two changes of one row at this position.
+        """
+        if len(events) > 1 and len({(event.input, event.key) for event in events}) < len(events):
+            raise ValueError(
+                f"a table has two changes of one key at position {position}: make it with TableFromChangelog, which keeps one"
+            )
         touched: dict[ResultKey, int] = {}
         for event in events:
             for key in self._apply_right(event) if event.input else self._apply_left(event):

@@ -15,7 +15,7 @@ from transforms.fields import of_row
 from transforms.options import function
 from transforms.outputs import Outputs, WithOutputs
 from transforms.replay import DROPPED, MAIN, Operator, Outlet, Replay, Route, Rows, at, partition_count
-from transforms.table_type import TableType, as_table, require_bounded, table_key_coder, table_type
+from transforms.table_type import TableType, as_table, not_a_change, require_bounded, table_key_coder, table_type
 
 OF_AGGREGATE = "of the aggregate and a value"
 
@@ -167,6 +167,8 @@ def _member_rows(group_by: Callable[[Any, Any], Any], keys: Coder, groups: Coder
     """The values that leave and enter a group, under ``combine(group, key)``."""
 
     def rows(change: Change[Any, Any], arrival: int, outlet: Outlet) -> None:
+        if type(change) is not Change:
+            raise not_a_change(change)
         key, old, new, timestamp, position = change
         encoded_key = encode_key(keys, key, "the key")
         for value, leaves_or_enters in ((old, SUBTRACT), (new, ADD)):

@@ -45,7 +45,8 @@ class FilterTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
         kept: PCollection[Any] = pcoll | "Filter" >> beam.FlatMap(_filtering(negated if self._negate else predicate))
         if pcoll.element_type is Change or table_type(pcoll).order != "unknown":
             return as_table(kept, table_type(pcoll))
-        kept.element_type = pcoll.element_type
+        # A typed pair's coder would not write the None of a tombstone.
+        kept.element_type = beam.typehints.KV[Any, Any]
         return kept
 
 

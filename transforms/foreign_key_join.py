@@ -20,7 +20,7 @@ from transforms.outputs import Outputs, WithOutputs
 from transforms.reference_join import References, reference_join
 from transforms.replay import DROPPED, MAIN, Operator, Outlet, Replay, Route, Rows, at, partition_count
 from transforms.table_rows import table_rows
-from transforms.table_type import as_table, common_order, table_key_coder, table_type, two_tables
+from transforms.table_type import as_table, common_order, not_a_change, table_key_coder, table_type, two_tables
 
 LEFT, SUBSCRIPTIONS, RIGHT, RESPONSES = "left", "subscriptions", "right", "responses"
 
@@ -137,6 +137,8 @@ def _left_rows(how: How, foreign_key: Callable[[Any, Any], Any], keys: Coder, va
         return Reference(None if extracted is None else encode_key(right_keys, extracted, "the foreign key"))
 
     def rows(change: Change[Any, Any], arrival: int, outlet: Outlet) -> None:
+        if type(change) is not Change:
+            raise not_a_change(change)
         key, old, new, timestamp, position = change
         primary_key = encode_key(keys, key, "the key")
         encoded = None if new is None else values.encode(new)

@@ -55,7 +55,14 @@ class _Last(Operator):
         self._values = values
 
     def replay(self, records: Sequence[Record], ends: Iterable[int], outlet: Outlet) -> Iterator[Any]:
+        start = 0
         for end in ends:
-            key, value, timestamp, _, _ = records[end - 1]
+            key, value, timestamp, position, _ = records[end - 1]
+            if end - start > 1 and records[end - 2].position == position:
+                raise ValueError(
+                    f"the table has two changes of key {self._keys.decode(key)!r} at position {position}: make it with TableFromChangelog,"
+                    " which keeps one"
+                )
+            start = end
             if value is not None:
                 yield at((self._keys.decode(key), self._values.decode(value)), timestamp)

@@ -9,13 +9,14 @@ from apache_beam.pvalue import PCollection
 from beam_joins.change import Change
 from beam_joins.filter import map_change
 from transforms.options import function
-from transforms.table_type import as_table, table_type
+from transforms.table_type import as_table, not_a_change, table_type
 
 
 class MapTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
     """The table whose values are ``fn(key, value)``: ``PCollection[Change[K, V]]`` to ``PCollection[Change[K, W]]``.
 
-    Keys, timestamps and positions stay. If ``fn`` gives ``None`` there is no row. It must give the same value for the same arguments, for it maps old values again.
+    Keys, timestamps and positions stay. If ``fn`` gives ``None`` there is no row. It must give the same value for the same arguments, for it maps old values again, and must not change
+    the value that it is given: the next change's old value is the same object.
 
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
@@ -40,6 +41,8 @@ class MapTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
 
 def _mapping(fn: Callable[[Any, Any], Any]) -> Callable[[Any], Iterator[Any]]:
     def mapped(change: Any) -> Iterator[Any]:
+        if type(change) is not Change:
+            raise not_a_change(change)
         result = map_change(fn, change)
         if result is not None:
             yield result

@@ -21,7 +21,7 @@ from transforms.lookup_replay import LookupReplay
 from transforms.outputs import Outputs
 from transforms.replay import DROPPED, MAIN, Outlet, Replay, Route, Rows
 from transforms.table_rows import table_rows
-from transforms.table_type import TableType, as_table, common_order, table_type
+from transforms.table_type import TableType, as_table, common_order, not_a_change, table_type
 
 LEFT, RIGHT = "left", "right"
 
@@ -109,6 +109,8 @@ def _referring_rows(references: References, coder: PrefixCoder, values: Coder, n
         return dict.fromkeys(encode(CombinedKey(fk, key)) for fk in foreign_keys)
 
     def rows(change: Change[Any, Any], arrival: int, outlet: Outlet) -> None:
+        if type(change) is not Change:
+            raise not_a_change(change)
         key, old, new, timestamp, position = change
         before, after = combined(key, old), combined(key, new)
         encoded = None if new is None else values.encode(new)

@@ -36,6 +36,7 @@ DEFAULT_PARTITIONS = 16
 """Enough for the cores of one machine; a partition's records must fit into a worker's memory, so take more for large tables."""
 
 BLOCK_RECORDS = 4096
+PENDING_BYTES = 64 << 20  # wide records go out before their blocks are full
 _EARLIEST, _LATEST, _GLOBAL = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros, (GlobalWindow(),)
 _RECORD = partial(tuple.__new__, Record)  # Record(...) without a call of a Python function
 MAIN, DROPPED = "main", "dropped"
@@ -62,6 +63,7 @@ class Outlet:
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
         self._pending: dict[tuple[str, int], list[Record]] = {}
+        self._pending_bytes = 0
         self._ready: list[Any] = []
 
     def send(self, to: str, route: bytes, record: Record) -> None:
@@ -71,14 +73,17 @@ class Outlet:
         if records is None:
             records = self._pending[where] = []
         records.append(record)
+        self._pending_bytes += len(record.key) + len(record.value or b"")
         if len(records) >= BLOCK_RECORDS:
             del self._pending[where]
             self._ready.append(TaggedOutput(to, (where[1], write_block(records))))
+        elif self._pending_bytes >= PENDING_BYTES:
+            self._ready += [TaggedOutput(to, block) for to, block, _ in self.drain()]
 
     def drop(self, reason: str, record: Any, timestamp: int) -> None:
         """Count a record that cannot be used, and put it into the output of the dropped ones."""
         Metrics.counter("beam_joins", f"dropped_{reason}").inc()
-        self._ready.append(TaggedOutput(DROPPED, Dropped(reason, record, timestamp)))
+        self._ready.append(TaggedOutput(DROPPED, at(Dropped(reason, record, timestamp), timestamp)))
 
     def take(self) -> list[Any]:
         """What is ready to go out: full blocks and dropped records."""
@@ -90,6 +95,7 @@ class Outlet:
         for (to, partition), records in self._pending.items():
             yield to, (partition, write_block(records)), min(record.timestamp for record in records)
         self._pending.clear()
+        self._pending_bytes = 0
 
 
 Rows = Callable[[Any, int, Outlet], None]

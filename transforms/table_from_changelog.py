@@ -6,6 +6,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
+from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
 from beam_joins.change import Change, Dropped
 from beam_joins.record import Record
@@ -41,7 +42,8 @@ class TableFromChangelog(WithOutputs):
     the larger encoded value).
 
     Raises ``ValueError`` at construction for a wrong option, when applied to windowed or unbounded input or to keys whose coder is not
-    deterministic, and in the run for a field that is not there and a position that is not an int of 64 bits.
+    deterministic, and in the run for a field that is not there, for a position that is not an int of 64 bits, and for several records of one
+    key none of which has a time or a sequence.
 
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> changelog = [{"id": 1, "lsn": 8, "name": "Bob"}, {"id": 1, "lsn": 7, "name": "Ann"}]
@@ -148,6 +150,11 @@ class _Upserts(Operator):
     def write(self, output: Change[bytes, bytes] | Dropped, outlet: Outlet) -> Any:
         if isinstance(output, Dropped):
             reason, record, timestamp = output
+            if record.position <= MIN_TIMESTAMP.micros:
+                raise ValueError(
+                    f"several records have the key {self._keys.decode(record.key)!r} and none has an event time to order them by: give"
+                    " sequence_by= or timestamp_by=, or timestamps to the elements"
+                )
             return outlet.drop(reason, (self._keys.decode(record.key), self._decode(record.value)), timestamp)
         key, old, new, timestamp, position = output
         return at(Change(self._keys.decode(key), self._decode(old), self._decode(new), timestamp, position), timestamp)

@@ -13,6 +13,7 @@ from beam_joins.change import Change
 from beam_joins.record import Record
 from coders.key import encode_key
 from transforms.replay import Outlet, Rows
+from transforms.table_type import not_a_change
 
 
 def table_rows(
@@ -30,6 +31,8 @@ def table_rows(
     encode: Callable[[Any], bytes] = partial(encode_key, keys, what="the key") if isinstance(keys, Coder) else keys
 
     def rows(change: Change[Any, Any], arrival: int, outlet: Outlet) -> None:
+        if type(change) is not Change:
+            raise not_a_change(change)
         key, old, new, timestamp, position = change
         encoded_key = encode(key)
         record = Record(encoded_key, None if new is None else values.encode(new), timestamp, position, input)

@@ -5,6 +5,7 @@ from typing import Any, Literal, NamedTuple
 from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
 from apache_beam.transforms.window import GlobalWindows
+from apache_beam.typehints.typehints import TupleConstraint
 
 from beam_joins.change import Change
 from coders.key import key_coder
@@ -81,8 +82,18 @@ def two_tables(transform: str, pvalue: Any) -> tuple[PCollection[Any], PCollecti
     if not isinstance(pvalue, tuple) or len(pvalue) != 2:
         raise ValueError(f"{transform} takes two tables: (left, right) | {transform}(...)")
     require_bounded(transform, *pvalue)
+    for table in pvalue:
+        if isinstance(table.element_type, TupleConstraint):
+            raise ValueError(
+                f"{transform} joins tables, but got a collection of {table.element_type}: make a table with TableFromChangelog"
+            )
     left, right = pvalue
     return left, right
+
+
+def not_a_change(element: Any) -> ValueError:
+    """The error of a table that holds anything but changes."""
+    return ValueError(f"a table is a collection of Change, but has {element!r}: make a table with TableFromChangelog")
 
 
 def require_bounded(transform: str, *pcolls: PCollection[Any]) -> None:

@@ -24,6 +24,7 @@ class WindowedTableToStream(beam.PTransform[PCollection[Any], PCollection[Any]])
     Every element carries its change's timestamp. Raises ``ValueError`` for a ``fn`` that is no function, for a table known not to be
     windowed, and in the run for keys that are not ``Windowed`` and for what is no pair.
 
+    >>> from beam_joins import Change, Window
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
     ...     _ = (

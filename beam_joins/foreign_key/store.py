@@ -23,7 +23,10 @@ class SubscriptionStore:
         self._subscribers: dict[bytes, bytes | None] = {}
 
     def advance(self, position: int, events: Sequence[Subscription | Record]) -> Iterator[Response]:
-        """Apply the subscriptions and right rows of one position, then answer."""
+        """Apply the subscriptions and the right row of one position, then answer.
+
+        Raises ``ValueError`` if the right table has two changes of the row at this position.
+        """
         asked: dict[bytes, Subscription] = {}
         right_changed = False
         right_time = self._right.timestamp if self._right else None
@@ -34,6 +37,11 @@ class SubscriptionStore:
                     self._subscribers.pop(event.primary_key, None)
                 else:
                     self._subscribers[event.primary_key] = event.hash
+            elif right_changed:
+                raise ValueError(
+                    f"the right table of a foreign-key join has two changes of one key at position {position}:"
+                    " make it with TableFromChangelog, which keeps one"
+                )
             else:
                 right_changed, right_time = True, event.timestamp
                 self._right = event if event.value is not None else None

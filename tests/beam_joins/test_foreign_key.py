@@ -171,6 +171,11 @@ def test_two_left_changes_of_one_key_at_one_position_are_refused():
         list(joiner.advance(1, [Record(b"k", b"v", 0, 1), Record(b"k", b"w", 0, 1)]))
 
 
+def test_two_right_changes_of_one_key_at_one_position_are_refused():
+    with pytest.raises(ValueError, match="the right table of a foreign-key join has two changes"):
+        list(SubscriptionStore().advance(1, [Record(b"A", b"v", 0, 1, 1), Record(b"A", b"w", 0, 1, 1)]))
+
+
 def test_a_row_deleted_and_written_again_before_the_answer_is_back_does_not_stay_stale():
     """Kafka Streams 4.3.1 keeps the stale row for good; see docs of ResponseJoiner."""
     right = Record(b"Y", b"bar", 0, 0)

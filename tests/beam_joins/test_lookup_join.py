@@ -63,6 +63,11 @@ def test_both_sides_changed_at_one_position_are_one_change():
     assert list(join.advance(5, events)) == [Change(ResultKey(b"k", False), None, "l+r", 2, 5)]
 
 
+def test_two_changes_of_a_row_at_one_position_are_refused():
+    with pytest.raises(ValueError, match="two changes of one key at position 5"):
+        list(table_table("inner").advance(5, [Record(b"k", b"l", 1, 5, LEFT), Record(b"k", b"m", 1, 5, LEFT)]))
+
+
 def test_the_step_by_step_table_of_jan_filipiaks_one_to_many_join():
     """KIP-213, older part: inputs A0, A1, B0, B1, A2, B1 deleted, B3, A2 deleted; B's rows travel under the combined key."""
     join = LookupJoin(joined, "inner", lambda record: record.key[:2], shared_keys=False)

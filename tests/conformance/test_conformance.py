@@ -27,7 +27,8 @@ def recorded() -> dict[str, Answer]:
 
 
 def check(scenarios: list[Scenario], recorded: dict[str, Answer], runner: Runner) -> None:
-    _, report = compare(scenarios, recorded, runner)
+    ours, report = compare(scenarios, recorded, runner)
+    assert len(ours) == len(scenarios), "an op is not run"
     assert report.differing == [], "\n".join(report.lines())
     judged_apart = {scenario.name for scenario in scenarios if scenario.op in OPERATORS and OPERATORS[scenario.op].judge}
     assert set(report.excluded) <= judged_apart, "a recorded scenario of these ops needs no exclusion"
@@ -43,7 +44,7 @@ def test_the_direct_runner_answers_as_kafka_streams_does(scenarios: list[Scenari
 
 @pytest.mark.spark
 def test_spark_answers_as_kafka_streams_does(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
-    check(sample(scenarios, 20), recorded, "SparkRunner")
+    check(sample(scenarios, 30), recorded, "SparkRunner")
 
 
 def test_the_tool_sees_a_wrong_value_a_wrong_time_a_lost_record_and_a_wrong_table(
@@ -117,9 +118,9 @@ def test_a_filter_store_that_a_late_record_overwrote_is_excluded_if_we_are_right
 
 
 def test_a_sample_has_some_of_every_op_and_kind_and_is_always_the_same(scenarios: list[Scenario]) -> None:
-    chosen = sample(scenarios, 20)
-    assert len(chosen) == 20
-    assert chosen == sample(scenarios, 20)
+    chosen = sample(scenarios, 30)
+    assert len(chosen) == 30
+    assert chosen == sample(scenarios, 30)
     assert {scenario.op for scenario in chosen} == set(OPERATORS)
     assert {scenario.topology["type"] for scenario in chosen if scenario.op == "fk_join"} == {"inner", "left"}
 

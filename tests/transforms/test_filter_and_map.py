@@ -13,6 +13,27 @@ def test_a_filtered_raw_changelog_has_a_tombstone_for_every_value_that_fails(dir
         assert_that(kept, equal_to([("a", 1), ("b", None), ("a", None), ("a", None)]))
 
 
+def test_a_typed_raw_changelog_can_have_tombstones(direct):
+    with direct() as p:
+        typed = p | beam.Create([("a", 1), ("b", 2)]).with_output_types(tuple[str, int])
+        kept = typed | FilterTable(lambda key, value: value < 2) | beam.Reshuffle()
+        assert_that(kept, equal_to([("a", 1), ("b", None)]))
+
+
+@pytest.mark.parametrize("make", [lambda: MapTable(lambda key, value: value), LatestTable])
+def test_what_is_not_a_table_is_named(direct, make):
+    with (
+        pytest.raises(Exception, match="a table is a collection of Change, but has .* make a table with TableFromChangelog"),
+        direct() as p,
+    ):
+        _ = p | beam.Create([("a", 1, 2, 3, 4)]) | make()
+
+
+def test_two_changes_of_a_row_at_one_position_are_refused(direct):
+    with pytest.raises(Exception, match="two changes of key 'a' at position 5"), direct() as p:
+        _ = p | beam.Create([Change("a", None, 1, 0, 5), Change("a", None, 2, 0, 5)]) | LatestTable()
+
+
 def test_negate_keeps_the_others(direct):
     with direct() as p:
         changes = p | beam.Create([Change("a", 1, 5, 0, 0)])

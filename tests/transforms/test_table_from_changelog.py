@@ -106,6 +106,22 @@ def test_what_cannot_be_used_is_dropped_counted_and_an_output(direct):
     }  # fmt: skip
 
 
+def test_records_of_one_key_without_any_time_or_sequence_are_refused(direct):
+    with pytest.raises(Exception, match="several records have the key 'k' and none has an event time"), direct() as p:
+        _ = p | beam.Create([("k", "zzz"), ("k", "aaa")]) | TableFromChangelog()
+    with direct() as p:
+        table = p | beam.Create([("k", "zzz"), ("l", "aaa")]) | TableFromChangelog()
+        assert_that(table | beam.Map(lambda change: change.new), equal_to(["zzz", "aaa"]))
+
+
+def test_a_dropped_record_carries_its_event_time(direct):
+    with direct() as p:
+        log = p | beam.Create([{"id": 1, "lsn": 1, "at": 7_000}] * 2)
+        outputs = log | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="at").with_outputs()
+        times = outputs.dropped | beam.Map(lambda dropped, time=beam.DoFn.TimestampParam: time.micros)
+        assert_that(times, equal_to([7_000]))
+
+
 def test_an_empty_changelog_is_an_empty_table(direct):
     with direct() as p:
         assert_that(p | beam.Create([]) | TableFromChangelog(key="id"), equal_to([]))

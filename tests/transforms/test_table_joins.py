@@ -250,6 +250,13 @@ def test_a_wrong_option_is_refused_at_construction(make, complaint):
         make()
 
 
+def test_a_collection_of_pairs_is_no_table(direct):
+    p = direct()
+    pairs = p | "pairs" >> beam.Create([("k", 1)])
+    with pytest.raises(ValueError, match="make a table with TableFromChangelog"):
+        _ = (pairs, pairs) | TableTableJoin(pair)
+
+
 def test_tables_that_do_not_fit_a_join_are_refused(direct):
     p = direct()
     views, pages = windowed(p, "views", []), as_table(p | "pages" >> beam.Create([]), TableType(int, order="time"))

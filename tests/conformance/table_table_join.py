@@ -1,0 +1,62 @@
+"""``table_table_join``: the join of two tables on the same key."""
+
+from collections import defaultdict
+from typing import Any
+
+from apache_beam.pvalue import PCollection
+
+from beam_joins import LatestTable, TableTableJoin
+from beam_joins.lookup_join import LookupJoin
+from beam_joins.record import Record
+from tests.conformance.answer import Run
+from tests.conformance.operators import Operator, Streams, Topology
+from tests.conformance.scenario import Scenario
+from tests.conformance.tables import ChangelogTable, core_run
+from tests.properties.cores import changes_of, upsert_table
+
+
+def pair(left: str | bytes | None, right: str | bytes | None) -> str:
+    """What Kafka Streams' recorded joiner gives."""
+    return f"({_text(left)},{_text(right)})"
+
+
+def _text(value: str | bytes | None) -> str:
+    return "null" if value is None else value.decode() if isinstance(value, bytes) else value
+
+
+def _core(scenario: Scenario) -> Run:
+    records = [
+        Record(change.key, change.new, change.timestamp, change.position, side)
+        for side, topic in enumerate(("left", "right"))
+        for change in changes_of(upsert_table(scenario.records(topic), "records"))
+    ]
+    joins: dict[bytes, LookupJoin[str]] = defaultdict(
+        lambda: LookupJoin(pair, scenario.topology["type"], lambda row: row.key, shared_keys=True)
+    )
+    return core_run([
+        change._replace(key=change.key.key.decode())
+        for record in sorted(records, key=lambda record: record.position)
+        for change in joins[record.key].advance(record.position, [record])
+    ])  # fmt: skip
+
+
+def _pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
+    left, right = inputs["left"] | "Left" >> ChangelogTable(), inputs["right"] | "Right" >> ChangelogTable()
+    joined = (left, right) | TableTableJoin(pair, how=topology["type"])
+    return Streams(changes=joined, rows=joined | LatestTable())
+
+
+def _final_rows(scenario: Scenario) -> dict[str, str]:
+    left, right = scenario.final_rows("left"), scenario.final_rows("right")
+    keys = {"inner": left.keys() & right.keys(), "left": left.keys(), "outer": left.keys() | right.keys()}
+    return {key: pair(left.get(key), right.get(key)) for key in keys[scenario.topology["type"]]}
+
+
+OPERATOR = Operator(
+    topics=("left", "right"),
+    kind=lambda topology: topology["type"],
+    core=_core,
+    pipeline=_pipeline,
+    branch=lambda topology: topology["type"],
+    final_rows=_final_rows,
+)
