@@ -17,8 +17,10 @@ from beam_joins.table import content
 from beam_joins.windowed import Window, Windowed
 
 if TYPE_CHECKING:
+    from coders.change_batch import ChangeBatch
     from coders.corrupt import CorruptData
     from transforms.aggregate_table import AggregateTable, CountTable, ReduceTable
+    from transforms.columns.functions import vectorized
     from transforms.filter_table import FilterTable
     from transforms.foreign_key_join import ForeignKeyJoin
     from transforms.latest_table import LatestTable
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from transforms.stream_table_join import StreamForeignKeyJoin, StreamTableJoin
     from transforms.table_from_changelog import TableFromChangelog
     from transforms.table_table_join import TableTableJoin
+    from transforms.table_to_records import TableToRecords
     from transforms.table_to_stream import TableToStream
     from transforms.windowed_aggregate import WindowedAggregate
     from transforms.windowed_stream_join import WindowedStreamJoin
@@ -38,6 +41,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AggregateTable",
     "Change",
+    "ChangeBatch",
     "CombinedKey",
     "CorruptData",
     "CountTable",
@@ -52,6 +56,7 @@ __all__ = [
     "StreamTableJoin",
     "TableFromChangelog",
     "TableTableJoin",
+    "TableToRecords",
     "TableToStream",
     "Window",
     "Windowed",
@@ -60,10 +65,12 @@ __all__ = [
     "WindowedTableJoin",
     "WindowedTableToStream",
     "content",
+    "vectorized",
 ]
 
 _UPSTAIRS = {
     "AggregateTable": "transforms.aggregate_table",
+    "ChangeBatch": "coders.change_batch",
     "CorruptData": "coders.corrupt",
     "CountTable": "transforms.aggregate_table",
     "FilterTable": "transforms.filter_table",
@@ -76,11 +83,13 @@ _UPSTAIRS = {
     "StreamTableJoin": "transforms.stream_table_join",
     "TableFromChangelog": "transforms.table_from_changelog",
     "TableTableJoin": "transforms.table_table_join",
+    "TableToRecords": "transforms.table_to_records",
     "TableToStream": "transforms.table_to_stream",
     "WindowedAggregate": "transforms.windowed_aggregate",
     "WindowedStreamJoin": "transforms.windowed_stream_join",
     "WindowedTableJoin": "transforms.windowed_table_join",
     "WindowedTableToStream": "transforms.windowed_table_to_stream",
+    "vectorized": "transforms.columns.functions",
 }
 
 

@@ -10,11 +10,12 @@ from typing import Literal, get_args
 from beam_joins.change import Change, Dropped, K, V
 from beam_joins.record import Record
 
-Emit = Literal["updates", "changes", "records"]
+Emit = Literal["updates", "changes", "records", "latest"]
 """Which records of a changelog become changes.
 
 ``"updates"``: all but the tombstones of absent rows, as a database's log means it. ``"changes"``: only those that change the value.
-``"records"``: all, tombstones of absent rows too, as Kafka Streams forwards them.
+``"records"``: all, tombstones of absent rows too, as Kafka Streams forwards them. ``"latest"``: only the last change of each row that is
+there in the end, for a bounded changelog of which only the final content counts.
 """
 
 
@@ -59,12 +60,17 @@ class UpsertTable:
             raise ValueError(f"emit={emit!r}: choose one of {', '.join(map(repr, get_args(Emit)))}")
         self._emit = emit
         self._row: bytes | None = None
+        self._last: Change[bytes, bytes] | None = None
+        self._losers: list[Dropped] = []
 
     def advance(self, position: int, events: Sequence[Record]) -> Iterator[Change[bytes, bytes] | Dropped]:
         """Apply the records of one position."""
-        winner, *losers = sorted(events, key=_precedence, reverse=True) if len(events) > 1 else events
-        for loser in losers:
-            yield Dropped("duplicate_position", loser, loser.timestamp)
+        winner, *others = sorted(events, key=_precedence, reverse=True) if len(events) > 1 else events
+        losers = [Dropped("duplicate_position", loser, loser.timestamp) for loser in others]
+        if self._emit == "latest":
+            self._last, self._losers = Change(winner.key, None, winner.value, winner.timestamp, position), losers
+            return
+        yield from losers
         old, new = self._row, winner.value
         self._row = new
         if old is None and new is None and self._emit != "records":
@@ -72,6 +78,12 @@ class UpsertTable:
         if old == new and self._emit == "changes":
             return
         yield Change(winner.key, old, new, winner.timestamp, position)
+
+    def finish(self) -> Iterator[Change[bytes, bytes] | Dropped]:
+        """With ``emit="latest"`` the last change, and who lost against it, when no more records come."""
+        yield from self._losers
+        if self._last is not None and self._last.new is not None:
+            yield self._last
 
 
 def _precedence(record: Record) -> tuple[int, bool, bytes]:

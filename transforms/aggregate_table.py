@@ -11,10 +11,12 @@ from beam_joins.change import Change
 from beam_joins.record import Record
 from coders.combined_key import combine, split
 from coders.key import encode_key, key_coder, value_coder
+from transforms.core_operator import CoreOperator
 from transforms.fields import of_row
 from transforms.options import function
 from transforms.outputs import Outputs, WithOutputs
-from transforms.replay import DROPPED, MAIN, Operator, Outlet, Replay, Route, Rows, at, partition_count
+from transforms.replay import MAIN, Outlet, Replay, Route, Rows, at, partition_count
+from transforms.table_to_records import in_records
 from transforms.table_type import TableType, as_table, not_a_change, require_bounded, table_key_coder, table_type
 
 OF_AGGREGATE = "of the aggregate and a value"
@@ -81,16 +83,17 @@ class AggregateTable(WithOutputs):
         """The aggregates and the dropped records."""
         name = type(self).__name__
         require_bounded(name, pvalue)
+        pvalue = in_records(pvalue)
         table = table_type(pvalue)
         keys, values = table_key_coder(table, f"the key of {name}"), value_coder(table.value)
         groups = key_coder(Any, f"the group of {name}")
         routed = pvalue | "Group" >> Route(
-            _member_rows(self._group_by, keys, groups, values), to=("members",), partitions=self._partitions
+            _member_rows(self._group_by, keys, groups, values), to=("members", *self.dropping), partitions=self._partitions
         )
         replayed = (routed["members"],) | "Aggregate" >> Replay(
             _Groups(self._initial, self._add, self._subtract, groups, values), partitions=self._partitions, main_type=Change
         )
-        return Outputs(as_table(replayed[MAIN], TableType(order=table.order)), routed[DROPPED])
+        return Outputs(as_table(replayed[MAIN], TableType(order=table.order)), self.all_dropped(routed))
 
 
 class CountTable(AggregateTable):
@@ -185,7 +188,7 @@ def _member_rows(group_by: Callable[[Any, Any], Any], keys: Coder, groups: Coder
     return rows
 
 
-class _Groups(Operator):
+class _Groups(CoreOperator):
     def __init__(
         self,
         initial: Callable[[], Any],

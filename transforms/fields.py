@@ -101,3 +101,22 @@ def position(sequence: Any) -> int:
         raise ValueError(
             f"sequence_by gave {sequence!r} of type {type(sequence).__name__}: a position is a whole number, so turn it into an int"
         ) from None
+
+
+def flag_getter(option: str, spec: Field) -> Callable[[Any], Any]:
+    """As :func:`getter`, for a field that is true or false; raises ``ValueError`` in the run for another value.
+
+    >>> flag_getter("apply_as_deletes", "deleted")({"deleted": None})
+    False
+    """
+    if not isinstance(spec, str):
+        return getter(option, spec)
+    value_of = getter(option, spec)
+
+    def flag(record: Any) -> bool:
+        value = value_of(record)
+        if not isinstance(value, bool | None):
+            raise ValueError(f"{option}={spec!r}: the field should be true or false, but is {value!r}: give a function of the record")
+        return bool(value)
+
+    return flag

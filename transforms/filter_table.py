@@ -9,6 +9,7 @@ from apache_beam.pvalue import PCollection
 from beam_joins.change import Change
 from beam_joins.filter import filter_change, filter_upsert
 from transforms.options import function
+from transforms.table_to_records import in_records
 from transforms.table_type import as_table, table_type
 
 
@@ -42,6 +43,7 @@ class FilterTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
         def negated(key: Any, value: Any) -> bool:
             return not predicate(key, value)
 
+        pcoll = in_records(pcoll)
         kept: PCollection[Any] = pcoll | "Filter" >> beam.FlatMap(_filtering(negated if self._negate else predicate))
         if pcoll.element_type is Change or table_type(pcoll).order != "unknown":
             return as_table(kept, table_type(pcoll))

@@ -1,28 +1,35 @@
 """ForeignKeyJoin: a table with the table that a field of its rows refers to (KIP-213)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, get_args
 
-import apache_beam as beam
 from apache_beam.coders import Coder, NullableCoder
 from apache_beam.pvalue import PCollection
 
-from beam_joins.change import Change, Dropped
-from beam_joins.foreign_key import How, Reference, Response, ResponseJoiner, Subscription, SubscriptionStore, send, value_hash
+from beam_joins.foreign_key import How
 from beam_joins.lookup_join import LookupHow
-from beam_joins.record import Record
-from coders.combined_key import CombinedKeyCoder, split
-from coders.key import encode_key, value_coder
-from coders.messages import read_response, read_subscription, write_response, write_subscription
+from coders.change_batch import ChangeBatch
+from coders.combined_key import CombinedKeyCoder
+from coders.key import value_coder
+from transforms.columns.joiner import Join, Joiner, columns_read, joiner_in_columns, of_records
 from transforms.fields import of_row
-from transforms.options import choice, function
+from transforms.foreign_key_protocol import (
+    LEFT,
+    RIGHT,
+    SUBSCRIPTIONS,
+    Subscribe,
+    by_protocol,
+    references_in_columns,
+    references_in_records,
+)
+from transforms.options import choice
 from transforms.outputs import Outputs, WithOutputs
-from transforms.reference_join import References, reference_join
-from transforms.replay import DROPPED, MAIN, Operator, Outlet, Replay, Route, Rows, at, partition_count
-from transforms.table_rows import table_rows
-from transforms.table_type import as_table, common_order, not_a_change, table_key_coder, table_type, two_tables
-
-LEFT, SUBSCRIPTIONS, RIGHT, RESPONSES = "left", "subscriptions", "right", "responses"
+from transforms.reference_join import reference_join
+from transforms.replay import Replay, Route, partition_count
+from transforms.table_form import InColumns, InRecords, TableForm, encoded_joiner
+from transforms.table_rows import batch_rows, table_rows
+from transforms.table_to_records import in_records
+from transforms.table_type import as_table, common_order, table_key_coder, table_type, two_tables
 
 
 class ForeignKeyJoin(WithOutputs):
@@ -51,7 +58,9 @@ class ForeignKeyJoin(WithOutputs):
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to tables ordered by different
     things, or to keys whose coder is not deterministic; and in the run for a foreign key that is not of the right key's type.
 
+    >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+    >>> from beam_joins import Change
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
     ...     orders = pipeline | "orders" >> beam.Create([Change(1, None, {"by": "ann", "amount": 5}, timestamp=0, position=1)])
     ...     customers = pipeline | "customers" >> beam.Create([Change("ann", None, "Ann Lee", timestamp=0, position=2)])
@@ -63,7 +72,7 @@ class ForeignKeyJoin(WithOutputs):
     def __init__(
         self,
         *,
-        joiner: Callable[[Any, Any], Any],
+        joiner: Joiner,
         foreign_key: str | Callable[[Any, Any], Any] | None = None,
         foreign_keys: str | Callable[[Any, Any], Any] | None = None,
         how: LookupHow = "inner",
@@ -72,127 +81,68 @@ class ForeignKeyJoin(WithOutputs):
         super().__init__()
         if (foreign_key is None) == (foreign_keys is None):
             raise ValueError("give one of foreign_key, for one reference, and foreign_keys, for a list of them")
-        self._foreign_key = None if foreign_key is None else of_row("foreign_key", foreign_key)
-        self._foreign_keys = None if foreign_keys is None else of_row("foreign_keys", foreign_keys)
-        self._joiner = function("joiner", joiner, "of the left and the right value")
+        self._references = of_row("foreign_key", foreign_key) if foreign_key else of_row("foreign_keys", foreign_keys or "")
+        joiner_in_columns(joiner)
+        self._foreign_key = foreign_key
+        self._joiner = joiner
         self._how: LookupHow = choice("how", how, LookupHow)
         self._partitions = partition_count(partitions)
 
     def build(self, pvalue: Any) -> Outputs:
         """The joined table and the dropped records."""
         left, right = two_tables("ForeignKeyJoin", pvalue)
-        keys = (
-            table_key_coder(table_type(left), "the key of ForeignKeyJoin's left table"),
-            table_key_coder(table_type(right), "the key of ForeignKeyJoin's right table"),
-        )
-        values = value_coder(table_type(left).value), value_coder(table_type(right).value)
-        if self._foreign_key is not None and self._how in get_args(How):
-            how: How = "left" if self._how == "left" else "inner"
-            return self._by_protocol(left, right, self._foreign_key, how, keys, values)
+        protocol = self._foreign_key is not None and self._how in get_args(How)
+        if protocol and left.element_type is ChangeBatch and right.element_type is ChangeBatch:
+            return self._in_columns(left, right)
+        left, right = in_records(left, "Left in records"), in_records(right, "Right in records")
+        joiner = of_records("ForeignKeyJoin", self._joiner)
+        if protocol:
+            return self._in_records(left, right, joiner)
+        keys, one = (_key_coder("left", left), _key_coder("right", right)), self._references
         return reference_join(
             "ForeignKeyJoin",
             left,
             right,
-            references=self._foreign_keys or _alone(self._foreign_key),
-            joiner=self._joiner,
+            references=self._references if self._foreign_key is None else lambda key, value: (one(key, value),),
+            joiner=joiner,
             how=self._how,
             coder=CombinedKeyCoder(NullableCoder(keys[1]), keys[0]),
-            values=values,
+            values=(value_coder(table_type(left).value), value_coder(table_type(right).value)),
             partitions=self._partitions,
+            dropping=self.dropping,
         )
 
-    def _by_protocol(
-        self,
-        left: PCollection[Any],
-        right: PCollection[Any],
-        foreign_key: Callable[[Any, Any], Any],
-        how: How,
-        keys: tuple[Coder, Coder],
-        values: tuple[Coder, Coder],
+    def _in_columns(self, left: PCollection[Any], right: PCollection[Any]) -> Outputs:
+        form, needed = InColumns(), columns_read(self._joiner)
+        subscribe = Subscribe(form, self._protocol_how, references_in_columns(self._foreign_key, form), needed[0])
+        asked = left | "Subscribe" >> Route(subscribe.send, to=(SUBSCRIPTIONS, *self.dropping), partitions=self._partitions)
+        rights = right | "Right" >> Route(batch_rows(RIGHT, needed[1]), to=(RIGHT,), partitions=self._partitions)
+        return self._outputs(left, right, asked, rights, joiner_in_columns(self._joiner), form)
+
+    def _in_records(self, left: PCollection[Any], right: PCollection[Any], joiner: Callable[[Any, Any], Any]) -> Outputs:
+        keys, right_keys = _key_coder("left", left), _key_coder("right", right)
+        values, right_values, results = value_coder(table_type(left).value), value_coder(table_type(right).value), value_coder(Any)
+        form = InRecords(keys, values)
+        subscribe = Subscribe(form, self._protocol_how, references_in_records(self._references, form, right_keys), None)
+        lefts = left | "Left" >> Route(table_rows(LEFT, keys, values), to=(LEFT,), partitions=self._partitions)
+        asked = (lefts[LEFT],) | "Subscribe" >> Replay(subscribe, to=(SUBSCRIPTIONS, *self.dropping), partitions=self._partitions)
+        rights = right | "Right" >> Route(table_rows(RIGHT, right_keys, right_values), to=(RIGHT,), partitions=self._partitions)
+        join = encoded_joiner(joiner, values, right_values, results)
+        return self._outputs(left, right, asked, rights, join, InRecords(keys, results))
+
+    def _outputs(
+        self, left: PCollection[Any], right: PCollection[Any], asked: Any, rights: Any, join: Join, form: TableForm
     ) -> Outputs:
         left_type = table_type(left)
         order = common_order("ForeignKeyJoin", left_type, table_type(right))
-        partitions = self._partitions
-        sent = left | "Send" >> Route(
-            _left_rows(how, foreign_key, keys[0], values[0], keys[1]), to=(LEFT, SUBSCRIPTIONS), partitions=partitions
-        )
-        rights = right | "Right" >> Route(table_rows(RIGHT, keys[1], values[1], input=1), to=(RIGHT,), partitions=partitions)
-        answered = (sent[SUBSCRIPTIONS], rights[RIGHT]) | "Answer" >> Replay(_Answer(), to=(RESPONSES,), partitions=partitions)
-        join = _Join(how, self._joiner, keys[0], *values)
-        joined = (sent[LEFT], answered[RESPONSES]) | "Join" >> Replay(join, partitions=partitions, main_type=Change)
-        dropped = (sent[DROPPED], joined[DROPPED]) | "Dropped" >> beam.Flatten()
-        return Outputs(as_table(joined[MAIN], left_type._replace(value=Any, order=order)), dropped)
+        blocks = asked[SUBSCRIPTIONS], rights[RIGHT]
+        joined = by_protocol(*blocks, join=join, how=self._protocol_how, form=form, partitions=self._partitions)
+        return Outputs(as_table(joined, left_type._replace(value=Any, order=order)), self.all_dropped(asked))
+
+    @property
+    def _protocol_how(self) -> How:
+        return "left" if self._how == "left" else "inner"
 
 
-def _alone(foreign_key: Callable[[Any, Any], Any] | None) -> References:
-    assert foreign_key is not None
-    return lambda key, value: (foreign_key(key, value),)
-
-
-def _left_rows(how: How, foreign_key: Callable[[Any, Any], Any], keys: Coder, values: Coder, right_keys: Coder) -> Rows:
-    def reference(key: Any, value: Any) -> Reference | None:
-        if value is None:
-            return None
-        extracted = foreign_key(key, value)
-        return Reference(None if extracted is None else encode_key(right_keys, extracted, "the foreign key"))
-
-    def rows(change: Change[Any, Any], arrival: int, outlet: Outlet) -> None:
-        if type(change) is not Change:
-            raise not_a_change(change)
-        key, old, new, timestamp, position = change
-        primary_key = encode_key(keys, key, "the key")
-        encoded = None if new is None else values.encode(new)
-        before, after = reference(key, old), reference(key, new)
-        if how == "inner" and after is not None and after.foreign_key is None:
-            outlet.drop("null_foreign_key", change, timestamp)
-        outlet.send(LEFT, primary_key, Record(primary_key, encoded, timestamp, position))
-        new_hash = value_hash(encoded, position)
-        for message in send(how, primary_key, before, after, new_hash=new_hash, timestamp=timestamp, position=position):
-            if isinstance(message, Subscription):
-                outlet.send(SUBSCRIPTIONS, message.foreign_key, write_subscription(message, input=0))
-            else:
-                outlet.send(LEFT, primary_key, write_response(message, input=1))
-
-    return rows
-
-
-class _Answer(Operator):
-    """At the side of the foreign key; input 0 are subscriptions, input 1 the right rows."""
-
-    def core(self) -> SubscriptionStore:
-        return SubscriptionStore()
-
-    def routes(self, records: Sequence[Record]) -> list[bytes]:
-        return [record.key if record.input else split(record.key).foreign_key for record in records]
-
-    def read(self, records: Sequence[Record]) -> list[Subscription | Record]:
-        return [record if record.input else read_subscription(record) for record in records]
-
-    def write(self, output: Response, outlet: Outlet) -> None:
-        outlet.send(RESPONSES, output.primary_key, write_response(output, input=1))
-
-
-class _Join(Operator):
-    """Back at the left row; input 0 are the left rows, input 1 the responses."""
-
-    def __init__(self, how: How, joiner: Callable[[Any, Any], Any], keys: Coder, values: Coder, right_values: Coder) -> None:
-        self._how: How = how
-        self._joiner = joiner
-        self._keys = keys
-        self._values = values
-        self._right_values = right_values
-
-    def core(self) -> ResponseJoiner[Any]:
-        return ResponseJoiner(self._join, self._how)
-
-    def _join(self, left: bytes, right: bytes | None) -> Any:
-        return self._joiner(self._values.decode(left), None if right is None else self._right_values.decode(right))
-
-    def read(self, records: Sequence[Record]) -> list[Record | Response]:
-        return [read_response(record) if record.input else record for record in records]
-
-    def write(self, output: Change[bytes, Any] | Dropped, outlet: Outlet) -> Any:
-        if isinstance(output, Dropped):
-            return outlet.drop(*output)
-        key, old, new, timestamp, position = output
-        return at(Change(self._keys.decode(key), old, new, timestamp, position), timestamp)
+def _key_coder(side: str, table: PCollection[Any]) -> Coder:
+    return table_key_coder(table_type(table), f"the key of ForeignKeyJoin's {side} table")

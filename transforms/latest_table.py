@@ -1,15 +1,21 @@
 """LatestTable: the content of a table at the end of bounded input."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.coders import Coder
+import numpy as np
+import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from beam_joins.record import Record
+from coders.block import read_blocks
+from coders.change_batch import ChangeBatch
 from coders.key import value_coder
-from transforms.replay import MAIN, Operator, Outlet, Replay, Route, at, partition_count
+from transforms.columns.keys import codes
+from transforms.columns.order import valid
+from transforms.columns.upsert import upsert
+from transforms.replay import MAIN, Outlet, Replay, Route, at, partition_count
+from transforms.table_form import InRecords, TableForm, changes, require_one_change
 from transforms.table_rows import table_rows
 from transforms.table_type import require_bounded, table_key_coder, table_type
 
@@ -17,6 +23,7 @@ from transforms.table_type import require_bounded, table_key_coder, table_type
 class LatestTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
     """The rows that a table has in the end: ``PCollection[Change[K, V]]`` to ``PCollection[tuple[K, V]]``, one element per live row.
 
+    Of a table in columns, ``PCollection[ChangeBatch]``, it makes record batches with the columns ``key``, ``value`` and ``timestamp``.
     An element carries the timestamp of the row's last change. ``partitions`` is as in :mod:`transforms.replay`. Raises ``ValueError`` when
     applied to windowed or unbounded input or to keys whose coder is not deterministic.
 
@@ -39,30 +46,33 @@ class LatestTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         """Apply the transform."""
         require_bounded("LatestTable", pcoll)
+        if pcoll.element_type is ChangeBatch:
+            rows: PCollection[Any] = pcoll | "Latest" >> beam.FlatMap(_latest_rows).with_output_types(pa.RecordBatch)
+            return rows
         table = table_type(pcoll)
         keys, values = table_key_coder(table, "the key of LatestTable"), value_coder(table.value)
         routed = pcoll | "Route" >> Route(table_rows("rows", keys, values), to=("rows",), partitions=self._partitions)
         replayed = (routed["rows"],) | "Replay" >> Replay(
-            _Last(keys, values), partitions=self._partitions, main_type=beam.typehints.KV[Any, Any]
+            _Last(InRecords(keys, values)), partitions=self._partitions, main_type=beam.typehints.KV[Any, Any]
         )
         latest: PCollection[Any] = replayed[MAIN]
         return latest
 
 
-class _Last(Operator):
-    def __init__(self, keys: Coder, values: Coder) -> None:
-        self._keys = keys
-        self._values = values
+class _Last:
+    def __init__(self, form: TableForm) -> None:
+        self._form = form
 
-    def replay(self, records: Sequence[Record], ends: Iterable[int], outlet: Outlet) -> Iterator[Any]:
-        start = 0
-        for end in ends:
-            key, value, timestamp, position, _ = records[end - 1]
-            if end - start > 1 and records[end - 2].position == position:
-                raise ValueError(
-                    f"the table has two changes of key {self._keys.decode(key)!r} at position {position}: make it with TableFromChangelog,"
-                    " which keeps one"
-                )
-            start = end
-            if value is not None:
-                yield at((self._keys.decode(key), self._values.decode(value)), timestamp)
+    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+        batch, lost = upsert(read_blocks(blocks)["rows"], "latest", self._form.encode)
+        require_one_change(self._form, lost)
+        for change in changes(self._form, batch):
+            yield at((change.key, change.new), change.timestamp)
+
+
+def _latest_rows(batch: ChangeBatch) -> Iterator[pa.RecordBatch]:
+    (row,) = codes(batch.key)
+    last = np.append(row[1:] != row[:-1], True) & valid(batch.new)
+    if last.any():
+        columns = {"key": batch.key, "value": batch.new, "timestamp": batch.timestamp}
+        yield pa.record_batch(list(columns.values()), names=list(columns)).filter(pa.array(last))

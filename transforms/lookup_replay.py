@@ -8,10 +8,11 @@ from apache_beam.coders import Coder
 from beam_joins.change import Change
 from beam_joins.lookup_join import LookupHow, LookupJoin, ResultKey
 from beam_joins.record import Record
-from transforms.replay import Operator, Outlet, at
+from transforms.core_operator import CoreOperator
+from transforms.replay import Outlet, at
 
 
-class LookupReplay(Operator):
+class LookupReplay(CoreOperator):
     """Left rows (input 0) with the right rows (input 1) that they look up, all of one routing key.
 
     ``lookup`` and ``route`` work on encoded records; ``result_key`` makes the key of a result from its encoded one.

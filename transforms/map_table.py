@@ -9,6 +9,7 @@ from apache_beam.pvalue import PCollection
 from beam_joins.change import Change
 from beam_joins.filter import map_change
 from transforms.options import function
+from transforms.table_to_records import in_records
 from transforms.table_type import as_table, not_a_change, table_type
 
 
@@ -35,6 +36,7 @@ class MapTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         """Apply the transform."""
+        pcoll = in_records(pcoll)
         mapped = pcoll | "Map" >> beam.FlatMap(_mapping(self._fn)).with_output_types(Change)
         return as_table(mapped, table_type(pcoll)._replace(value=Any))
 

@@ -11,6 +11,7 @@ from transforms.options import function
 from transforms.outputs import Outputs, WithOutputs
 from transforms.reference_join import PrefixCoder, reference_join
 from transforms.replay import partition_count
+from transforms.table_to_records import in_records
 from transforms.table_type import table_key_coder, table_type, two_tables
 
 
@@ -71,6 +72,7 @@ class OneToManyJoin(WithOutputs):
     def build(self, pvalue: Any) -> Outputs:
         """The joined table and the dropped records."""
         one, many = two_tables("OneToManyJoin", pvalue)
+        one, many = in_records(one, "One in records"), in_records(many, "Many in records")
         one_type, many_type = table_type(one), table_type(many)
         foreign_key, joiner = self._foreign_key, self._joiner
         coder = self._coder or CombinedKeyCoder(
@@ -87,6 +89,7 @@ class OneToManyJoin(WithOutputs):
             coder=coder,
             values=(value_coder(many_type.value), value_coder(one_type.value)),
             partitions=self._partitions,
+            dropping=self.dropping,
             key_mapper=_mapped(self._key_mapper, self._key_inverse),
         )
 

@@ -6,12 +6,14 @@ from typing import Any, NamedTuple, Self
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
+from transforms.replay import DROPPED
+
 
 class Outputs(NamedTuple):
     """A table and what was dropped on the way to it."""
 
     table: PCollection[Any]
-    dropped: PCollection[Any]
+    dropped: PCollection[Any] | None
 
 
 class WithOutputs(beam.PTransform[Any, Any]):
@@ -32,6 +34,18 @@ class WithOutputs(beam.PTransform[Any, Any]):
         """Apply the transform."""
         outputs = self.build(pvalue)
         return outputs if self._all_outputs else outputs[0]
+
+    @property
+    def dropping(self) -> tuple[str, ...]:
+        """The output of dropped records, if it was asked for: what no one asked for is not made."""
+        return (DROPPED,) if self._all_outputs else ()
+
+    def all_dropped(self, *stages: dict[str, PCollection[Any]]) -> PCollection[Any] | None:
+        """The dropped records of several stages, if they were asked for."""
+        if not self._all_outputs:
+            return None
+        dropped = tuple(stage[DROPPED] for stage in stages)
+        return dropped | "Dropped" >> beam.Flatten() if len(dropped) > 1 else dropped[0]
 
     def build(self, pvalue: Any) -> Any:
         """The named tuple of all outputs, the main one first."""

@@ -66,6 +66,7 @@ def reference_join(
     coder: PrefixCoder,
     values: tuple[Coder, Coder],
     partitions: int,
+    dropping: tuple[str, ...] = (),
     key_mapper: Callable[[CombinedKey[Any, Any]], Any] | None = None,
 ) -> Outputs:
     """The joined table, keyed by combined keys or by what ``key_mapper`` makes of them, and the dropped records."""
@@ -85,11 +86,11 @@ def reference_join(
     def route(record: Record) -> bytes:
         return record.key if record.input else lookup(record) or record.key
 
-    lefts = left | "Left" >> Route(_referring_rows(references, coder, values[0], nothing), to=(LEFT,), partitions=partitions)
+    lefts = left | "Left" >> Route(_referring_rows(references, coder, values[0], nothing), to=(LEFT, *dropping), partitions=partitions)
     rights = right | "Right" >> Route(table_rows(RIGHT, coder.prefix, values[1], input=1), to=(RIGHT,), partitions=partitions)
     operator = LookupReplay(joiner, how, values=values, result_key=key_of, lookup=lookup, route=route, shared_keys=False)
     joined = (lefts[LEFT], rights[RIGHT]) | "Join" >> Replay(operator, partitions=partitions, main_type=Change)
-    return Outputs(as_table(joined[MAIN], TableType(Any if key_mapper else CombinedKey, Any, order)), lefts[DROPPED])
+    return Outputs(as_table(joined[MAIN], TableType(Any if key_mapper else CombinedKey, Any, order)), lefts.get(DROPPED))
 
 
 def _referring_rows(references: References, coder: PrefixCoder, values: Coder, nothing: bytes | None) -> Rows:

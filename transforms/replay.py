@@ -1,22 +1,24 @@
-"""The one engine: route records to partitions, ship them in blocks, order them by position, feed the pure core.
+"""The one engine: route rows to partitions, ship them in blocks, replay a partition in the order of its positions.
 
 Every stateful transform is one or more uses of it:
 
-1. a :class:`Route` turns elements into records, each with the routing key by which it meets the others;
-2. the records of a partition travel in blocks (:mod:`coders.block`), so that a runner sees few large elements;
+1. a :class:`Route` puts elements, as records or as columns, into an :class:`Outlet`, each with the routing key by which it meets others;
+2. the rows of a partition travel in blocks (:mod:`coders.block`), so that a runner sees few large elements;
 3. :class:`Replay`, a stateful DoFn keyed by partition, keeps the blocks in a bag until its event-time timer fires;
-4. then it orders the records by (routing key, position, input) and gives them to the operator's core, routing key by routing key.
+4. then it gives them to its operator: one that works on columns (:mod:`transforms.table_form`), or one that feeds a core of
+   :mod:`beam_joins` record by record (:mod:`transforms.core_operator`).
 
-What comes out does not depend on the order of arrival, the number of partitions or the runner, since a core sees the records of one
+What comes out does not depend on the order of arrival, the number of partitions or the runner, since an operator sees all rows of a
 routing key in the order of their positions and nothing else.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
 
 import apache_beam as beam
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 from apache_beam.coders import BytesCoder
 from apache_beam.metrics import Metrics
@@ -29,16 +31,16 @@ from apache_beam.utils.windowed_value import WindowedValue
 from apache_beam.utils.windowed_value import create as create_windowed_value
 
 from beam_joins.change import Dropped
-from beam_joins.record import Core, Record
-from coders.block import read_block, write_block
+from beam_joins.record import Record
+from coders.block import records_in_columns, write_block
 
 DEFAULT_PARTITIONS = 16
 """Enough for the cores of one machine; a partition's records must fit into a worker's memory, so take more for large tables."""
 
 BLOCK_RECORDS = 4096
-PENDING_BYTES = 64 << 20  # wide records go out before their blocks are full
+BLOCK_ROWS = 1 << 16
+PENDING_BYTES = 64 << 20  # wide rows go out before their blocks are full
 _EARLIEST, _LATEST, _GLOBAL = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros, (GlobalWindow(),)
-_RECORD = partial(tuple.__new__, Record)  # Record(...) without a call of a Python function
 MAIN, DROPPED = "main", "dropped"
 
 
@@ -57,66 +59,121 @@ def at(value: Any, micros: int) -> WindowedValue:
     return timestamped
 
 
-class Outlet:
-    """Where a route or an operator puts what is not an element of its main output: records for another replay, and dropped ones."""
+Output = tuple[str, Any]
+"""An element and the name of the output that it goes to."""
 
-    def __init__(self, partitions: int) -> None:
+
+class Outlet:
+    """Where a route or an operator puts what is to travel on to a replay, and what it drops."""
+
+    def __init__(self, partitions: int, *, keep_dropped: bool = True) -> None:
         self._partitions = partitions
-        self._pending: dict[tuple[str, int], list[Record]] = {}
+        self._keep_dropped = keep_dropped
+        self._records: dict[tuple[str, int], list[Record]] = {}
+        self._columns: dict[tuple[str, int], list[pa.RecordBatch]] = {}
         self._pending_bytes = 0
-        self._ready: list[Any] = []
+        self._ready: list[Output] = []
 
     def send(self, to: str, route: bytes, record: Record) -> None:
         """Send a record to the replay named ``to``, where it meets the other records of the routing key ``route``."""
         where = (to, xxhash.xxh3_64_intdigest(route) % self._partitions)
-        records = self._pending.get(where)
+        records = self._records.get(where)
         if records is None:
-            records = self._pending[where] = []
+            records = self._records[where] = []
         records.append(record)
         self._pending_bytes += len(record.key) + len(record.value or b"")
         if len(records) >= BLOCK_RECORDS:
-            del self._pending[where]
-            self._ready.append(TaggedOutput(to, (where[1], write_block(records))))
+            del self._records[where]
+            self._ready.append((to, (where[1], write_block(records_in_columns(records), to))))
         elif self._pending_bytes >= PENDING_BYTES:
-            self._ready += [TaggedOutput(to, block) for to, block, _ in self.drain()]
+            self._ready += [(to, block) for to, block, _ in self.drain()]
+
+    def send_columns(self, to: str, hashes: Any, rows: pa.RecordBatch) -> None:
+        """Send rows to the replay named ``to``; ``hashes`` are those of their routing keys, one unsigned integer a row."""
+        partitions = (hashes % self._partitions).astype(np.min_scalar_type(self._partitions))
+        counts = np.bincount(partitions, minlength=self._partitions).tolist()
+        rows = rows.take(pa.array(np.argsort(partitions, kind="stable")))
+        start = 0
+        for partition, count in enumerate(counts):
+            # a partition without rows learns at least what columns there are
+            if count or (to, partition) not in self._columns:
+                self._columns.setdefault((to, partition), []).append(rows.slice(start, count))
+                start += count
+        self._pending_bytes += rows.nbytes
+        if self._pending_bytes >= PENDING_BYTES:
+            self._ready += [(to, block) for to, block, _ in self.drain()]
 
     def drop(self, reason: str, record: Any, timestamp: int) -> None:
         """Count a record that cannot be used, and put it into the output of the dropped ones."""
         Metrics.counter("beam_joins", f"dropped_{reason}").inc()
-        self._ready.append(TaggedOutput(DROPPED, at(Dropped(reason, record, timestamp), timestamp)))
+        if self._keep_dropped:
+            self._ready.append((DROPPED, at(Dropped(reason, record, timestamp), timestamp)))
 
-    def take(self) -> list[Any]:
+    def drop_rows(self, reason: str, count: int, rows: Callable[[], Iterable[tuple[Any, int]]]) -> None:
+        """Count many records, and put them, each with its timestamp, into the output of the dropped ones if there is one."""
+        if count:
+            Metrics.counter("beam_joins", f"dropped_{reason}").inc(count)
+            if self._keep_dropped:
+                self._ready += [(DROPPED, at(Dropped(reason, record, timestamp), timestamp)) for record, timestamp in rows()]
+
+    def take(self) -> list[Output]:
         """What is ready to go out: full blocks and dropped records."""
         ready, self._ready = self._ready, []
         return ready
 
     def drain(self) -> Iterator[tuple[str, tuple[int, bytes], int]]:
         """The blocks that are not full, each with its name and its earliest timestamp."""
-        for (to, partition), records in self._pending.items():
-            yield to, (partition, write_block(records)), min(record.timestamp for record in records)
-        self._pending.clear()
+        for (to, partition), records in self._records.items():
+            yield to, (partition, write_block(records_in_columns(records), to)), min(record.timestamp for record in records)
+        for (to, partition), batches in self._columns.items():
+            rows = pa.Table.from_batches(batches).combine_chunks()
+            yield to, (partition, write_block(rows, to)), pc.min(rows["timestamp"]).as_py() or 0
+        self._records.clear()
+        self._columns.clear()
         self._pending_bytes = 0
 
 
 Rows = Callable[[Any, int, Outlet], None]
-"""Puts the records of an element, whose timestamp in microseconds is given, into the outlet."""
+"""Puts the rows of an element, whose timestamp in microseconds is given, into the outlet."""
+
+
+class Operator(Protocol):
+    """What one use of the engine does with the rows of a partition."""
+
+    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+        """The elements that follow from the blocks of a partition; rows for another replay go into the outlet."""
+        ...
+
+
+class _Emitter:
+    """What the DoFns of the engine share: an outlet, and outputs of which the first needs no tag."""
+
+    def __init__(self, outputs: tuple[str, ...], partitions: int) -> None:
+        self._main = outputs[0]
+        self._keep_dropped = DROPPED in outputs
+        self._partitions = partitions
+
+    def outlet(self) -> Outlet:
+        return Outlet(self._partitions, keep_dropped=self._keep_dropped)
+
+    def emit(self, outputs: Iterable[Output]) -> list[Any]:
+        return [element if to == self._main else TaggedOutput(to, element) for to, element in outputs]
 
 
 class _RouteDoFn(beam.DoFn):
-    def __init__(self, rows: Rows, partitions: int) -> None:
+    def __init__(self, rows: Rows, emitter: _Emitter) -> None:
         self._rows = rows
-        self._partitions = partitions
+        self._emitter = emitter
 
     def start_bundle(self) -> None:
-        self._outlet = Outlet(self._partitions)
+        self._outlet = self._emitter.outlet()
 
     def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> list[Any]:
         self._rows(element, timestamp.micros, self._outlet)
-        return self._outlet.take()
+        return self._emitter.emit(self._outlet.take())
 
-    def finish_bundle(self) -> Iterator[Any]:
-        for to, block, micros in self._outlet.drain():
-            yield TaggedOutput(to, at(block, micros))
+    def finish_bundle(self) -> list[Any]:
+        return self._emitter.emit((to, at(block, micros)) for to, block, micros in self._outlet.drain())
 
 
 class _UntimedRouteDoFn(_RouteDoFn):
@@ -124,71 +181,10 @@ class _UntimedRouteDoFn(_RouteDoFn):
 
     def process(self, element: Any) -> list[Any]:  # type: ignore[override]
         self._rows(element, 0, self._outlet)
-        return self._outlet.take()
+        return self._emitter.emit(self._outlet.take())
 
 
-class Operator:
-    """What one use of the engine does with the records of a partition: how they are read, their core, and what its outputs become."""
-
-    def core(self) -> Core[Any, Any]:
-        """A core for one routing key."""
-        raise NotImplementedError
-
-    def routes(self, records: Sequence[Record]) -> Iterable[bytes]:
-        """The routing keys of records: by default their keys."""
-        return [record.key for record in records]
-
-    def read(self, records: Sequence[Record]) -> Sequence[Any]:
-        """Records as the core's events: by default themselves."""
-        return records
-
-    def finish(self, core: Any) -> Iterable[Any]:
-        """What a core gives when the records of its routing key are at their end: by default nothing."""
-        return ()
-
-    def write(self, output: Any, outlet: Outlet) -> Any:
-        """A core's output as an element of the main output, or ``None`` if it went into the outlet."""
-        raise NotImplementedError
-
-    def replay(self, records: Sequence[Record], ends: Iterable[int], outlet: Outlet) -> Iterator[Any]:
-        """Feed ordered records to cores; ``ends`` are the indices at which the records of a routing key end."""
-        events, write = self.read(records), self.write
-        start = 0
-        for end in ends:
-            core = self.core()
-            while start < end:
-                position, following = records[start].position, start + 1
-                while following < end and records[following].position == position:
-                    following += 1
-                for output in core.advance(position, events[start:following]):
-                    element = write(output, outlet)
-                    if element is not None:
-                        yield element
-                start = following
-            for output in self.finish(core):
-                element = write(output, outlet)
-                if element is not None:
-                    yield element
-
-
-def order(blocks: Iterable[bytes], routes: Callable[[Sequence[Record]], Iterable[bytes]]) -> tuple[list[Record], list[int]]:
-    """The records of blocks by (routing key, position, input), and the indices at which the records of a routing key end."""
-    records: list[Record] = []
-    positions, inputs = [], []
-    for block in blocks:
-        batch = read_block(block)
-        records.extend(map(_RECORD, zip(*(column.to_pylist() for column in batch.columns), strict=True)))
-        positions.append(batch.column("position").to_numpy())
-        inputs.append(batch.column("input").to_numpy())
-    if not records:
-        return [], []
-    codes: dict[bytes, int] = {}
-    groups = np.fromiter((codes.setdefault(route, len(codes)) for route in routes(records)), np.int64, len(records))
-    by = np.lexsort((np.concatenate(inputs), np.concatenate(positions), groups))
-    return [records[i] for i in by.tolist()], np.cumsum(np.bincount(groups)).tolist()
-
-
-def _replay_dofn(name: str, operator: Operator, partitions: int) -> beam.DoFn:
+def _replay_dofn(name: str, operator: Operator, emitter: _Emitter) -> beam.DoFn:
     # Two stateful DoFns of one pipeline must not share ids: the direct runner would deliver one's timers to the other.
     blocks_spec = BagStateSpec(f"blocks of {name}", BytesCoder())
     timer_spec = TimerSpec(f"replay of {name}", TimeDomain.WATERMARK)
@@ -207,65 +203,67 @@ def _replay_dofn(name: str, operator: Operator, partitions: int) -> beam.DoFn:
 
         @on_timer(timer_spec)
         def replay(self, blocks: Any = beam.DoFn.StateParam(blocks_spec)) -> Iterator[Any]:
-            records, ends = order(blocks.read(), operator.routes)
-            blocks.clear()
-            outlet = Outlet(partitions)
-            for element in operator.replay(records, ends, outlet):
+            outlet = emitter.outlet()
+            for element in operator.replay(blocks.read(), outlet):
                 yield element
-                yield from outlet.take()
-            yield from outlet.take()
-            for to, block, _ in outlet.drain():
-                yield TaggedOutput(to, block)
+                yield from emitter.emit(outlet.take())
+            blocks.clear()
+            yield from emitter.emit(outlet.take())
+            yield from emitter.emit((to, block) for to, block, _ in outlet.drain())
 
     return ReplayDoFn()  # type: ignore[no-untyped-call]
 
 
 class _Stage(beam.PTransform[Any, Any]):
-    def __init__(self, to: tuple[str, ...], main_type: Any) -> None:
+    def __init__(self, outputs: tuple[str, ...], partitions: int, main_type: Any) -> None:
         super().__init__()
-        self._to = to
+        self._names = outputs
         self._main_type = main_type
+        self._emitter = _Emitter(outputs, partitions)
 
     def _outputs(self, pcoll: PCollection[Any], dofn: beam.DoFn) -> dict[str, PCollection[Any]]:
-        outputs = pcoll | "Run" >> beam.ParDo(dofn).with_outputs(DROPPED, *self._to, main=MAIN)
-        for to in self._to:
-            outputs[to].element_type = beam.typehints.KV[int, bytes]
-        outputs[MAIN].element_type = self._main_type
-        return {tag: outputs[tag] for tag in (MAIN, DROPPED, *self._to)}
+        main, *others = self._names
+        # An output that nobody asked for is not declared: on Spark each one costs a pass over what the stage gives.
+        run = beam.ParDo(dofn)
+        outputs = pcoll | "Run" >> (run.with_outputs(*others, main=main) if others else run)
+        named = {tag: outputs[tag] for tag in self._names} if others else {main: outputs}
+        for tag, output in named.items():
+            if tag != DROPPED:
+                output.element_type = self._main_type if tag == MAIN else beam.typehints.KV[int, bytes]
+        return named
 
 
 class Route(_Stage):
-    """Elements into blocks of records, by partition.
+    """Elements into blocks of rows, by partition.
 
-    ``timed=False`` says that ``rows`` does not look at the timestamp. The outputs are a dict: one collection of blocks for each name in
-    ``to``, and ``"dropped"``.
+    The outputs are a dict: one collection of blocks for each name in ``to``, and the dropped records if ``DROPPED`` is one of them.
+    ``timed=False`` says that ``rows`` does not look at the timestamp.
     """
 
     def __init__(self, rows: Rows, *, to: tuple[str, ...], partitions: int, timed: bool = False) -> None:
-        super().__init__(to, Any)
+        super().__init__(to, partitions, Any)
         self._rows = rows
         self._timed = timed
-        self._partitions = partitions
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         """Apply the transform."""
-        return self._outputs(pcoll, (_RouteDoFn if self._timed else _UntimedRouteDoFn)(self._rows, self._partitions))
+        return self._outputs(pcoll, (_RouteDoFn if self._timed else _UntimedRouteDoFn)(self._rows, self._emitter))
 
 
 class Replay(_Stage):
-    """Blocks, from one collection or several, through an operator's core.
+    """Blocks, from one collection or several, through an operator.
 
-    The outputs are a dict: ``"main"``, of elements of ``main_type``, ``"dropped"``, and one collection of blocks for each name in ``to``.
+    The outputs are a dict with the names in ``to``: ``MAIN``, of elements of ``main_type``; ``DROPPED``; any other name is a collection of
+    blocks for another replay.
     """
 
-    def __init__(self, operator: Operator, *, partitions: int, to: tuple[str, ...] = (), main_type: Any = Any) -> None:
-        super().__init__(to, main_type)
+    def __init__(self, operator: Operator, *, partitions: int, to: tuple[str, ...] = (MAIN,), main_type: Any = Any) -> None:
+        super().__init__(to, partitions, main_type)
         self._operator = operator
-        self._partitions = partitions
 
     def expand(self, blocks: Any) -> Any:
         """Apply the transform."""
         together = blocks | "Together" >> beam.Flatten() if len(blocks) > 1 else blocks[0]
         # The full label is unique in a pipeline and the same at every submission; Beam shows it to nobody else.
         name = together.pipeline._current_transform().full_label
-        return self._outputs(together, _replay_dofn(name, self._operator, self._partitions))
+        return self._outputs(together, _replay_dofn(name, self._operator, self._emitter))

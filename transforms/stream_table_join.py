@@ -15,12 +15,15 @@ from beam_joins.stream_lookup import LookupStreamHow, StreamLookup
 from beam_joins.windowed import Window, Windowed
 from coders.combined_key import combine, split
 from coders.key import encode_key, value_coder
+from transforms.columns.joiner import of_records
+from transforms.core_operator import CoreOperator
 from transforms.fields import of_row
 from transforms.options import function
-from transforms.replay import DROPPED, MAIN, Operator, Outlet, Replay, Route, at
+from transforms.replay import MAIN, Outlet, Replay, Route, at
 from transforms.stream_rows import OfRow, alone, stream_rows, stream_type, two_inputs
 from transforms.stream_transform import StreamTransform
 from transforms.table_rows import table_rows
+from transforms.table_to_records import in_records
 from transforms.table_type import TableType, common_key_type, table_key_coder, table_type
 
 STREAM, TABLE = "stream", "table"
@@ -30,7 +33,7 @@ class StreamTableOutputs(NamedTuple):
     """The joined stream, and the records that could not be used, of ``Dropped``."""
 
     joined: PCollection[Any]
-    dropped: PCollection[Any]
+    dropped: PCollection[Any] | None
 
 
 class _Keys(NamedTuple):
@@ -56,7 +59,9 @@ class _LookupJoin(StreamTransform):
     def build(self, pvalue: Any) -> StreamTableOutputs:
         """The joined stream and the dropped records."""
         name = type(self).__name__
+        of_records(name, self._joiner)
         stream, table = two_inputs(name, pvalue, "a stream and a table: (stream, table)")
+        table = in_records(table)
         stream_known, table_known = stream_type(name, stream, self._sequence), table_type(table)
         if isinstance(table.element_type, typehints.TupleConstraint):
             raise ValueError(f"{name} looks up a table, but its right side is a stream: make a table of it with TableFromChangelog")
@@ -67,7 +72,7 @@ class _LookupJoin(StreamTransform):
         keeps_all = self._how == "left"
         records = stream | "Stream" >> Route(
             stream_rows(STREAM, keys.written, values, input=1, sequence=self._sequence, null="" if keeps_all else self._null_reason),
-            to=(STREAM,),
+            to=(STREAM, *self.dropping),
             partitions=self._partitions,
             timed=True,
         )
@@ -82,7 +87,7 @@ class _LookupJoin(StreamTransform):
                 stream, "Without a key", lambda key, value: row_key(key, value) is None, lambda value: joiner(value, None)
             )
             joined = [joined, without_row] | "Joined" >> beam.Flatten()
-        return StreamTableOutputs(joined, records[DROPPED])
+        return StreamTableOutputs(joined, self.all_dropped(records))
 
 
 class StreamTableJoin(_LookupJoin):
@@ -235,7 +240,7 @@ def _require_one_order(transform: str, stream: TableType, table: TableType) -> N
         )
 
 
-class _Lookup(Operator):
+class _Lookup(CoreOperator):
     """Input 0 is the table, so that a record sees the changes at its own position."""
 
     def __init__(self, joiner: Callable[[Any, Any], Any], how: LookupStreamHow, keys: _Keys, values: Coder, rows: Coder) -> None:

@@ -1,10 +1,10 @@
 """What the joins of streams have in common: their options, and the outputs beside the joined stream."""
 
-from collections.abc import Callable
 from typing import Any
 
+from transforms.columns.joiner import joiner_in_columns
 from transforms.fields import of_row
-from transforms.options import choice, function
+from transforms.options import choice
 from transforms.outputs import WithOutputs
 from transforms.replay import partition_count
 from transforms.stream_rows import OfRow
@@ -15,7 +15,7 @@ class StreamTransform(WithOutputs):
 
     def __init__(
         self,
-        joiner: Callable[[Any, Any], Any],
+        joiner: Any,
         how: Any,
         choices: Any,
         *,
@@ -23,7 +23,8 @@ class StreamTransform(WithOutputs):
         partitions: int | None,
     ) -> None:
         super().__init__()
-        self._joiner = function("joiner", joiner, "of the left and the right value")
+        joiner_in_columns(joiner)
+        self._joiner = joiner
         self._how = choice("how", how, choices)
         self._sequence = None if sequence_by is None else of_row("sequence_by", sequence_by)
         self._partitions = partition_count(partitions)

@@ -1,23 +1,30 @@
 """TableFromChangelog: the table that a raw changelog stands for, with the vocabulary of Spark's AUTO CDC."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import apache_beam as beam
+import pyarrow as pa
+import pyarrow.compute as pc
 from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
-from beam_joins.change import Change, Dropped
 from beam_joins.record import Record
 from beam_joins.table import Emit, UpsertTable
+from coders.block import read_blocks
 from coders.key import encode_key, key_coder, value_coder
+from transforms.changelog_columns import ChangelogColumns, column_rows, in_columns
+from transforms.columns.keys import one_array
+from transforms.columns.upsert import upsert
 from transforms.element_types import annotated, known, pair_types
-from transforms.fields import Field, getter, key_getter, micros, position
+from transforms.fields import Field, flag_getter, getter, key_getter, micros, position
 from transforms.options import function
 from transforms.outputs import Outputs, WithOutputs
-from transforms.replay import DROPPED, MAIN, Operator, Outlet, Replay, Route, Rows, at, partition_count
+from transforms.replay import MAIN, Outlet, Replay, Route, Rows, partition_count
+from transforms.table_form import InColumns, InRecords, TableForm
 from transforms.table_type import Order, TableType, as_table, require_bounded
+
+ROWS = "rows"
 
 
 class TableFromChangelog(WithOutputs):
@@ -26,15 +33,20 @@ class TableFromChangelog(WithOutputs):
     The changelog is a ``PCollection[tuple[K, V | None]]``, where ``None`` is a tombstone; or a collection of any elements, with ``key=``.
     The functions among the options get the element as it is.
 
+    A changelog in columns, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``, becomes a table in columns,
+    ``PCollection[ChangeBatch]``, whose rows never become Python objects unless a function of the user's asks for them. Its values are its
+    rows; it needs ``key`` and one of ``timestamp_by`` and ``sequence_by``; the functions may be :class:`~beam_joins.vectorized`. Joins of
+    such tables give such tables; :class:`~beam_joins.TableToRecords` makes one of changes.
+
     * ``key``: a field name, a list of field names (their values make a tuple), or a function. The element is then the value.
     * ``timestamp_by``: a field name or function that gives the event time: microseconds since the epoch, a datetime with a time zone, or
       a Beam ``Timestamp``. By default the element's timestamp.
     * ``sequence_by``: a field name or function that gives the position, an int of 64 bits (an LSN, an offset, a commit number). By
       default the event time is the position.
-    * ``apply_as_deletes``: a function that is true for an element that deletes its row.
+    * ``apply_as_deletes``: a function that is true for an element that deletes its row, or the name of a field that is.
     * ``except_columns``: names to leave out of the value (elements that are mappings).
-    * ``emit``: ``"updates"``, ``"changes"`` (only those that change the value) or ``"records"`` (tombstones of absent rows too); see
-      :data:`beam_joins.table.Emit`.
+    * ``emit``: ``"updates"``, ``"changes"`` (only those that change the value), ``"records"`` (tombstones of absent rows too) or
+      ``"latest"`` (only the last change of each row that is there in the end); see :data:`beam_joins.table.Emit`.
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.replay`.
 
     Dropped, counted, and an output of :meth:`with_outputs`, are records with a ``"null_key"``, a ``"null_sequence"`` or a
@@ -45,6 +57,7 @@ class TableFromChangelog(WithOutputs):
     deterministic, and in the run for a field that is not there, for a position that is not an int of 64 bits, and for several records of one
     key none of which has a time or a sequence.
 
+    >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> changelog = [{"id": 1, "lsn": 8, "name": "Bob"}, {"id": 1, "lsn": 7, "name": "Ann"}]
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
@@ -64,40 +77,43 @@ class TableFromChangelog(WithOutputs):
         key: Field | Sequence[str] | None = None,
         timestamp_by: Field | None = None,
         sequence_by: Field | None = None,
-        apply_as_deletes: Callable[[Any], bool] | None = None,
+        apply_as_deletes: Field | None = None,
         except_columns: Sequence[str] = (),
         emit: Emit = "updates",
         partitions: int | None = None,
     ) -> None:
         super().__init__()
         UpsertTable(emit)
-        if apply_as_deletes is not None:
-            function("apply_as_deletes", apply_as_deletes, "that is true for an element that deletes its row")
+        if apply_as_deletes is not None and not isinstance(apply_as_deletes, str):
+            function("apply_as_deletes", apply_as_deletes, "that is true for an element that deletes its row, or the name of a field")
         if isinstance(except_columns, str) or not all(isinstance(name, str) for name in except_columns):
             raise ValueError(f"except_columns={except_columns!r}: give a list of column names")
-        self._key_spec = key
         self._key = None if key is None else key_getter(key)
         self._timestamp = None if timestamp_by is None else getter("timestamp_by", timestamp_by)
         self._sequence = None if sequence_by is None else getter("sequence_by", sequence_by)
-        self._deletes = apply_as_deletes
+        self._deletes = None if apply_as_deletes is None else flag_getter("apply_as_deletes", apply_as_deletes)
         self._except = frozenset(except_columns)
+        self._columns = ChangelogColumns(key, timestamp_by, sequence_by, apply_as_deletes, self._except)
         self._emit = emit
         self._partitions = partition_count(partitions)
 
     def build(self, pvalue: PCollection[Any]) -> Outputs:
         """The table and the dropped records."""
         require_bounded("TableFromChangelog", pvalue)
-        key_type, value_type = self._types(pvalue.element_type)
-        keys, values = key_coder(key_type, "the key of TableFromChangelog"), value_coder(value_type)
-        routed = pvalue | "Route" >> Route(
-            self._rows(keys, values), to=("rows",), partitions=self._partitions, timed=self._timestamp is None
+        form: TableForm
+        if in_columns(pvalue):
+            rows, form, known_type = column_rows(ROWS, self._columns), InColumns(), TableType()
+        else:
+            key_type, value_type = self._types(pvalue.element_type)
+            keys, values = key_coder(key_type, "the key of TableFromChangelog"), value_coder(value_type)
+            rows, form, known_type = self._rows(keys, values), InRecords(keys, values), TableType(key_type, value_type)
+        timed = self._columns.timestamp is None
+        routed = pvalue | "Route" >> Route(rows, to=(ROWS, *self.dropping), partitions=self._partitions, timed=timed)
+        replayed = (routed[ROWS],) | "Replay" >> Replay(
+            _Upserts(self._emit, form), to=(MAIN, *self.dropping), partitions=self._partitions, main_type=form.element_type
         )
-        replayed = (routed["rows"],) | "Replay" >> Replay(
-            _Upserts(self._emit, keys, values), partitions=self._partitions, main_type=Change
-        )
-        order: Order = "time" if self._sequence is None else "sequence"
-        dropped = (routed[DROPPED], replayed[DROPPED]) | "Dropped" >> beam.Flatten()
-        return Outputs(as_table(replayed[MAIN], TableType(key_type, value_type, order)), dropped)
+        order: Order = "time" if self._columns.sequence is None else "sequence"
+        return Outputs(as_table(replayed[MAIN], known_type._replace(order=order)), self.all_dropped(routed, replayed))
 
     def _rows(self, keys: Coder, values: Coder) -> Rows:
         key_of, timestamp_of, sequence_of = self._key, self._timestamp, self._sequence
@@ -124,7 +140,7 @@ class TableFromChangelog(WithOutputs):
                 value = _without(value, left_out)
             encoded_key = encode_key(keys, key, "the key")
             encoded = None if value is None else values.encode(value)
-            return outlet.send("rows", encoded_key, Record(encoded_key, encoded, timestamp, at))
+            return outlet.send(ROWS, encoded_key, Record(encoded_key, encoded, timestamp, at))
 
         return rows
 
@@ -132,38 +148,36 @@ class TableFromChangelog(WithOutputs):
         if self._key is None:
             return pair_types(element_type)
         value_type = Any if self._except else known(element_type)
-        if isinstance(self._key_spec, str):
-            return annotated(element_type, self._key_spec), value_type
-        return annotated(self._key_spec, "return"), value_type
+        if isinstance(self._columns.key, str):
+            return annotated(element_type, self._columns.key), value_type
+        return annotated(self._columns.key, "return"), value_type
 
 
-class _Upserts(Operator):
-    def __init__(self, emit: Emit, keys: Coder, values: Coder) -> None:
+class _Upserts:
+    def __init__(self, emit: Emit, form: TableForm) -> None:
         self._emit: Emit = emit
-        self._keys = keys
-        self._values = values
-        self._decoded: tuple[bytes | None, Any] = (None, None)
+        self._form = form
 
-    def core(self) -> UpsertTable:
-        return UpsertTable(self._emit)
+    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+        rows = read_blocks(blocks)[ROWS]
+        batch, lost = upsert(rows, self._emit, self._form.encode)
+        outlet.drop_rows("duplicate_position", len(lost), lambda: self._records(lost))
+        if len(lost):
+            self._require_order(lost)
+        return self._form.elements(batch)
 
-    def write(self, output: Change[bytes, bytes] | Dropped, outlet: Outlet) -> Any:
-        if isinstance(output, Dropped):
-            reason, record, timestamp = output
-            if record.position <= MIN_TIMESTAMP.micros:
-                raise ValueError(
-                    f"several records have the key {self._keys.decode(record.key)!r} and none has an event time to order them by: give"
-                    " sequence_by= or timestamp_by=, or timestamps to the elements"
-                )
-            return outlet.drop(reason, (self._keys.decode(record.key), self._decode(record.value)), timestamp)
-        key, old, new, timestamp, position = output
-        return at(Change(self._keys.decode(key), self._decode(old), self._decode(new), timestamp, position), timestamp)
+    def _records(self, lost: pa.Table) -> Iterable[tuple[Any, int]]:
+        pairs = zip(self._form.keys(one_array(lost["key"])), self._form.values(one_array(lost["value"])), strict=True)
+        return zip(pairs, lost["timestamp"].to_pylist(), strict=True)
 
-    def _decode(self, encoded: bytes | None) -> Any:
-        # The old value of a change is the new value of the one before it: decode it once.
-        if encoded is not self._decoded[0]:
-            self._decoded = (encoded, None if encoded is None else self._values.decode(encoded))
-        return self._decoded[1]
+    def _require_order(self, lost: pa.Table) -> None:
+        unordered = lost.filter(pc.less_equal(lost["position"], MIN_TIMESTAMP.micros))
+        if len(unordered):
+            key = self._form.keys(one_array(unordered["key"]))[0]
+            raise ValueError(
+                f"several records have the key {key!r} and none has an event time to order them by: give sequence_by= or timestamp_by=,"
+                " or timestamps to the elements"
+            )
 
 
 def _pair(element: Any) -> tuple[Any, Any]:

@@ -7,11 +7,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 from apache_beam.coders import Coder
 
 from beam_joins.change import Change
 from beam_joins.record import Record
+from coders.change_batch import ChangeBatch
 from coders.key import encode_key
+from transforms.columns.joiner import narrowed
+from transforms.columns.keys import hashes
 from transforms.replay import Outlet, Rows
 from transforms.table_type import not_a_change
 
@@ -37,5 +41,18 @@ def table_rows(
         encoded_key = encode(key)
         record = Record(encoded_key, None if new is None else values.encode(new), timestamp, position, input)
         outlet.send(to, route(encoded_key) if route else encoded_key, record)
+
+    return rows
+
+
+def batch_rows(to: str, columns: frozenset[str] | None = None) -> Rows:
+    """The rows of a table in columns for the replay named ``to``, with the given columns of their values (``None``: all)."""
+
+    def rows(batch: ChangeBatch, arrival: int, outlet: Outlet) -> None:
+        if not isinstance(batch, ChangeBatch):
+            raise not_a_change(batch)
+        arrays = [batch.key, narrowed(batch.new, columns), batch.timestamp, batch.position]
+        table = pa.record_batch(arrays, names=["key", "value", "timestamp", "position"])
+        outlet.send_columns(to, hashes(batch.key), table)
 
     return rows

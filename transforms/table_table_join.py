@@ -1,17 +1,23 @@
 """TableTableJoin: two tables on the same key (KIP-77)."""
 
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import apache_beam as beam
+import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from beam_joins.change import Change
+from coders.block import read_blocks
+from coders.change_batch import ChangeBatch
 from coders.key import value_coder
-from transforms.lookup_replay import LookupReplay
-from transforms.options import choice, function
-from transforms.replay import MAIN, Replay, Route, partition_count
-from transforms.table_rows import table_rows
+from transforms.columns.joiner import Join, Joiner, columns_read, joiner_in_columns, of_records
+from transforms.columns.table_join import joined_rows
+from transforms.columns.upsert import upsert
+from transforms.options import choice
+from transforms.replay import MAIN, Outlet, Replay, Route, partition_count
+from transforms.table_form import InColumns, InRecords, TableForm, encoded_joiner, no_rows
+from transforms.table_rows import batch_rows, table_rows
+from transforms.table_to_records import in_records
 from transforms.table_type import (
     TableType,
     as_table,
@@ -23,6 +29,7 @@ from transforms.table_type import (
     two_tables,
 )
 
+LEFT, RIGHT = "left", "right"
 How = Literal["inner", "left", "outer"]
 
 
@@ -42,6 +49,7 @@ class TableTableJoin(beam.PTransform[Any, PCollection[Any]]):
     different things, or to keys of different types or without a deterministic coder.
 
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+    >>> from beam_joins import Change
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
     ...     stock = pipeline | "stock" >> beam.Create([Change("apple", None, 7, timestamp=1, position=1)])
     ...     price = pipeline | "price" >> beam.Create([Change("apple", None, 0.5, timestamp=2, position=2)])
@@ -50,23 +58,58 @@ class TableTableJoin(beam.PTransform[Any, PCollection[Any]]):
     Change(key='apple', old=0, new=3.5, timestamp=2, position=2)
     """
 
-    def __init__(self, joiner: Callable[[Any, Any], Any], *, how: How = "inner", partitions: int | None = None) -> None:
+    def __init__(self, joiner: Joiner, *, how: How = "inner", partitions: int | None = None) -> None:
         super().__init__()
-        self._joiner = function("joiner", joiner, "of the left and the right value")
+        joiner_in_columns(joiner)
+        self._joiner = joiner
         self._how: How = choice("how", how, How)
         self._partitions = partition_count(partitions)
 
     def expand(self, pvalue: Any) -> Any:
         """Apply the transform."""
         left, right = two_tables("TableTableJoin", pvalue)
-        left_type, right_type = table_type(left), table_type(right)
-        order = common_order("TableTableJoin", left_type, right_type)
-        key_type = common_key_type("TableTableJoin", left_type, right_type)
-        result_type = TableType(key_type, Any, order, common_windowing("TableTableJoin", left_type, right_type))
+        if left.element_type is ChangeBatch and right.element_type is ChangeBatch:
+            return self._in_columns(left, right)
+        left, right = in_records(left, "Left in records"), in_records(right, "Right in records")
+        result_type = self._result_type(left, right)
         keys = table_key_coder(result_type, "the key of TableTableJoin")
-        values = value_coder(left_type.value), value_coder(right_type.value)
-        lefts = left | "Left" >> Route(table_rows("left", keys, values[0]), to=("left",), partitions=self._partitions)
-        rights = right | "Right" >> Route(table_rows("right", keys, values[1], input=1), to=("right",), partitions=self._partitions)
-        operator = LookupReplay(self._joiner, self._how, values=values, result_key=lambda result: keys.decode(result.key))
-        joined = (lefts["left"], rights["right"]) | "Join" >> Replay(operator, partitions=self._partitions, main_type=Change)
+        values, results = (value_coder(table_type(left).value), value_coder(table_type(right).value)), value_coder(Any)
+        return self._joined(
+            left | "Left" >> Route(table_rows(LEFT, keys, values[0]), to=(LEFT,), partitions=self._partitions),
+            right | "Right" >> Route(table_rows(RIGHT, keys, values[1]), to=(RIGHT,), partitions=self._partitions),
+            _Join(encoded_joiner(of_records("TableTableJoin", self._joiner), *values, results), self._how, InRecords(keys, results)),
+            result_type,
+        )
+
+    def _in_columns(self, left: PCollection[Any], right: PCollection[Any]) -> PCollection[Any]:
+        needed = columns_read(self._joiner)
+        return self._joined(
+            left | "Left" >> Route(batch_rows(LEFT, needed[0]), to=(LEFT,), partitions=self._partitions),
+            right | "Right" >> Route(batch_rows(RIGHT, needed[1]), to=(RIGHT,), partitions=self._partitions),
+            _Join(joiner_in_columns(self._joiner), self._how, InColumns()),
+            self._result_type(left, right),
+        )
+
+    def _result_type(self, left: PCollection[Any], right: PCollection[Any]) -> TableType:
+        types = table_type(left), table_type(right)
+        key_type = common_key_type("TableTableJoin", *types)
+        return TableType(key_type, Any, common_order("TableTableJoin", *types), common_windowing("TableTableJoin", *types))
+
+    def _joined(self, lefts: Any, rights: Any, operator: "_Join", result_type: TableType) -> PCollection[Any]:
+        joined = (lefts[LEFT], rights[RIGHT]) | "Join" >> Replay(
+            operator, partitions=self._partitions, main_type=operator.form.element_type
+        )
         return as_table(joined[MAIN], result_type)
+
+
+class _Join:
+    def __init__(self, join: Join, how: How, form: TableForm) -> None:
+        self._join = join
+        self._how: How = how
+        self.form = form
+
+    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+        inputs = read_blocks(blocks)
+        rows = joined_rows(inputs.get(LEFT, no_rows()), inputs.get(RIGHT, no_rows()), self._join, self._how)
+        batch, _ = upsert(pa.Table.from_batches([rows]), "updates", self.form.encode)
+        return self.form.elements(batch)

@@ -8,6 +8,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_joins.change import Change
 from transforms.replay import at
+from transforms.table_to_records import in_records
 from transforms.table_type import table_type
 
 
@@ -31,7 +32,7 @@ class TableToStream(beam.PTransform[PCollection[Any], PCollection[Any]]):
         """Apply the transform."""
         if table_type(pcoll).windowed:
             raise ValueError("a windowed table is written to a stream only through a mapping: use WindowedTableToStream(fn)")
-        newest: PCollection[Any] = pcoll | "Newest" >> beam.Map(_upsert).with_output_types(beam.typehints.KV[Any, Any])
+        newest: PCollection[Any] = in_records(pcoll) | "Newest" >> beam.Map(_upsert).with_output_types(beam.typehints.KV[Any, Any])
         return newest
 
 

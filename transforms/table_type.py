@@ -8,6 +8,7 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.typehints.typehints import TupleConstraint
 
 from beam_joins.change import Change
+from coders.change_batch import ChangeBatch
 from coders.key import key_coder
 from coders.windowed import WindowedCoder
 
@@ -31,7 +32,8 @@ class TableType(NamedTuple):
 
 def as_table(pcoll: PCollection[Any], table_type: TableType) -> PCollection[Any]:
     """The same collection, known to be a table of this type."""
-    pcoll.element_type = Change
+    if pcoll.element_type is not ChangeBatch:
+        pcoll.element_type = Change
     setattr(pcoll, _MARK, table_type)
     return pcoll
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import apache_beam as beam
 from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, SlidingWindows, WindowFn
@@ -15,11 +14,12 @@ from beam_joins.windowed import Window, Windowed
 from beam_joins.windowed_aggregate import WindowedAggregate as WindowedAggregateCore
 from coders.key import encode_key, key_coder, value_coder
 from transforms.aggregate_table import OF_AGGREGATE, initial_of
+from transforms.core_operator import CoreOperator
 from transforms.duration import Span, span_micros
 from transforms.fields import of_row, position
 from transforms.options import function
 from transforms.outputs import Outputs, WithOutputs
-from transforms.replay import DROPPED, MAIN, Operator, Outlet, Replay, Route, Rows, at, partition_count
+from transforms.replay import MAIN, Outlet, Replay, Route, Rows, at, partition_count
 from transforms.stream_rows import OfRow, pair, stream_type
 from transforms.table_type import as_table, require_bounded
 
@@ -50,6 +50,7 @@ class WindowedAggregate(WithOutputs):
     Raises ``ValueError`` at construction for a wrong option, session windows among them; when applied to windowed or unbounded input or to
     keys whose coder is not deterministic; and in the run for elements that are no pairs.
 
+    >>> import apache_beam as beam
     >>> from apache_beam.transforms.window import FixedWindows, TimestampedValue
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
@@ -87,7 +88,7 @@ class WindowedAggregate(WithOutputs):
         stream = stream_type("WindowedAggregate", pvalue, self._sequence)
         keys, values = key_coder(stream.key, "the key of WindowedAggregate"), value_coder(stream.value)
         routed = pvalue | "Route" >> Route(
-            _all_rows(keys, values, self._sequence), to=("records",), partitions=self._partitions, timed=True
+            _all_rows(keys, values, self._sequence), to=("records", *self.dropping), partitions=self._partitions, timed=True
         )
 
         def decode(value: bytes | None) -> Any:
@@ -99,9 +100,10 @@ class WindowedAggregate(WithOutputs):
             return WindowedAggregateCore(windows, initial, lambda aggregate, value: add(aggregate, decode(value)), grace)
 
         operator = _Windows(core, keys, decode)
-        replayed = (routed["records"],) | "Aggregate" >> Replay(operator, partitions=self._partitions, main_type=Change)
-        dropped = (routed[DROPPED], replayed[DROPPED]) | "Dropped" >> beam.Flatten()
-        return Outputs(as_table(replayed[MAIN], stream._replace(value=Any, windowed=True)), dropped)
+        replayed = (routed["records"],) | "Aggregate" >> Replay(
+            operator, to=(MAIN, *self.dropping), partitions=self._partitions, main_type=Change
+        )
+        return Outputs(as_table(replayed[MAIN], stream._replace(value=Any, windowed=True)), self.all_dropped(routed, replayed))
 
 
 def windows_of(window_fn: WindowFn) -> Callable[[int], list[Window]]:
@@ -158,7 +160,7 @@ def _all_rows(keys: Coder, values: Coder, sequence_by: OfRow | None) -> Rows:
     return rows
 
 
-class _Windows(Operator):
+class _Windows(CoreOperator):
     def __init__(self, core: Callable[[], WindowedAggregateCore[Any]], keys: Coder, decode: Callable[[bytes | None], Any]) -> None:
         self._core = core
         self._keys = keys

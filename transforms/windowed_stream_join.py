@@ -1,31 +1,35 @@
 """WindowedStreamJoin: two streams, by key and by closeness in time (KIP-77; left and outer as mended by KIP-633)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import pyarrow as pa
 from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
-from apache_beam.typehints import typehints
-from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_joins.stream_join import Joined, Late, StreamHow, StreamJoin
+from beam_joins.stream_join import StreamHow
+from coders.block import read_blocks
 from coders.key import encode_key, key_coder, value_coder
+from transforms.changelog_columns import in_columns
+from transforms.columns.joiner import Joiner, of_records
+from transforms.columns.stream_join import Spans, matches
 from transforms.duration import Span, span_micros
-from transforms.replay import DROPPED, MAIN, Operator, Outlet, Replay, Route, at
+from transforms.replay import DROPPED, MAIN, Outlet, Replay, Route
+from transforms.stream_form import SIDES, StreamColumns, StreamForm, StreamInColumns, StreamInRecords, column_stream_rows
 from transforms.stream_rows import OfRow, alone, stream_rows, stream_type, two_inputs
 from transforms.stream_transform import StreamTransform
+from transforms.table_form import no_rows
 from transforms.table_type import common_key_type
-
-_SIDES = ("left", "right")
 
 
 class WindowedStreamOutputs(NamedTuple):
     """The joined stream, the records that came too late, and those that could not be used; the latter two are of ``Dropped``."""
 
     joined: PCollection[Any]
-    late: PCollection[Any]
-    dropped: PCollection[Any]
+    late: PCollection[Any] | None
+    dropped: PCollection[Any] | None
 
 
 class WindowedStreamJoin(StreamTransform):
@@ -41,7 +45,12 @@ class WindowedStreamJoin(StreamTransform):
     * ``before``, ``after``, ``grace``: seconds, a ``timedelta`` or a Beam ``Duration``; 0 or more.
     * ``sequence_by(key, value)``, or the name of a field of the values: the order of arrival, a whole number of 64 bits, comparable
       between both streams. By default records come in the order of event time, and none is late.
+    * ``key``, ``timestamp_by``: for streams in columns, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``: the column
+      or the columns of the key, and that of the event time (microseconds, or an Arrow timestamp with a time zone).
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.replay`.
+
+    The values of streams in columns are their rows; the joiner may be one of columns, as in :class:`~beam_joins.ForeignKeyJoin`, and the
+    result is of record batches with the columns ``key``, ``value`` and ``timestamp``.
 
     The stream time of a key is the largest timestamp of those of its records, of both sides, that come earlier in the sequence. (In Kafka
     Streams other keys of the task count too, so what is late depends on the partitions.) A record more than ``grace`` behind it is late
@@ -73,62 +82,63 @@ class WindowedStreamJoin(StreamTransform):
 
     def __init__(
         self,
-        joiner: Callable[[Any, Any], Any],
+        joiner: Joiner,
         *,
         how: StreamHow = "inner",
         before: Span,
         after: Span,
         grace: Span,
+        key: str | Sequence[str] | None = None,
+        timestamp_by: str | None = None,
         sequence_by: str | OfRow | None = None,
         partitions: int | None = None,
     ) -> None:
         super().__init__(joiner, how, StreamHow, sequence_by=sequence_by, partitions=partitions)
-        self._before = span_micros("before", before)
-        self._after = span_micros("after", after)
-        self._grace = span_micros("grace", grace)
+        self._spans = Spans(span_micros("before", before), span_micros("after", after), span_micros("grace", grace))
+        self._columns = StreamColumns(key, timestamp_by, sequence_by)
 
     def build(self, pvalue: Any) -> WindowedStreamOutputs:
         """The joined stream, the late records and the dropped ones."""
         streams = two_inputs("WindowedStreamJoin", pvalue, "two streams: (left, right)")
-        left, right = (stream_type("WindowedStreamJoin", stream, self._sequence) for stream in streams)
-        keys = key_coder(common_key_type("WindowedStreamJoin", left, right), "the key of WindowedStreamJoin")
-        values = value_coder(left.value), value_coder(right.value)
         kept = {"inner": (), "left": (0,), "outer": (0, 1)}[self._how]
+        form: StreamForm
+        if all(in_columns(stream) for stream in streams):
+            rows = [column_stream_rows(side, self._columns, keeps_null=i in kept) for i, side in enumerate(SIDES)]
+            form, without_key, timed = StreamInColumns(self._joiner), [], False
+        else:
+            joiner = of_records("WindowedStreamJoin", self._joiner)
+            left, right = (stream_type("WindowedStreamJoin", stream, self._sequence) for stream in streams)
+            keys = key_coder(common_key_type("WindowedStreamJoin", left, right), "the key of WindowedStreamJoin")
+            values = value_coder(left.value), value_coder(right.value)
+            null = ["" if i in kept else "null_key" for i in (0, 1)]
+            rows = [
+                stream_rows(side, _own_key(keys), values[i], input=i, sequence=self._sequence, null=null[i])
+                for i, side in enumerate(SIDES)
+            ]
+            form, timed = StreamInRecords(joiner, keys, values), True
+            without_key = [self._without_key(i, streams[i]) for i in kept]
         routed = [
-            stream
-            | side.capitalize()
-            >> Route(
-                stream_rows(
-                    side,
-                    _own_key(keys),
-                    values[i],
-                    input=i,
-                    sequence=self._sequence,
-                    null="" if i in kept else "null_key",
-                ),
-                to=(side,),
-                partitions=self._partitions,
-                timed=True,
-            )
-            for i, (side, stream) in enumerate(zip(_SIDES, streams, strict=True))
+            stream | side.capitalize() >> Route(rows[i], to=(side, *self.dropping), partitions=self._partitions, timed=timed)
+            for i, (side, stream) in enumerate(zip(SIDES, streams, strict=True))
         ]
-        replayed = (routed[0]["left"], routed[1]["right"]) | "Join" >> Replay(
-            _Join(self._joiner, self._how, self._before, self._after, self._grace, keys, values),
+        replayed = (routed[0][SIDES[0]], routed[1][SIDES[1]]) | "Join" >> Replay(
+            _Join(self._how, self._spans, form),
+            to=(MAIN, *self.dropping),
             partitions=self._partitions,
-            main_type=typehints.KV[Any, Any],
+            main_type=form.element_type,
         )
-        results = [replayed[MAIN], *(self._without_key(i, streams[i]) for i in kept)]
+        results = [replayed[MAIN], *without_key]
         return WindowedStreamOutputs(
-            results | "Joined" >> beam.Flatten() if kept else results[0],
-            replayed[DROPPED],
-            [outputs[DROPPED] for outputs in routed] | "Dropped" >> beam.Flatten(),
+            results | "Joined" >> beam.Flatten() if without_key else results[0],
+            replayed.get(DROPPED),
+            self.all_dropped(*routed),
         )
 
     def _without_key(self, side: int, stream: PCollection[Any]) -> PCollection[Any]:
         joiner = self._joiner
         return alone(
             stream,
-            f"{_SIDES[side].capitalize()} without a key",
+            f"{SIDES[side].capitalize()} without a key",
             lambda key, value: key is None,
             (lambda value: joiner(None, value)) if side else (lambda value: joiner(value, None)),
         )
@@ -144,37 +154,17 @@ def _own_key(keys: Coder) -> Callable[[Any, Any], tuple[bytes, bytes] | None]:
     return encode
 
 
-class _Join(Operator):
-    def __init__(
-        self,
-        joiner: Callable[[Any, Any], Any],
-        how: StreamHow,
-        before: int,
-        after: int,
-        grace: int,
-        keys: Coder,
-        values: tuple[Coder, Coder],
-    ) -> None:
-        self._joiner = joiner
+class _Join:
+    def __init__(self, how: StreamHow, spans: Spans, form: StreamForm) -> None:
         self._how: StreamHow = how
-        self._spans = {"before": before, "after": after, "grace": grace}
-        self._keys = keys
-        self._values = values
+        self._spans = spans
+        self._form = form
 
-    def core(self) -> StreamJoin[Any]:
-        return StreamJoin(self._join, self._how, **self._spans)
-
-    def finish(self, core: StreamJoin[Any]) -> Iterable[Joined[Any]]:
-        return core.finish()
-
-    def _join(self, left: bytes | None, right: bytes | None) -> Any:
-        left_values, right_values = self._values
-        return self._joiner(None if left is None else left_values.decode(left), None if right is None else right_values.decode(right))
-
-    def write(self, output: Joined[Any] | Late, outlet: Outlet) -> WindowedValue | None:
-        if isinstance(output, Late):
-            key, value, timestamp, _, side = output.record
-            assert value is not None, "null values are dropped on the way here"
-            outlet.drop(f"late_{_SIDES[side]}", (self._keys.decode(key), self._values[side].decode(value)), timestamp)
-            return None
-        return at((self._keys.decode(output.key), output.value), output.timestamp)
+    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+        inputs = read_blocks(blocks)
+        rows = [inputs.get(side, no_rows()) for side in SIDES]
+        found = matches(rows[0], rows[1], self._how, self._spans)
+        for i, side in enumerate(SIDES):
+            late = rows[i].filter(pa.array(found.late[i]))
+            outlet.drop_rows(f"late_{side}", len(late), partial(self._form.records, late, i))
+        return self._form.elements(rows[0], rows[1], found)

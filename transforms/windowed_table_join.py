@@ -16,6 +16,7 @@ from transforms.lookup_replay import LookupReplay
 from transforms.options import choice, function
 from transforms.replay import MAIN, Replay, Route, partition_count
 from transforms.table_rows import table_rows
+from transforms.table_to_records import in_records
 from transforms.table_type import TableType, as_table, common_key_type, common_order, table_key_coder, table_type, two_tables
 
 How = Literal["inner", "left", "outer"]
@@ -78,6 +79,7 @@ class WindowedTableJoin(beam.PTransform[Any, PCollection[Any]]):
     def expand(self, pvalue: Any) -> Any:
         """Apply the transform."""
         left, right = two_tables(_NAME, pvalue)
+        left, right = in_records(left, "Left in records"), in_records(right, "Right in records")
         types = table_type(left), table_type(right)
         self._check(*types)
         result = TableType(common_key_type(_NAME, *types), Any, common_order(_NAME, *types), types[0].windowed)

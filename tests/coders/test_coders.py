@@ -7,14 +7,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beam_joins import Change, CombinedKey, CorruptData, Window, Windowed
-from beam_joins.foreign_key import Instruction, Response, Subscription
 from beam_joins.record import Record
-from coders import ChangeCoder, CombinedKeyCoder, WindowedCoder, read_block, write_block
+from coders import ChangeBatch, ChangeBatchCoder, ChangeCoder, CombinedKeyCoder, WindowedCoder, read_block, write_block
+from coders.block import read_blocks, records_in_columns
 from coders.combined_key import combine, prefix, split
-from coders.messages import read_response, read_subscription, write_response, write_subscription
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
-HASH = st.none() | st.binary(min_size=16, max_size=16)
 RECORDS = st.builds(Record, st.binary(), st.none() | st.binary(), INT64, INT64, st.integers(0, 127))
 VALUES = st.none() | st.dictionaries(st.text(), st.integers() | st.text() | st.none())
 
@@ -37,7 +35,7 @@ def test_a_prefix_selects_exactly_the_rows_of_one_foreign_key(one, other, primar
 def test_a_huge_key_is_a_key():
     huge = b"x" * 5_000_000
     assert split(combine(huge, b"k")).foreign_key == huge
-    assert read_block(write_block([Record(huge, huge, 0, 0)])).column("key")[0].as_py() == huge
+    assert read_block(write_block(records_in_columns([Record(huge, huge, 0, 0)]), "rows"))[1]["key"][0].as_py() == huge
 
 
 @given(st.text(), st.integers(-(2**62), 2**62))
@@ -70,28 +68,41 @@ def test_beam_writes_changes_with_our_coder():
     assert isinstance(registry.get_coder(Change[str, int]), ChangeCoder)
 
 
-@given(st.binary(), st.binary(), st.sampled_from(Instruction), HASH, INT64, INT64)
-def test_a_subscription_comes_back(foreign_key, primary_key, instruction, value_hash, timestamp, position):
-    message = Subscription(foreign_key, primary_key, instruction, value_hash, timestamp, position)
-    assert read_subscription(write_subscription(message, input=0)) == message
-
-
-@given(st.binary(), HASH, st.none() | st.binary(), INT64, INT64)
-def test_a_response_comes_back(primary_key, value_hash, value, timestamp, position):
-    message = Response(primary_key, value_hash, value, timestamp, position)
-    assert read_response(write_response(message, input=1)) == message
-
-
 @given(st.lists(RECORDS, max_size=20))
 def test_a_block_comes_back(records):
-    batch = read_block(write_block(records))
-    assert [Record(*row.values()) for row in batch.to_pylist()] == records
+    name, rows = read_block(write_block(records_in_columns(records), "left"))
+    assert name == "left"
+    assert [Record(*row.values()) for row in rows.to_pylist()] == records
+
+
+def test_blocks_are_put_together_by_input():
+    blocks = [write_block(pa.table({"key": [i]}), name) for i, name in enumerate(["left", "right", "left"])]
+    assert {name: rows["key"].to_pylist() for name, rows in read_blocks(blocks).items()} == {"left": [0, 2], "right": [1]}
+
+
+def test_blocks_whose_columns_do_not_fit_are_refused_by_name():
+    blocks = [write_block(pa.table({"key": [1]}), "left"), write_block(pa.table({"key": ["a"]}), "left")]
+    with pytest.raises(ValueError, match="the columns of 'left' differ from one batch to another"):
+        read_blocks(blocks)
+
+
+def test_a_batch_of_changes_comes_back():
+    batch = ChangeBatch(
+        key=pa.array([1, 1, 2]),
+        new=pa.array([{"a": 1}, None, {"a": 3}]),
+        before=pa.array([None, 0, None]),
+        timestamp=pa.array([5, 6, 7]),
+        position=pa.array([1, 2, 3]),
+    )
+    assert ChangeBatchCoder().decode(ChangeBatchCoder().encode(batch)).to_arrow() == batch.to_arrow()
+    assert batch.old.to_pylist() == [None, {"a": 1}, None]
+    assert isinstance(registry.get_coder(ChangeBatch), ChangeBatchCoder)
 
 
 @pytest.mark.parametrize("record", [Record(b"k", b"v", 0, 2**63), Record(b"k", b"v", -(2**63) - 1, 0)])
 def test_a_position_over_64_bits_is_refused_with_the_number(record):
     with pytest.raises(ValueError, match=r"9223372036854775\d+.* does not fit in 64 bits"):
-        write_block([record])
+        records_in_columns([record])
 
 
 READERS = {
@@ -99,8 +110,7 @@ READERS = {
     "windowed key": WindowedCoder().decode,
     "change": ChangeCoder().decode,
     "block": read_block,
-    "subscription": lambda garbage: read_subscription(Record(garbage, garbage, 0, 0)),
-    "response": lambda garbage: read_response(Record(garbage, garbage, 0, 0)),
+    "batch of changes": ChangeBatchCoder().decode,
 }
 
 
@@ -120,7 +130,7 @@ WRITTEN = {
     "change": (ChangeCoder().decode, ChangeCoder().encode(Change("key", {"a": 1}, {"a": 2}, 5, 7))),
     "combined key": (CombinedKeyCoder().decode, combine(b"foreign key", b"")),
     "windowed key": (WindowedCoder().decode, WindowedCoder().encode(Windowed("key", Window(1, 2)))),
-    "block": (read_block, write_block([Record(b"key", b"value", 5, 7)] * 3)),
+    "block": (read_block, write_block(records_in_columns([Record(b"key", b"value", 5, 7)] * 3), "rows")),
 }
 
 
@@ -139,10 +149,3 @@ def test_a_block_with_other_columns_is_corrupt():
         writer.write_table(table)
     with pytest.raises(CorruptData, match="columns key"):
         read_block(sink.getvalue().to_pybytes())
-
-
-def test_a_message_of_a_later_version_is_corrupt():
-    with pytest.raises(CorruptData):
-        read_response(Record(b"k", b"\x22value", 0, 0))
-    with pytest.raises(CorruptData):
-        read_subscription(Record(combine(b"A", b"k"), bytes((0x10, 9)), 0, 0))

@@ -6,7 +6,7 @@ from transforms.replay import BLOCK_RECORDS, PENDING_BYTES, Outlet
 
 
 def rows(outputs):
-    return [read_block(output.value[1]).num_rows for output in outputs]
+    return [read_block(block)[1].num_rows for _, (_, block) in outputs]
 
 
 def test_a_block_goes_out_when_it_is_full():
@@ -14,7 +14,7 @@ def test_a_block_goes_out_when_it_is_full():
     for i in range(BLOCK_RECORDS + 1):
         outlet.send("rows", b"k", Record(b"k", b"v", i, i))
     assert rows(outlet.take()) == [BLOCK_RECORDS]
-    assert [read_block(block).num_rows for _, (_, block), _ in outlet.drain()] == [1]
+    assert [read_block(block)[1].num_rows for _, (_, block), _ in outlet.drain()] == [1]
 
 
 def test_wide_records_do_not_wait_for_a_full_block():

@@ -1,0 +1,88 @@
+"""Changes of many rows in columns: what a table in columns is a collection of."""
+
+from typing import Any
+
+import pyarrow as pa
+from apache_beam.coders import registry
+
+from coders.block import read_block, write_block
+from coders.corrupt import CorruptData, StrictCoder
+
+_NAMES = ("key", "new", "before", "timestamp", "position")
+
+
+class ChangeBatch:
+    """All changes of some rows of a table, ordered by key and position, as Arrow arrays of one length.
+
+    ``key``; ``new``, null for a delete; ``timestamp``, int64 microseconds; ``position``, int64. ``before`` says which change of the
+    batch gave the row its old value (int64, an index; null for an insert): so :attr:`old` is there when somebody asks for it.
+
+    No other batch of the table has changes of the same rows.
+
+    >>> batch = ChangeBatch(
+    ...     key=pa.array(["k", "k"]), new=pa.array([{"a": 1}, None]), before=pa.array([None, 0]),
+    ...     timestamp=pa.array([5, 6]), position=pa.array([1, 2]),
+    ... )
+    >>> batch.old.to_pylist()
+    [None, {'a': 1}]
+    """
+
+    __slots__ = _NAMES
+
+    def __init__(self, *, key: pa.Array, new: pa.Array, before: pa.Array, timestamp: pa.Array, position: pa.Array) -> None:
+        self.key = key
+        self.new = new
+        self.before = before
+        self.timestamp = timestamp
+        self.position = position
+
+    @property
+    def old(self) -> pa.Array:
+        """The values before the changes; null for an insert."""
+        return self.new.take(self.before)
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """The columns key, old, new, timestamp, position; ``pa.Table.from_batches([...]).flatten()`` makes ``new.amount`` of the values'."""
+        columns = {"key": self.key, "old": self.old, "new": self.new, "timestamp": self.timestamp, "position": self.position}
+        return pa.record_batch(list(columns.values()), names=list(columns))
+
+    def __repr__(self) -> str:
+        return f"ChangeBatch({len(self)} changes, key: {self.key.type}, value: {self.new.type})"
+
+
+class ChangeBatchCoder(StrictCoder):
+    """Coder of :class:`ChangeBatch`; registered for it.
+
+    >>> batch = ChangeBatch(key=pa.array([7]), new=pa.array([1.5]), before=pa.array([None], pa.int64()), timestamp=pa.array([0]), position=pa.array([3]))
+    >>> ChangeBatchCoder().decode(ChangeBatchCoder().encode(batch)).new.to_pylist()
+    [1.5]
+    """
+
+    def encode(self, value: ChangeBatch) -> bytes:
+        """All columns."""
+        return write_block(pa.record_batch([getattr(value, name) for name in _NAMES], names=list(_NAMES)), "changes")
+
+    def read(self, encoded: bytes) -> ChangeBatch:
+        """All columns."""
+        _, rows = read_block(encoded)
+        if tuple(rows.column_names) != _NAMES:
+            raise CorruptData(f"a batch of changes with the columns {', '.join(rows.column_names)}")
+        batch = rows.combine_chunks().to_batches()
+        columns: dict[str, Any] = dict(
+            zip(_NAMES, batch[0].columns if batch else [pa.array([], f.type) for f in rows.schema], strict=True)
+        )
+        return ChangeBatch(**columns)
+
+    def is_deterministic(self) -> bool:
+        """The same columns are the same bytes, but one table may be cut into batches in many ways: never a key."""
+        return False
+
+    def to_type_hint(self) -> type:
+        """``ChangeBatch``."""
+        return ChangeBatch
+
+
+registry.register_coder(ChangeBatch, ChangeBatchCoder)

@@ -1,0 +1,139 @@
+"""A raw changelog in columns: batches of Arrow rows on their way to become a table."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.pvalue import PCollection
+
+from transforms.columns.functions import array_of, by_row, field_of, vectorized
+from transforms.columns.keys import Bools, comparable, hashes
+from transforms.columns.order import valid
+from transforms.fields import Field, key_getter, micros, position
+from transforms.replay import Outlet, Rows
+
+
+class ChangelogColumns(NamedTuple):
+    """Which columns of a changelog mean what; see the options of :class:`transforms.table_from_changelog.TableFromChangelog`."""
+
+    key: Field | Sequence[str] | None
+    timestamp: Field | None
+    sequence: Field | None
+    deletes: Field | None
+    left_out: frozenset[str]
+
+
+def in_columns(pcoll: PCollection[Any]) -> bool:
+    """Whether a collection is of Arrow tables or record batches."""
+    return pcoll.element_type in (pa.Table, pa.RecordBatch)
+
+
+def column_rows(to: str, columns: ChangelogColumns) -> Rows:
+    """The rows of batches for the replay named ``to``; raises ``ValueError`` if nothing tells their keys, or their order."""
+    if columns.key is None:
+        raise ValueError("a changelog in columns needs key=: the name of a column, a list of names, or a function")
+    if columns.timestamp is None and columns.sequence is None:
+        raise ValueError(
+            "a changelog in columns needs timestamp_by= or sequence_by=, as the rows of a batch have no time of their own"
+        )
+
+    def rows(batch: Any, arrival: int, outlet: Outlet) -> None:
+        records = struct_of(batch)
+        timestamp = times_of("timestamp_by", columns.timestamp, records, arrival)
+        key = key_of(columns.key, records)
+        sequence = timestamp if columns.sequence is None else whole_numbers(columns.sequence, records)
+        required = {"null_timestamp": timestamp, "null_key": key, "null_sequence": sequence}
+        given = given_rows(records, required, timestamp.fill_null(arrival), outlet)
+        value = without(records, columns.left_out)
+        if columns.deletes is not None:
+            deleted = by_row("apply_as_deletes", columns.deletes, records)
+            if not pa.types.is_boolean(deleted.type):
+                raise ValueError(f"apply_as_deletes gave values of type {deleted.type}: give true for a row that deletes")
+            value = pc.if_else(deleted.fill_null(False), pa.scalar(None, value.type), value)
+        table = pa.record_batch([key, value, timestamp, sequence], names=["key", "value", "timestamp", "position"])
+        if not given.all():
+            table = table.filter(pa.array(given))
+        outlet.send_columns(to, hashes(table.column("key")), table)
+
+    return rows
+
+
+def struct_of(batch: Any) -> pa.Array:
+    """The rows of a batch as one array of structs; raises ``ValueError`` for anything that is no batch."""
+    if not isinstance(batch, pa.Table | pa.RecordBatch):
+        raise ValueError(f"a changelog in columns is of Arrow tables or record batches, but has a {type(batch).__name__}")
+    struct = batch.to_struct_array()
+    return struct.combine_chunks() if isinstance(struct, pa.ChunkedArray) else struct
+
+
+def key_of(spec: Any, records: pa.Array) -> pa.Array:
+    """The keys of records: null where a part is."""
+    if isinstance(spec, (str, vectorized)):
+        return comparable(by_row("key", spec, records), "the key")
+    if callable(spec):
+        return comparable(array_of([spec(record) for record in records.to_pylist()], "key"), "the key")
+    key_getter(spec)
+    parts = [comparable(field_of(records, name, "key"), f"the key's {name}") for name in spec]
+    missing = ~np.logical_and.reduce([valid(part) for part in parts])
+    return pa.StructArray.from_arrays(parts, names=list(spec), mask=pa.array(missing))
+
+
+def times_of(option: str, spec: Field | None, records: pa.Array, arrival: int) -> pa.Array:
+    """Times in microseconds since the epoch; those of an Arrow timestamp have a time zone."""
+    if spec is None:
+        return pa.array(np.full(len(records), arrival, np.int64))
+    times = _by_row(option, spec, records, micros)
+    if pa.types.is_timestamp(times.type) and times.type.tz is not None:
+        return times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64())
+    if pa.types.is_integer(times.type) or pa.types.is_null(times.type):
+        return times.cast(pa.int64())
+    raise ValueError(
+        f"{option} gave times of type {times.type}: give microseconds since the epoch as whole numbers, or timestamps with a time zone"
+    )
+
+
+def without(records: pa.Array, left_out: frozenset[str]) -> pa.Array:
+    """The records without some of their columns."""
+    kept = [i for i, field in enumerate(records.type) if field.name not in left_out]
+    if len(kept) == records.type.num_fields:
+        return records
+    columns = records.flatten()
+    if not kept:
+        raise ValueError("except_columns leaves no column for the value")
+    return pa.StructArray.from_arrays([columns[i] for i in kept], fields=[records.type.field(i) for i in kept])
+
+
+def whole_numbers(spec: Field, records: pa.Array) -> pa.Array:
+    """The positions that ``sequence_by`` gives; raises ``ValueError`` for what is no whole number of 64 bits."""
+    sequence = _by_row("sequence_by", spec, records, position)
+    if pa.types.is_integer(sequence.type) or pa.types.is_null(sequence.type):
+        try:
+            return sequence.cast(pa.int64())
+        except pa.ArrowInvalid:
+            raise ValueError("sequence_by gave a position that does not fit in 64 bits: scale the sequence down") from None
+    raise ValueError(f"sequence_by gave positions of type {sequence.type}: a position is a whole number, so turn it into an int")
+
+
+def _by_row(option: str, spec: Field, records: pa.Array, read: Callable[[Any], int]) -> pa.Array:
+    if isinstance(spec, (str, vectorized)):
+        return by_row(option, spec, records)
+    given = map(spec, records.to_pylist())
+    return pa.array([None if value is None else read(value) for value in given], pa.int64())
+
+
+def given_rows(records: pa.Array, required: dict[str, pa.Array], timestamp: pa.Array, outlet: Outlet) -> Bools:
+    """Which records have all that is required of them; the others are dropped, each for the first reason."""
+    given = np.ones(len(records), np.bool_)
+    for reason, column in required.items():
+        missing = given & ~valid(column)
+        chosen = pa.array(missing)
+        outlet.drop_rows(reason, int(missing.sum()), partial(_timed, records, timestamp, chosen))
+        given &= ~missing
+    return given
+
+
+def _timed(records: pa.Array, timestamp: pa.Array, chosen: pa.Array) -> Iterable[tuple[Any, int]]:
+    return zip(records.filter(chosen).to_pylist(), timestamp.filter(chosen).to_pylist(), strict=True)

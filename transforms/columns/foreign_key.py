@@ -1,0 +1,146 @@
+"""The foreign-key join as temporal overlap: KIP-213's protocol (:mod:`beam_joins.foreign_key`) on columns.
+
+A version of a left row asks the side of its foreign key, once and for all of its life: there it is joined with the right row as it is when the
+version begins, and with every change of it until the version ends. What comes of that returns to the left row, where it becomes changes.
+"""
+
+from enum import IntEnum
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from beam_joins.foreign_key import How
+from coders.change_batch import ChangeBatch
+from transforms.columns.joiner import Join, Pairs
+from transforms.columns.keys import Ints, codes, one_array
+from transforms.columns.order import integers, ordered, starts, valid
+
+Side = Literal["left", "right"]
+FOREVER = np.iinfo(np.int64).max
+
+
+class Ask(IntEnum):
+    """What a version of a left row wants of the side of its foreign key (:class:`beam_joins.foreign_key.Instruction`)."""
+
+    IF_THERE = 0
+    """An answer if there is a right row; and one to every change of it."""
+    ALWAYS = 1
+    """An answer in any case, as the row had another reference before; and one to every change."""
+    END = 2
+    """A null answer: the row refers to nothing any more."""
+    NOTHING = 3
+    """No answer: the version is joined with no right row."""
+
+
+def subscriptions(left: ChangeBatch, foreign_key: pa.Array, how: How) -> pa.RecordBatch:
+    """What the changes of a left table ask, given what each new row refers to (null: nothing).
+
+    The columns are ``key`` (the left one), ``foreign_key`` (null: any partition will do), ``value``, ``timestamp``, ``position`` and
+    ``until``, the position at which the version ends, and ``ask``.
+    """
+    (row,) = codes(left.key)
+    position, before = integers(left.position), integers(left.before.fill_null(-1))
+    first = starts(row)
+    until = np.full(len(left), FOREVER)
+    until[:-1][~first[1:]] = position[1:][~first[1:]]
+    refers = valid(foreign_key)
+    referred = np.where(before >= 0, refers[before], False)
+    (reference,) = codes(foreign_key)
+    moved = referred & (reference != reference[before])
+    ask = np.full(len(left), Ask.NOTHING, np.int8)
+    ask[refers] = np.where((how == "left") | moved, Ask.ALWAYS, Ask.IF_THERE)[refers]
+    if how == "inner":
+        ask[~refers & referred] = Ask.END
+        asks = refers | referred
+    else:
+        asks = valid(left.new) | (before >= 0)
+    asked = pa.array(np.where(refers, np.arange(len(left)), before), mask=~(refers | (ask == Ask.END)))
+    columns = {
+        "key": left.key,
+        "foreign_key": foreign_key.take(asked),
+        "value": left.new,
+        "timestamp": left.timestamp,
+        "position": left.position,
+        "until": pa.array(until),
+        "ask": pa.array(ask),
+    }
+    rows = pa.record_batch(list(columns.values()), names=list(columns))
+    return rows if asks.all() else rows.filter(pa.array(asks))
+
+
+class _Changes:
+    """The changes of the right rows of a partition, ordered by key and position; at index -1 stands what is said of an absent one."""
+
+    def __init__(self, code: Ints, rights: pa.Table) -> None:
+        position = integers(rights["position"])
+        by = ordered(code, position)
+        if not starts(code[by], position[by]).all():
+            raise ValueError(
+                "the right table of a foreign-key join has two changes of one key at one position: make it with TableFromChangelog,"
+                " which keeps one"
+            )
+        self.index = np.append(by, -1)
+        self.code = np.append(code[by], -1)
+        self.position = np.append(position[by], 0)
+        self.timestamp = np.append(integers(rights["timestamp"])[by], 0)
+        self.there = np.append(valid(one_array(rights["value"]))[by], False)
+        self._positions = np.sort(position)
+        self._places = self._place(code[by], position[by], "right")
+
+    def until(self, code: Ints, position: Ints, side: Side) -> Ints:
+        """The index behind the last change of a key at or before (``"left"``: before) a position."""
+        return np.searchsorted(self._places, self._place(code, position, side), side="right")
+
+    def last(self, code: Ints, position: Ints) -> Ints:
+        """The index of the last change of a key at or before a position, or -1."""
+        index = self.until(code, position, "right") - 1
+        return np.where(self.code[index] == code, index, -1)
+
+    def _place(self, code: Ints, position: Ints, side: Side) -> Ints:
+        # a number that grows with (code, position)
+        return code * (len(self._positions) + 1) + np.searchsorted(self._positions, position, side=side)
+
+
+def answers(subscribed: pa.Table, rights: pa.Table, join: Join, how: How) -> pa.RecordBatch:
+    """The rows (``key``, ``value``, ``timestamp``, ``position``) that the result has in turn; a null value where there is none.
+
+    Raises ``ValueError`` if the right table has two changes of a row at one position.
+    """
+    left_code, right_code = codes(one_array(subscribed["foreign_key"]), one_array(rights["key"]))
+    changes = _Changes(right_code, rights)
+    position, until, ask = (integers(subscribed[name]) for name in ("position", "until", "ask"))
+    left_time = integers(subscribed["timestamp"])
+    left_value = one_array(subscribed["value"])
+
+    now = np.where(ask == Ask.NOTHING, -1, changes.last(left_code, position))
+    begin = changes.until(left_code, position, "right")
+    end = np.where(ask <= Ask.ALWAYS, changes.until(left_code, until, "left"), begin)
+    at_once = (now >= 0) & (changes.position[now] == position)
+    opens = (ask != Ask.IF_THERE) | changes.there[now] | at_once
+
+    counts = end - begin + opens
+    asking = np.repeat(np.arange(len(counts)), counts)
+    nth = np.arange(len(asking)) - np.repeat(np.cumsum(counts) - counts, counts) - opens[asking]
+    opening = nth < 0
+    right = np.where(opening, now[asking], begin[asking] + nth)
+    met = changes.there[right]
+
+    asked_time, right_time = left_time[asking], changes.timestamp[right]
+    latest = np.where(met | at_once[asking], np.maximum(asked_time, right_time), asked_time)
+    joined = valid(left_value)[asking] & (ask[asking] != Ask.END) & (met | (how == "left"))
+    value = join(
+        Pairs(
+            left_value,
+            np.where(joined, asking, -1),
+            one_array(rights["value"]),
+            np.where(joined & met, changes.index[right], -1),
+        )
+    )
+    columns = {
+        "key": one_array(subscribed["key"]).take(pa.array(asking)),
+        "value": value,
+        "timestamp": pa.array(np.where(opening, latest, right_time)),
+        "position": pa.array(np.where(opening, position[asking], changes.position[right])),
+    }
+    return pa.record_batch(list(columns.values()), names=list(columns))

@@ -1,0 +1,150 @@
+"""What a joiner makes of pairs of rows, in columns: given record by record, as a function of columns, or as column expressions."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import acero
+
+from transforms.columns.functions import array_of, batch_of, values_of, vectorized
+from transforms.columns.keys import Ints
+from transforms.columns.order import gather
+
+
+class Pairs(NamedTuple):
+    """Left and right values, and the indices of those that are joined: -1 for an absent one, on both sides for a pair to leave null."""
+
+    left: pa.Array
+    left_index: Ints
+    right: pa.Array
+    right_index: Ints
+
+
+Join = Callable[[Pairs], pa.Array]
+"""Gives one value for every pair: null where there is no row."""
+
+
+Joiner = Callable[[Any, Any], Any] | Mapping[str, Any]
+"""What a user gives: a function of the left and the right value, a vectorized one, or columns by name."""
+
+
+def of_records(transform: str, joiner: Joiner) -> Callable[[Any, Any], Any]:
+    """The joiner as a function of records; raises ``ValueError`` for one of columns."""
+    if isinstance(joiner, Mapping | vectorized):
+        raise ValueError(
+            f"{transform} joins records here, and its joiner columns: give it tables made by TableFromChangelog of Arrow batches"
+            ' (foreign_key=, and how="inner" or "left"), or a function of the left and the right value'
+        )
+    return joiner
+
+
+def columns_read(joiner: Joiner) -> tuple[frozenset[str] | None, frozenset[str] | None]:
+    """The left and the right columns that a joiner reads; ``None`` where that is not known.
+
+    >>> columns_read({"name": "right.name"})
+    (frozenset(), frozenset({'name'}))
+    """
+    if not isinstance(joiner, Mapping) or not all(isinstance(column, str) for column in joiner.values()):
+        return None, None
+    left, right = (frozenset(c.partition(".")[2] for c in joiner.values() if c.startswith(f"{side}.")) for side in _SIDES)
+    return left, right
+
+
+def narrowed(values: pa.Array, columns: frozenset[str] | None) -> pa.Array:
+    """The values with those of their columns only, as what no joiner reads need not travel; at least one column stays."""
+    if columns is None or not pa.types.is_struct(values.type) or not values.type.num_fields:
+        return values
+    kept = [i for i, field in enumerate(values.type) if field.name in columns] or [0]
+    if len(kept) == values.type.num_fields:
+        return values
+    parts = values.flatten()
+    return pa.StructArray.from_arrays([parts[i] for i in kept], fields=[values.type.field(i) for i in kept], mask=values.is_null())
+
+
+def joiner_in_columns(joiner: Any) -> Join:
+    """How a user's joiner joins in columns; raises ``ValueError`` if it is none."""
+    if isinstance(joiner, Mapping):
+        return _expressions(joiner)
+    if isinstance(joiner, vectorized):
+        return _by_column(joiner)
+    if callable(joiner):
+        return _by_record(joiner)
+    raise ValueError(
+        f"joiner={joiner!r}: give a function of the left and the right value, a vectorized one, or a dict of columns such as"
+        ' {"amount": "left.amount"}'
+    )
+
+
+def _by_record(joiner: Callable[[Any, Any], Any]) -> Join:
+    def join(pairs: Pairs) -> pa.Array:
+        left, right = pairs.left.to_pylist(), pairs.right.to_pylist()
+        left.append(None)
+        right.append(None)
+        return array_of(
+            [
+                joiner(left[i], right[j]) if i >= 0 or j >= 0 else None
+                for i, j in zip(pairs.left_index.tolist(), pairs.right_index.tolist(), strict=True)
+            ],
+            "joiner",
+        )
+
+    return join
+
+
+def _by_column(joiner: Callable[[Any, Any], Any]) -> Join:
+    def join(pairs: Pairs) -> pa.Array:
+        asked = (pairs.left_index >= 0) | (pairs.right_index >= 0)
+        left = gather(pairs.left, pairs.left_index[asked])
+        right = gather(pairs.right, pairs.right_index[asked])
+        values = values_of(joiner(batch_of(left), batch_of(right)), len(left))
+        if asked.all():
+            return values
+        return gather(values, np.where(asked, np.cumsum(asked) - 1, -1))
+
+    return join
+
+
+def _expressions(columns: Mapping[Any, Any]) -> Join:
+    if not columns:
+        raise ValueError("joiner={}: give at least one column")
+    plain: dict[str, tuple[int, str]] = {}
+    derived: dict[str, pc.Expression] = {}
+    for name, column in columns.items():
+        side, dot, field = column.partition(".") if isinstance(column, str) else ("", "", "")
+        if isinstance(column, pc.Expression):
+            derived[name] = column
+        elif side in _SIDES and dot and field:
+            plain[name] = _SIDES.index(side), field
+        else:
+            raise ValueError(
+                f'joiner={{{name!r}: {column!r}}}: give "left.<column>", "right.<column>" or an Arrow expression of'
+                ' pyarrow.compute.field("left", "<column>")'
+            )
+
+    def evaluate(*sides: pa.RecordBatch) -> dict[str, Any]:
+        given = {name: _column(sides[side], side, field) for name, (side, field) in plain.items()}
+        if derived:
+            rows = pa.table([batch.to_struct_array() for batch in sides], names=_SIDES)
+            project = acero.ProjectNodeOptions(list(derived.values()), list(derived))
+            steps = [
+                acero.Declaration("table_source", acero.TableSourceNodeOptions(rows)),
+                acero.Declaration("project", project),
+            ]
+            computed = acero.Declaration.from_sequence(steps).to_table(use_threads=False)
+            given |= {name: computed[name].combine_chunks() for name in derived}
+        return {name: given[name] for name in columns}
+
+    return _by_column(evaluate)
+
+
+_SIDES = ["left", "right"]
+
+
+def _column(batch: pa.RecordBatch, side: int, field: str) -> pa.Array:
+    if field in batch.schema.names:
+        return batch.column(field)
+    if batch.schema.types == [pa.null()]:  # a table without a row does not say what columns it would have
+        return pa.nulls(len(batch))
+    raise ValueError(f"joiner: the {_SIDES[side]} table has no column {field!r}; it has {', '.join(batch.schema.names)}")

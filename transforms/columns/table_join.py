@@ -1,0 +1,51 @@
+"""Two tables on the same key: :class:`beam_joins.lookup_join.LookupJoin` with shared keys, on columns."""
+
+import numpy as np
+import pyarrow as pa
+
+from beam_joins.lookup_join import LookupHow
+from transforms.columns.joiner import Join, Pairs
+from transforms.columns.keys import codes, one_array
+from transforms.columns.order import integers, last_seen, ordered, starts, valid
+
+
+def joined_rows(left: pa.Table, right: pa.Table, join: Join, how: LookupHow) -> pa.RecordBatch:
+    """The rows (``key``, ``value``, ``timestamp``, ``position``) that the result has in turn; a null value where there is none.
+
+    Raises ``ValueError`` if a table has two changes of a row at one position.
+    """
+    left_key, right_key = one_array(left["key"]), one_array(right["key"])
+    code = np.concatenate(codes(left_key, right_key))
+    position = np.concatenate([integers(left["position"]), integers(right["position"])])
+    timestamp = np.concatenate([integers(left["timestamp"]), integers(right["timestamp"])])
+    there = np.concatenate([valid(one_array(left["value"])), valid(one_array(right["value"]))])
+    side = np.repeat(np.array([0, 1]), [len(left), len(right)])
+    by = ordered(code, position, side)
+    code, position, timestamp, side, there = code[by], position[by], timestamp[by], side[by], there[by]
+    if not starts(code, position, side).all():
+        raise ValueError("a table has two changes of one key at one position: make it with TableFromChangelog, which keeps one")
+
+    first = starts(code)
+    opens = starts(code, position)
+    ends = np.flatnonzero(np.append(opens[1:], True)) if len(by) else np.flatnonzero(opens)
+    time = np.maximum.reduceat(timestamp, np.flatnonzero(opens)) if len(by) else timestamp
+    sides = []
+    for of_side in (0, 1):
+        last = last_seen(side == of_side, first)[ends]
+        last = np.where((last >= 0) & there[last], last, -1)
+        time = np.where(last >= 0, np.maximum(time, timestamp[last]), time)
+        sides.append(last)
+    left_row, right_row = sides
+    met_left, met_right = left_row >= 0, right_row >= 0
+    joined = (met_left & met_right) | (met_left & (how in ("left", "outer"))) | (met_right & (how in ("right", "outer")))
+    value = join(
+        Pairs(
+            one_array(left["value"]),
+            np.where(joined & met_left, by[left_row], -1),
+            one_array(right["value"]),
+            np.where(joined & met_right, by[right_row] - len(left), -1),
+        )
+    )
+    key = pa.concat_arrays([side for side in (left_key, right_key) if not pa.types.is_null(side.type)] or [left_key])
+    columns = {"key": key.take(pa.array(by[ends])), "value": value, "timestamp": pa.array(time), "position": pa.array(position[ends])}
+    return pa.record_batch(list(columns.values()), names=list(columns))

@@ -1,0 +1,117 @@
+"""KIP-213's protocol in three stages: subscribe, answer, and back to the left row; see :mod:`transforms.columns.foreign_key`."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from apache_beam.coders import Coder
+from apache_beam.pvalue import PCollection
+
+from beam_joins.foreign_key import How
+from coders.block import read_blocks
+from coders.change_batch import ChangeBatch
+from coders.key import encode_key
+from transforms.columns.foreign_key import answers, subscriptions
+from transforms.columns.functions import by_row
+from transforms.columns.joiner import Join, narrowed
+from transforms.columns.keys import comparable, hashes
+from transforms.columns.order import valid
+from transforms.columns.upsert import upsert
+from transforms.replay import MAIN, Outlet, Replay
+from transforms.table_form import TableForm, changes, no_rows, require_one_change
+from transforms.table_type import not_a_change
+
+LEFT, RIGHT, SUBSCRIPTIONS, RESULTS = "left", "right", "subscriptions", "results"
+
+
+class Subscribe:
+    """Step one, at the left row: what a left table's changes ask the side of the foreign key."""
+
+    def __init__(
+        self, form: TableForm, how: How, references: Callable[[ChangeBatch], pa.Array], columns: frozenset[str] | None
+    ) -> None:
+        self._form = form
+        self._how: How = how
+        self._references = references
+        self._columns = columns
+
+    def send(self, batch: Any, arrival: int, outlet: Outlet) -> None:
+        """Put the subscriptions of a batch into the outlet."""
+        if not isinstance(batch, ChangeBatch):
+            raise not_a_change(batch)
+        foreign_key = self._references(batch)
+        if self._how == "inner":
+            nowhere = valid(batch.new) & ~valid(foreign_key)
+            outlet.drop_rows("null_foreign_key", int(nowhere.sum()), lambda: self._changes(batch, nowhere))
+        asked = subscriptions(batch, foreign_key, self._how)
+        asked = asked.set_column(asked.schema.get_field_index("value"), "value", narrowed(asked.column("value"), self._columns))
+        keys = asked.column("foreign_key")
+        where = np.where(valid(keys), hashes(keys), hashes(asked.column("key")))
+        outlet.send_columns(SUBSCRIPTIONS, where, asked)
+
+    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+        """The same for the encoded records of a left table."""
+        batch, lost = upsert(read_blocks(blocks)[LEFT], "records", self._form.encode)
+        require_one_change(self._form, lost)
+        self.send(batch, 0, outlet)
+        return iter(())
+
+    def _changes(self, batch: ChangeBatch, which: Any) -> Iterator[tuple[Any, int]]:
+        for change, chosen in zip(changes(self._form, batch), which.tolist(), strict=True):
+            if chosen:
+                yield change, change.timestamp
+
+
+def references_in_columns(foreign_key: Any, form: TableForm) -> Callable[[ChangeBatch], pa.Array]:
+    """What rows in columns refer to."""
+    return lambda batch: comparable(by_row("foreign_key", foreign_key, batch.new, lambda: form.keys(batch.key)), "the foreign key")
+
+
+def references_in_records(
+    foreign_key: Callable[[Any, Any], Any], form: TableForm, right_keys: Coder
+) -> Callable[[ChangeBatch], pa.Array]:
+    """What encoded rows refer to, written as the right keys are."""
+
+    def references(batch: ChangeBatch) -> pa.Array:
+        rows = zip(form.keys(batch.key), form.values(batch.new), strict=True)
+        given = [None if value is None else foreign_key(key, value) for key, value in rows]
+        return pa.array([None if key is None else encode_key(right_keys, key, "the foreign key") for key in given], pa.binary())
+
+    return references
+
+
+class _Answer:
+    """Step two, at the side of the foreign key: subscriptions joined with the right rows."""
+
+    def __init__(self, join: Join, how: How) -> None:
+        self._join = join
+        self._how: How = how
+
+    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+        inputs = read_blocks(blocks)
+        if SUBSCRIPTIONS in inputs:
+            rows = answers(inputs[SUBSCRIPTIONS], inputs.get(RIGHT, no_rows()), self._join, self._how)
+            outlet.send_columns(RESULTS, hashes(rows.column("key")), rows)
+        return iter(())
+
+
+class _Return:
+    """Step three, back at the left row: its results in turn, each with the one before."""
+
+    def __init__(self, form: TableForm) -> None:
+        self._form = form
+
+    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+        batch, _ = upsert(read_blocks(blocks)[RESULTS], "updates", self._form.encode)
+        return self._form.elements(batch)
+
+
+def by_protocol(
+    subscribed: PCollection[Any], rights: PCollection[Any], *, join: Join, how: How, form: TableForm, partitions: int
+) -> PCollection[Any]:
+    """The joined table, in the given form."""
+    answered = (subscribed, rights) | "Answer" >> Replay(_Answer(join, how), to=(RESULTS,), partitions=partitions)
+    returned = (answered[RESULTS],) | "Return" >> Replay(_Return(form), partitions=partitions, main_type=form.element_type)
+    joined: PCollection[Any] = returned[MAIN]
+    return joined

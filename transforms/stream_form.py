@@ -1,0 +1,107 @@
+"""The two forms in which a stream's rows reach the windowed join: as Arrow columns, or encoded, one record at a time at both ends."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+from apache_beam.coders import Coder
+from apache_beam.typehints import typehints
+
+from transforms.changelog_columns import given_rows, key_of, struct_of, times_of, whole_numbers
+from transforms.columns.joiner import Joiner, Pairs, joiner_in_columns
+from transforms.columns.keys import hashes, one_array
+from transforms.columns.order import gather
+from transforms.columns.stream_join import Matches
+from transforms.replay import Outlet, Rows, at
+from transforms.table_form import InColumns, InRecords
+
+SIDES = ("left", "right")
+
+
+class StreamColumns(NamedTuple):
+    """Which columns of a stream's batches mean what."""
+
+    key: str | Sequence[str] | None
+    timestamp: str | None
+    sequence: Any
+
+
+class StreamForm(Protocol):
+    """How the rows of both streams are read, and what their join is a collection of."""
+
+    element_type: Any
+
+    def elements(self, left: pa.Table, right: pa.Table, found: Matches) -> Iterator[Any]:
+        """The results of the pairs that match."""
+
+    def records(self, rows: pa.Table, side: int) -> Iterable[tuple[Any, int]]:
+        """Rows of one side as ``(key, value)`` pairs, each with its timestamp."""
+
+
+class StreamInColumns:
+    """Rows are Arrow columns, and so is the result."""
+
+    element_type = pa.RecordBatch
+
+    def __init__(self, joiner: Joiner) -> None:
+        self._join = joiner_in_columns(joiner)
+
+    def elements(self, left: pa.Table, right: pa.Table, found: Matches) -> Iterator[pa.RecordBatch]:
+        """One batch, with the columns key, value and timestamp."""
+        keys = [gather(one_array(left["key"]), found.left_index), gather(one_array(right["key"]), found.right_index)]
+        key = keys[0] if pa.types.is_null(keys[1].type) or (found.left_index >= 0).all() else keys[1]
+        if key is keys[1] and not pa.types.is_null(keys[0].type):
+            chosen = np.where(found.left_index >= 0, np.arange(len(key)), np.arange(len(key)) + len(key))
+            key = pa.concat_arrays(keys).take(pa.array(chosen))
+        value = self._join(Pairs(one_array(left["value"]), found.left_index, one_array(right["value"]), found.right_index))
+        if len(key):
+            yield pa.record_batch([key, value, pa.array(found.timestamp)], names=["key", "value", "timestamp"])
+
+    def records(self, rows: pa.Table, side: int) -> Iterable[tuple[Any, int]]:
+        """With values as dicts."""
+        pairs = zip(InColumns().keys(one_array(rows["key"])), rows["value"].to_pylist(), strict=True)
+        return zip(pairs, rows["timestamp"].to_pylist(), strict=True)
+
+
+class StreamInRecords:
+    """Rows are bytes of their coders, and the result is of ``(key, value)`` pairs."""
+
+    element_type = typehints.KV[Any, Any]
+
+    def __init__(self, joiner: Any, keys: Coder, values: tuple[Coder, Coder]) -> None:
+        self._joiner = joiner
+        self._forms = InRecords(keys, values[0]), InRecords(keys, values[1])
+
+    def elements(self, left: pa.Table, right: pa.Table, found: Matches) -> Iterator[Any]:
+        """One pair for each match, at its event time."""
+        keys, values = (
+            [[*read(form, one_array(rows[name])), None] for form, rows in zip(self._forms, (left, right), strict=True)]
+            for name, read in (("key", InRecords.keys), ("value", InRecords.values))
+        )
+        joiner = self._joiner
+        for i, j, timestamp in zip(found.left_index.tolist(), found.right_index.tolist(), found.timestamp.tolist(), strict=True):
+            yield at((keys[0][i] if i >= 0 else keys[1][j], joiner(values[0][i], values[1][j])), timestamp)
+
+    def records(self, rows: pa.Table, side: int) -> Iterable[tuple[Any, int]]:
+        """Decoded."""
+        form = self._forms[side]
+        pairs = zip(form.keys(one_array(rows["key"])), form.values(one_array(rows["value"])), strict=True)
+        return zip(pairs, rows["timestamp"].to_pylist(), strict=True)
+
+
+def column_stream_rows(to: str, columns: StreamColumns, *, keeps_null: bool) -> Rows:
+    """The rows of a stream's batches for the replay input ``to``; raises ``ValueError`` if their key or time is not said."""
+    if columns.key is None or columns.timestamp is None:
+        raise ValueError("WindowedStreamJoin of streams in columns needs key= and timestamp_by=: the names of their columns")
+
+    def rows(batch: Any, arrival: int, outlet: Outlet) -> None:
+        records = struct_of(batch)
+        key, timestamp = key_of(columns.key, records), times_of("timestamp_by", columns.timestamp, records, arrival)
+        position = timestamp if columns.sequence is None else whole_numbers(columns.sequence, records)
+        required = {"null_timestamp": timestamp, "null_sequence": position} | ({} if keeps_null else {"null_key": key})
+        given = given_rows(records, required, timestamp.fill_null(arrival), outlet)
+        table = pa.record_batch([key, records, timestamp, position], names=["key", "value", "timestamp", "position"])
+        outlet.send_columns(to, hashes(key)[given], table.filter(pa.array(given)) if not given.all() else table)
+
+    return rows

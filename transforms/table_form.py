@@ -1,0 +1,128 @@
+"""The two forms in which a table's rows reach an operator on columns: as Arrow columns, or encoded, one record at a time at both ends."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+import pyarrow as pa
+from apache_beam.coders import Coder
+
+from beam_joins.change import Change
+from coders.change_batch import ChangeBatch
+from transforms.columns.joiner import Join, Pairs
+from transforms.columns.keys import one_array
+from transforms.replay import at
+
+
+class TableForm(Protocol):
+    """How keys and values are read, and what a table is a collection of."""
+
+    element_type: Any
+
+    def keys(self, keys: pa.Array) -> list[Any]:
+        """The keys of a column, as Python has them."""
+
+    def values(self, values: pa.Array) -> list[Any]:
+        """The values of a column, as Python has them."""
+
+    def encode(self, values: pa.Array) -> list[bytes]:
+        """Bytes by which two values of one row and time are ordered."""
+
+    def elements(self, batch: ChangeBatch) -> Iterator[Any]:
+        """The elements that a batch is in this form."""
+
+
+class InColumns:
+    """Keys and values are Arrow columns, and a table is a collection of batches."""
+
+    element_type = ChangeBatch
+
+    def keys(self, keys: pa.Array) -> list[Any]:
+        """Keys of several columns are tuples."""
+        python: list[Any] = keys.to_pylist()
+        return [None if key is None else tuple(key.values()) for key in python] if pa.types.is_struct(keys.type) else python
+
+    def values(self, values: pa.Array) -> list[Any]:
+        """Values with fields are dicts."""
+        python: list[Any] = values.to_pylist()
+        return python
+
+    def encode(self, values: pa.Array) -> list[bytes]:
+        """As Python shows them."""
+        return [repr(value).encode() for value in values.to_pylist()]
+
+    def elements(self, batch: ChangeBatch) -> Iterator[ChangeBatch]:
+        """The batch itself."""
+        if len(batch):
+            yield batch
+
+
+class InRecords:
+    """Keys and values are bytes of their coders, and a table is a collection of :class:`Change`."""
+
+    element_type = Change
+
+    def __init__(self, keys: Coder, values: Coder) -> None:
+        self._keys = keys
+        self._values = values
+
+    def keys(self, keys: pa.Array) -> list[Any]:
+        """Decoded."""
+        return _decoded(self._keys, keys)
+
+    def values(self, values: pa.Array) -> list[Any]:
+        """Decoded."""
+        return _decoded(self._values, values)
+
+    def encode(self, values: pa.Array) -> list[bytes]:
+        """As they are."""
+        return [value or b"" for value in values.to_pylist()]
+
+    def elements(self, batch: ChangeBatch) -> Iterator[Any]:
+        """One change each, at its event time."""
+        return (at(change, change.timestamp) for change in changes(self, batch))
+
+
+def changes(form: TableForm, batch: ChangeBatch) -> Iterable[Change[Any, Any]]:
+    """The changes of a batch, one by one."""
+    new = form.values(batch.new)
+    new.append(None)
+    old = map(new.__getitem__, batch.before.fill_null(-1).to_pylist())
+    # as tuples: a call of Change's own constructor for each costs as much as the rest
+    return map(
+        Change._make, zip(form.keys(batch.key), old, new, batch.timestamp.to_pylist(), batch.position.to_pylist(), strict=False)
+    )
+
+
+def encoded_joiner(joiner: Callable[[Any, Any], Any], left: Coder, right: Coder, result: Coder) -> Join:
+    """How a joiner of records joins encoded values."""
+
+    def join(pairs: Pairs) -> pa.Array:
+        lefts, rights = _decoded(left, pairs.left), _decoded(right, pairs.right)
+        lefts.append(None)
+        rights.append(None)
+        given = (
+            joiner(lefts[i], rights[j]) if i >= 0 or j >= 0 else None
+            for i, j in zip(pairs.left_index.tolist(), pairs.right_index.tolist(), strict=True)
+        )
+        return pa.array([None if value is None else result.encode(value) for value in given], pa.binary())
+
+    return join
+
+
+def require_one_change(form: TableForm, lost: pa.Table) -> None:
+    """Raise ``ValueError`` if rows of a table lost against others of the same key and position: a table has one change there."""
+    if len(lost):
+        raise ValueError(
+            f"the table has two changes of key {form.keys(one_array(lost['key']))[0]!r} at position {lost['position'][0]}: make it with"
+            " TableFromChangelog, which keeps one"
+        )
+
+
+def no_rows() -> pa.Table:
+    """The rows of an input that has none, of no known type."""
+    return pa.table({"key": pa.nulls(0), "value": pa.nulls(0), "timestamp": pa.array([], pa.int64()), "position": pa.array([], pa.int64())})
+
+
+def _decoded(coder: Coder, encoded: pa.Array) -> list[Any]:
+    decode = coder.decode
+    return [None if value is None else decode(value) for value in encoded.to_pylist()]
