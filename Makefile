@@ -33,6 +33,19 @@ lint: .venv/tested  ## Check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+.venv/benched: .venv/installed
+	$(INSTALL) --editable '.[bench]'
+	@touch $@
+
+bench: .venv/benched  ## Measure next to PySpark SQL, DuckDB and plain Beam (an hour or more)
+	$(BIN)/python -m benchmarks
+
+bench-small: .venv/benched  ## The same at a twentieth of the size (minutes): shows that it runs, not how fast it is
+	$(BIN)/python -m benchmarks --small
+
+growth: .venv/benched  ## Measure time and memory as the input grows, and plot them
+	$(BIN)/python -m benchmarks.growth
+
 conformance: .venv/tested  ## Hold all recorded scenarios against the direct runner
 	$(BIN)/python -m tests.conformance tests/conformance/scenarios.jsonl.gz --expected tests/conformance/expected.jsonl.gz --runner DirectRunner
 
@@ -40,6 +53,6 @@ lock: .venv/installed  ## Find anew which jars Beam's Spark runner needs (slow)
 	$(BIN)/python -m pipelines.launcher.lock_jars
 
 clean:  ## Remove the virtual environment and what runs have left
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info orders-out sample-data
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info orders-out sample-data benchmark-data growth.png growth.svg
 
-.PHONY: help orders test test-quick lint conformance lock clean
+.PHONY: help orders test test-quick lint conformance bench bench-small growth lock clean

@@ -16,6 +16,11 @@ TEST = [
     "mypy>=1.13",
     "ruff>=0.8",
 ]
+BENCH = [
+    "duckdb>=1",
+    "matplotlib>=3.8",
+    "psutil>=5.9",
+]
 
 setup(
     name="beam-joins",
@@ -40,5 +45,5 @@ setup(
         "xxhash>=3.4",
         *SPARK,
     ],
-    extras_require={"test": TEST},
+    extras_require={"test": TEST, "bench": BENCH},
 )

@@ -1,7 +1,5 @@
 """Changes of many rows in columns: what a table in columns is a collection of."""
 
-from typing import Any
-
 import pyarrow as pa
 from apache_beam.coders import registry
 
@@ -68,13 +66,9 @@ class ChangeBatchCoder(StrictCoder):
     def read(self, encoded: bytes) -> ChangeBatch:
         """All columns."""
         _, rows = read_block(encoded)
-        if tuple(rows.column_names) != _NAMES:
-            raise CorruptData(f"a batch of changes with the columns {', '.join(rows.column_names)}")
-        batch = rows.combine_chunks().to_batches()
-        columns: dict[str, Any] = dict(
-            zip(_NAMES, batch[0].columns if batch else [pa.array([], f.type) for f in rows.schema], strict=True)
-        )
-        return ChangeBatch(**columns)
+        if tuple(rows.schema.names) != _NAMES:
+            raise CorruptData(f"a batch of changes with the columns {', '.join(rows.schema.names)}")
+        return ChangeBatch(**dict(zip(_NAMES, rows.columns, strict=True)))
 
     def is_deterministic(self) -> bool:
         """The same columns are the same bytes, but one table may be cut into batches in many ways: never a key."""

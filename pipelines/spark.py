@@ -57,7 +57,7 @@ _ARCHIVE_SECONDS = 60.0
 _PATIENCE_SECONDS = 5.0
 
 # Measured: the second compiler and G1 cost more processor time than they save, even in a job of minutes.
-_JVM = ("-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1", "-Dspark.ui.enabled=false")
+_JVM = ("-XX:+UseParallelGC", "-Xmn256m", "-XX:TieredStopAtLevel=1", "-Dspark.ui.enabled=false")
 _JVM_LOCAL = ("-Dspark.driver.host=127.0.0.1", "-Dspark.driver.bindAddress=127.0.0.1")
 
 

@@ -8,9 +8,10 @@ import pyarrow as pa
 from apache_beam.coders import Coder
 from apache_beam.typehints import typehints
 
+from coders.block import one_chunk
 from transforms.changelog_columns import given_rows, key_of, struct_of, times_of, whole_numbers
 from transforms.columns.joiner import Joiner, Pairs, joiner_in_columns
-from transforms.columns.keys import hashes, one_array
+from transforms.columns.keys import hashes
 from transforms.columns.order import gather
 from transforms.columns.stream_join import Matches
 from transforms.replay import Outlet, Rows, at
@@ -49,18 +50,18 @@ class StreamInColumns:
 
     def elements(self, left: pa.Table, right: pa.Table, found: Matches) -> Iterator[pa.RecordBatch]:
         """One batch, with the columns key, value and timestamp."""
-        keys = [gather(one_array(left["key"]), found.left_index), gather(one_array(right["key"]), found.right_index)]
+        keys = [gather(one_chunk(left["key"]), found.left_index), gather(one_chunk(right["key"]), found.right_index)]
         key = keys[0] if pa.types.is_null(keys[1].type) or (found.left_index >= 0).all() else keys[1]
         if key is keys[1] and not pa.types.is_null(keys[0].type):
             chosen = np.where(found.left_index >= 0, np.arange(len(key)), np.arange(len(key)) + len(key))
             key = pa.concat_arrays(keys).take(pa.array(chosen))
-        value = self._join(Pairs(one_array(left["value"]), found.left_index, one_array(right["value"]), found.right_index))
+        value = self._join(Pairs(one_chunk(left["value"]), found.left_index, one_chunk(right["value"]), found.right_index))
         if len(key):
             yield pa.record_batch([key, value, pa.array(found.timestamp)], names=["key", "value", "timestamp"])
 
     def records(self, rows: pa.Table, side: int) -> Iterable[tuple[Any, int]]:
         """With values as dicts."""
-        pairs = zip(InColumns().keys(one_array(rows["key"])), rows["value"].to_pylist(), strict=True)
+        pairs = zip(InColumns().keys(one_chunk(rows["key"])), rows["value"].to_pylist(), strict=True)
         return zip(pairs, rows["timestamp"].to_pylist(), strict=True)
 
 
@@ -76,7 +77,7 @@ class StreamInRecords:
     def elements(self, left: pa.Table, right: pa.Table, found: Matches) -> Iterator[Any]:
         """One pair for each match, at its event time."""
         keys, values = (
-            [[*read(form, one_array(rows[name])), None] for form, rows in zip(self._forms, (left, right), strict=True)]
+            [[*read(form, one_chunk(rows[name])), None] for form, rows in zip(self._forms, (left, right), strict=True)]
             for name, read in (("key", InRecords.keys), ("value", InRecords.values))
         )
         joiner = self._joiner
@@ -86,7 +87,7 @@ class StreamInRecords:
     def records(self, rows: pa.Table, side: int) -> Iterable[tuple[Any, int]]:
         """Decoded."""
         form = self._forms[side]
-        pairs = zip(form.keys(one_array(rows["key"])), form.values(one_array(rows["value"])), strict=True)
+        pairs = zip(form.keys(one_chunk(rows["key"])), form.values(one_chunk(rows["value"])), strict=True)
         return zip(pairs, rows["timestamp"].to_pylist(), strict=True)
 
 

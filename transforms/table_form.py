@@ -7,9 +7,9 @@ import pyarrow as pa
 from apache_beam.coders import Coder
 
 from beam_joins.change import Change
+from coders.block import one_chunk
 from coders.change_batch import ChangeBatch
 from transforms.columns.joiner import Join, Pairs
-from transforms.columns.keys import one_array
 from transforms.replay import at
 
 
@@ -113,14 +113,15 @@ def require_one_change(form: TableForm, lost: pa.Table) -> None:
     """Raise ``ValueError`` if rows of a table lost against others of the same key and position: a table has one change there."""
     if len(lost):
         raise ValueError(
-            f"the table has two changes of key {form.keys(one_array(lost['key']))[0]!r} at position {lost['position'][0]}: make it with"
+            f"the table has two changes of key {form.keys(one_chunk(lost['key']))[0]!r} at position {lost['position'][0]}: make it with"
             " TableFromChangelog, which keeps one"
         )
 
 
 def no_rows() -> pa.Table:
     """The rows of an input that has none, of no known type."""
-    return pa.table({"key": pa.nulls(0), "value": pa.nulls(0), "timestamp": pa.array([], pa.int64()), "position": pa.array([], pa.int64())})
+    times = pa.array([], pa.int64())
+    return pa.Table.from_arrays([pa.nulls(0), pa.nulls(0), times, times], names=["key", "value", "timestamp", "position"])
 
 
 def _decoded(coder: Coder, encoded: pa.Array) -> list[Any]:

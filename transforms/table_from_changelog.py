@@ -11,10 +11,9 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
 from beam_joins.record import Record
 from beam_joins.table import Emit, UpsertTable
-from coders.block import read_blocks
+from coders.block import one_chunk, read_blocks
 from coders.key import encode_key, key_coder, value_coder
 from transforms.changelog_columns import ChangelogColumns, column_rows, in_columns
-from transforms.columns.keys import one_array
 from transforms.columns.upsert import upsert
 from transforms.element_types import annotated, known, pair_types
 from transforms.fields import Field, flag_getter, getter, key_getter, micros, position
@@ -167,13 +166,13 @@ class _Upserts:
         return self._form.elements(batch)
 
     def _records(self, lost: pa.Table) -> Iterable[tuple[Any, int]]:
-        pairs = zip(self._form.keys(one_array(lost["key"])), self._form.values(one_array(lost["value"])), strict=True)
+        pairs = zip(self._form.keys(one_chunk(lost["key"])), self._form.values(one_chunk(lost["value"])), strict=True)
         return zip(pairs, lost["timestamp"].to_pylist(), strict=True)
 
     def _require_order(self, lost: pa.Table) -> None:
         unordered = lost.filter(pc.less_equal(lost["position"], MIN_TIMESTAMP.micros))
         if len(unordered):
-            key = self._form.keys(one_array(unordered["key"]))[0]
+            key = self._form.keys(one_chunk(unordered["key"]))[0]
             raise ValueError(
                 f"several records have the key {key!r} and none has an event time to order them by: give sequence_by= or timestamp_by=,"
                 " or timestamps to the elements"

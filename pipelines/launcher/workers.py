@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import pyarrow as pa
 from apache_beam.internal import pickler
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, SetupOptions
@@ -32,6 +33,7 @@ from apache_beam.runners.worker import sdk_worker, sdk_worker_main
 
 _GRACE_SECONDS = 5.0
 _START_SECONDS = 120.0
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _PR_SET_PDEATHSIG = 1
 
 
@@ -135,6 +137,7 @@ def _keep(pipe: Connection, inherited: Connection | None, options: dict[str, Any
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     _stderr_into(log)
+    _keep_memory()
     workers: dict[str, int] = {}
     while True:
         try:
@@ -155,6 +158,19 @@ def _keep(pipe: Connection, inherited: Connection | None, options: dict[str, Any
     if orphan is not None:
         time.sleep(_GRACE_SECONDS)  # the JVM is ending, too
         shutil.rmtree(orphan, ignore_errors=True)
+
+
+def _keep_memory() -> None:
+    """Have the workers use memory again that they have freed, instead of giving it back for every array and asking anew.
+
+    Measured in a join on columns: half of the workers' time in the kernel was for new pages.
+    """
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        for option, value in ((_M_MMAP_THRESHOLD, 32 << 20), (_M_TRIM_THRESHOLD, 512 << 20)):
+            if hasattr(libc, "mallopt"):
+                libc.mallopt(option, value)
+        pa.set_memory_pool(pa.system_memory_pool())
 
 
 def _fork(workers: dict[str, int], worker_id: str, control: str, options: dict[str, Any]) -> str:

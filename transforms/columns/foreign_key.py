@@ -5,18 +5,18 @@ version begins, and with every change of it until the version ends. What comes o
 """
 
 from enum import IntEnum
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_joins.foreign_key import How
+from coders.block import one_chunk
 from coders.change_batch import ChangeBatch
 from transforms.columns.joiner import Join, Pairs
-from transforms.columns.keys import Ints, codes, one_array
+from transforms.columns.keys import Ints, codes
 from transforms.columns.order import integers, ordered, starts, valid
 
-Side = Literal["left", "right"]
 FOREVER = np.iinfo(np.int64).max
 
 
@@ -37,13 +37,12 @@ def subscriptions(left: ChangeBatch, foreign_key: pa.Array, how: How) -> pa.Reco
     """What the changes of a left table ask, given what each new row refers to (null: nothing).
 
     The columns are ``key`` (the left one), ``foreign_key`` (null: any partition will do), ``value``, ``timestamp``, ``position`` and
-    ``until``, the position at which the version ends, and ``ask``.
+    ``until``, the position at which the version ends (null: never), and ``ask``.
     """
     (row,) = codes(left.key)
     position, before = integers(left.position), integers(left.before.fill_null(-1))
     first = starts(row)
-    until = np.full(len(left), FOREVER)
-    until[:-1][~first[1:]] = position[1:][~first[1:]]
+    until = pa.array(np.roll(position, -1), mask=np.roll(first, -1))
     refers = valid(foreign_key)
     referred = np.where(before >= 0, refers[before], False)
     (reference,) = codes(foreign_key)
@@ -62,7 +61,7 @@ def subscriptions(left: ChangeBatch, foreign_key: pa.Array, how: How) -> pa.Reco
         "value": left.new,
         "timestamp": left.timestamp,
         "position": left.position,
-        "until": pa.array(until),
+        "until": until,
         "ask": pa.array(ask),
     }
     rows = pa.record_batch(list(columns.values()), names=list(columns))
@@ -72,7 +71,7 @@ def subscriptions(left: ChangeBatch, foreign_key: pa.Array, how: How) -> pa.Reco
 class _Changes:
     """The changes of the right rows of a partition, ordered by key and position; at index -1 stands what is said of an absent one."""
 
-    def __init__(self, code: Ints, rights: pa.Table) -> None:
+    def __init__(self, code: Ints, codes: int, rights: pa.Table) -> None:
         position = integers(rights["position"])
         by = ordered(code, position)
         if not starts(code[by], position[by]).all():
@@ -84,22 +83,21 @@ class _Changes:
         self.code = np.append(code[by], -1)
         self.position = np.append(position[by], 0)
         self.timestamp = np.append(integers(rights["timestamp"])[by], 0)
-        self.there = np.append(valid(one_array(rights["value"]))[by], False)
-        self._positions = np.sort(position)
-        self._places = self._place(code[by], position[by], "right")
+        self.there = np.append(valid(one_chunk(rights["value"]))[by], False)
+        self._low, self._high = (int(position.min()), int(position.max())) if len(by) else (0, 0)
+        # (code, position) as one number: of positions themselves if 64 bits have room for them, of their ranks if not
+        room = codes * (self._high - self._low + 2) < FOREVER and self._low > -FOREVER
+        self._positions = None if room else np.unique(position)
+        self._places = self._place(code[by], position[by])
 
-    def until(self, code: Ints, position: Ints, side: Side) -> Ints:
-        """The index behind the last change of a key at or before (``"left"``: before) a position."""
-        return np.searchsorted(self._places, self._place(code, position, side), side="right")
+    def until(self, code: Ints, position: Ints) -> Ints:
+        """The index behind the last change of a key at or before a position."""
+        return np.searchsorted(self._places, self._place(code, position), side="right")
 
-    def last(self, code: Ints, position: Ints) -> Ints:
-        """The index of the last change of a key at or before a position, or -1."""
-        index = self.until(code, position, "right") - 1
-        return np.where(self.code[index] == code, index, -1)
-
-    def _place(self, code: Ints, position: Ints, side: Side) -> Ints:
-        # a number that grows with (code, position)
-        return code * (len(self._positions) + 1) + np.searchsorted(self._positions, position, side=side)
+    def _place(self, code: Ints, position: Ints) -> Ints:
+        if self._positions is None:
+            return code * (self._high - self._low + 2) + (np.clip(position, self._low - 1, self._high) - (self._low - 1))
+        return code * (len(self._positions) + 1) + np.searchsorted(self._positions, position, side="right")
 
 
 def answers(subscribed: pa.Table, rights: pa.Table, join: Join, how: How) -> pa.RecordBatch:
@@ -107,15 +105,16 @@ def answers(subscribed: pa.Table, rights: pa.Table, join: Join, how: How) -> pa.
 
     Raises ``ValueError`` if the right table has two changes of a row at one position.
     """
-    left_code, right_code = codes(one_array(subscribed["foreign_key"]), one_array(rights["key"]))
-    changes = _Changes(right_code, rights)
-    position, until, ask = (integers(subscribed[name]) for name in ("position", "until", "ask"))
+    left_code, right_code = codes(one_chunk(subscribed["foreign_key"]), one_chunk(rights["key"]))
+    changes = _Changes(right_code, 1 + max(int(left_code.max(initial=0)), int(right_code.max(initial=0))), rights)
+    position, ask = integers(subscribed["position"]), integers(subscribed["ask"])
+    last = integers(pc.subtract(subscribed["until"], 1).fill_null(FOREVER))
     left_time = integers(subscribed["timestamp"])
-    left_value = one_array(subscribed["value"])
+    left_value = one_chunk(subscribed["value"])
 
-    now = np.where(ask == Ask.NOTHING, -1, changes.last(left_code, position))
-    begin = changes.until(left_code, position, "right")
-    end = np.where(ask <= Ask.ALWAYS, changes.until(left_code, until, "left"), begin)
+    begin = changes.until(left_code, position)
+    now = np.where((ask != Ask.NOTHING) & (changes.code[begin - 1] == left_code), begin - 1, -1)
+    end = np.where(ask <= Ask.ALWAYS, changes.until(left_code, last), begin)
     at_once = (now >= 0) & (changes.position[now] == position)
     opens = (ask != Ask.IF_THERE) | changes.there[now] | at_once
 
@@ -133,12 +132,12 @@ def answers(subscribed: pa.Table, rights: pa.Table, join: Join, how: How) -> pa.
         Pairs(
             left_value,
             np.where(joined, asking, -1),
-            one_array(rights["value"]),
+            one_chunk(rights["value"]),
             np.where(joined & met, changes.index[right], -1),
         )
     )
     columns = {
-        "key": one_array(subscribed["key"]).take(pa.array(asking)),
+        "key": one_chunk(subscribed["key"]).take(pa.array(asking)),
         "value": value,
         "timestamp": pa.array(np.where(opening, latest, right_time)),
         "position": pa.array(np.where(opening, position[asking], changes.position[right])),

@@ -1,10 +1,13 @@
 """The functions that a user gives, on tables in columns: a column's name, a function of columns, or one of a record."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
+
+from transforms.columns.order import gather, valid
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,7 +46,8 @@ def values_of(columns: Any, length: int) -> pa.Array:
     """What a vectorized function gave, as one array; raises ``ValueError`` for anything else, or for another number of rows."""
     if isinstance(columns, Mapping):
         columns = {name: pa.array(column) if isinstance(column, np.ndarray | list) else column for name, column in columns.items()}
-        columns = pa.table(columns)
+        with suppress(TypeError):  # what is no column is refused below
+            columns = pa.table(columns)
     if isinstance(columns, pa.Table | pa.RecordBatch):
         columns = columns.to_struct_array()
     if isinstance(columns, pa.ChunkedArray):
@@ -75,7 +79,8 @@ def by_row(option: str, spec: str | Callable[..., Any], values: pa.Array, keys: 
     if isinstance(spec, str):
         return field_of(values, spec, option)
     if isinstance(spec, vectorized):
-        return values_of(spec(batch_of(values)), len(values))
+        columns = values_of(spec(batch_of(values)), len(values))
+        return gather(columns, np.where(valid(values), np.arange(len(values)), -1)) if values.null_count else columns
     rows = values.to_pylist()
     if keys is None:
         given = [None if row is None else spec(row) for row in rows]

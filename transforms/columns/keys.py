@@ -11,18 +11,6 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """A column as one array; raises ``ValueError`` if its strings are more than one array can hold."""
-    if isinstance(column, pa.Array):
-        return column
-    whole = column.combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):
-        if whole.num_chunks != 1:
-            raise ValueError("a partition's column is larger than 2 GB: take more partitions=")
-        whole = whole.chunk(0)
-    return whole
-
-
 def comparable(keys: pa.Array, what: str) -> pa.Array:
     """Keys in the type by which they are compared: whole numbers as int64, text as string, bytes as binary.
 
@@ -43,7 +31,8 @@ def comparable(keys: pa.Array, what: str) -> pa.Array:
         return _cast(keys, pa.string(), what)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return _cast(keys, pa.binary(), what)
-    if pa.types.is_null(kind) or pa.types.is_boolean(kind) or pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
+    exact = pa.types.is_null(kind) or pa.types.is_boolean(kind) or pa.types.is_temporal(kind) or pa.types.is_decimal(kind)
+    if exact and not pa.types.is_interval(kind):
         return keys
     raise ValueError(
         f"{what} is of type {kind}, which has no exact equality: use whole numbers, text, bytes, dates, times or decimals"

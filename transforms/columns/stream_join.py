@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.stream_join import StreamHow
-from transforms.columns.keys import Bools, Ints, codes, one_array
+from coders.block import one_chunk
+from transforms.columns.keys import Bools, Ints, codes
 from transforms.columns.order import integers, ordered, starts, valid
 
 _EARLIEST, _LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -34,11 +35,11 @@ def matches(left: pa.Table, right: pa.Table, how: StreamHow, spans: Spans) -> Ma
 
     A row with a null key matches nothing.
     """
-    code = codes(one_array(left["key"]), one_array(right["key"]))
+    code = codes(one_chunk(left["key"]), one_chunk(right["key"]))
     time = integers(left["timestamp"]), integers(right["timestamp"])
     position = integers(left["position"]), integers(right["position"])
     behind = _late(np.concatenate(code), np.concatenate(time), np.concatenate(position), spans.grace)
-    keyed = valid(one_array(left["key"])), valid(one_array(right["key"]))
+    keyed = valid(one_chunk(left["key"])), valid(one_chunk(right["key"]))
     late = behind[: len(left)] & keyed[0], behind[len(left) :] & keyed[1]
 
     kept = [np.flatnonzero(keyed[side] & ~late[side]) for side in (0, 1)]

@@ -4,8 +4,9 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.lookup_join import LookupHow
+from coders.block import one_chunk
 from transforms.columns.joiner import Join, Pairs
-from transforms.columns.keys import codes, one_array
+from transforms.columns.keys import codes
 from transforms.columns.order import integers, last_seen, ordered, starts, valid
 
 
@@ -14,11 +15,11 @@ def joined_rows(left: pa.Table, right: pa.Table, join: Join, how: LookupHow) -> 
 
     Raises ``ValueError`` if a table has two changes of a row at one position.
     """
-    left_key, right_key = one_array(left["key"]), one_array(right["key"])
+    left_key, right_key = one_chunk(left["key"]), one_chunk(right["key"])
     code = np.concatenate(codes(left_key, right_key))
     position = np.concatenate([integers(left["position"]), integers(right["position"])])
     timestamp = np.concatenate([integers(left["timestamp"]), integers(right["timestamp"])])
-    there = np.concatenate([valid(one_array(left["value"])), valid(one_array(right["value"]))])
+    there = np.concatenate([valid(one_chunk(left["value"])), valid(one_chunk(right["value"]))])
     side = np.repeat(np.array([0, 1]), [len(left), len(right)])
     by = ordered(code, position, side)
     code, position, timestamp, side, there = code[by], position[by], timestamp[by], side[by], there[by]
@@ -40,9 +41,9 @@ def joined_rows(left: pa.Table, right: pa.Table, join: Join, how: LookupHow) -> 
     joined = (met_left & met_right) | (met_left & (how in ("left", "outer"))) | (met_right & (how in ("right", "outer")))
     value = join(
         Pairs(
-            one_array(left["value"]),
+            one_chunk(left["value"]),
             np.where(joined & met_left, by[left_row], -1),
-            one_array(right["value"]),
+            one_chunk(right["value"]),
             np.where(joined & met_right, by[right_row] - len(left), -1),
         )
     )

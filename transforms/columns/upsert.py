@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.table import Emit
+from coders.block import one_chunk
 from coders.change_batch import ChangeBatch
-from transforms.columns.keys import Bools, Ints, codes, one_array
+from transforms.columns.keys import Bools, Ints, codes
 from transforms.columns.order import gather, integers, ordered, starts, valid
 
 
@@ -18,11 +19,11 @@ def upsert(rows: pa.Table, emit: Emit, encode: Callable[[pa.Array], list[bytes]]
     Of several rows with one key and one position the one with the later timestamp wins, then the one that is no delete, then the one that
     ``encode`` gives the larger bytes for. With ``emit="latest"`` only those lost that were at the last position of their key.
     """
-    key, value = one_array(rows["key"]), one_array(rows["value"])
+    key, value = one_chunk(rows["key"]), one_chunk(rows["value"])
     position, timestamp = integers(rows["position"]), integers(rows["timestamp"])
     (code,) = codes(key)
-    by = ordered(code, position, timestamp)
-    tied = _in_company(starts(code[by], position[by], timestamp[by]))
+    by = ordered(code, position)
+    tied = _in_company(starts(code[by], position[by]))
     if tied.any():
         by = ordered(code, position, timestamp, _rank(value, by[tied], encode))
     wins = _last(starts(code[by], position[by]))
@@ -65,9 +66,13 @@ def same(values: pa.Array, others: pa.Array) -> Bools:
         for part, other in zip(values.flatten(), others.flatten(), strict=True):
             together &= same(part, other)
         return together
+    if pa.types.is_null(values.type):
+        return np.ones(len(values), np.bool_)
     if pa.types.is_nested(values.type):
         return np.array([value == other for value, other in zip(values.to_pylist(), others.to_pylist(), strict=True)], np.bool_)
     equal: Bools = pc.equal(values, others).fill_null(False).to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(values.type):
+        equal |= pc.and_(pc.is_nan(values), pc.is_nan(others)).fill_null(False).to_numpy(zero_copy_only=False)
     return equal | ~(there | others_there)
 
 

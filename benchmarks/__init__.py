@@ -1,0 +1,1 @@
+"""How fast the joins are, next to PySpark SQL, DuckDB and plain Beam: data, contestants, measuring, report."""

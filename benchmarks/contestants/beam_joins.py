@@ -1,0 +1,126 @@
+"""The project's transforms on tables in columns: joiners as column expressions, or as Python functions of one record each."""
+
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+import apache_beam as beam
+import pyarrow as pa
+
+from beam_joins import ChangeBatch, ForeignKeyJoin, LatestTable, TableFromChangelog, TableTableJoin, WindowedStreamJoin
+from beam_joins.table import Emit
+from benchmarks.contestants.beam_pipeline import ENVIRONMENTS, add_runner, pipeline, schema
+from benchmarks.contestants.command import Task, parser, task
+from benchmarks.works import WINDOW_MICROSECONDS, WORKS
+from pipelines.parquet import ReadParquet, WriteParquet
+
+Functions = Literal["columns", "records"]
+FUNCTIONS: Final = ("columns", "records")
+_ABOUT_THE_CHANGE: Final = ("id", "ts", "seq", "deleted")
+
+
+_EMIT: Final[dict[str, Emit]] = {
+    "fk-final": "latest",
+    "tables": "records",  # the result has a row for every change, for the delete of an absent row too
+}
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run one work."""
+    made = parser("beam_joins")
+    add_runner(made)
+    made.add_argument("--functions", choices=FUNCTIONS, default="columns", help="of what the joiner and the foreign key are functions")
+    made.add_argument("--environment", choices=ENVIRONMENTS, default="pool", help="what runs Python on Spark (default: %(default)s)")
+    made.add_argument("--partitions", type=int, metavar="N", help="partitions of every join (default: the package's)")
+    options = made.parse_args(argv)
+    with pipeline(options.runner, environment=options.environment) as run:
+        build(run, task(options), options.functions, options.partitions)
+
+
+def build(run: beam.Pipeline, given: Task, functions: Functions, partitions: int | None) -> None:
+    """The pipeline of a work, from its files to its files."""
+    names = WORKS[given.work].tables
+    sources = [run | f"read {name}" >> ReadParquet(given.input_files(name)) for name in names]
+    result = (
+        _streams(sources, functions, partitions) if given.work == "streams" else _tables(given.work, sources, functions, partitions)
+    )
+    _ = result | "write" >> WriteParquet(str(given.out / "part"), schema=schema(given.work))
+
+
+def _tables(work: str, sources: list[Any], functions: Functions, partitions: int | None) -> Any:
+    tables = [
+        source
+        | f"table {i}"
+        >> TableFromChangelog(
+            key="id",
+            timestamp_by="ts",
+            sequence_by="seq",
+            apply_as_deletes="deleted",
+            except_columns=_ABOUT_THE_CHANGE,
+            emit=_EMIT.get(work, "updates"),
+            partitions=partitions,
+        )
+        for i, source in enumerate(sources)
+    ]
+    if work == "changelog":
+        return tables[0] | beam.Map(_old_and_new)
+    if work == "tables":
+        joined = tuple(tables) | TableTableJoin(_JOINERS[work, functions], how="outer", partitions=partitions)
+        return joined | beam.Map(_changes("a", "b"))
+    foreign_key: Any = "customer" if functions == "columns" else lambda key, order: order["customer"]
+    joined = tuple(tables) | ForeignKeyJoin(foreign_key=foreign_key, joiner=_JOINERS["fk", functions], partitions=partitions)
+    if work == "fk-final":
+        return joined | LatestTable() | beam.Map(_rows)
+    return joined | beam.Map(_changes("amount", "name"))
+
+
+def _streams(sources: list[Any], functions: Functions, partitions: int | None) -> Any:
+    window = beam.utils.timestamp.Duration(micros=WINDOW_MICROSECONDS)
+    joined = tuple(sources) | WindowedStreamJoin(
+        _JOINERS["streams", functions],
+        before=window,
+        after=window,
+        grace=0,
+        key="key",
+        timestamp_by="ts",
+        partitions=partitions,
+    )
+    return joined | beam.Map(_matches)
+
+
+_JOINERS: Final[dict[tuple[str, str], Any]] = {
+    ("fk", "columns"): {"amount": "left.amount", "name": "right.name"},
+    ("fk", "records"): lambda order, customer: {"amount": order["amount"], "name": customer["name"]},
+    ("tables", "columns"): {"a": "left.a", "b": "right.b"},
+    ("tables", "records"): lambda left, right: {"a": left and left["a"], "b": right and right["b"]},
+    ("streams", "columns"): {"view": "left.view", "click": "right.click"},
+    ("streams", "records"): lambda view, click: {"view": view["view"], "click": click["click"]},
+}
+
+
+def _changes(*names: str) -> Callable[[ChangeBatch], pa.Table]:
+    def flat(batch: ChangeBatch) -> pa.Table:
+        values = dict(zip([field.name for field in batch.new.type], batch.new.flatten(), strict=True))
+        return pa.table(
+            {"id": batch.key, "position": batch.position, "deleted": batch.new.is_null(), **{name: values[name] for name in names}}
+        )
+
+    return flat
+
+
+def _old_and_new(batch: ChangeBatch) -> pa.Table:
+    old, new = (values.field("a") for values in (batch.old, batch.new))
+    return pa.table({"id": batch.key, "position": batch.position, "old": old, "new": new})
+
+
+def _rows(batch: pa.RecordBatch) -> pa.Table:
+    amount, name = (batch["value"].field(field) for field in ("amount", "name"))
+    return pa.table({"id": batch["key"], "amount": amount, "name": name})
+
+
+def _matches(batch: pa.RecordBatch) -> pa.Table:
+    view, click = (batch["value"].field(field) for field in ("view", "click"))
+    return pa.table({"key": batch["key"], "view": view, "click": click, "ts": batch["timestamp"]})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""What the contestants that use plain Beam have in common: runner, Parquet in, Parquet out."""
+
+import argparse
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import Any, Final
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.io.parquetio import ReadFromParquet, WriteToParquet
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from benchmarks.contestants.command import Task
+from benchmarks.works import WORKS
+from pipelines.spark import spark_runner
+
+RUNNERS: Final = ("SparkRunner", "DirectRunner")
+ENVIRONMENTS: Final = ("pool", "loopback")
+"""What runs Python on Spark: the worker processes that the project starts, or threads of the process that starts the job."""
+_TYPES: Final = {"deleted": pa.bool_(), "name": pa.string()}
+
+
+def add_runner(parser: argparse.ArgumentParser) -> None:
+    """Let a contestant be told where to run."""
+    parser.add_argument("--runner", choices=RUNNERS, default="DirectRunner", help="where the pipeline runs (default: %(default)s)")
+
+
+@contextlib.contextmanager
+def pipeline(runner: str, *, environment: str = "pool") -> Iterator[beam.Pipeline]:
+    """A pipeline on Spark with two cores, or in this process; it runs when the block ends."""
+    logging.getLogger().setLevel(logging.ERROR)
+    if runner == "DirectRunner":
+        # What Beam calls DirectRunner is one of three engines, whichever it finds; this is the one for bounded input.
+        with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([])) as made:
+            yield made
+        return
+    workers = ["--environment_type=LOOPBACK"] if environment == "loopback" else []
+    asked = PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[2]", *workers])
+    with spark_runner(asked) as options, beam.Pipeline(options=options) as made:
+        yield made
+
+
+def read(made: beam.Pipeline, task: Task, table: str) -> Any:
+    """The rows of a table, as dicts."""
+    return made | f"read {table}" >> ReadFromParquet(task.input_files(table))
+
+
+def write(results: Any, task: Task) -> None:
+    """Write dicts with the columns of the work's result."""
+    _ = results | "write" >> WriteToParquet(str(task.out / "part"), schema(task.work), codec="snappy", file_name_suffix=".parquet")
+
+
+def schema(work: str) -> pa.Schema:
+    """The schema of a work's result."""
+    return pa.schema([(name, _TYPES.get(name, pa.int64())) for name in WORKS[work].columns])

@@ -1,0 +1,75 @@
+"""Which data there are and how large: the sizes of a benchmark's input."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Kind = Literal["uniform", "zipf", "tables", "streams"]
+
+TINY_ROWS: Final = 100
+"""Rows of a table that is only there to measure how long a start takes."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The input of a work: two tables.
+
+    ``left`` and ``right`` are numbers of rows (changes, or records of a stream), ``left_ids`` and ``right_ids`` the numbers of different
+    keys that they are drawn from. ``left_files`` and ``right_files`` are numbers of Parquet files.
+    """
+
+    kind: Kind
+    left: int
+    right: int
+    left_ids: int
+    right_ids: int
+    left_files: int = 8
+    right_files: int = 8
+
+    @property
+    def name(self) -> str:
+        """A name for the data's folder; other sizes have another one.
+
+        >>> foreign_key(1000).name
+        'uniform-1000x200-100x20-8+2'
+        """
+        sizes = f"{self.left}x{self.left_ids}-{self.right}x{self.right_ids}"
+        return f"{self.kind}-{sizes}-{self.left_files}+{self.right_files}"
+
+
+def foreign_key(orders: int, *, kind: Literal["uniform", "zipf"] = "uniform", ids: int | None = None) -> Dataset:
+    """Orders and customers: a tenth as many changes of customers, five changes per id of either, unless ``ids`` says another number."""
+    customers = max(orders // 10, 1)
+    return Dataset(kind, orders, customers, ids or max(orders // 5, 1), max(customers // 5, 1), 8, 2)
+
+
+def two_tables(changes: int, *, ids: int | None = None) -> Dataset:
+    """Two tables with as many changes each, over the same ids."""
+    ids = ids or max(3 * changes // 10, 1)
+    return Dataset("tables", changes, changes, ids, ids)
+
+
+def two_streams(records: int) -> Dataset:
+    """Two streams with as many records each, 50 per key."""
+    keys = max(records // 50, 1)
+    return Dataset("streams", records, records, keys, keys)
+
+
+def few_ids(ids: int) -> Dataset:
+    """Two tables with five changes per id in all, for contestants whose time depends on the number of keys."""
+    changes = max(5 * ids // 2, 1)
+    return two_tables(changes, ids=ids)
+
+
+def tiny(kind: Kind) -> Dataset:
+    """About a hundred rows a table, one file each."""
+    ids = 2 if kind == "streams" else TINY_ROWS // 5
+    return Dataset(kind, TINY_ROWS, TINY_ROWS, ids, ids, 1, 1)
+
+
+def of_work(work: str, rows: int) -> Dataset:
+    """The data of a work with this many rows of the left table."""
+    if work == "fk-zipf":
+        return foreign_key(rows, kind="zipf")
+    if work.startswith("fk-"):
+        return foreign_key(rows)
+    return two_streams(rows) if work == "streams" else two_tables(rows)

@@ -1,0 +1,43 @@
+"""Tables as Parquet files in a folder, kept from one run to the next."""
+
+import os
+import shutil
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.data.changes import SEED, draw
+from benchmarks.data.dataset import Dataset
+
+ROW_GROUP_ROWS: Final = 65_536
+
+
+def provide(dataset: Dataset, directory: Path) -> Path:
+    """The folder of the data, with a folder of Parquet files for each table; made if it is not there yet."""
+    folder = directory / f"{dataset.name}-{SEED}"
+    if folder.exists():
+        return folder
+    directory.mkdir(parents=True, exist_ok=True)
+    # It appears whole: a run that was interrupted leaves no half of it.
+    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=directory))
+    try:
+        files = (dataset.left_files, dataset.right_files)
+        for (name, table), count in zip(draw(dataset).items(), files, strict=True):
+            write_table(table, draft / name, files=count)
+        os.replace(draft, folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return folder
+
+
+def write_table(table: pa.Table, folder: Path, *, files: int) -> None:
+    """Write a table's rows in their order, cut into files of about the same number of rows."""
+    folder.mkdir(parents=True)
+    bounds = [table.num_rows * number // files for number in range(files + 1)]
+    for number, (begin, end) in enumerate(pairwise(bounds)):
+        part = table.slice(begin, end - begin)
+        pq.write_table(part, folder / f"part-{number:05}.parquet", row_group_size=ROW_GROUP_ROWS, compression="zstd")

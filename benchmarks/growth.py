@@ -1,0 +1,142 @@
+"""How time and memory grow with the input, the number of keys and the number of partitions: ``python -m benchmarks.growth``."""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from benchmarks.__main__ import chosen
+from benchmarks.data.dataset import Dataset, foreign_key, tiny
+from benchmarks.data.parquet import provide
+from benchmarks.harness.comparison import compare
+from benchmarks.harness.figures import Run
+from benchmarks.harness.growth_report import Grown, growth_table
+from benchmarks.harness.lineup import CONTESTANTS, DUCKDB, OURS, OURS_DIRECT, Contestant
+from benchmarks.harness.process import ROOT, ContestantFailed, run
+from benchmarks.harness.publish import publish
+from benchmarks.harness.rounds import LIMIT_SECONDS
+from benchmarks.works import WORKS
+
+WORK: Final = "fk-uniform"
+_STARTS: Final = 3
+
+
+def points(asked: argparse.Namespace) -> Iterator[tuple[str, int, Dataset, tuple[str, ...]]]:
+    """What is measured: the series, its value, the data, and options of the contestant."""
+    for changes in asked.changes:
+        yield "changes", changes, foreign_key(changes), ()
+    for ids in asked.ids:
+        yield "ids", ids, foreign_key(asked.at, ids=ids), ()
+    for partitions in asked.partitions:
+        yield "partitions", partitions, foreign_key(asked.at), ("--partitions", str(partitions))
+
+
+class Growth:
+    """Measures points one after the other; the rows are compared with DuckDB's."""
+
+    def __init__(self, data: Path, scratch: Path, limit: float) -> None:
+        self._data, self._scratch, self._limit = data, scratch, limit
+        self._starts: dict[str, float] = {}
+
+    def measure(self, contestant: Contestant, series: str, value: int, dataset: Dataset, options: tuple[str, ...]) -> Grown:
+        """One point."""
+        try:
+            start = self._start(contestant)
+            folder = provide(dataset, self._data)
+            done = self._run(contestant, folder, "out", options)
+            reference = self._scratch / dataset.name
+            if not reference.exists():
+                self._run(CONTESTANTS[DUCKDB], folder, dataset.name, ())
+            comparison = compare(reference, self._scratch / "out", WORKS[WORK].columns)
+            if not comparison.same:
+                raise ContestantFailed(f"differs from DuckDB: {comparison}")
+        except ContestantFailed as failure:
+            return Grown(series, value, contestant.title, dataset.left, trouble=str(failure))
+        work = max(done.seconds - start, 0.0)
+        return Grown(series, value, contestant.title, dataset.left, start, work, done.jvm, done.python)
+
+    def _start(self, contestant: Contestant) -> float:
+        if contestant.title not in self._starts:
+            folder = provide(tiny("uniform"), self._data)
+            # The first start is not counted: it may keep something for the later ones.
+            runs = [self._run(contestant, folder, "out", ()) for _ in range(_STARTS + 1)][1:]
+            self._starts[contestant.title] = median(each.seconds for each in runs)
+        return self._starts[contestant.title]
+
+    def _run(self, contestant: Contestant, data: Path, name: str, options: tuple[str, ...]) -> Run:
+        out = self._scratch / name
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        given = ["--work", WORK, "--data", str(data), "--out", str(out), *contestant.arguments, *options]
+        return run(f"benchmarks.contestants.{contestant.module}", given, limit=self._limit)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks.growth", description="Time and memory of the foreign-key join as its input grows."
+    )
+    for name, default, meaning in (
+        ("--changes", [100_000, 1_000_000, 4_000_000, 10_000_000], "numbers of changes of orders"),
+        ("--ids", [1_000, 50_000, 5_000_000], "numbers of orders"),
+        ("--partitions", [4, 16, 64, 256], "numbers of partitions"),
+    ):
+        made.add_argument(name, type=int, nargs="*", metavar="N", default=default, help=f"{meaning} (default: %(default)s)")
+    made.add_argument(
+        "--at", type=int, default=1_000_000, metavar="N", help="changes where orders or partitions vary (default: %(default)s)"
+    )
+    made.add_argument(
+        "--contestants", nargs="+", default=[OURS, OURS_DIRECT], metavar="NAME", help="who (default: ours, functions of columns)"
+    )
+    made.add_argument(
+        "--data", type=Path, default=Path("benchmark-data"), metavar="DIR", help="where the input is kept (default: %(default)s)"
+    )
+    made.add_argument("--limit", type=float, default=LIMIT_SECONDS, help="most seconds of one run (default: %(default).0f)")
+    made.add_argument(
+        "--plot", type=Path, default=Path("growth"), metavar="FILE", help="write FILE.png and FILE.svg (default: %(default)s)"
+    )
+    made.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    made.add_argument("--publish", action="store_true", help="plot into docs/ and write the table into docs/benchmarks.md")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, print and plot; returns the exit code, 1 when a point has no figure."""
+    from benchmarks.harness.growth_plot import plot  # noqa: PLC0415, a plot needs more than a measurement
+
+    asked = parser().parse_args(argv)
+    asked.data.mkdir(parents=True, exist_ok=True)
+    contestants = chosen(asked.contestants)
+    grown = []
+    with tempfile.TemporaryDirectory(prefix="runs-", dir=asked.data.resolve()) as scratch:
+        growth = Growth(asked.data.resolve(), Path(scratch), asked.limit)
+        for series, value, dataset, options in points(asked):
+            for contestant in contestants:
+                grown.append(growth.measure(contestant, series, value, dataset, options))
+                said = grown[-1].trouble or f"{grown[-1].work:.1f} s of work"
+                print(f"{series} {value:,}, {contestant.title}: {said}", file=sys.stderr, flush=True)
+    table = growth_table(grown)
+    print(table)
+    plot(grown, ROOT / "docs" / "growth" if asked.publish else asked.plot)
+    if asked.json:
+        asked.json.write_text(json.dumps([asdict(each) for each in grown], indent=1) + "\n", encoding="utf-8")
+    if asked.publish:
+        publish(ROOT / "docs" / "benchmarks.md", table, part="growth")
+    return 1 if any(each.trouble for each in grown) else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("python -m benchmarks.growth: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except OSError as error:
+        print(f"python -m benchmarks.growth: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,1 @@
+"""How it is measured: processes, comparison, rounds, figures, report."""

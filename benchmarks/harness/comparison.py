@@ -1,0 +1,62 @@
+"""Whether two results have the same rows, in whatever order: DuckDB's EXCEPT ALL, both ways."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from benchmarks.contestants.duckdb_sql import connect
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``rows`` is the number of rows that came; ``missing`` and ``extra`` count rows of the reference only and of the result only."""
+
+    rows: int
+    missing: int = 0
+    extra: int = 0
+    first: str = ""
+
+    @property
+    def same(self) -> bool:
+        """Whether the rows are the same."""
+        return not (self.missing or self.extra or self.first)
+
+    def __str__(self) -> str:
+        if self.same:
+            return f"{self.rows:,} rows, the same"
+        return f"{self.missing:,} missing and {self.extra:,} extra rows, the first {self.first}"
+
+
+def compare(reference: Path, result: Path, columns: Sequence[str]) -> Comparison:
+    """Compare the Parquet files under two folders, by these columns."""
+    if not any(result.rglob("*.parquet")):
+        return Comparison(0, first="is any: there is no Parquet file")
+    connection = connect()
+    chosen = ", ".join(f'"{column}"' for column in columns)
+    try:
+        for name, folder in (("expected", reference), ("came", result)):
+            files = f"read_parquet('{folder}/**/*.parquet')"
+            connection.execute(f"create view {name} as select {chosen} from {files}")
+        connection.execute("create temp table missing as from expected except all from came")
+        connection.execute("create temp table extra as from came except all from expected")
+    except duckdb.Error as error:
+        return Comparison(0, first=f"is any: {str(error).splitlines()[0]}")
+    missing, extra, rows = (_one(connection, f"select count(*) from {name}") for name in ("missing", "extra", "came"))
+    return Comparison(rows, missing, extra, _first(connection, columns))
+
+
+def _first(connection: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> str:
+    union = "select 'missing' as what, * from missing union all select 'extra', * from extra"
+    rows = connection.execute(f"select * from ({union}) order by columns(* exclude what), what desc limit 1").fetchall()
+    if not rows:
+        return ""
+    what, *values = rows[0]
+    return f"{what}: " + ", ".join(f"{column}={value}" for column, value in zip(columns, values, strict=True))
+
+
+def _one(connection: duckdb.DuckDBPyConnection, query: str) -> int:
+    rows: list[tuple[Any, ...]] = connection.execute(query).fetchall()
+    return int(rows[0][0])

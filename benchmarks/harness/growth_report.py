@@ -1,0 +1,53 @@
+"""The figures of growing input as a Markdown table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks.harness.report import gigabytes, seconds
+
+SERIES: Final = {
+    "changes": "changes of orders",
+    "ids": "number of orders",
+    "partitions": "partitions",
+}
+"""What varies, by the name of its series."""
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A point of a series: seconds of start-up and of work, peaks of memory in bytes. ``changes`` are those of orders."""
+
+    series: str
+    value: int
+    contestant: str
+    changes: int
+    start: float = 0.0
+    work: float = 0.0
+    jvm: int = 0
+    python: int = 0
+    trouble: str = ""
+
+    @property
+    def per_million(self) -> float:
+        """Seconds of work per million changes of orders.
+
+        >>> Grown("changes", 4_000_000, "ours", 4_000_000, work=8.0).per_million
+        2.0
+        """
+        return self.work * 1_000_000 / self.changes
+
+
+def growth_table(grown: Sequence[Grown]) -> str:
+    """One table for all series."""
+    header = ("varied", "value", "contestant", "start-up", "work", "work per million changes", "JVM, peak", "Python, peak")
+    lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
+    for each in grown:
+        cells = [SERIES[each.series], f"{each.value:,}", each.contestant]
+        if each.trouble:
+            cells += [each.trouble.replace("|", "\\|"), "", "", "", ""]
+        else:
+            jvm = gigabytes(each.jvm) if each.jvm else "-"
+            cells += [seconds(each.start), seconds(each.work), seconds(each.per_million), jvm, gigabytes(each.python)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"

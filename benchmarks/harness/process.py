@@ -1,0 +1,120 @@
+"""One contestant as a process: how long it takes and how much memory it has, seen from outside."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import IO, Final, NamedTuple
+
+import psutil
+
+from benchmarks.harness.figures import Run
+
+ROOT: Final = Path(__file__).parents[2]
+_SAMPLE_SECONDS: Final = 0.2
+_TOO_SHORT_TO_TELL: Final = 3.0
+
+
+class ContestantFailed(RuntimeError):
+    """A contestant has ended badly or not at all; the message is one sentence."""
+
+
+class _Seen(NamedTuple):
+    pid: int
+    name: str
+    memory: int
+    processor_seconds: float
+
+
+def run(module: str, arguments: Sequence[str], *, limit: float) -> Run:
+    """Run a module of this project in a new interpreter and wait for its end, at most ``limit`` seconds.
+
+    Raises:
+        ContestantFailed: it ended with another code than 0, or took too long.
+    """
+    command = [sys.executable, "-m", module, *arguments]
+    with tempfile.TemporaryFile() as errors:
+        begin, busy = time.monotonic(), _busy_seconds()
+        # A session of its own, so that all that it leaves behind can be ended with it.
+        started = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
+        try:
+            jvm, python, used = _watch(started, begin, limit)
+            seconds, busy = time.monotonic() - begin, _busy_seconds() - busy
+        finally:
+            _end(started)
+        if started.returncode:
+            raise ContestantFailed(f"ended with code {started.returncode}: {_last_line(errors)}")
+    others = max(busy - used, 0.0) / (seconds * (os.cpu_count() or 1))
+    # The last moments of a process are not seen; a short run has little else.
+    return Run(seconds, jvm, python, others if seconds > _TOO_SHORT_TO_TELL else 0.0)
+
+
+def _watch(started: subprocess.Popen[bytes], begin: float, limit: float) -> tuple[int, int, float]:
+    top = psutil.Process(started.pid)
+    jvm = python = 0
+    used: dict[int, float] = {}
+    while True:
+        seen = list(filter(None, map(_seen, _tree(top))))
+        now = peak_parts((each.name, each.memory) for each in seen)
+        jvm, python = max(jvm, now[0]), max(python, now[1])
+        used.update((each.pid, each.processor_seconds) for each in seen)
+        try:
+            # Closer together at first, for processes that are over within a second.
+            started.wait(min(_SAMPLE_SECONDS, 0.02 + (time.monotonic() - begin) / 5))
+            return jvm, python, sum(used.values())
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > begin + limit:
+                raise ContestantFailed("took longer than the limit and was ended.") from None
+
+
+def _tree(top: psutil.Process) -> list[psutil.Process]:
+    try:
+        return [top, *top.children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def peak_parts(processes: Iterable[tuple[str, int]]) -> tuple[int, int]:
+    """Of processes' names and sizes: the sum of the JVMs and the largest of the others.
+
+    >>> peak_parts([("java", 5), ("java", 6), ("python3.11", 2), ("python", 3)])
+    (11, 3)
+    """
+    jvm = python = 0
+    for name, size in processes:
+        if name == "java":
+            jvm += size
+        elif name.startswith("python"):
+            python = max(python, size)
+    return jvm, python
+
+
+def _seen(process: psutil.Process) -> _Seen | None:
+    try:
+        with process.oneshot():
+            times = process.cpu_times()
+            return _Seen(process.pid, process.name(), process.memory_info().rss, times.user + times.system)
+    except psutil.Error:
+        return None
+
+
+def _busy_seconds() -> float:
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system)
+
+
+def _end(started: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(started.pid, signal.SIGKILL)
+    started.wait()
+
+
+def _last_line(errors: IO[bytes]) -> str:
+    errors.seek(0)
+    lines = [line.strip() for line in errors.read().decode("utf-8", "replace").splitlines() if line.strip()]
+    return lines[-1] if lines else "it said nothing."

@@ -1,0 +1,127 @@
+"""The figures as Markdown."""
+
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+
+from benchmarks.harness.figures import Figure, ratio
+from benchmarks.harness.lineup import PYSPARK, Case
+from benchmarks.harness.targets import Target
+from benchmarks.works import WORKS
+
+_HEADER = ("contestant", "start-up", "work", "total", "work / PySpark SQL", "total / PySpark SQL", "JVM, peak", "Python, peak", "rows")
+
+
+def report(cases: Sequence[Case], figures: Sequence[Figure], targets: Sequence[Target], disturbed: tuple[int, int] = (0, 0)) -> str:
+    """All tables: one for each case, then the targets. ``disturbed`` says how many runs of how many others have slowed down."""
+    parts = [machine()]
+    if disturbed[0]:
+        parts.append(
+            f"{disturbed[0]} of {disturbed[1]} runs shared the processors with something else: repeat them on a quiet machine."
+        )
+    for case in cases:
+        of_case = [figure for figure in figures if figure.case == case.name]
+        if of_case:
+            parts.append("\n".join(case_table(case, of_case)))
+    parts.append("\n".join(target_table(targets)))
+    return "\n\n".join(parts) + "\n"
+
+
+def machine() -> str:
+    """What it was measured with."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    packages = ", ".join(f"{name} {version(name)}" for name in ("apache-beam", "pyspark", "duckdb", "numpy", "pyarrow"))
+    return f"{os.cpu_count()} cores, {gigabytes(memory)} of memory, Python {platform.python_version()}, {packages}."
+
+
+def case_table(case: Case, figures: Sequence[Figure]) -> Iterator[str]:
+    """The table of a case, line by line."""
+    peer = next((figure for figure in figures if figure.contestant == PYSPARK and not figure.trouble), None)
+    data = case.dataset(case.size)
+    yield f"### {case.name}"
+    yield ""
+    left, right = WORKS[case.work].tables
+    sizes = f"{left} {data.left:,} rows over {data.left_ids:,} keys, {right} {data.right:,} rows over {data.right_ids:,} keys"
+    yield f"{WORKS[case.work].meaning.capitalize()}: {sizes}."
+    yield ""
+    yield from _table(_HEADER, [row(figure, peer) for figure in figures])
+    for figure in figures:
+        if figure.extrapolated and not figure.trouble:
+            at = " and ".join(f"{size:,}" for size in figure.measured_at)
+            yield ""
+            yield f"≈ {figure.contestant}: measured at {at} {case.unit}, extrapolated to {case.size:,}."
+
+
+def row(figure: Figure, peer: Figure | None) -> tuple[str, ...]:
+    """The cells of a figure."""
+    if figure.trouble:
+        said = figure.trouble if figure.trouble.startswith("differs") else f"failed: {figure.trouble}"
+        return (figure.contestant, _cell(said), *[""] * (len(_HEADER) - 2))
+    about = "≈ " if figure.extrapolated else ""
+    ratios = [
+        f"{about}{number(part)}" if part is not None else ""
+        for part in ((ratio(figure.work, peer.work), ratio(figure.total, peer.total)) if peer else (None, None))
+    ]
+    return (
+        figure.contestant,
+        seconds(figure.start),
+        about + seconds(figure.work),
+        about + seconds(figure.total),
+        *ratios,
+        gigabytes(figure.jvm) if figure.jvm else "-",
+        gigabytes(figure.python),
+        f"{figure.rows:,}",
+    )
+
+
+def target_table(targets: Sequence[Target]) -> Iterator[str]:
+    """The table of the targets, line by line; a target is kept or missed by work time."""
+    yield "### Targets"
+    yield ""
+    rows = []
+    for target in targets:
+        unknown = "not measured" if target.total is None else "too short to tell"
+        said = {None: unknown, True: "kept", False: "missed"}[target.kept]
+        limit = f"{'at most' if target.most else 'at least'} {number(target.limit)}"
+        values = ["" if value is None else number(value) for value in (target.work, target.total)]
+        rows.append((target.meaning, limit, *values, said))
+    yield from _table(("target", "limit", "by work time", "by total time", "work time's verdict"), rows)
+
+
+def seconds(value: float) -> str:
+    """A duration.
+
+    >>> seconds(0.123), seconds(12.345), seconds(1234.5)
+    ('0.12 s', '12.3 s', '1,234 s')
+    """
+    return f"{value:.2f} s" if value < 1 else f"{value:.1f} s" if value < 1000 else f"{value:,.0f} s"
+
+
+def gigabytes(value: int) -> str:
+    """A size of memory, in powers of ten.
+
+    >>> gigabytes(1_260_000_000), gigabytes(83_000_000)
+    ('1.3 GB', '0.08 GB')
+    """
+    return f"{value / 1e9:.1f} GB" if value >= 10**9 else f"{value / 1e9:.2f} GB"
+
+
+def number(value: float) -> str:
+    """A ratio or a count.
+
+    >>> number(0.4567), number(12.34), number(110000)
+    ('0.46', '12.3', '110,000')
+    """
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(header)} |"
+    yield f"|{'---|' * len(header)}"
+    for cells in rows:
+        yield f"| {' | '.join(cells)} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,110 @@
+"""The measuring: round by round, case by case, one contestant after the other, each checked before it counts."""
+
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from benchmarks.data.dataset import Dataset, tiny
+from benchmarks.data.parquet import provide
+from benchmarks.harness.comparison import Comparison, compare
+from benchmarks.harness.figures import BUSY, Measured, Run
+from benchmarks.harness.lineup import CONTESTANTS, DUCKDB, Case, Contestant
+from benchmarks.harness.process import ContestantFailed, run
+from benchmarks.works import WORKS
+
+LIMIT_SECONDS: Final = 1800.0
+
+
+class Rounds:
+    """Measures contestants on cases, with their input in ``data``; a process may take ``limit`` seconds.
+
+    In a ``small`` run a contestant's start is measured once, not in every case and round.
+    """
+
+    def __init__(self, data: Path, *, small: bool, limit: float = LIMIT_SECONDS) -> None:
+        self._data = data
+        self._small = small
+        self._limit = limit
+        self._begin = time.monotonic()
+        self._starts: dict[str, list[Run]] = {}
+        self._warm: set[str] = set()
+        self.measured: dict[tuple[str, str], Measured] = {}
+
+    def measure(self, cases: Sequence[Case], contestants: Sequence[Contestant], rounds: int) -> list[Measured]:
+        """All that is measured, in the order of cases and contestants."""
+        self._data.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="runs-", dir=self._data) as scratch:
+            for number in range(rounds):
+                for case in cases:
+                    for contestant in contestants:
+                        if contestant.takes(case, small=self._small) and number < contestant.rounds:
+                            self._tell(f"round {number + 1} of {rounds}, {case.name}, {contestant.title}")
+                            self._measure(case, contestant, Path(scratch))
+        return [
+            self.measured[case.name, contestant.title]
+            for case in cases
+            for contestant in contestants
+            if (case.name, contestant.title) in self.measured
+        ]
+
+    def _measure(self, case: Case, contestant: Contestant, scratch: Path) -> None:
+        key = (case.name, contestant.title)
+        measured = self.measured.setdefault(key, Measured(case.name, contestant.title, case.size))
+        if measured.trouble:
+            return
+        try:
+            self._start(case, contestant, scratch, measured)
+            for size in contestant.sizes(case, small=self._small):
+                done, comparison = self._checked(case.work, contestant, case.dataset(size), scratch)
+                measured.runs.setdefault(size, []).append(done)
+                measured.rows[size] = comparison.rows
+                self._tell(f"  {size:,} {case.unit}: {done.seconds:.1f} s, {comparison}{_disturbance(done)}")
+        except ContestantFailed as failure:
+            measured.trouble = str(failure)
+            self._tell(f"  {contestant.title} {failure}")
+
+    def _start(self, case: Case, contestant: Contestant, scratch: Path, measured: Measured) -> None:
+        if self._small and contestant.title in self._starts:
+            measured.starts = self._starts[contestant.title]
+            return
+        dataset = tiny(case.dataset(case.size).kind)
+        # The very first start on Spark keeps Spark's classes for all later ones, and any first start reads its program from disk.
+        program = "SparkRunner" if "SparkRunner" in contestant.arguments else contestant.module
+        if program not in self._warm:
+            self._warm.add(program)
+            with suppress(ContestantFailed):
+                self._checked(case.work, contestant, dataset, scratch)
+        done, _ = self._checked(case.work, contestant, dataset, scratch)
+        measured.starts.append(done)
+        self._starts.setdefault(contestant.title, measured.starts)
+        self._tell(f"  start-up: {done.seconds:.1f} s")
+
+    def _checked(self, work: str, contestant: Contestant, dataset: Dataset, scratch: Path) -> tuple[Run, Comparison]:
+        folder = provide(dataset, self._data)
+        reference = scratch / f"reference-{work}-{dataset.name}"
+        if not reference.exists():
+            self._run(work, CONTESTANTS[DUCKDB], folder, reference)
+        out = scratch / "out"
+        shutil.rmtree(out, ignore_errors=True)
+        done = self._run(work, contestant, folder, out)
+        comparison = compare(reference, out, WORKS[work].columns)
+        if not comparison.same:
+            raise ContestantFailed(f"differs from DuckDB on {dataset.left:,} rows: {comparison}")
+        return done, comparison
+
+    def _run(self, work: str, contestant: Contestant, data: Path, out: Path) -> Run:
+        out.mkdir()
+        given = ["--work", work, "--data", str(data), "--out", str(out), *contestant.arguments]
+        return run(f"benchmarks.contestants.{contestant.module}", given, limit=self._limit)
+
+    def _tell(self, text: str) -> None:
+        print(f"[{time.monotonic() - self._begin:6.0f} s] {text}", file=sys.stderr, flush=True)
+
+
+def _disturbance(done: Run) -> str:
+    return f" ({done.others:.0%} of the machine went to something else)" if done.others > BUSY else ""

@@ -1,0 +1,88 @@
+"""The benchmarks' input has the shape that is said of it."""
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.data.changes import draw
+from benchmarks.data.dataset import Dataset, few_ids, foreign_key, of_work, tiny, two_streams, two_tables
+from benchmarks.data.parquet import ROW_GROUP_ROWS, provide
+from benchmarks.works import STREAM_MICROSECONDS, WINDOW_MICROSECONDS
+
+
+@pytest.mark.parametrize("kind", ["uniform", "zipf"])
+def test_orders_and_customers(kind):
+    drawn = draw(foreign_key(20_000, kind=kind))
+    orders, customers = drawn["orders"], drawn["customers"]
+    assert (orders.num_rows, customers.num_rows) == (20_000, 2_000)
+    assert pc.sum(orders["deleted"]).as_py() == 1_000
+    assert pc.sum(customers["deleted"]).as_py() == 40
+    assert sorted(orders["seq"].to_pylist() + customers["seq"].to_pylist()) == list(range(22_000))
+    assert orders["customer"].null_count == orders["amount"].null_count == 1_000
+    assert customers["name"].null_count == 40
+    assert set(orders["customer"].drop_null().to_pylist()) <= set(range(400))
+
+
+def test_a_name_says_the_customer_and_its_version():
+    versions = {}
+    for row in draw(foreign_key(1_000))["customers"].to_pylist():
+        versions[row["id"]] = versions.get(row["id"], 0) + 1
+        assert row["deleted"] or row["name"] == f"customer {row['id']} v{versions[row['id']]}"
+
+
+def test_zipf_has_a_customer_with_a_large_share():
+    def largest(kind):
+        counts = pc.value_counts(draw(foreign_key(20_000, kind=kind))["orders"]["customer"].drop_null())
+        return pc.max(counts.field("counts")).as_py() / 19_000
+
+    assert largest("zipf") > 0.1 > 0.01 > largest("uniform")
+
+
+def test_two_tables():
+    drawn = draw(two_tables(10_000))
+    assert sorted(drawn["left"]["seq"].to_pylist() + drawn["right"]["seq"].to_pylist()) == list(range(20_000))
+    for name, value in (("left", "a"), ("right", "b")):
+        table = drawn[name]
+        assert pc.sum(table["deleted"]).as_py() == table[value].null_count == 500
+        assert pc.max(table["id"]).as_py() < 3_000
+
+
+def test_a_record_has_about_three_matches():
+    drawn = draw(two_streams(20_000))
+    assert drawn["views"].num_rows == drawn["clicks"].num_rows == 20_000
+    per_key = 50
+    assert per_key * 2 * WINDOW_MICROSECONDS / STREAM_MICROSECONDS == 3
+
+
+def test_few_ids_have_five_changes_each():
+    dataset = few_ids(20_000)
+    assert (dataset.left + dataset.right, dataset.left_ids) == (100_000, 20_000)
+
+
+def test_the_same_sizes_give_the_same_rows():
+    assert draw(foreign_key(500)) == draw(foreign_key(500))
+
+
+def test_files_hold_the_rows_in_order_of_their_positions(tmp_path):
+    folder = provide(of_work("fk-uniform", 4_000), tmp_path)
+    assert {name.name: len(list(name.iterdir())) for name in folder.iterdir()} == {"orders": 8, "customers": 2}
+    positions = [seq for file in sorted((folder / "orders").iterdir()) for seq in pq.read_table(file)["seq"].to_pylist()]
+    assert positions == sorted(positions)
+    assert len(positions) == 4_000
+
+
+def test_files_are_cut_into_row_groups_and_kept(tmp_path):
+    dataset = Dataset("tables", 150_000, 10, 100, 10, 1, 1)
+    folder = provide(dataset, tmp_path)
+    (file,) = (folder / "left").iterdir()
+    assert pq.ParquetFile(file).metadata.row_group(0).num_rows == ROW_GROUP_ROWS
+    written = file.stat().st_mtime_ns
+    assert provide(dataset, tmp_path) == folder
+    assert file.stat().st_mtime_ns == written
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+
+
+@pytest.mark.parametrize("kind", ["uniform", "zipf", "tables", "streams"])
+def test_tiny_data_are_one_small_file_a_table(kind, tmp_path):
+    folder = provide(tiny(kind), tmp_path)
+    assert [pq.read_table(file).num_rows for table in folder.iterdir() for file in table.iterdir()] == [100, 100]

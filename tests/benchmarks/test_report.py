@@ -1,0 +1,125 @@
+"""The report's arithmetic, and what it says."""
+
+import doctest
+
+import pytest
+
+from benchmarks.data import dataset
+from benchmarks.harness import figures, growth_report, lineup, publish, report
+from benchmarks.harness.figures import Figure, Measured, Run, figure
+from benchmarks.harness.growth_report import Grown, growth_table
+from benchmarks.harness.lineup import CONTESTANTS, OURS, PYSPARK, STATEFUL, cases
+from benchmarks.harness.report import case_table, target_table
+from benchmarks.harness.targets import targets
+
+CASE = next(case for case in cases(small=False) if case.name == "fk-uniform")
+
+
+@pytest.mark.parametrize("module", [dataset, figures, growth_report, lineup, publish, report], ids=lambda module: module.__name__)
+def test_the_examples_in_docstrings_hold(module):
+    assert doctest.testmod(module).failed == 0
+
+
+def runs(*seconds):
+    return [Run(each, jvm=1_000_000_000, python=200_000_000) for each in seconds]
+
+
+def test_work_is_the_median_total_less_the_median_start():
+    found = figure(Measured("c", "x", 100, starts=runs(3, 1, 2), runs={100: runs(12, 30, 11)}, rows={100: 7}))
+    assert (found.start, found.work, found.total, found.rows) == (2, 10, 12, 7)
+    assert not found.extrapolated
+
+
+def test_a_smaller_size_is_extrapolated_in_proportion():
+    found = figure(Measured("c", "x", 1000, starts=runs(2), runs={100: runs(5)}, rows={100: 7}))
+    assert (found.work, found.total, found.extrapolated) == (30, 32, True)
+
+
+def test_two_sizes_are_extrapolated_along_a_line():
+    found = figure(Measured("c", "x", 20_000, starts=runs(6), runs={200: runs(10), 1000: runs(26)}, rows={200: 1, 1000: 5}))
+    assert found.total == 26 + 19_000 * 16 / 800
+    assert found.measured_at == (200, 1000)
+    assert found.rows == 5
+
+
+def test_peaks_are_the_highest_of_all_rounds():
+    found = figure(Measured("c", "x", 1, starts=runs(1), runs={1: [Run(2, 5, 6), Run(2, 7, 4)]}, rows={1: 1}))
+    assert (found.jvm, found.python) == (7, 6)
+
+
+def made(contestant, start, work, case="fk-uniform", size=1_000_000, **more):
+    return Figure(case, contestant, size, start, work, 10**9, 10**8, 42, measured_at=(size,), **more)
+
+
+def test_a_row_has_ratios_of_work_and_of_total():
+    lines = list(case_table(CASE, [made(PYSPARK, 5, 10), made(OURS, 4, 2)]))
+    assert lines[-1] == f"| {OURS} | 4.0 s | 2.0 s | 6.0 s | 0.20 | 0.40 | 1.0 GB | 0.10 GB | 42 |"
+    assert "orders 1,000,000 rows over 200,000 keys, customers 100,000 rows over 20,000 keys" in lines[2]
+
+
+def test_a_figure_whose_rows_differ_is_shown_as_such():
+    trouble = Figure("fk-uniform", OURS, 10, trouble="differs from DuckDB on 10 rows: 1 missing | x")
+    (line,) = [line for line in case_table(CASE, [trouble]) if line.startswith(f"| {OURS}")]
+    assert line.startswith(f"| {OURS} | differs from DuckDB on 10 rows: 1 missing \\| x |")
+
+
+def test_an_extrapolated_figure_is_marked():
+    found = Figure("fk-uniform", "beam_cogroup, Spark", 1_000_000, 5, 300, 1, 1, 42, measured_at=(100_000,))
+    text = "\n".join(case_table(CASE, [found]))
+    assert "| ≈ 300.0 s | ≈ 305.0 s |" in text
+    assert "measured at 100,000 rows of the left table, extrapolated to 1,000,000" in text
+
+
+def test_runs_beside_something_else_are_counted():
+    measured = Measured(
+        "c", "x", 1, starts=[Run(1, 1, 1, others=0.0)], runs={1: [Run(2, 1, 1, others=0.5), Run(2, 1, 1, others=0.01)]}
+    )
+    assert figures.disturbed([measured]) == (1, 3)
+    assert "1 of 3 runs shared the processors" in report.report([], [], [], (1, 3))
+    assert "shared" not in report.report([], [], [], (0, 3))
+
+
+def kept(*figures):
+    return {target.meaning: target for target in targets({(each.case, each.contestant): each for each in figures})}
+
+
+def test_a_target_is_kept_or_missed_by_work_time():
+    found = kept(made(PYSPARK, 5, 10), made(OURS, 9, 4))
+    ours = found[f"fk-uniform: {OURS} / {PYSPARK}"]
+    assert (ours.work, ours.kept) == (0.4, True)
+    assert ours.total == 13 / 15
+    assert found[f"tables: {OURS} / {PYSPARK}"].kept is None
+
+
+def test_a_lower_bound_is_kept_from_above():
+    stateful = made(STATEFUL, 5, 400, case="tables-per-key", size=20_000)
+    found = kept(stateful, made(OURS, 5, 5, case="tables-per-key", size=20_000), made(OURS, 5, 10))
+    assert found[f"tables-per-key: {STATEFUL} / {OURS}"].kept is False
+    (updates,) = [target for meaning, target in found.items() if "updates per second" in meaning]
+    assert (updates.work, updates.limit, updates.kept) == (100_000, 110_000, False)
+
+
+def test_a_figure_with_trouble_counts_for_no_target():
+    assert kept(made(PYSPARK, 5, 10), made(OURS, 5, 1, trouble="differs"))[f"fk-uniform: {OURS} / {PYSPARK}"].kept is None
+
+
+def test_the_table_of_targets_says_what_was_not_measured():
+    assert all(line.endswith("| not measured |") for line in list(target_table(list(targets({}))))[4:])
+
+
+def test_every_case_has_a_reference_and_small_cases_are_a_part_of_all():
+    for case in cases(small=True):
+        assert CONTESTANTS["DuckDB"].takes(case, small=True)
+    assert all(set(each.small_cases) <= set(each.cases) for each in CONTESTANTS.values())
+
+
+def test_the_generated_part_of_a_page_needs_its_marks():
+    with pytest.raises(ValueError, match="needs the marks <!-- measured: begin -->"):
+        publish.replaced("no marks", "new")
+
+
+def test_growth_is_shown_per_million():
+    good = Grown("changes", 4_000_000, "ours", 4_000_000, start=5, work=8, jvm=10**9, python=10**8)
+    text = growth_table([good, Grown("partitions", 4, "ours", 10, trouble="ended with code 1: no memory")])
+    assert "| changes of orders | 4,000,000 | ours | 5.0 s | 8.0 s | 2.0 s | 1.0 GB | 0.10 GB |" in text
+    assert "ended with code 1" in text

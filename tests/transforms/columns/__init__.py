@@ -1,0 +1,1 @@
+"""The operators on columns, held against the pure cores."""

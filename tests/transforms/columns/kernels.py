@@ -1,0 +1,174 @@
+"""Whole operators put together from the kernels on columns, beside the same put together from the pure cores."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import settings
+
+from beam_joins import Change, Dropped
+from beam_joins.foreign_key import How
+from beam_joins.lookup_join import LookupHow, LookupJoin
+from beam_joins.record import Record
+from beam_joins.stream_join import Late, StreamHow, StreamJoin
+from beam_joins.table import Emit, UpsertTable
+from coders.change_batch import ChangeBatch
+from transforms.columns.foreign_key import answers, subscriptions
+from transforms.columns.joiner import joiner_in_columns
+from transforms.columns.keys import comparable
+from transforms.columns.stream_join import Spans, matches
+from transforms.columns.table_join import joined_rows
+from transforms.columns.upsert import upsert
+from transforms.table_form import InColumns, changes, no_rows
+
+Table = list[Change[Any, Any]]
+
+modest = settings(deadline=None, print_blob=True, max_examples=80)
+"""For kernels: an example costs some milliseconds of small Arrow calls."""
+
+
+def rows_of(records: Iterable[Any], key: Any = None, value: Any = None) -> pa.Table:
+    """The rows that changes or records are to a kernel; of the given types, or those that Arrow finds. No records are of no known type."""
+    records = list(records)
+    if not records and key is None:
+        return no_rows()
+    values = [record.value if isinstance(record, Record) else record.new for record in records]
+    columns = {
+        "key": pa.array([record.key for record in records], key),
+        "value": pa.array(values, value),
+        "timestamp": pa.array([record.timestamp for record in records], pa.int64()),
+        "position": pa.array([record.position for record in records], pa.int64()),
+    }
+    return pa.table(columns)
+
+
+def encode(values: pa.Array) -> list[bytes]:
+    """As the cores' tests encode a value: bytes as they are, others as Python shows them."""
+    return [b"" if v is None else v if isinstance(v, bytes) else repr(v).encode() for v in values.to_pylist()]
+
+
+def together(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """Several batches as one table; of one kind of columns, or of none where there is no row."""
+    return pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="permissive")
+
+
+def changes_in(batch: ChangeBatch) -> Table:
+    """The changes of a batch."""
+    return list(changes(InColumns(), batch))
+
+
+def table_of(rows: pa.Table, emit: Emit = "updates") -> ChangeBatch:
+    """The table that rows stand for."""
+    return upsert(rows, emit, encode)[0]
+
+
+def with_core(records: Iterable[Record], emit: Emit) -> tuple[Table, list[Record]]:
+    """The changes of a raw changelog, and the records that lost, by :class:`UpsertTable`."""
+    cores: dict[Any, UpsertTable] = defaultdict(lambda: UpsertTable(emit))
+    groups: dict[Any, list[Record]] = defaultdict(list)
+    for record in records:
+        groups[record.position, record.key].append(record)
+    outputs = [out for (position, key) in sorted(groups) for out in cores[key].advance(position, groups[position, key])]
+    if emit == "latest":
+        outputs += [out for core in cores.values() for out in core.finish()]
+    return [o for o in outputs if isinstance(o, Change)], [o.record for o in outputs if isinstance(o, Dropped)]
+
+
+def foreign_key_join(
+    left: ChangeBatch | Sequence[ChangeBatch],
+    right: pa.Table,
+    *,
+    how: How,
+    foreign_key: Callable[[Any], Any],
+    joiner: Any,
+    key_type: Any = None,
+) -> Table:
+    """Left changes, in one batch or several, and right rows through the three steps of the join."""
+    asked = []
+    for batch in [left] if isinstance(left, ChangeBatch) else left:
+        references = [None if value is None else foreign_key(value) for value in batch.new.to_pylist()]
+        asked.append(subscriptions(batch, comparable(pa.array(references, key_type), "the foreign key"), how))
+    answered = answers(together(asked), right, joiner_in_columns(joiner), how)
+    return changes_in(table_of(pa.Table.from_batches([answered])))
+
+
+def table_join(left: pa.Table, right: pa.Table, *, how: LookupHow, joiner: Any) -> Table:
+    """Both tables' rows through the join on the same key."""
+    return changes_in(table_of(pa.Table.from_batches([joined_rows(left, right, joiner_in_columns(joiner), how)])))
+
+
+def table_join_with_core(left: Iterable[Any], right: Iterable[Any], *, how: LookupHow, joiner: Any) -> Table:
+    """The same by :class:`LookupJoin`; ``left`` and ``right`` are changes."""
+    joins: dict[Any, LookupJoin[Any]] = defaultdict(lambda: LookupJoin(joiner, how, lambda row: row.key, shared_keys=True))
+    groups: dict[Any, list[Record]] = defaultdict(list)
+    for side, table in enumerate((left, right)):
+        for change in table:
+            groups[change.position, change.key].append(Record(change.key, change.new, change.timestamp, change.position, side))
+    return [
+        change._replace(key=change.key.key)
+        for (position, key) in sorted(groups)
+        for change in joins[key].advance(position, groups[position, key])
+    ]
+
+
+Pair = tuple[Any, Any, Any, int]
+
+
+def stream_join(left: Sequence[Record], right: Sequence[Record], how: StreamHow, spans: Spans) -> tuple[list[Pair], list[Record]]:
+    """The results ``(key, left value, right value, time)`` and the late records, by the kernel."""
+    found = matches(rows_of(left), rows_of(right), how, spans)
+    pairs = []
+    for i, j, time in zip(found.left_index.tolist(), found.right_index.tolist(), found.timestamp.tolist(), strict=True):
+        key = left[i].key if i >= 0 else right[j].key
+        pairs.append((key, left[i].value if i >= 0 else None, right[j].value if j >= 0 else None, time))
+    late = [
+        record
+        for side, records in enumerate((left, right))
+        for record, is_late in zip(records, found.late[side], strict=True)
+        if is_late
+    ]
+    return pairs, late
+
+
+def stream_join_with_core(
+    left: Sequence[Record], right: Sequence[Record], how: StreamHow, spans: Spans
+) -> tuple[list[Pair], list[Record]]:
+    """The same by :class:`StreamJoin`, with records without a key as the transform has them."""
+    joins: dict[Any, StreamJoin[Any]] = defaultdict(lambda: StreamJoin(lambda a, b: (a, b), how, **spans._asdict()))
+    groups: dict[Any, list[Record]] = defaultdict(list)
+    pairs: list[Pair] = []
+    for side, records in enumerate((left, right)):
+        for record in records:
+            if record.key is not None:
+                groups[record.position, record.key].append(record._replace(input=side))
+            elif how == "outer" or (how == "left" and side == 0):
+                pairs.append((None, *((None, record.value) if side else (record.value, None)), record.timestamp))
+    outputs = [out for (position, key) in sorted(groups) for out in joins[key].advance(position, groups[position, key])]
+    outputs += [out for join in joins.values() for out in join.finish()]
+    pairs += [(out.key, *out.value, out.timestamp) for out in outputs if not isinstance(out, Late)]
+    return pairs, [out.record._replace(input=0) for out in outputs if isinstance(out, Late)]
+
+
+def parts(batch: ChangeBatch, count: int) -> list[ChangeBatch]:
+    """A table in several batches, all changes of a row in one of them."""
+    of_key: dict[str, int] = {}
+    part = np.array([of_key.setdefault(repr(key), len(of_key)) % count for key in batch.key.to_pylist()], np.int64)
+    batches = []
+    for number in range(count):
+        chosen = np.flatnonzero(part == number)
+        place = np.full(len(batch) + 1, -1)
+        place[chosen] = np.arange(len(chosen))
+        before = place[batch.before.fill_null(-1).to_numpy(zero_copy_only=False)[chosen]]
+        at = pa.array(chosen)
+        batches.append(
+            ChangeBatch(
+                key=batch.key.take(at),
+                new=batch.new.take(at),
+                before=pa.array(before, pa.int64(), mask=before < 0),
+                timestamp=batch.timestamp.take(at),
+                position=batch.position.take(at),
+            )
+        )
+    return batches

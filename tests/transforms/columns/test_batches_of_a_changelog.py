@@ -1,0 +1,240 @@
+"""What the batches of a changelog in columns may be: keys, times and deletes said in every way, and batches that differ."""
+
+import datetime as dt
+import random
+from decimal import Decimal
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+
+from beam_joins import (
+    Change,
+    ForeignKeyJoin,
+    LatestTable,
+    TableFromChangelog,
+    TableTableJoin,
+    TableToRecords,
+    TableToStream,
+    vectorized,
+)
+from coders.block import read_blocks
+from tests.transforms.columns.kernels import changes_in
+from transforms.changelog_columns import ChangelogColumns, column_rows
+from transforms.columns.upsert import upsert
+from transforms.replay import Outlet
+from transforms.table_form import InColumns
+
+ROWS = pa.table({"id": [1, 2, 1], "lsn": [7, 8, 9], "name": ["Ann", "Bob", None]})
+CUT_UP = [ROWS.slice(i, 1) for i in range(3)]
+TABLE = [
+    Change(1, None, {"name": "Ann"}, 7, 7),
+    Change(2, None, {"name": "Bob"}, 8, 8),
+    Change(1, {"name": "Ann"}, {"name": None}, 9, 9),
+]
+OPTIONS = {"key": "id", "sequence_by": "lsn", "timestamp_by": "lsn", "except_columns": ["id", "lsn"]}
+
+
+def changes(batches, *, apart=False, **options):
+    """The changes that batches become in one partition, each batch in a block of its own or all in one; without Beam."""
+    options = {**OPTIONS, "apply_as_deletes": None, **options}
+    said = (options[name] for name in ("key", "timestamp_by", "sequence_by", "apply_as_deletes"))
+    rows, outlet = column_rows("rows", ChangelogColumns(*said, frozenset(options["except_columns"]))), Outlet(1)
+    blocks = []
+    for batch in batches:
+        rows(batch, 0, outlet)
+        if apart:
+            blocks += [block for _, (_, block), _ in outlet.drain()]
+    blocks += [block for _, (_, block), _ in outlet.drain()]
+    batch, _ = upsert(read_blocks(blocks)["rows"], options.get("emit", "updates"), InColumns().encode)
+    return sorted(changes_in(batch), key=lambda change: change.position)
+
+
+COMPOSITE = [change._replace(key=(change.key, f"n{change.key}")) for change in TABLE]
+DELETED = [*TABLE[:2], Change(1, {"name": "Ann"}, None, 9, 9)]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param({}, TABLE, id="columns"),
+        pytest.param(
+            {"key": lambda row: row["id"], "sequence_by": lambda row: row["lsn"], "timestamp_by": lambda row: row["lsn"]},
+            TABLE,
+            id="functions",
+        ),
+        pytest.param({"key": vectorized(lambda rows: rows["id"])}, TABLE, id="a vectorized key"),
+        pytest.param(
+            {"sequence_by": vectorized(lambda rows: rows["lsn"]), "timestamp_by": vectorized(lambda rows: rows["lsn"])},
+            TABLE,
+            id="a vectorized order",
+        ),
+        pytest.param({"key": lambda row: str(row["id"])}, [change._replace(key=str(change.key)) for change in TABLE], id="a text key"),
+        pytest.param(
+            {"key": vectorized(lambda rows: {"id": rows["id"], "n": pc.binary_join_element_wise("n", rows["id"].cast("string"), "")})},
+            COMPOSITE,
+            id="a vectorized key of two parts",
+        ),
+        pytest.param({"apply_as_deletes": lambda row: row["name"] is None}, DELETED, id="deletes by function"),
+        pytest.param({"apply_as_deletes": vectorized(lambda rows: rows["name"].is_null())}, DELETED, id="vectorized deletes"),
+    ],
+)
+def test_keys_sequences_times_and_deletes_may_be_columns_or_functions_of_rows_or_of_columns(options, expected):
+    assert changes([ROWS], **options) == expected
+    assert changes(CUT_UP, **options) == expected
+    assert changes([batch.slice(i, 1) for batch in ROWS.to_batches() for i in (2, 1, 0)], apart=True, **options) == expected
+
+
+def test_record_batches_are_a_changelog_too(direct):
+    with direct() as p:
+        log = p | beam.Create([batch.slice(i, 1) for batch in ROWS.to_batches() for i in range(3)]).with_output_types(pa.RecordBatch)
+        table = log | TableFromChangelog(**OPTIONS, apply_as_deletes=vectorized(lambda rows: rows["name"].is_null()))
+        assert_that(table | TableToRecords(), equal_to(DELETED))
+
+
+@pytest.mark.parametrize(
+    ("rows", "deletes"),
+    [
+        pytest.param(ROWS, lambda row: None, id="a function that is never true"),
+        pytest.param(ROWS.append_column("gone", pa.nulls(3)), "gone", id="a column without a value"),
+    ],
+)
+def test_what_says_nothing_of_deletes_deletes_nothing(rows, deletes):
+    assert changes([rows], apply_as_deletes=deletes, except_columns=["id", "lsn", "gone"]) == TABLE
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"apply_as_deletes": lambda row: row["name"] is None}, id="deletes"),
+        pytest.param({"key": lambda row: row["id"]}, id="key"),
+        pytest.param({"sequence_by": lambda row: row["lsn"], "timestamp_by": lambda row: row["lsn"]}, id="order"),
+    ],
+)
+@pytest.mark.parametrize("apart", [False, True], ids=["in one block", "in many blocks"])
+def test_a_function_of_rows_has_nothing_to_say_of_an_empty_batch(options, apart):
+    found = changes([ROWS.slice(0, 0), ROWS, ROWS.slice(3)], apart=apart, **options)
+    assert [(change.key, change.position) for change in found] == [(1, 7), (2, 8), (1, 9)]
+
+
+NOON = dt.datetime(2020, 6, 1, 12, tzinfo=dt.UTC)
+MICROS = 1_591_012_800_000_000
+
+
+@pytest.mark.parametrize(
+    ("column", "micros"),
+    [
+        pytest.param(pa.array([NOON], pa.timestamp("s", "UTC")), MICROS, id="s"),
+        pytest.param(pa.array([NOON], pa.timestamp("ms", "Europe/Berlin")), MICROS, id="ms"),
+        pytest.param(pa.array([NOON + dt.timedelta(microseconds=1)], pa.timestamp("us", "-03:00")), MICROS + 1, id="us"),
+        pytest.param(pa.array([MICROS * 1000], pa.timestamp("ns", "UTC")), MICROS, id="ns"),
+        pytest.param(pa.array([MICROS], pa.int64()), MICROS, id="whole numbers"),
+        pytest.param(pa.array([1], pa.int8()), 1, id="small whole numbers"),
+    ],
+)
+def test_times_may_be_arrow_timestamps_of_any_unit_and_zone(column, micros):
+    rows = pa.table({"id": [1], "at": column, "v": ["x"]})
+    for time in (
+        "at",
+        vectorized(lambda rows: rows["at"]),
+        *([] if column.type == pa.timestamp("ns", "UTC") else [lambda row: row["at"]]),
+    ):
+        found = changes([rows], sequence_by=None, timestamp_by=time, except_columns=["id", "at"])
+        assert found == [Change(1, None, {"v": "x"}, micros, micros)]
+
+
+def test_changes_may_have_any_time_and_a_stream_of_them_is_timed_as_beam_can(direct):
+    rows = pa.table({"id": [1, 2], "at": [-(2**63), 2**63 - 1]})
+    with direct() as p:
+        log = p | beam.Create([rows]).with_output_types(pa.Table)
+        table = log | TableFromChangelog(key="id", timestamp_by="at")
+        found = table | TableToRecords() | "times" >> beam.Map(lambda change: (change.key, change.timestamp, change.position))
+        assert_that(found, equal_to([(1, -(2**63), -(2**63)), (2, 2**63 - 1, 2**63 - 1)]))
+        assert_that(table | TableToStream() | beam.Keys(), equal_to([1, 2]), label="as a stream")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pytest.param(pa.array([dt.date(2020, 1, 1), dt.date(1969, 1, 1), dt.date(2020, 1, 1)]), id="dates"),
+        pytest.param(pa.array([Decimal("1.50"), Decimal("2.50"), Decimal("1.50")]), id="decimals"),
+        pytest.param(pa.array(["a", "b", "a"]).dictionary_encode(), id="a dictionary"),
+    ],
+)
+def test_keys_may_be_of_any_type_with_exact_equality_and_refer_to_each_other(direct, column):
+    rows = ROWS.set_column(0, "id", column).append_column("ref", column)
+    one, other = column[0].as_py(), column[1].as_py()
+    with direct() as p:
+        log = p | beam.Create([rows.slice(i, 1) for i in range(3)]).with_output_types(pa.Table)
+        table = log | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn", partitions=3)
+        joined = (table, table) | ForeignKeyJoin(foreign_key="ref", joiner={"l": "left.lsn", "r": "right.lsn"}, partitions=2)
+        expected = [(one, 7, 7), (one, 9, 9), (other, 8, 8)]
+        found = joined | TableToRecords() | beam.Map(lambda change: (change.key, change.new["l"], change.new["r"]))
+        assert_that(found, equal_to(expected))
+
+
+WORDS = ROWS.set_column(2, "name", ROWS["name"].dictionary_encode())
+DIFFERENT = {
+    "widths of keys": [CUT_UP[0].set_column(0, "id", pa.array([1], pa.int8())), CUT_UP[1], CUT_UP[2].set_column(0, "id", pa.array([1], pa.uint32()))],
+    "columns without a value": [CUT_UP[0], CUT_UP[1], CUT_UP[2].set_column(2, "name", pa.nulls(1))],
+    "columns that are not there": [CUT_UP[0], CUT_UP[1], CUT_UP[2].drop_columns("name").append_column("more", pa.array([5]))],
+    "the order of columns": [CUT_UP[0], CUT_UP[1].select(["name", "lsn", "id"]), CUT_UP[2]],
+    "dictionaries": [
+        pa.table({**dict(zip(WORDS.column_names[:2], WORDS.slice(i, 1).columns[:2], strict=True)), "name": pa.array([name]).cast(pa.string()).dictionary_encode()})
+        for i, name in enumerate(["Ann", "Bob", None])
+    ],
+    "widths of text": [CUT_UP[0], CUT_UP[1].set_column(2, "name", pa.array(["Bob"], pa.large_string())), CUT_UP[2]],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["in one block", "in many blocks"])
+@pytest.mark.parametrize("batches", DIFFERENT.values(), ids=DIFFERENT)
+def test_batches_of_one_changelog_may_differ_wherever_they_are_cut(batches, apart):
+    """Files of one table written at different times differ so; where the runner cuts its bundles must not matter."""
+    names = [(c.key, c.old and c.old["name"], c.new.get("name"), c.position) for c in changes(batches, apart=apart)]
+    assert names == [(1, None, "Ann", 7), (2, None, "Bob", 8), (1, "Ann", None, 9)]
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["in one block", "in many blocks"])
+def test_batches_whose_columns_have_no_common_type_are_refused_wherever_they_are_cut(apart):
+    with pytest.raises(ValueError, match="the columns of 'rows' differ from one batch to another"):
+        changes([ROWS, ROWS.set_column(2, "name", pa.array([1, 2, 3]))], apart=apart)
+
+
+@pytest.mark.parametrize(
+    "tables", [pytest.param(ForeignKeyJoin, id="ForeignKeyJoin"), pytest.param(TableTableJoin, id="TableTableJoin")]
+)
+def test_a_joiner_of_records_may_leave_a_column_null_in_one_partition_and_not_in_another(direct, tables):
+    rows = pa.table({"id": range(8), "lsn": range(8), "n": [None, 1, None, 2, None, None, None, 3]})
+    options = {"foreign_key": "id"} if tables is ForeignKeyJoin else {}
+    with direct() as p:
+        log = p | beam.Create([rows]).with_output_types(pa.Table)
+        table = log | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn", partitions=8)
+        first = (table, table) | "first" >> tables(joiner=lambda a, b: {"id": a["id"], "n": a["n"]}, partitions=8, **options)
+        second = (first, first) | "second" >> tables(joiner=lambda a, b: {"n": b["n"]}, partitions=3, **options)
+        found = second | TableToRecords() | beam.Map(lambda change: (change.key, change.new["n"]))
+        assert_that(found, equal_to([(i, n.as_py()) for i, n in enumerate(rows["n"])]))
+
+
+def test_values_of_every_type_come_through(direct):
+    rows = [
+        {"id": 1, "lsn": 1, "f": float("inf"), "l": [1, None], "s": {"deep": {"x": [b"\0"]}}, "d": dt.date(2020, 1, 1), "n": Decimal("1.5"), "t": "é", "nothing": None},
+        {"id": 1, "lsn": 2, "f": None, "l": None, "s": None, "d": None, "n": None, "t": None, "nothing": None},
+        {"id": 1, "lsn": 3, "f": -0.0, "l": [], "s": {"deep": None}, "d": dt.date(1, 1, 1), "n": Decimal("-1.5"), "t": "", "nothing": None},
+    ]  # fmt: skip
+    values = [{name: value for name, value in row.items() if name not in ("id", "lsn")} for row in rows]
+    expected = [Change(1, old, new, lsn, lsn) for lsn, (old, new) in enumerate(zip([None, *values], values, strict=False), 1)]
+    random.Random(1).shuffle(rows)
+    with direct() as p:
+        log = p | beam.Create([pa.Table.from_pylist(rows)]).with_output_types(pa.Table)
+        table = log | TableFromChangelog(**OPTIONS)
+        assert_that(table | TableToRecords(), equal_to(expected), label="changes")
+        same = table | "same" >> beam.Reshuffle() | LatestTable() | beam.Map(lambda batch: batch["value"][0].as_py())
+        assert_that(same, equal_to(values[2:]), label="latest")
+
+
+def test_not_a_number_is_no_change_when_only_changes_count():
+    rows = pa.table({"id": [1, 1, 1], "lsn": [1, 2, 3], "f": [float("nan"), float("nan"), 1.0]})
+    assert [change.position for change in changes([rows], emit="changes")] == [1, 3]

@@ -1,0 +1,111 @@
+"""The functions that a user gives, on columns."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from beam_joins import vectorized
+from transforms.columns.functions import array_of, batch_of, by_row, field_of, values_of
+
+ROWS = pa.array([{"a": 1, "b": "x"}, None, {"a": None, "b": "z"}])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pa.array([1, 2, 3]),
+        pa.chunked_array([[1], [2, 3]]),
+        np.array([1, 2, 3]),
+    ],
+)
+def test_a_vectorized_function_gives_an_array(given):
+    assert values_of(given, 3).to_pylist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"a": [1, 2], "b": np.array([3, 4])},
+        {"a": pa.array([1, 2]), "b": pa.chunked_array([[3], [4]])},
+        pa.table({"a": pa.chunked_array([[1], [2]]), "b": [3, 4]}),
+        pa.record_batch({"a": [1, 2], "b": [3, 4]}),
+    ],
+)
+def test_a_vectorized_function_gives_columns(given):
+    assert values_of(given, 2).to_pylist() == [{"a": 1, "b": 3}, {"a": 2, "b": 4}]
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (pa.array([1]), "called with 3 rows and gave 1 rows: give a record batch, a dict of arrays or an array with one row for each"),
+        (pa.table({"a": [1, 2]}), "gave 2 rows"),
+        ({"a": [1, 2, 3, 4]}, "gave 4 rows"),
+        ({}, "gave 0 rows"),
+        ({"a": [1, 2, 3], "b": [1]}, "expected length 3 but got length 1"),
+        (None, "gave a NoneType"),
+        ([1, 2, 3], "gave a list"),
+        (7, "gave a int"),
+        (pa.scalar(7), "gave a Int64Scalar"),
+        ({"a": pa.array([1, 2, 3]), "b": 7}, "called with 3 rows and gave .*: give a record batch, a dict of arrays or an array"),
+        ({"a": pa.array([1, 2, 3]), "b": pa.scalar(7)}, "called with 3 rows and gave .*: give a record batch"),
+    ],
+)
+def test_what_a_vectorized_function_must_not_give_is_refused_with_a_sentence(given, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        values_of(given, 3)
+
+
+def test_what_is_vectorized_is_a_function_and_can_be_called_as_before():
+    @vectorized
+    def double(batch):
+        return pc.multiply(batch["a"], 2)
+
+    assert double(batch_of(ROWS)).to_pylist() == [2, None, None]
+    with pytest.raises(ValueError, match=r"vectorized\(7\): give a function of Arrow record batches"):
+        vectorized(7)
+
+
+def test_values_are_the_columns_of_a_batch_and_null_rows_are_null_in_all():
+    assert batch_of(ROWS).to_pydict() == {"a": [1, None, None], "b": ["x", None, "z"]}
+    assert batch_of(pa.array([7])).to_pydict() == {"value": [7]}
+    assert batch_of(ROWS.slice(2)).to_pydict() == {"a": [None], "b": ["z"]}
+
+
+def test_a_column_that_is_not_there_is_refused_naming_those_that_are():
+    assert field_of(ROWS, "b", "key").to_pylist() == ["x", None, "z"]
+    with pytest.raises(ValueError, match="key='c': there is no such column; there are a, b"):
+        field_of(ROWS, "c", "key")
+    with pytest.raises(ValueError, match="key='c': there is no such column; there are none"):
+        field_of(pa.array([7]), "c", "key")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param("b", id="a column"),
+        pytest.param(vectorized(lambda batch: batch["b"]), id="a function of columns"),
+        pytest.param(lambda row: row["b"], id="a function of a row"),
+    ],
+)
+def test_one_array_of_rows_may_be_given_in_three_ways(spec):
+    given = by_row("foreign_key", spec, ROWS)
+    assert given.to_pylist() == ["x", None, "z"]
+
+
+def test_a_function_of_key_and_value_gets_both_and_never_a_null_value():
+    assert by_row("foreign_key", lambda key, row: (key, row["a"]), ROWS, lambda: [7, 8, 9]).to_pylist() == [[7, 1], None, [9, None]]
+
+
+def test_null_values_give_null_whatever_a_vectorized_function_makes_of_them():
+    """A deleted row refers to nothing, even for a function that has a word for what is missing."""
+    given = by_row("foreign_key", vectorized(lambda batch: batch["b"].fill_null("nobody")), ROWS)
+    assert given.to_pylist() == ["x", None, "z"]
+
+
+def test_what_has_no_common_arrow_type_is_refused_with_the_remedy():
+    assert array_of([None, 1], "key").to_pylist() == [None, 1]
+    for odd in ([1, "a"], [object()], [(1, "a")]):
+        with pytest.raises(ValueError, match=r"what key gives .* has no common Arrow type .*TableToRecords\(\) before"):
+            array_of(odd, "key")

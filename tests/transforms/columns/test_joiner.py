@@ -1,0 +1,155 @@
+"""Joiners: given record by record, as functions of columns, as column expressions; and those that are refused."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from beam_joins import vectorized
+from transforms.columns.joiner import Pairs, columns_read, joiner_in_columns, narrowed, of_records
+
+LEFT = pa.array([{"a": 1, "b": "x"}, {"a": 2, "b": None}, None])
+RIGHT = pa.array([{"a": 10}, {"a": 20}])
+PAIRS = Pairs(LEFT, np.array([0, 1, -1, -1, 0]), RIGHT, np.array([1, -1, 0, -1, 0]))
+JOINED = [
+    {"l": 1, "r": 20, "b": "x"},
+    {"l": 2, "r": None, "b": None},
+    {"l": None, "r": 10, "b": None},
+    None,
+    {"l": 1, "r": 10, "b": "x"},
+]
+
+
+def side(row, name):
+    return None if row is None else row[name]
+
+
+@pytest.mark.parametrize(
+    "joiner",
+    [
+        pytest.param(lambda left, right: {"l": side(left, "a"), "r": side(right, "a"), "b": side(left, "b")}, id="by record"),
+        pytest.param(vectorized(lambda left, right: {"l": left["a"], "r": right["a"], "b": left["b"]}), id="by column"),
+        pytest.param({"l": "left.a", "r": "right.a", "b": "left.b"}, id="names"),
+        pytest.param({"l": pc.field("left", "a"), "r": "right.a", "b": pc.field("left", "b")}, id="names and expressions"),
+        pytest.param(
+            {name: pc.field(*of) for name, of in {"l": ("left", "a"), "r": ("right", "a"), "b": ("left", "b")}.items()},
+            id="expressions",
+        ),
+    ],
+)
+def test_every_kind_of_joiner_joins_the_same_pairs_an_absent_side_all_null(joiner):
+    join = joiner_in_columns(joiner)
+    assert join(PAIRS).to_pylist() == JOINED
+    nobody = np.array([-1, -1])
+    assert join(Pairs(LEFT, nobody, RIGHT, nobody)).to_pylist() == [None, None]
+    nothing = np.array([], np.int64)
+    assert join(Pairs(LEFT, nothing, RIGHT, nothing)).to_pylist() == []
+    assert join(Pairs(LEFT.slice(1), np.array([0]), RIGHT.slice(1), np.array([0]))).to_pylist() == [{"l": 2, "r": 20, "b": None}]
+
+
+@pytest.mark.parametrize(
+    "joiner",
+    [
+        pytest.param({"l": "left.a", "r": "right.a"}, id="names"),
+        pytest.param({"l": "left.a", "r": pc.field("right", "a")}, id="expressions"),
+        pytest.param(lambda left, right: {"l": left["a"], "r": side(right, "a")}, id="by record"),
+    ],
+)
+def test_a_table_without_a_row_has_no_columns_and_is_absent(joiner):
+    """A collection without an element does not say what columns it would have."""
+    join = joiner_in_columns(joiner)
+    nothing = np.array([], np.int64)
+    assert join(Pairs(LEFT, nothing, pa.nulls(0), nothing)).to_pylist() == []
+    assert join(Pairs(LEFT, np.array([0, 1]), pa.nulls(0), np.array([-1, -1]))).to_pylist() == [
+        {"l": 1, "r": None},
+        {"l": 2, "r": None},
+    ]
+
+
+def test_an_expression_computes():
+    joiner = {"sum": pc.field("left", "a") + pc.field("right", "a"), "c": pc.scalar(7), "big": pc.field("left", "a") > 1}
+    sums = joiner_in_columns(joiner)(PAIRS).to_pylist()
+    assert sums[0] == {"sum": 21, "c": 7, "big": False}
+    assert sums[1] == {"sum": None, "c": 7, "big": True}
+    assert sums[3] is None
+
+
+def test_values_that_have_no_fields_are_the_column_value():
+    pairs = Pairs(pa.array([1, 2]), np.array([0, 1]), pa.array(["x", "y"]), np.array([1, -1]))
+    assert joiner_in_columns({"n": "left.value", "t": "right.value"})(pairs).to_pylist() == [{"n": 1, "t": "y"}, {"n": 2, "t": None}]
+    assert joiner_in_columns(lambda n, t: f"{n}{t}")(pairs).to_pylist() == ["1y", "2None"]
+
+
+def test_a_null_result_is_no_row_and_an_array_is_a_result_without_fields():
+    some = joiner_in_columns(vectorized(lambda left, right: pc.if_else(pc.greater(left["a"], 1), left["a"], None)))
+    assert some(PAIRS).to_pylist() == [None, 2, None, None, None]
+    assert joiner_in_columns(lambda left, right: left and left["b"])(PAIRS).to_pylist() == ["x", None, None, None, "x"]
+    assert joiner_in_columns(lambda left, right: None)(PAIRS).to_pylist() == [None] * 5
+    masked = vectorized(lambda left, right: pa.StructArray.from_arrays([left["a"]], ["a"], mask=pc.is_null(right["a"])))
+    assert joiner_in_columns(masked)(PAIRS).to_pylist() == [{"a": 1}, None, {"a": None}, None, {"a": 1}]
+
+
+def test_a_joiner_is_never_called_for_what_is_not_joined():
+    seen = []
+    joiner_in_columns(lambda left, right: seen.append((left, right)))(PAIRS)
+    assert (None, None) not in seen
+    assert len(seen) == 4
+    lengths = []
+    joiner_in_columns(vectorized(lambda left, right: lengths.append(len(left)) or left["a"]))(PAIRS)
+    assert lengths == [4]
+
+
+@pytest.mark.parametrize(
+    ("joiner", "complaint"),
+    [
+        (vectorized(lambda left, right: pa.array([1])), "called with 4 rows and gave 1 rows"),
+        (vectorized(lambda left, right: 7), "called with 4 rows and gave a int"),
+        ({"x": "left.zzz"}, "joiner: the left table has no column 'zzz'; it has a, b"),
+        ({"x": "right.zzz"}, "joiner: the right table has no column 'zzz'; it has a"),
+        ({"x": pc.field("left", "zzz")}, "zzz.*\n*.*left: struct<a: int64, b: string>"),
+        (lambda left, right: object(), "what joiner gives .* has no common Arrow type"),
+        (lambda left, right: "x" if left else 7, "what joiner gives .* has no common Arrow type"),
+    ],
+)
+def test_what_a_joiner_must_not_do_is_refused_in_the_run(joiner, complaint):
+    join = joiner_in_columns(joiner)
+    with pytest.raises(ValueError, match=complaint):
+        join(PAIRS)
+
+
+@pytest.mark.parametrize(
+    ("joiner", "complaint"),
+    [
+        ({}, "joiner={}: give at least one column"),
+        ({"x": "amount"}, r"joiner={'x': 'amount'}: give \"left.<column>\", \"right.<column>\" or an Arrow expression"),
+        ({"x": "middle.a"}, "joiner={'x': 'middle.a'}"),
+        ({"x": "left."}, "joiner={'x': 'left.'}"),
+        ({"x": 7}, "joiner={'x': 7}"),
+        (None, "joiner=None: give a function of the left and the right value, a vectorized one, or a dict of columns"),
+        ("both", "joiner='both'"),
+    ],
+)
+def test_what_is_no_joiner_is_refused_at_construction(joiner, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        joiner_in_columns(joiner)
+
+
+@pytest.mark.parametrize("joiner", [{"x": "left.a"}, vectorized(lambda left, right: left)])
+def test_a_joiner_of_columns_is_refused_where_records_are_joined(joiner):
+    with pytest.raises(
+        ValueError, match="TableTableJoin joins records here, and its joiner columns: give it tables made by TableFromChangelog"
+    ):
+        of_records("TableTableJoin", joiner)
+    assert of_records("TableTableJoin", max) is max
+
+
+def test_only_the_columns_that_a_joiner_reads_travel():
+    assert columns_read({"x": "left.a", "y": "left.b", "z": "right.c"}) == ({"a", "b"}, {"c"})
+    assert columns_read({"x": "left.a.b"}) == ({"a.b"}, frozenset())
+    assert columns_read({"x": "left.a", "y": pc.field("right", "c")}) == (None, None)
+    assert columns_read(max) == columns_read(vectorized(max)) == (None, None)
+    assert narrowed(LEFT, frozenset({"b"})).to_pylist() == [{"b": "x"}, {"b": None}, None]
+    assert narrowed(LEFT.slice(1), frozenset({"b"})).to_pylist() == [{"b": None}, None]
+    assert narrowed(LEFT, frozenset()).to_pylist() == [{"a": 1}, {"a": 2}, None], "one column says which values are there"
+    assert narrowed(LEFT, None) is LEFT
+    assert narrowed(pa.array([7]), frozenset()).to_pylist() == [7]

@@ -1,0 +1,38 @@
+"""Rows by routing key and position."""
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.transforms.columns.kernels import modest
+from transforms.columns.order import gather, integers, last_seen, ordered, starts, valid
+
+FAR = st.sampled_from([-(2**63), -1, 0, 1, 2**63 - 1])
+
+
+@given(st.lists(st.tuples(st.integers(0, 3) | st.sampled_from([65_535, 65_536, 70_000]), FAR, FAR)))
+@modest
+def test_rows_are_ordered_by_number_then_position_then_the_rest(rows):
+    columns = [np.array([row[i] for row in rows], np.int64) for i in range(3)]
+    assert [rows[i] for i in ordered(*columns)] == sorted(rows)
+    assert [rows[i][:2] for i in ordered(*columns[:2])] == sorted(row[:2] for row in rows)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.booleans())))
+@modest
+def test_what_a_key_has_seen_last_is_its_own(rows):
+    rows.sort(key=lambda row: row[0])
+    code, seen = np.array([row[0] for row in rows], np.int64), np.array([row[1] for row in rows], np.bool_)
+    first = starts(code)
+    assert first.tolist() == [i == 0 or rows[i - 1][0] != rows[i][0] for i in range(len(rows))]
+    expected = [max((j for j in range(i + 1) if rows[j] == (rows[i][0], True)), default=-1) for i in range(len(rows))]
+    assert last_seen(seen, first).tolist() == expected
+
+
+def test_values_at_negative_indices_are_null():
+    assert gather(pa.array(["a", "b"]), np.array([1, -1, 0])).to_pylist() == ["b", None, "a"]
+    assert gather(pa.nulls(0), np.array([-1, -1])).to_pylist() == [None, None]
+    assert gather(pa.array([{"a": 1}, None]), np.array([0, 1, -1])).to_pylist() == [{"a": 1}, None, None]
+    assert valid(pa.array([{"a": None}, None])).tolist() == [True, False]
+    assert integers(pa.chunked_array([[1], [2]])).tolist() == [1, 2]
