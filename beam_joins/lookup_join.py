@@ -94,6 +94,8 @@ class LookupJoin(Generic[V]):
             self._right.pop(event.key, None)
         else:
             self._right[event.key] = event
+        if self._shared_keys:
+            yield ResultKey(event.key, False)
         for key in sorted(self._lookers.get(event.key, ())):
             yield ResultKey(key, False)
         yield from self._alone(event.key)

@@ -80,7 +80,15 @@ def read_blocks(blocks: Iterable[bytes]) -> dict[str, pa.Table]:
     for block in blocks:
         name, rows = read_block(block)
         inputs.setdefault(name, []).append(rows)
-    return {name: _together(name, batches) for name, batches in inputs.items()}
+    return {name: together(name, batches) for name, batches in inputs.items()}
+
+
+def together(name: str, batches: list[pa.RecordBatch]) -> pa.Table:
+    """The rows of batches of the named input; raises ``ValueError`` if their columns are of types that have nothing in common."""
+    try:
+        return pa.concat_tables(map(_table, batches), promote_options="permissive").combine_chunks()
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ValueError(f"the columns of '{name}' differ from one batch to another: {error}") from None
 
 
 def records_in_columns(records: Sequence[Record]) -> pa.RecordBatch:
@@ -99,13 +107,6 @@ def records_in_columns(records: Sequence[Record]) -> pa.RecordBatch:
                     f"timestamp {record.timestamp} or position {record.position} does not fit in 64 bits: scale the sequence down"
                 ) from None
         raise ValueError(f"records that cannot be written: {error}") from error
-
-
-def _together(name: str, batches: list[pa.RecordBatch]) -> pa.Table:
-    try:
-        return pa.concat_tables(map(_table, batches), promote_options="permissive").combine_chunks()
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise ValueError(f"the columns of '{name}' differ from one batch to another: {error}") from None
 
 
 def _table(batch: pa.RecordBatch) -> pa.Table:

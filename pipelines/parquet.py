@@ -40,13 +40,14 @@ class ReadParquet(beam.PTransform[PBegin, PCollection[pa.Table]]):
     def expand(self, begin: PBegin) -> PCollection[pa.Table]:
         """Apply the transform."""
         columns = self._columns
-        return (
+        batches: PCollection[pa.Table] = (
             begin
             | "Files" >> beam.Create(self._paths, reshuffle=False)
             | "Row groups" >> beam.FlatMap(_row_groups)
             | "Spread" >> beam.Reshuffle()
             | "Read" >> beam.MapTuple(lambda path, group: _read(path, group, columns)).with_output_types(pa.Table)
         )
+        return batches
 
 
 class WriteParquet(beam.PTransform[PCollection[Any], PCollection[str]]):
@@ -64,12 +65,13 @@ class WriteParquet(beam.PTransform[PCollection[Any], PCollection[str]]):
     def expand(self, batches: PCollection[Any]) -> PCollection[str]:
         """Apply the transform."""
         prefix = self._prefix
-        return (
+        names: PCollection[str] = (
             batches
             | "Write" >> beam.ParDo(self._write).with_output_types(tuple[int, str])
             | "All" >> beam.GroupByKey()
             | "Name" >> beam.FlatMapTuple(lambda _, paths: _named(prefix, paths)).with_output_types(str)
         )
+        return names
 
 
 class _WriteBundle(beam.DoFn):

@@ -50,6 +50,8 @@ def column_rows(to: str, columns: ChangelogColumns) -> Rows:
         value = without(records, columns.left_out)
         if columns.deletes is not None:
             deleted = by_row("apply_as_deletes", columns.deletes, records)
+            if pa.types.is_null(deleted.type):
+                deleted = deleted.cast(pa.bool_())
             if not pa.types.is_boolean(deleted.type):
                 raise ValueError(f"apply_as_deletes gave values of type {deleted.type}: give true for a row that deletes")
             value = pc.if_else(deleted.fill_null(False), pa.scalar(None, value.type), value)
@@ -106,9 +108,9 @@ def without(records: pa.Array, left_out: frozenset[str]) -> pa.Array:
     return pa.StructArray.from_arrays([columns[i] for i in kept], fields=[records.type.field(i) for i in kept])
 
 
-def whole_numbers(spec: Field, records: pa.Array) -> pa.Array:
-    """The positions that ``sequence_by`` gives; raises ``ValueError`` for what is no whole number of 64 bits."""
-    sequence = _by_row("sequence_by", spec, records, position)
+def whole_numbers(spec: Any, records: pa.Array, keys: Callable[[], list[Any]] | None = None) -> pa.Array:
+    """The positions that ``sequence_by`` gives, with ``keys`` a function of key and record; raises ``ValueError`` for what is no whole number of 64 bits."""
+    sequence = _by_row("sequence_by", spec, records, position, keys)
     if pa.types.is_integer(sequence.type) or pa.types.is_null(sequence.type):
         try:
             return sequence.cast(pa.int64())
@@ -117,10 +119,13 @@ def whole_numbers(spec: Field, records: pa.Array) -> pa.Array:
     raise ValueError(f"sequence_by gave positions of type {sequence.type}: a position is a whole number, so turn it into an int")
 
 
-def _by_row(option: str, spec: Field, records: pa.Array, read: Callable[[Any], int]) -> pa.Array:
+def _by_row(
+    option: str, spec: Any, records: pa.Array, read: Callable[[Any], int], keys: Callable[[], list[Any]] | None = None
+) -> pa.Array:
     if isinstance(spec, (str, vectorized)):
         return by_row(option, spec, records)
-    given = map(spec, records.to_pylist())
+    rows = records.to_pylist()
+    given = map(spec, rows) if keys is None else map(spec, keys(), rows)
     return pa.array([None if value is None else read(value) for value in given], pa.int64())
 
 

@@ -45,7 +45,7 @@ class Subscribe:
             nowhere = valid(batch.new) & ~valid(foreign_key)
             outlet.drop_rows("null_foreign_key", int(nowhere.sum()), lambda: self._changes(batch, nowhere))
         asked = subscriptions(batch, foreign_key, self._how)
-        asked = asked.set_column(asked.schema.get_field_index("value"), "value", narrowed(asked.column("value"), self._columns))
+        asked = asked.set_column(asked.schema.get_field_index("value"), "value", narrowed(asked.column("value"), LEFT, self._columns))
         keys = asked.column("foreign_key")
         where = np.where(valid(keys), hashes(keys), hashes(asked.column("key")))
         outlet.send_columns(SUBSCRIPTIONS, where, asked)

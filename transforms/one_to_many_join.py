@@ -6,6 +6,7 @@ from typing import Any
 from beam_joins.combined_key import CombinedKey
 from coders.combined_key import CombinedKeyCoder
 from coders.key import key_coder, value_coder
+from transforms.columns.joiner import of_records
 from transforms.fields import of_row
 from transforms.options import function
 from transforms.outputs import Outputs, WithOutputs
@@ -63,7 +64,7 @@ class OneToManyJoin(WithOutputs):
                 f"combined_key_coder={combined_key_coder!r}: it has no method prefix(foreign_key), by which rows are found"
             )
         self._foreign_key = of_row("foreign_key", foreign_key)
-        self._joiner = function("joiner", joiner, "of the one and the many value")
+        self._joiner = of_records("OneToManyJoin", function("joiner", joiner, "of the one and the many value"))
         self._key_mapper = key_mapper
         self._key_inverse = key_inverse
         self._coder = combined_key_coder

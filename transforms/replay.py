@@ -32,7 +32,7 @@ from apache_beam.utils.windowed_value import create as create_windowed_value
 
 from beam_joins.change import Dropped
 from beam_joins.record import Record
-from coders.block import records_in_columns, write_block
+from coders.block import records_in_columns, together, write_block
 
 DEFAULT_PARTITIONS = 16
 """Enough for the cores of one machine; a partition's records must fit into a worker's memory, so take more for large tables."""
@@ -126,7 +126,7 @@ class Outlet:
         for (to, partition), records in self._records.items():
             yield to, (partition, write_block(records_in_columns(records), to)), min(record.timestamp for record in records)
         for (to, partition), batches in self._columns.items():
-            rows = pa.Table.from_batches(batches).combine_chunks()
+            rows = together(to, batches)
             yield to, (partition, write_block(rows, to)), pc.min(rows["timestamp"]).as_py() or 0
         self._records.clear()
         self._columns.clear()

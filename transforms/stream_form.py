@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from apache_beam.coders import Coder
 from apache_beam.typehints import typehints
 
@@ -99,8 +100,12 @@ def column_stream_rows(to: str, columns: StreamColumns, *, keeps_null: bool) -> 
     def rows(batch: Any, arrival: int, outlet: Outlet) -> None:
         records = struct_of(batch)
         key, timestamp = key_of(columns.key, records), times_of("timestamp_by", columns.timestamp, records, arrival)
-        position = timestamp if columns.sequence is None else whole_numbers(columns.sequence, records)
-        required = {"null_timestamp": timestamp, "null_sequence": position} | ({} if keeps_null else {"null_key": key})
+        position = timestamp if columns.sequence is None else whole_numbers(columns.sequence, records, lambda: InColumns().keys(key))
+        required = {"null_timestamp": timestamp, "null_key": key, "null_sequence": position}
+        if keeps_null:
+            del required["null_key"]
+            position = pc.if_else(key.is_null(), 0, position)  # what meets nothing needs no order
+            required["null_sequence"] = position
         given = given_rows(records, required, timestamp.fill_null(arrival), outlet)
         table = pa.record_batch([key, records, timestamp, position], names=["key", "value", "timestamp", "position"])
         outlet.send_columns(to, hashes(key)[given], table.filter(pa.array(given)) if not given.all() else table)

@@ -51,9 +51,8 @@ class InColumns:
         return [repr(value).encode() for value in values.to_pylist()]
 
     def elements(self, batch: ChangeBatch) -> Iterator[ChangeBatch]:
-        """The batch itself."""
-        if len(batch):
-            yield batch
+        """The batch itself, an empty one too: it says what columns there are."""
+        yield batch
 
 
 class InRecords:
@@ -125,5 +124,5 @@ def no_rows() -> pa.Table:
 
 
 def _decoded(coder: Coder, encoded: pa.Array) -> list[Any]:
-    decode = coder.decode
+    decode: Callable[[bytes], Any] = coder.decode
     return [None if value is None else decode(value) for value in encoded.to_pylist()]

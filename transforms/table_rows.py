@@ -51,7 +51,7 @@ def batch_rows(to: str, columns: frozenset[str] | None = None) -> Rows:
     def rows(batch: ChangeBatch, arrival: int, outlet: Outlet) -> None:
         if not isinstance(batch, ChangeBatch):
             raise not_a_change(batch)
-        arrays = [batch.key, narrowed(batch.new, columns), batch.timestamp, batch.position]
+        arrays = [batch.key, narrowed(batch.new, to, columns), batch.timestamp, batch.position]
         table = pa.record_batch(arrays, names=["key", "value", "timestamp", "position"])
         outlet.send_columns(to, hashes(batch.key), table)
 

@@ -1,6 +1,7 @@
 """What a joiner makes of pairs of rows, in columns: given record by record, as a function of columns, or as column expressions."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,12 +53,18 @@ def columns_read(joiner: Joiner) -> tuple[frozenset[str] | None, frozenset[str] 
     return left, right
 
 
-def narrowed(values: pa.Array, columns: frozenset[str] | None) -> pa.Array:
-    """The values with those of their columns only, as what no joiner reads need not travel; at least one column stays."""
+def narrowed(values: pa.Array, side: str, columns: frozenset[str] | None) -> pa.Array:
+    """The values with those of their columns only, as what no joiner reads need not travel; at least one column stays.
+
+    Raises ``ValueError`` if one is not there.
+    """
     if columns is None or not pa.types.is_struct(values.type) or not values.type.num_fields:
         return values
-    kept = [i for i, field in enumerate(values.type) if field.name in columns] or [0]
-    if len(kept) == values.type.num_fields:
+    names = [field.name for field in values.type]
+    for missing in sorted(columns.difference(names)):
+        raise ValueError(f"joiner: the {side} table has no column {missing!r}; it has {', '.join(names)}")
+    kept = [i for i, name in enumerate(names) if name in columns] or [0]
+    if len(kept) == len(names):
         return values
     parts = values.flatten()
     return pa.StructArray.from_arrays([parts[i] for i in kept], fields=[values.type.field(i) for i in kept], mask=values.is_null())
@@ -96,9 +103,20 @@ def _by_record(joiner: Callable[[Any, Any], Any]) -> Join:
 def _by_column(joiner: Callable[[Any, Any], Any]) -> Join:
     def join(pairs: Pairs) -> pa.Array:
         asked = (pairs.left_index >= 0) | (pairs.right_index >= 0)
+        unknown = [side for side, values in zip(_SIDES, (pairs.left, pairs.right), strict=True) if pa.types.is_null(values.type)]
+        if unknown and not asked.any():
+            return pa.nulls(len(asked))
         left = gather(pairs.left, pairs.left_index[asked])
         right = gather(pairs.right, pairs.right_index[asked])
-        values = values_of(joiner(batch_of(left), batch_of(right)), len(left))
+        try:
+            values = values_of(joiner(batch_of(left), batch_of(right)), len(left))
+        except (KeyError, pa.ArrowInvalid) as error:
+            if not unknown:
+                raise
+            raise ValueError(
+                f"the joiner asks for a column of the {unknown[0]} table, which has no batch at all to say what columns it has ({error}):"
+                " give it a batch without rows"
+            ) from None
         if asked.all():
             return values
         return gather(values, np.where(asked, np.cumsum(asked) - 1, -1))
@@ -126,7 +144,8 @@ def _expressions(columns: Mapping[Any, Any]) -> Join:
     def evaluate(*sides: pa.RecordBatch) -> dict[str, Any]:
         given = {name: _column(sides[side], side, field) for name, (side, field) in plain.items()}
         if derived:
-            rows = pa.table([batch.to_struct_array() for batch in sides], names=_SIDES)
+            named = [_with_columns(batch, _named(derived.values(), side)) for batch, side in zip(sides, _SIDES, strict=True)]
+            rows = pa.table([batch.to_struct_array() for batch in named], names=_SIDES)
             project = acero.ProjectNodeOptions(list(derived.values()), list(derived))
             steps = [
                 acero.Declaration("table_source", acero.TableSourceNodeOptions(rows)),
@@ -145,6 +164,23 @@ _SIDES = ["left", "right"]
 def _column(batch: pa.RecordBatch, side: int, field: str) -> pa.Array:
     if field in batch.schema.names:
         return batch.column(field)
-    if batch.schema.types == [pa.null()]:  # a table without a row does not say what columns it would have
+    if _is_unknown(batch):
         return pa.nulls(len(batch))
     raise ValueError(f"joiner: the {_SIDES[side]} table has no column {field!r}; it has {', '.join(batch.schema.names)}")
+
+
+def _is_unknown(batch: pa.RecordBatch) -> bool:
+    """Whether nothing is known of a side's columns: it has no batch."""
+    return bool(batch.schema.types == [pa.null()])
+
+
+def _with_columns(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
+    if not _is_unknown(batch) or not names:
+        return batch
+    return pa.RecordBatch.from_arrays([pa.nulls(len(batch))] * len(names), names=names)
+
+
+def _named(expressions: Iterable[pc.Expression], side: str) -> list[str]:
+    """The columns of a side that expressions ask for, as far as their text says so."""
+    nested = re.compile(rf"FieldRef\.Nested\(FieldRef\.Name\({side}\) FieldRef\.Name\(([^()]*)\)")
+    return sorted({name for expression in expressions for name in nested.findall(str(expression))})

@@ -12,7 +12,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 def comparable(keys: pa.Array, what: str) -> pa.Array:
-    """Keys in the type by which they are compared: whole numbers as int64, text as string, bytes as binary.
+    """Keys in the type by which they are compared: whole numbers as int64, text as string, bytes as binary, times in microseconds.
 
     Raises ``ValueError``, naming ``what`` they are, for a type without exact equality.
 
@@ -25,18 +25,27 @@ def comparable(keys: pa.Array, what: str) -> pa.Array:
     if pa.types.is_struct(kind):
         parts = [comparable(part, f"{what}.{field.name}") for part, field in zip(keys.flatten(), kind, strict=True)]
         return pa.StructArray.from_arrays(parts, names=[field.name for field in kind], mask=keys.is_null())
-    if pa.types.is_integer(kind):
-        return _cast(keys, pa.int64(), what)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return _cast(keys, pa.string(), what)
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
-        return _cast(keys, pa.binary(), what)
-    exact = pa.types.is_null(kind) or pa.types.is_boolean(kind) or pa.types.is_temporal(kind) or pa.types.is_decimal(kind)
-    if exact and not pa.types.is_interval(kind):
-        return keys
-    raise ValueError(
-        f"{what} is of type {kind}, which has no exact equality: use whole numbers, text, bytes, dates, times or decimals"
-    )
+    for of_kind, common in _COMPARED_AS:
+        if of_kind(kind):
+            return _cast(keys, pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else common or kind, what)
+    raise ValueError(f"{what} is of type {kind}, which has no exact equality: use whole numbers, text, bytes, dates or times")
+
+
+_COMPARED_AS = (
+    (pa.types.is_null, None),
+    (pa.types.is_boolean, None),
+    (pa.types.is_integer, pa.int64()),
+    (pa.types.is_string, pa.string()),
+    (pa.types.is_large_string, pa.string()),
+    (pa.types.is_string_view, pa.string()),
+    (pa.types.is_binary, pa.binary()),
+    (pa.types.is_large_binary, pa.binary()),
+    (pa.types.is_fixed_size_binary, pa.binary()),
+    (pa.types.is_timestamp, None),
+    (pa.types.is_date, pa.date32()),
+    (pa.types.is_time, pa.time64("us")),
+    (pa.types.is_duration, pa.duration("us")),
+)
 
 
 def hashes(keys: pa.Array) -> npt.NDArray[np.uint64]:

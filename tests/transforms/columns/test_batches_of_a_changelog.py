@@ -159,7 +159,6 @@ def test_changes_may_have_any_time_and_a_stream_of_them_is_timed_as_beam_can(dir
     "column",
     [
         pytest.param(pa.array([dt.date(2020, 1, 1), dt.date(1969, 1, 1), dt.date(2020, 1, 1)]), id="dates"),
-        pytest.param(pa.array([Decimal("1.50"), Decimal("2.50"), Decimal("1.50")]), id="decimals"),
         pytest.param(pa.array(["a", "b", "a"]).dictionary_encode(), id="a dictionary"),
     ],
 )

@@ -148,8 +148,8 @@ def test_only_the_columns_that_a_joiner_reads_travel():
     assert columns_read({"x": "left.a.b"}) == ({"a.b"}, frozenset())
     assert columns_read({"x": "left.a", "y": pc.field("right", "c")}) == (None, None)
     assert columns_read(max) == columns_read(vectorized(max)) == (None, None)
-    assert narrowed(LEFT, frozenset({"b"})).to_pylist() == [{"b": "x"}, {"b": None}, None]
-    assert narrowed(LEFT.slice(1), frozenset({"b"})).to_pylist() == [{"b": None}, None]
-    assert narrowed(LEFT, frozenset()).to_pylist() == [{"a": 1}, {"a": 2}, None], "one column says which values are there"
-    assert narrowed(LEFT, None) is LEFT
-    assert narrowed(pa.array([7]), frozenset()).to_pylist() == [7]
+    assert narrowed(LEFT, "left", frozenset({"b"})).to_pylist() == [{"b": "x"}, {"b": None}, None]
+    assert narrowed(LEFT.slice(1), "left", frozenset({"b"})).to_pylist() == [{"b": None}, None]
+    assert narrowed(LEFT, "left", frozenset()).to_pylist() == [{"a": 1}, {"a": 2}, None], "one column says which values are there"
+    assert narrowed(LEFT, "left", None) is LEFT
+    assert narrowed(pa.array([7]), "left", frozenset()).to_pylist() == [7]

@@ -85,7 +85,7 @@ def test_a_join_of_streams_gives_the_same_in_both_forms(direct, key, sequence_by
                 both.add(f"late {how}", form, outputs.late)
                 both.add(f"dropped {how}", form, outputs.dropped, value_of)
         for how in ("inner", "left", "outer"):
-            join = WindowedStreamJoin(JOINERS[0], **SPANS, how=how, sequence_by=sequence_by).with_outputs()
+            join = WindowedStreamJoin(JOINERS[0], **SPANS, how=how, sequence_by=sequence_by, partitions=2).with_outputs()
             outputs = (left, right) | how >> join
             both.add(how, "records", outputs.joined | f"times of {how}" >> beam.Map(with_time))
             both.add(f"late {how}", "records", outputs.late)
@@ -122,7 +122,7 @@ def test_either_stream_may_be_empty_and_times_lie_at_the_ends_of_what_beam_has(d
     alone = [("a", {"l": str(i), "r": None}, at) for i, at in enumerate(ends)]
     with direct() as p:
         some = batches(p, "some", rows, STREAM)
-        join = {"how": "outer", **SPANS, "key": "k", "timestamp_by": "at"}
+        join = {"how": "outer", **SPANS, "key": "k", "timestamp_by": "at", "partitions": 2}
         for name, cut in (("no batch", lambda table: []), ("an empty batch", one_batch)):
             none = batches(p, name, [], STREAM, cut)
             for joiner in (JOINERS[0], {"l": "left.v", "r": "right.v"}) if cut is one_batch else JOINERS[:1]:
