@@ -24,12 +24,16 @@ def narrow(array: pa.Array, field: pa.Field) -> tuple[pa.Array, pa.Field]:
         return _struct(array, parts), field.with_type(pa.struct([part for _, part in parts]))
     if not pa.types.is_int64(array.type) or array.null_count == len(array):
         return array, field
-    bounds = pc.min_max(array)
-    least, most = bounds["min"].as_py(), bounds["max"].as_py()
+    numbers = _numbers(array)
+    if array.null_count:
+        there = pc.min_max(array)
+        least, most = there["min"].as_py(), there["max"].as_py()
+    else:
+        least, most = int(numbers.min()), int(numbers.max())
     for limit, width in _WIDTHS:
         if most - least < limit:
-            numbers = _numbers(array, least) - least
-            written = pa.array(numbers.astype(width), mask=_missing(array))
+            # what stands where a number is missing may be anything, and stays so
+            written = _array((numbers - least).astype(width), array)
             return written, field.with_type(written.type).with_metadata({_LEAST: str(least).encode()})
     return array, field
 
@@ -41,8 +45,8 @@ def widen(array: pa.Array, field: pa.Field) -> tuple[pa.Array, pa.Field]:
         return _struct(array, parts), field.with_type(pa.struct([part for _, part in parts]))
     if not field.metadata or _LEAST not in field.metadata:
         return array, field
-    numbers = _numbers(array, 0).astype(np.int64) + int(field.metadata[_LEAST])
-    return pa.array(numbers, mask=_missing(array)), field.with_type(pa.int64()).remove_metadata()
+    numbers = _numbers(array).astype(np.int64) + int(field.metadata[_LEAST])
+    return _array(numbers, array), field.with_type(pa.int64()).remove_metadata()
 
 
 def _struct(array: pa.Array, parts: list[tuple[pa.Array, pa.Field]]) -> pa.Array:
@@ -50,10 +54,17 @@ def _struct(array: pa.Array, parts: list[tuple[pa.Array, pa.Field]]) -> pa.Array
     return pa.StructArray.from_arrays([part for part, _ in parts], fields=[field for _, field in parts], mask=mask)
 
 
-def _numbers(array: pa.Array, instead: int) -> np.ndarray:
-    numbers: np.ndarray = (array.fill_null(instead) if array.null_count else array).to_numpy()
-    return numbers
+def _numbers(array: pa.Array) -> np.ndarray:
+    """The numbers of an array as they lie in memory, where one is missing too."""
+    width = np.dtype(str(array.type))
+    return np.frombuffer(array.buffers()[1], width, len(array), array.offset * width.itemsize)
 
 
-def _missing(array: pa.Array) -> np.ndarray | None:
-    return array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+def _array(numbers: np.ndarray, like: pa.Array) -> pa.Array:
+    """Numbers as an array, with nulls where another one has them."""
+    if not like.null_count:
+        return pa.array(numbers)
+    missing = like.is_null().to_numpy(zero_copy_only=False) if like.offset else None
+    if missing is not None:
+        return pa.array(numbers, mask=missing)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(like), [like.buffers()[0], pa.py_buffer(numbers)])

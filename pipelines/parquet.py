@@ -37,6 +37,11 @@ class ReadParquet(beam.PTransform[PBegin, PCollection[pa.Table]]):
         if not self._paths:
             raise InputError(f"there is no file {pattern}")
 
+    @property
+    def bytes(self) -> int:
+        """The size of what will be read, before compression."""
+        return sum(_bytes(path, self._columns) for path in self._paths)
+
     def expand(self, begin: PBegin) -> PCollection[pa.Table]:
         """Apply the transform."""
         columns = self._columns
@@ -105,6 +110,14 @@ class _WriteBundle(beam.DoFn):
 def _row_groups(path: str) -> list[tuple[str, int]]:
     with _opened(path) as file:
         return [(path, group) for group in range(_parquet(path, file).num_row_groups)]
+
+
+def _bytes(path: str, columns: list[str] | None) -> int:
+    with _opened(path) as file:
+        footer = _parquet(path, file).metadata
+    groups = (footer.row_group(i) for i in range(footer.num_row_groups))
+    chunks = (group.column(i) for group in groups for i in range(group.num_columns))
+    return sum(chunk.total_uncompressed_size for chunk in chunks if columns is None or chunk.path_in_schema.split(".")[0] in columns)
 
 
 def _read(path: str, group: int, columns: list[str] | None) -> pa.Table:

@@ -15,7 +15,8 @@ from transforms.core_operator import CoreOperator
 from transforms.fields import of_row
 from transforms.options import function
 from transforms.outputs import Outputs, WithOutputs
-from transforms.replay import MAIN, Outlet, Replay, Route, Rows, at, partition_count
+from transforms.partitions import partition_count
+from transforms.replay import MAIN, Outlet, Replay, Route, Rows, at
 from transforms.table_to_records import in_records
 from transforms.table_type import TableType, as_table, not_a_change, require_bounded, table_key_coder, table_type
 
@@ -29,7 +30,7 @@ class AggregateTable(WithOutputs):
     * ``initial`` is the aggregate of no rows, or a function without arguments that gives it.
     * ``add(aggregate, value)`` and ``subtract(aggregate, value)`` give the aggregate with one row more and one less. They must leave the
       aggregate that they are given as it is; ``None`` removes the group's row.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.replay`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.partitions`.
 
     A change of a row subtracts its old value from the old value's group and adds the new value to the new value's group. A group changes
     once at a position, all subtractions before all additions. It has a row from its first addition on, and keeps it when its last row has

@@ -24,8 +24,9 @@ from transforms.foreign_key_protocol import (
 )
 from transforms.options import choice
 from transforms.outputs import Outputs, WithOutputs
+from transforms.partitions import partition_count
 from transforms.reference_join import reference_join
-from transforms.replay import Replay, Route, partition_count
+from transforms.replay import Replay, Route
 from transforms.table_form import InColumns, InRecords, TableForm, encoded_joiner
 from transforms.table_rows import batch_rows, table_rows
 from transforms.table_to_records import in_records
@@ -43,7 +44,7 @@ class ForeignKeyJoin(WithOutputs):
     * ``joiner(left value, right value)`` gives the result's value; if it gives ``None`` there is no row.
     * ``how``: ``"inner"``; ``"left"`` keeps left rows without a right row, ``joiner(left value, None)``; ``"right"`` keeps right rows that no
       left row refers to, ``joiner(None, right value)``; ``"outer"`` keeps both.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.replay`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.partitions`.
 
     With ``foreign_keys``, ``how="right"`` or ``how="outer"`` a left key does not name one row of the result: it is keyed by
     ``CombinedKey(foreign key, left key)``, the foreign key ``None`` for a left row that refers to nothing, the left key ``None`` for a right

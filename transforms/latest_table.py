@@ -14,7 +14,8 @@ from coders.key import value_coder
 from transforms.columns.keys import codes
 from transforms.columns.order import valid
 from transforms.columns.upsert import upsert
-from transforms.replay import MAIN, Outlet, Replay, Route, at, partition_count
+from transforms.partitions import partition_count
+from transforms.replay import MAIN, Outlet, Replay, Route, at
 from transforms.table_form import InRecords, TableForm, changes, require_one_change
 from transforms.table_rows import table_rows
 from transforms.table_type import require_bounded, table_key_coder, table_type
@@ -24,7 +25,7 @@ class LatestTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
     """The rows that a table has in the end: ``PCollection[Change[K, V]]`` to ``PCollection[tuple[K, V]]``, one element per live row.
 
     Of a table in columns, ``PCollection[ChangeBatch]``, it makes record batches with the columns ``key``, ``value`` and ``timestamp``.
-    An element carries the timestamp of the row's last change. ``partitions`` is as in :mod:`transforms.replay`. Raises ``ValueError`` when
+    An element carries the timestamp of the row's last change. ``partitions`` is as in :mod:`transforms.partitions`. Raises ``ValueError`` when
     applied to windowed or unbounded input or to keys whose coder is not deterministic.
 
     >>> from beam_joins import Change

@@ -10,8 +10,8 @@ from transforms.columns.joiner import of_records
 from transforms.fields import of_row
 from transforms.options import function
 from transforms.outputs import Outputs, WithOutputs
+from transforms.partitions import partition_count
 from transforms.reference_join import PrefixCoder, reference_join
-from transforms.replay import partition_count
 from transforms.table_to_records import in_records
 from transforms.table_type import table_key_coder, table_type, two_tables
 
@@ -28,7 +28,7 @@ class OneToManyJoin(WithOutputs):
     * ``key_mapper(combined key)`` makes the result's key, and ``key_inverse`` undoes it, which is checked: two pairs must not get one key.
     * ``combined_key_coder``: a coder of ``CombinedKey`` with a method ``prefix(foreign key)``, by default
       :class:`coders.CombinedKeyCoder`. That every encoded key begins with its prefix and comes back whole is checked.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.replay`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.partitions`.
 
     A row of the many whose foreign key is ``None`` is dropped, as ``"null_foreign_key"``: counted, and an output of :meth:`with_outputs`.
 

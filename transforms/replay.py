@@ -34,23 +34,11 @@ from beam_joins.change import Dropped
 from beam_joins.record import Record
 from coders.block import records_in_columns, together, write_block
 
-DEFAULT_PARTITIONS = 16
-"""Enough for the cores of one machine; a partition's records must fit into a worker's memory, so take more for large tables."""
-
 BLOCK_RECORDS = 4096
 BLOCK_ROWS = 1 << 16
 PENDING_BYTES = 64 << 20  # wide rows go out before their blocks are full
 _EARLIEST, _LATEST, _GLOBAL = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros, (GlobalWindow(),)
 MAIN, DROPPED = "main", "dropped"
-
-
-def partition_count(partitions: int | None) -> int:
-    """The given number of partitions or the default; raises ``ValueError`` if it is not a positive int."""
-    if partitions is None:
-        return DEFAULT_PARTITIONS
-    if not isinstance(partitions, int) or isinstance(partitions, bool) or partitions < 1:
-        raise ValueError(f"partitions={partitions!r}: give a positive whole number, such as {DEFAULT_PARTITIONS}")
-    return partitions
 
 
 def at(value: Any, micros: int) -> WindowedValue:

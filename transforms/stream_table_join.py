@@ -103,7 +103,7 @@ class StreamTableJoin(_LookupJoin):
       too; both from one common sequence. By default the position is the event time.
     * ``window_of(key, value)``, for a windowed table ``PCollection[Change[Windowed[K], W]]`` and only there: the window of the record's key
       that it looks up; a record for which it gives ``None`` is as one without a key.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.replay`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.partitions`.
 
     Dropped, counted, and an output of :meth:`with_outputs` (``joined``, ``dropped``), are records with a ``"null_value"``, a
     ``"null_sequence"`` or, in an inner join, a ``"null_key"``; a left join gives those as ``(None, joiner(value, None))``.

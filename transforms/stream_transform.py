@@ -6,7 +6,7 @@ from transforms.columns.joiner import joiner_in_columns
 from transforms.fields import of_row
 from transforms.options import choice
 from transforms.outputs import WithOutputs
-from transforms.replay import partition_count
+from transforms.partitions import partition_count
 from transforms.stream_rows import OfRow
 
 

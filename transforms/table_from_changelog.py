@@ -19,7 +19,8 @@ from transforms.element_types import annotated, known, pair_types
 from transforms.fields import Field, flag_getter, getter, key_getter, micros, position
 from transforms.options import function
 from transforms.outputs import Outputs, WithOutputs
-from transforms.replay import MAIN, Outlet, Replay, Route, Rows, partition_count
+from transforms.partitions import partition_count
+from transforms.replay import MAIN, Outlet, Replay, Route, Rows
 from transforms.table_form import InColumns, InRecords, TableForm
 from transforms.table_type import Order, TableType, as_table, require_bounded
 
@@ -46,7 +47,7 @@ class TableFromChangelog(WithOutputs):
     * ``except_columns``: names to leave out of the value (elements that are mappings).
     * ``emit``: ``"updates"``, ``"changes"`` (only those that change the value), ``"records"`` (tombstones of absent rows too) or
       ``"latest"`` (only the last change of each row that is there in the end); see :data:`beam_joins.table.Emit`.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.replay`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.partitions`.
 
     Dropped, counted, and an output of :meth:`with_outputs`, are records with a ``"null_key"``, a ``"null_sequence"`` or a
     ``"null_timestamp"``, and all but one of those with one key and one position (``"duplicate_position"``: the later timestamp wins, then

@@ -14,7 +14,8 @@ from transforms.columns.joiner import Join, Joiner, columns_read, joiner_in_colu
 from transforms.columns.table_join import joined_rows
 from transforms.columns.upsert import upsert
 from transforms.options import choice
-from transforms.replay import MAIN, Outlet, Replay, Route, partition_count
+from transforms.partitions import partition_count
+from transforms.replay import MAIN, Outlet, Replay, Route
 from transforms.table_form import InColumns, InRecords, TableForm, encoded_joiner, no_rows
 from transforms.table_rows import batch_rows, table_rows
 from transforms.table_to_records import in_records
@@ -39,7 +40,7 @@ class TableTableJoin(beam.PTransform[Any, PCollection[Any]]):
     * ``joiner(left value, right value)`` gives the result's value; if it gives ``None`` there is no row.
     * ``how``: ``"inner"``; ``"left"`` keeps left rows without a right one, ``joiner(left value, None)``; ``"outer"`` keeps all rows,
       ``joiner(None, right value)`` too. The joiner is never called with both sides ``None``.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.replay`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.partitions`.
 
     Two windowed tables join on the same key and window. A change of either side joins the row anew, and a tombstone comes out only for a
     row that was there. A result has the larger timestamp of both sides. More tables are joined in a chain:

@@ -19,7 +19,8 @@ from transforms.duration import Span, span_micros
 from transforms.fields import of_row, position
 from transforms.options import function
 from transforms.outputs import Outputs, WithOutputs
-from transforms.replay import MAIN, Outlet, Replay, Route, Rows, at, partition_count
+from transforms.partitions import partition_count
+from transforms.replay import MAIN, Outlet, Replay, Route, Rows, at
 from transforms.stream_rows import OfRow, pair, stream_type
 from transforms.table_type import as_table, require_bounded
 
@@ -36,7 +37,7 @@ class WindowedAggregate(WithOutputs):
     * ``grace`` is how long after its end a window still takes records: seconds, a ``timedelta`` or a Beam ``Duration``. The clock is the
       latest time among the records of the same key up to that position. ``None`` waits for ever. It matters only with ``sequence_by``: by
       event time no record is late.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.replay`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.partitions`.
 
     All records of one key and position are added, in order of time, then of their encoded values; one change follows for each window. A
     result has the largest timestamp of the records that its window has counted.

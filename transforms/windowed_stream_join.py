@@ -47,7 +47,7 @@ class WindowedStreamJoin(StreamTransform):
       between both streams. By default records come in the order of event time, and none is late.
     * ``key``, ``timestamp_by``: for streams in columns, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``: the column
       or the columns of the key, and that of the event time (microseconds, or an Arrow timestamp with a time zone).
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.replay`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.partitions`.
 
     The values of streams in columns are their rows; the joiner may be one of columns, as in :class:`~beam_joins.ForeignKeyJoin`, and the
     result is of record batches with the columns ``key``, ``value`` and ``timestamp``.

@@ -14,7 +14,8 @@ from coders.key import value_coder
 from coders.windowed import read_window, source_key, write_windowed
 from transforms.lookup_replay import LookupReplay
 from transforms.options import choice, function
-from transforms.replay import MAIN, Replay, Route, partition_count
+from transforms.partitions import partition_count
+from transforms.replay import MAIN, Replay, Route
 from transforms.table_rows import table_rows
 from transforms.table_to_records import in_records
 from transforms.table_type import TableType, as_table, common_key_type, common_order, table_key_coder, table_type, two_tables
@@ -37,7 +38,7 @@ class WindowedTableJoin(beam.PTransform[Any, PCollection[Any]]):
 
     The result is a table with the left table's keys. A change of either side joins anew every row that it takes part in: one change of a
     table's row joins every window of its key. ``joiner(left value, right value)`` gives the result's value, ``None`` for no row. A result
-    has the larger timestamp of both sides. ``partitions`` is as in :mod:`transforms.replay`.
+    has the larger timestamp of both sides. ``partitions`` is as in :mod:`transforms.partitions`.
 
     Raises ``ValueError`` for a wrong option at construction, and for one that does not fit the tables when applied to them.
 

@@ -12,6 +12,7 @@ from benchmarks.contestants.beam_pipeline import ENVIRONMENTS, add_runner, pipel
 from benchmarks.contestants.command import Task, parser, task
 from benchmarks.works import WINDOW_MICROSECONDS, WORKS
 from pipelines.parquet import ReadParquet, WriteParquet
+from transforms.partitions import suggested_partitions
 
 Functions = Literal["columns", "records"]
 FUNCTIONS: Final = ("columns", "records")
@@ -30,7 +31,7 @@ def main(argv: list[str] | None = None) -> None:
     add_runner(made)
     made.add_argument("--functions", choices=FUNCTIONS, default="columns", help="of what the joiner and the foreign key are functions")
     made.add_argument("--environment", choices=ENVIRONMENTS, default="pool", help="what runs Python on Spark (default: %(default)s)")
-    made.add_argument("--partitions", type=int, metavar="N", help="partitions of every join (default: the package's)")
+    made.add_argument("--partitions", type=int, metavar="N", help="partitions of every join (default: as suggested for the input)")
     options = made.parse_args(argv)
     with pipeline(options.runner, environment=options.environment) as run:
         build(run, task(options), options.functions, options.partitions)
@@ -39,7 +40,9 @@ def main(argv: list[str] | None = None) -> None:
 def build(run: beam.Pipeline, given: Task, functions: Functions, partitions: int | None) -> None:
     """The pipeline of a work, from its files to its files."""
     names = WORKS[given.work].tables
-    sources = [run | f"read {name}" >> ReadParquet(given.input_files(name)) for name in names]
+    reads = [ReadParquet(given.input_files(name)) for name in names]
+    partitions = partitions or suggested_partitions(sum(read.bytes for read in reads))
+    sources = [run | f"read {name}" >> read for name, read in zip(names, reads, strict=True)]
     result = (
         _streams(sources, functions, partitions) if given.work == "streams" else _tables(given.work, sources, functions, partitions)
     )

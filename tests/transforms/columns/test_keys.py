@@ -1,6 +1,7 @@
 """Keys in columns: which are compared, and that what is equal has one number and one hash."""
 
 import datetime as dt
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
