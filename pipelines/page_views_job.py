@@ -20,7 +20,7 @@ from pipelines.command.input_error import InputError
 from pipelines.command.progress import Progress
 from pipelines.spark import spark_runner
 from pipelines.week_over_week import has_week, row_of, week_over_week
-from transforms.replay import at
+from transforms.outlet import at
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,10 @@ from coders.key import encode_key, key_coder, value_coder
 from transforms.core_operator import CoreOperator
 from transforms.fields import of_row
 from transforms.options import function
+from transforms.outlet import MAIN, Outlet, at
 from transforms.outputs import Outputs, WithOutputs
 from transforms.partitions import partition_count
-from transforms.replay import MAIN, Outlet, Replay, Route, Rows, at
+from transforms.replay import Replay, Route, Rows
 from transforms.table_to_records import in_records
 from transforms.table_type import TableType, as_table, not_a_change, require_bounded, table_key_coder, table_type
 

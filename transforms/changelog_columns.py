@@ -13,7 +13,8 @@ from transforms.columns.functions import array_of, by_row, field_of, vectorized
 from transforms.columns.keys import Bools, comparable, hashes
 from transforms.columns.order import valid
 from transforms.fields import Field, key_getter, micros, position
-from transforms.replay import Outlet, Rows
+from transforms.outlet import Outlet
+from transforms.replay import Rows
 
 
 class ChangelogColumns(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 
 from beam_joins.record import Core, Record
 from coders.block import RECORDS, read_blocks
-from transforms.replay import Outlet
+from transforms.outlet import Outlet
 
 _RECORD = partial(tuple.__new__, Record)  # Record(...) without a call of a Python function
 

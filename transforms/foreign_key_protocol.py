@@ -18,7 +18,8 @@ from transforms.columns.joiner import Join, narrowed
 from transforms.columns.keys import comparable, hashes
 from transforms.columns.order import valid
 from transforms.columns.upsert import upsert
-from transforms.replay import MAIN, Outlet, Replay
+from transforms.outlet import MAIN, Outlet
+from transforms.replay import Replay
 from transforms.table_form import TableForm, changes, no_rows, require_one_change
 from transforms.table_type import not_a_change
 

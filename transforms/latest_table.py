@@ -14,8 +14,9 @@ from coders.key import value_coder
 from transforms.columns.keys import codes
 from transforms.columns.order import valid
 from transforms.columns.upsert import upsert
+from transforms.outlet import MAIN, Outlet, at
 from transforms.partitions import partition_count
-from transforms.replay import MAIN, Outlet, Replay, Route, at
+from transforms.replay import Replay, Route
 from transforms.table_form import InRecords, TableForm, changes, require_one_change
 from transforms.table_rows import table_rows
 from transforms.table_type import require_bounded, table_key_coder, table_type

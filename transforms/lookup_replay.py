@@ -9,7 +9,7 @@ from beam_joins.change import Change
 from beam_joins.lookup_join import LookupHow, LookupJoin, ResultKey
 from beam_joins.record import Record
 from transforms.core_operator import CoreOperator
-from transforms.replay import Outlet, at
+from transforms.outlet import Outlet, at
 
 
 class LookupReplay(CoreOperator):

@@ -18,8 +18,9 @@ from beam_joins.record import Record
 from coders.combined_key import CombinedKeyCoder, prefix, split
 from coders.key import encode_key
 from transforms.lookup_replay import LookupReplay
+from transforms.outlet import DROPPED, MAIN, Outlet
 from transforms.outputs import Outputs
-from transforms.replay import DROPPED, MAIN, Outlet, Replay, Route, Rows
+from transforms.replay import Replay, Route, Rows
 from transforms.table_rows import table_rows
 from transforms.table_type import TableType, as_table, common_order, not_a_change, table_type
 

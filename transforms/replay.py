@@ -2,10 +2,12 @@
 
 Every stateful transform is one or more uses of it:
 
-1. a :class:`Route` puts elements, as records or as columns, into an :class:`Outlet`, each with the routing key by which it meets others;
+1. a :class:`Route` puts elements, as records or as columns, into an :class:`~transforms.outlet.Outlet`, each with the routing key by which
+   it meets others;
 2. the rows of a partition travel in blocks (:mod:`coders.block`), so that a runner sees few large elements;
-3. :class:`Replay`, a stateful DoFn keyed by partition, keeps the blocks in a bag until its event-time timer fires;
-4. then it gives them to its operator: one that works on columns (:mod:`transforms.table_form`), or one that feeds a core of
+3. :class:`Replay` has a partition's blocks wait for each other: grouped by partition, or in the bag state of a stateful DoFn, keyed by
+   partition, until its event-time timer fires (:class:`ReplayOptions`);
+4. then it gives them to its operator: one that works on columns (:mod:`transforms.columns`), or one that feeds a core of
    :mod:`beam_joins` record by record (:mod:`transforms.core_operator`).
 
 What comes out does not depend on the order of arrival, the number of partitions or the runner, since an operator sees all rows of a
@@ -16,109 +18,27 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import apache_beam as beam
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import xxhash
 from apache_beam.coders import BytesCoder
-from apache_beam.metrics import Metrics
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import PCollection, TaggedOutput
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
-from apache_beam.transforms.window import GlobalWindow
-from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
-from apache_beam.utils.windowed_value import WindowedValue
-from apache_beam.utils.windowed_value import create as create_windowed_value
 
-from beam_joins.change import Dropped
-from beam_joins.record import Record
-from coders.block import records_in_columns, together, write_block
-
-BLOCK_RECORDS = 4096
-BLOCK_ROWS = 1 << 16
-PENDING_BYTES = 64 << 20  # wide rows go out before their blocks are full
-_EARLIEST, _LATEST, _GLOBAL = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros, (GlobalWindow(),)
-MAIN, DROPPED = "main", "dropped"
+from transforms.outlet import DROPPED, MAIN, Outlet, Output, at
 
 
-def at(value: Any, micros: int) -> WindowedValue:
-    """The element with this event time in microseconds, held within Beam's range, in the global window."""
-    timestamped: WindowedValue = create_windowed_value(value, min(max(micros, _EARLIEST), _LATEST), _GLOBAL)
-    return timestamped
+class ReplayOptions(PipelineOptions):
+    """Pipeline options of the engine: ``--beam_joins_replay``, ``group`` or ``state``."""
 
-
-Output = tuple[str, Any]
-"""An element and the name of the output that it goes to."""
-
-
-class Outlet:
-    """Where a route or an operator puts what is to travel on to a replay, and what it drops."""
-
-    def __init__(self, partitions: int, *, keep_dropped: bool = True) -> None:
-        self._partitions = partitions
-        self._keep_dropped = keep_dropped
-        self._records: dict[tuple[str, int], list[Record]] = {}
-        self._columns: dict[tuple[str, int], list[pa.RecordBatch]] = {}
-        self._pending_bytes = 0
-        self._ready: list[Output] = []
-
-    def send(self, to: str, route: bytes, record: Record) -> None:
-        """Send a record to the replay named ``to``, where it meets the other records of the routing key ``route``."""
-        where = (to, xxhash.xxh3_64_intdigest(route) % self._partitions)
-        records = self._records.get(where)
-        if records is None:
-            records = self._records[where] = []
-        records.append(record)
-        self._pending_bytes += len(record.key) + len(record.value or b"")
-        if len(records) >= BLOCK_RECORDS:
-            del self._records[where]
-            self._ready.append((to, (where[1], write_block(records_in_columns(records), to))))
-        elif self._pending_bytes >= PENDING_BYTES:
-            self._ready += [(to, block) for to, block, _ in self.drain()]
-
-    def send_columns(self, to: str, hashes: Any, rows: pa.RecordBatch) -> None:
-        """Send rows to the replay named ``to``; ``hashes`` are those of their routing keys, one unsigned integer a row."""
-        partitions = (hashes % self._partitions).astype(np.min_scalar_type(self._partitions))
-        counts = np.bincount(partitions, minlength=self._partitions).tolist()
-        rows = rows.take(pa.array(np.argsort(partitions, kind="stable")))
-        start = 0
-        for partition, count in enumerate(counts):
-            # a partition without rows learns at least what columns there are
-            if count or (to, partition) not in self._columns:
-                self._columns.setdefault((to, partition), []).append(rows.slice(start, count))
-                start += count
-        self._pending_bytes += rows.nbytes
-        if self._pending_bytes >= PENDING_BYTES:
-            self._ready += [(to, block) for to, block, _ in self.drain()]
-
-    def drop(self, reason: str, record: Any, timestamp: int) -> None:
-        """Count a record that cannot be used, and put it into the output of the dropped ones."""
-        Metrics.counter("beam_joins", f"dropped_{reason}").inc()
-        if self._keep_dropped:
-            self._ready.append((DROPPED, at(Dropped(reason, record, timestamp), timestamp)))
-
-    def drop_rows(self, reason: str, count: int, rows: Callable[[], Iterable[tuple[Any, int]]]) -> None:
-        """Count many records, and put them, each with its timestamp, into the output of the dropped ones if there is one."""
-        if count:
-            Metrics.counter("beam_joins", f"dropped_{reason}").inc(count)
-            if self._keep_dropped:
-                self._ready += [(DROPPED, at(Dropped(reason, record, timestamp), timestamp)) for record, timestamp in rows()]
-
-    def take(self) -> list[Output]:
-        """What is ready to go out: full blocks and dropped records."""
-        ready, self._ready = self._ready, []
-        return ready
-
-    def drain(self) -> Iterator[tuple[str, tuple[int, bytes], int]]:
-        """The blocks that are not full, each with its name and its earliest timestamp."""
-        for (to, partition), records in self._records.items():
-            yield to, (partition, write_block(records_in_columns(records), to)), min(record.timestamp for record in records)
-        for (to, partition), batches in self._columns.items():
-            rows = together(to, batches)
-            yield to, (partition, write_block(rows, to)), pc.min(rows["timestamp"]).as_py() or 0
-        self._records.clear()
-        self._columns.clear()
-        self._pending_bytes = 0
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        parser.add_argument(
+            "--beam_joins_replay",
+            choices=("group", "state"),
+            default="group",
+            help="how the blocks of a partition wait until all are there: grouped, which is faster, or in the state of a stateful DoFn until"
+            " its timer fires, which takes partitions that are too large for one element of the runner (default: group)",
+        )
 
 
 Rows = Callable[[Any, int, Outlet], None]
@@ -172,12 +92,32 @@ class _UntimedRouteDoFn(_RouteDoFn):
         return self._emitter.emit(self._outlet.take())
 
 
-def _replay_dofn(name: str, operator: Operator, emitter: _Emitter) -> beam.DoFn:
+class _GroupedDoFn(beam.DoFn):
+    def __init__(self, operator: Operator, emitter: _Emitter) -> None:
+        self._operator = operator
+        self._emitter = emitter
+
+    def start_bundle(self) -> None:
+        self._outlet = self._emitter.outlet()
+
+    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
+        _, blocks = element
+        outlet, emit = self._outlet, self._emitter.emit
+        for output in self._operator.replay(blocks, outlet):
+            yield output
+            yield from emit(outlet.take())
+        yield from emit(outlet.take())
+
+    def finish_bundle(self) -> list[Any]:
+        return self._emitter.emit((to, at(block, micros)) for to, block, micros in self._outlet.drain())
+
+
+def _stateful_dofn(name: str, operator: Operator, emitter: _Emitter) -> beam.DoFn:
     # Two stateful DoFns of one pipeline must not share ids: the direct runner would deliver one's timers to the other.
     blocks_spec = BagStateSpec(f"blocks of {name}", BytesCoder())
     timer_spec = TimerSpec(f"replay of {name}", TimeDomain.WATERMARK)
 
-    class ReplayDoFn(beam.DoFn):
+    class StatefulDoFn(beam.DoFn):
         def process(
             self,
             element: tuple[int, bytes],
@@ -199,7 +139,7 @@ def _replay_dofn(name: str, operator: Operator, emitter: _Emitter) -> beam.DoFn:
             yield from emitter.emit(outlet.take())
             yield from emitter.emit((to, block) for to, block, _ in outlet.drain())
 
-    return ReplayDoFn()  # type: ignore[no-untyped-call]
+    return StatefulDoFn()  # type: ignore[no-untyped-call]
 
 
 class _Stage(beam.PTransform[Any, Any]):
@@ -252,6 +192,9 @@ class Replay(_Stage):
     def expand(self, blocks: Any) -> Any:
         """Apply the transform."""
         together = blocks | "Together" >> beam.Flatten() if len(blocks) > 1 else blocks[0]
+        if together.pipeline.options.view_as(ReplayOptions).beam_joins_replay == "group":
+            grouped = together | "Partitions" >> beam.GroupByKey()
+            return self._outputs(grouped, _GroupedDoFn(self._operator, self._emitter))
         # The full label is unique in a pipeline and the same at every submission; Beam shows it to nobody else.
         name = together.pipeline._current_transform().full_label
-        return self._outputs(together, _replay_dofn(name, self._operator, self._emitter))
+        return self._outputs(together, _stateful_dofn(name, self._operator, self._emitter))

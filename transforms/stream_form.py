@@ -15,7 +15,8 @@ from transforms.columns.joiner import Joiner, Pairs, joiner_in_columns
 from transforms.columns.keys import hashes
 from transforms.columns.order import gather
 from transforms.columns.stream_join import Matches
-from transforms.replay import Outlet, Rows, at
+from transforms.outlet import Outlet, at
+from transforms.replay import Rows
 from transforms.table_form import InColumns, InRecords
 
 SIDES = ("left", "right")

@@ -10,7 +10,8 @@ from beam_joins.change import Change
 from beam_joins.record import Record
 from transforms.element_types import pair_types
 from transforms.fields import position as position_of
-from transforms.replay import Outlet, Rows
+from transforms.outlet import Outlet
+from transforms.replay import Rows
 from transforms.table_type import TableType, require_bounded
 
 OfRow = Callable[[Any, Any], Any]

@@ -19,7 +19,8 @@ from transforms.columns.joiner import of_records
 from transforms.core_operator import CoreOperator
 from transforms.fields import of_row
 from transforms.options import function
-from transforms.replay import MAIN, Outlet, Replay, Route, at
+from transforms.outlet import MAIN, Outlet, at
+from transforms.replay import Replay, Route
 from transforms.stream_rows import OfRow, alone, stream_rows, stream_type, two_inputs
 from transforms.stream_transform import StreamTransform
 from transforms.table_rows import table_rows

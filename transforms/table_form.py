@@ -10,7 +10,7 @@ from beam_joins.change import Change
 from coders.block import one_chunk
 from coders.change_batch import ChangeBatch
 from transforms.columns.joiner import Join, Pairs
-from transforms.replay import at
+from transforms.outlet import at
 
 
 class TableForm(Protocol):

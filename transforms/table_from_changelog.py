@@ -18,9 +18,10 @@ from transforms.columns.upsert import upsert
 from transforms.element_types import annotated, known, pair_types
 from transforms.fields import Field, flag_getter, getter, key_getter, micros, position
 from transforms.options import function
+from transforms.outlet import MAIN, Outlet
 from transforms.outputs import Outputs, WithOutputs
 from transforms.partitions import partition_count
-from transforms.replay import MAIN, Outlet, Replay, Route, Rows
+from transforms.replay import Replay, Route, Rows
 from transforms.table_form import InColumns, InRecords, TableForm
 from transforms.table_type import Order, TableType, as_table, require_bounded
 

@@ -16,7 +16,8 @@ from coders.change_batch import ChangeBatch
 from coders.key import encode_key
 from transforms.columns.joiner import narrowed
 from transforms.columns.keys import hashes
-from transforms.replay import Outlet, Rows
+from transforms.outlet import Outlet
+from transforms.replay import Rows
 from transforms.table_type import not_a_change
 
 

@@ -14,8 +14,9 @@ from transforms.columns.joiner import Join, Joiner, columns_read, joiner_in_colu
 from transforms.columns.table_join import joined_rows
 from transforms.columns.upsert import upsert
 from transforms.options import choice
+from transforms.outlet import MAIN, Outlet
 from transforms.partitions import partition_count
-from transforms.replay import MAIN, Outlet, Replay, Route
+from transforms.replay import Replay, Route
 from transforms.table_form import InColumns, InRecords, TableForm, encoded_joiner, no_rows
 from transforms.table_rows import batch_rows, table_rows
 from transforms.table_to_records import in_records

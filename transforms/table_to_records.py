@@ -8,7 +8,7 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.change import Change
 from coders.change_batch import ChangeBatch
-from transforms.replay import at
+from transforms.outlet import at
 from transforms.table_form import InColumns, changes
 from transforms.table_type import as_table, table_type
 

@@ -7,7 +7,7 @@ from apache_beam.pvalue import PCollection
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_joins.change import Change
-from transforms.replay import at
+from transforms.outlet import at
 from transforms.table_to_records import in_records
 from transforms.table_type import table_type
 

@@ -18,9 +18,10 @@ from transforms.core_operator import CoreOperator
 from transforms.duration import Span, span_micros
 from transforms.fields import of_row, position
 from transforms.options import function
+from transforms.outlet import MAIN, Outlet, at
 from transforms.outputs import Outputs, WithOutputs
 from transforms.partitions import partition_count
-from transforms.replay import MAIN, Outlet, Replay, Route, Rows, at
+from transforms.replay import Replay, Route, Rows
 from transforms.stream_rows import OfRow, pair, stream_type
 from transforms.table_type import as_table, require_bounded
 

@@ -16,7 +16,8 @@ from transforms.changelog_columns import in_columns
 from transforms.columns.joiner import Joiner, of_records
 from transforms.columns.stream_join import Spans, matches
 from transforms.duration import Span, span_micros
-from transforms.replay import DROPPED, MAIN, Outlet, Replay, Route
+from transforms.outlet import DROPPED, MAIN, Outlet
+from transforms.replay import Replay, Route
 from transforms.stream_form import SIDES, StreamColumns, StreamForm, StreamInColumns, StreamInRecords, column_stream_rows
 from transforms.stream_rows import OfRow, alone, stream_rows, stream_type, two_inputs
 from transforms.stream_transform import StreamTransform

@@ -14,8 +14,9 @@ from coders.key import value_coder
 from coders.windowed import read_window, source_key, write_windowed
 from transforms.lookup_replay import LookupReplay
 from transforms.options import choice, function
+from transforms.outlet import MAIN
 from transforms.partitions import partition_count
-from transforms.replay import MAIN, Replay, Route
+from transforms.replay import Replay, Route
 from transforms.table_rows import table_rows
 from transforms.table_to_records import in_records
 from transforms.table_type import TableType, as_table, common_key_type, common_order, table_key_coder, table_type, two_tables

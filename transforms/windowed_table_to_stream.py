@@ -8,7 +8,7 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.windowed import Window, Windowed
 from transforms.options import function
-from transforms.replay import at
+from transforms.outlet import at
 from transforms.table_type import table_type
 
 Mapping = Callable[[Any, Window, Any], tuple[Any, Any]]

@@ -37,7 +37,7 @@ def pipeline(runner: str, *, environment: str = "pool") -> Iterator[beam.Pipelin
             yield made
         return
     workers = ["--environment_type=LOOPBACK"] if environment == "loopback" else []
-    asked = PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[2]", *workers])
+    asked = PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[2]", "--driver_memory=2g", *workers])
     with spark_runner(asked) as options, beam.Pipeline(options=options) as made:
         yield made
 

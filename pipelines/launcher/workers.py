@@ -33,7 +33,7 @@ from apache_beam.runners.worker import sdk_worker, sdk_worker_main
 
 _GRACE_SECONDS = 5.0
 _START_SECONDS = 120.0
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 _PR_SET_PDEATHSIG = 1
 
 
@@ -167,7 +167,7 @@ def _keep_memory() -> None:
     """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
-        for option, value in ((_M_MMAP_THRESHOLD, 32 << 20), (_M_TRIM_THRESHOLD, 512 << 20)):
+        for option, value in ((_M_MMAP_THRESHOLD, 32 << 20), (_M_TRIM_THRESHOLD, 64 << 20), (_M_ARENA_MAX, 1)):
             if hasattr(libc, "mallopt"):
                 libc.mallopt(option, value)
         pa.set_memory_pool(pa.system_memory_pool())

@@ -2,7 +2,7 @@
 
 from beam_joins.record import Record
 from coders import read_block
-from transforms.replay import BLOCK_RECORDS, PENDING_BYTES, Outlet
+from transforms.outlet import BLOCK_RECORDS, PENDING_BYTES, Outlet
 
 
 def rows(outputs):

@@ -19,7 +19,7 @@ from beam_joins import (
     WindowedTableJoin,
 )
 from coders import CombinedKeyCoder
-from transforms.replay import at
+from transforms.outlet import at
 from transforms.table_type import TableType, as_table
 
 

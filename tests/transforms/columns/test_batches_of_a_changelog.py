@@ -24,7 +24,7 @@ from coders.block import read_blocks
 from tests.transforms.columns.kernels import changes_in
 from transforms.changelog_columns import ChangelogColumns, column_rows
 from transforms.columns.upsert import upsert
-from transforms.replay import Outlet
+from transforms.outlet import Outlet
 from transforms.table_form import InColumns
 
 ROWS = pa.table({"id": [1, 2, 1], "lsn": [7, 8, 9], "name": ["Ann", "Bob", None]})
