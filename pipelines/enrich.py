@@ -32,25 +32,27 @@ def enrich(
     amount: str = "amount",
     min_amount: float | None = None,
     customer_field: str = "customer",
+    partitions: int | None = None,
 ) -> Enriched:
     """Each order with the customer that it refers to, under ``customer_field``; with ``how="left"`` None for one without.
 
     Takes the rows of two changelogs and gives ``PCollection[Change]`` keyed by the order. ``min_amount`` leaves out orders below it, or
     without an amount.
     """
-    orders, dropped_orders = orders | "Orders" >> table(order_columns)
-    customers, dropped_customers = customers | "Customers" >> table(customer_columns)
+    orders, dropped_orders = orders | "Orders" >> table(order_columns, partitions)
+    customers, dropped_customers = customers | "Customers" >> table(customer_columns, partitions)
     if min_amount is not None:
         orders = orders | "Minimal amount" >> FilterTable(at_least(amount, min_amount))
     enriched, dropped_joins = (orders, customers) | "Enrich" >> ForeignKeyJoin(
         foreign_key=lambda key, order: order.get(foreign_key),
         joiner=lambda order, customer: {**order, customer_field: customer},
         how=how,
+        partitions=partitions,
     ).with_outputs()
     return Enriched(enriched, dropped_orders, dropped_customers, dropped_joins)
 
 
-def table(columns: Columns) -> TableFromChangelog:
+def table(columns: Columns, partitions: int | None = None) -> TableFromChangelog:
     """The table of a changelog with these columns, and its dropped records."""
     return TableFromChangelog(
         key=columns.key,
@@ -58,6 +60,7 @@ def table(columns: Columns) -> TableFromChangelog:
         sequence_by=columns.position_of if columns.sequence else None,
         apply_as_deletes=columns.is_delete,
         except_columns=columns.about_the_change(),
+        partitions=partitions,
     ).with_outputs()
 
 

@@ -19,6 +19,7 @@ from pipelines.command.input_error import InputError
 from pipelines.command.progress import Progress
 from pipelines.enrich import How, enrich
 from pipelines.spark import spark_runner
+from transforms.partitions import suggested_partitions
 
 CHANGES: Final = "changes"
 LATEST: Final = "latest"
@@ -95,6 +96,7 @@ class OrdersJob:
             number=None if self.min_amount is None else self.amount,
         )
         customers = pipeline | "Read customers" >> ReadChangelog(self.customers, on_bad_record=self.on_bad_record)
+        partitions = suggested_partitions(self.orders.bytes + self.customers.bytes)
         enriched = enrich(
             orders.rows,
             customers.rows,
@@ -105,6 +107,7 @@ class OrdersJob:
             amount=self.amount,
             min_amount=self.min_amount,
             customer_field=self.customer_field,
+            partitions=partitions,
         )
         facts = [orders.tallies, customers.tallies]
         for place, dropped in (
@@ -117,7 +120,7 @@ class OrdersJob:
             rows = (
                 enriched.table | "Records" >> beam.Map(record_of)
                 if output.name == CHANGES
-                else enriched.table | "Latest" >> LatestTable() | "Rows" >> beam.Values()
+                else enriched.table | "Latest" >> LatestTable(partitions=partitions) | "Rows" >> beam.Values()
             )
             facts.append(rows | f"Write {output.name}" >> beam.ParDo(WriteParts(output, staging.beside(output))))
         _ = tuple(facts) | "Report" >> WriteReport(report_path)

@@ -5,7 +5,7 @@ import os
 PARTITION_BYTES = 16 << 20
 """How much input a partition should have at most; sorting and joining it takes about twenty times as much memory in a worker."""
 
-DEFAULT_PARTITIONS = max(8, 2 * (os.cpu_count() or 1))
+DEFAULT_PARTITIONS = max(16, 2 * (os.cpu_count() or 1))
 """Enough for the cores of this machine, and for input of some hundred megabytes."""
 
 

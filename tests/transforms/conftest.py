@@ -22,11 +22,18 @@ def direct():
     return lambda: beam.Pipeline(runner=FnApiRunner())
 
 
-@pytest.fixture(params=["direct", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.fixture(
+    params=[
+        "direct",
+        "direct, in state",
+        pytest.param("spark", marks=pytest.mark.spark),
+    ]
+)
 def pipeline(request):
-    """A new pipeline on either runner."""
-    if request.param == "direct":
-        return lambda: beam.Pipeline(runner=FnApiRunner())
+    """A new pipeline on either runner, and with partitions that wait in state."""
+    if request.param.startswith("direct"):
+        waits = "state" if "state" in request.param else "group"
+        return lambda: beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([f"--beam_joins_replay={waits}"]))
     options = request.getfixturevalue("spark_options")
 
     @contextmanager

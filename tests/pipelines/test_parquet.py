@@ -1,0 +1,98 @@
+"""Parquet files as tables in columns, and back."""
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.util import assert_that, equal_to
+
+from beam_joins import ForeignKeyJoin, TableFromChangelog
+from pipelines.command.input_error import InputError
+from pipelines.parquet import ReadParquet, WriteParquet
+from transforms.partitions import DEFAULT_PARTITIONS, PARTITION_BYTES, suggested_partitions
+
+ROWS = pa.table({"id": [1, 2, None], "name": ["a", None, "c"], "deleted": [False, True, None]})
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "in.parquet"
+    pq.write_table(ROWS, path, row_group_size=2)
+    return path
+
+
+def test_row_groups_come_out_as_tables(file):
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        batches = pipeline | ReadParquet(str(file))
+        assert batches.element_type is pa.Table
+        assert_that(batches | beam.Map(lambda table: table.to_pylist()), equal_to([ROWS[:2].to_pylist(), ROWS[2:].to_pylist()]))
+
+
+def test_only_the_columns_asked_for_are_read_and_counted(file):
+    read = ReadParquet(str(file), columns=["name"])
+    assert 0 < read.bytes < ReadParquet(str(file)).bytes
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        names = pipeline | read | beam.FlatMap(lambda table: table.to_pylist())
+        assert_that(names, equal_to([{"name": "a"}, {"name": None}, {"name": "c"}]))
+
+
+def test_what_is_written_is_what_was_read_under_numbered_names(file, tmp_path):
+    out = tmp_path / "out"
+    for _ in range(2):  # the second run replaces what the first has written
+        with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+            _ = pipeline | ReadParquet(str(file)) | WriteParquet(str(out))
+    assert [path.name for path in sorted(tmp_path.glob("out*"))] == ["out-00000-of-00001.parquet"]
+    assert pq.read_table(tmp_path / "out-00000-of-00001.parquet").sort_by("id") == ROWS.sort_by("id")
+
+
+def test_rows_are_cast_to_the_schema_given(file, tmp_path):
+    schema = ROWS.schema.set(0, pa.field("id", pa.int16()))
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        _ = (
+            pipeline
+            | ReadParquet(str(file))
+            | beam.Map(lambda table: table.to_batches()[0])
+            | WriteParquet(f"{tmp_path}/out", schema=schema)
+        )
+    assert pq.read_schema(next(tmp_path.glob("out-*"))) == schema
+
+
+def test_a_join_goes_from_files_to_files(tmp_path):
+    pq.write_table(pa.table({"id": [1, 2], "customer": ["a", "b"], "lsn": [1, 2]}), tmp_path / "orders.parquet")
+    pq.write_table(pa.table({"id": ["a"], "name": ["Ann"], "lsn": [3]}), tmp_path / "customers.parquet")
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        tables = tuple(
+            pipeline
+            | f"read {name}" >> ReadParquet(f"{tmp_path}/{name}.parquet")
+            | name >> TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn")
+            for name in ("orders", "customers")
+        )
+        joined = tables | ForeignKeyJoin(foreign_key="customer", joiner={"name": "right.name"})
+        _ = joined | beam.Map(lambda batch: batch.to_arrow()) | WriteParquet(f"{tmp_path}/joined")
+    written = pa.concat_tables(pq.read_table(path) for path in tmp_path.glob("joined-*"))
+    assert written.to_pylist() == [{"key": 1, "old": None, "new": {"name": "Ann"}, "timestamp": 3, "position": 3}]
+
+
+def test_a_path_without_a_file_is_refused_by_name(tmp_path):
+    with pytest.raises(InputError, match=r"there is no file .*none\.parquet"):
+        ReadParquet(f"{tmp_path}/none.parquet")
+
+
+@pytest.mark.parametrize("content", [b"", b"id,name\n1,a\n", b"PAR1"])
+def test_a_file_that_is_no_parquet_file_is_refused_by_name(tmp_path, content):
+    path = tmp_path / "no.parquet"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"no\.parquet is no Parquet file"):
+        _ = ReadParquet(str(path)).bytes
+
+
+def test_a_truncated_file_is_refused_by_name(file):
+    file.write_bytes(file.read_bytes()[:-7])
+    with pytest.raises(InputError, match=r"in\.parquet is no Parquet file"):
+        _ = ReadParquet(str(file)).bytes
+
+
+def test_partitions_are_suggested_by_size_and_never_fewer_than_the_default():
+    assert suggested_partitions(0) == suggested_partitions(PARTITION_BYTES) == DEFAULT_PARTITIONS
+    assert suggested_partitions(100 * DEFAULT_PARTITIONS * PARTITION_BYTES + 1) == 100 * DEFAULT_PARTITIONS + 1
