@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 from apache_beam.utils.timestamp import Timestamp
 
 Field = str | Callable[[Any], Any]
@@ -22,6 +23,10 @@ def field(record: Any, name: str) -> Any:
     try:
         return record[name] if isinstance(record, Mapping) else getattr(record, name)
     except (KeyError, AttributeError):
+        if isinstance(record, pa.Table | pa.RecordBatch):
+            raise ValueError(
+                "an Arrow batch came where a record was expected: say what the collection is of, with .with_output_types(pyarrow.Table)"
+            ) from None
         there = list(record) if isinstance(record, Mapping) else [n for n in dir(record) if not n.startswith("_")]
         raise ValueError(f"a record has no column {name!r}; it has {', '.join(map(str, there)) or 'none'}") from None
 

@@ -50,6 +50,10 @@ class ForeignKeyJoin(WithOutputs):
     ``CombinedKey(foreign key, left key)``, the foreign key ``None`` for a left row that refers to nothing, the left key ``None`` for a right
     row that nothing refers to.
 
+    Two tables in columns are joined in columns, ``PCollection[ChangeBatch]``, if ``foreign_key`` is given and ``how`` is ``"inner"`` or
+    ``"left"``. There ``foreign_key`` may be :class:`~beam_joins.vectorized`, and so may ``joiner``, or columns by name, as in
+    ``{"amount": "left.amount", "name": "right.name"}``, or Arrow expressions.
+
     At every position the content of the result is the join of the contents of both tables. A result has the larger timestamp of both
     rows if its left row changed, and the right row's if only that did; one keyed by a combined key has the larger in any case.
 
@@ -82,7 +86,10 @@ class ForeignKeyJoin(WithOutputs):
         super().__init__()
         if (foreign_key is None) == (foreign_keys is None):
             raise ValueError("give one of foreign_key, for one reference, and foreign_keys, for a list of them")
-        self._references = of_row("foreign_key", foreign_key) if foreign_key else of_row("foreign_keys", foreign_keys or "")
+        if foreign_key is not None:
+            self._references = of_row("foreign_key", foreign_key)
+        elif foreign_keys is not None:
+            self._references = of_row("foreign_keys", foreign_keys)
         joiner_in_columns(joiner)
         self._foreign_key = foreign_key
         self._joiner = joiner

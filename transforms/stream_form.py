@@ -13,7 +13,6 @@ from coders.block import one_chunk
 from transforms.changelog_columns import given_rows, key_of, struct_of, times_of, whole_numbers
 from transforms.columns.joiner import Joiner, Pairs, joiner_in_columns
 from transforms.columns.keys import hashes
-from transforms.columns.order import gather
 from transforms.columns.stream_join import Matches
 from transforms.outlet import Outlet, at
 from transforms.replay import Rows
@@ -52,14 +51,14 @@ class StreamInColumns:
 
     def elements(self, left: pa.Table, right: pa.Table, found: Matches) -> Iterator[pa.RecordBatch]:
         """One batch, with the columns key, value and timestamp."""
-        keys = [gather(one_chunk(left["key"]), found.left_index), gather(one_chunk(right["key"]), found.right_index)]
-        key = keys[0] if pa.types.is_null(keys[1].type) or (found.left_index >= 0).all() else keys[1]
-        if key is keys[1] and not pa.types.is_null(keys[0].type):
-            chosen = np.where(found.left_index >= 0, np.arange(len(key)), np.arange(len(key)) + len(key))
-            key = pa.concat_arrays(keys).take(pa.array(chosen))
+        if not len(found.timestamp):
+            return
+        keys = one_chunk(left["key"]), one_chunk(right["key"])
+        kind = keys[1].type if pa.types.is_null(keys[0].type) else keys[0].type
+        together = pa.concat_arrays([column if column.type == kind else pa.nulls(len(column), kind) for column in keys])
+        key = together.take(pa.array(np.where(found.left_index >= 0, found.left_index, found.right_index + len(left))))
         value = self._join(Pairs(one_chunk(left["value"]), found.left_index, one_chunk(right["value"]), found.right_index))
-        if len(key):
-            yield pa.record_batch([key, value, pa.array(found.timestamp)], names=["key", "value", "timestamp"])
+        yield pa.record_batch([key, value, pa.array(found.timestamp)], names=["key", "value", "timestamp"])
 
     def records(self, rows: pa.Table, side: int) -> Iterable[tuple[Any, int]]:
         """With values as dicts."""

@@ -10,14 +10,14 @@ from apache_beam.pvalue import PCollection
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
 from beam_joins.record import Record
-from beam_joins.table import Emit, UpsertTable
+from beam_joins.table import Emit
 from coders.block import one_chunk, read_blocks
 from coders.key import encode_key, key_coder, value_coder
 from transforms.changelog_columns import ChangelogColumns, column_rows, in_columns
 from transforms.columns.upsert import upsert
 from transforms.element_types import annotated, known, pair_types
 from transforms.fields import Field, flag_getter, getter, key_getter, micros, position
-from transforms.options import function
+from transforms.options import choice, function
 from transforms.outlet import MAIN, Outlet
 from transforms.outputs import Outputs, WithOutputs
 from transforms.partitions import partition_count
@@ -84,7 +84,6 @@ class TableFromChangelog(WithOutputs):
         partitions: int | None = None,
     ) -> None:
         super().__init__()
-        UpsertTable(emit)
         if apply_as_deletes is not None and not isinstance(apply_as_deletes, str):
             function("apply_as_deletes", apply_as_deletes, "that is true for an element that deletes its row, or the name of a field")
         if isinstance(except_columns, str) or not all(isinstance(name, str) for name in except_columns):
@@ -95,7 +94,7 @@ class TableFromChangelog(WithOutputs):
         self._deletes = None if apply_as_deletes is None else flag_getter("apply_as_deletes", apply_as_deletes)
         self._except = frozenset(except_columns)
         self._columns = ChangelogColumns(key, timestamp_by, sequence_by, apply_as_deletes, self._except)
-        self._emit = emit
+        self._emit: Emit = choice("emit", emit, Emit)
         self._partitions = partition_count(partitions)
 
     def build(self, pvalue: PCollection[Any]) -> Outputs:

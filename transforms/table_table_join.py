@@ -43,6 +43,9 @@ class TableTableJoin(beam.PTransform[Any, PCollection[Any]]):
       ``joiner(None, right value)`` too. The joiner is never called with both sides ``None``.
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.partitions`.
 
+    Two tables in columns are joined in columns, ``PCollection[ChangeBatch]``; there the joiner may be one of columns, as in
+    :class:`~beam_joins.ForeignKeyJoin`.
+
     Two windowed tables join on the same key and window. A change of either side joins the row anew, and a tombstone comes out only for a
     row that was there. A result has the larger timestamp of both sides. More tables are joined in a chain:
     ``((a, b) | TableTableJoin(...), c) | TableTableJoin(...)``.

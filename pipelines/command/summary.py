@@ -16,7 +16,6 @@ REASONS: Final = {
     "null_timestamp": "without a time",
     "duplicate_position": "repeated: same key, same position",
     "null_foreign_key": "orders that refer to no customer",
-    "stale_response": "answers to a reference that had changed",
 }
 
 
