@@ -51,8 +51,9 @@ class InColumns:
         return [repr(value).encode() for value in values.to_pylist()]
 
     def elements(self, batch: ChangeBatch) -> Iterator[ChangeBatch]:
-        """The batch itself, an empty one too: it says what columns there are."""
-        yield batch
+        """The batch itself; an empty one too if it says what columns there are."""
+        if len(batch) or not pa.types.is_null(batch.new.type):
+            yield batch
 
 
 class InRecords:

@@ -314,3 +314,12 @@ def test_a_joiner_of_columns_finds_those_of_an_empty_table_null(direct, how, joi
     with direct() as p:
         join = ForeignKeyJoin(foreign_key="id", joiner=JOINERS[joiner], how=how, partitions=1)
         is_the_table("joined", some_and_none(p, nothing) | join, ALONE if how == "left" else [])
+
+
+def test_every_batch_of_a_join_has_the_columns_that_its_joiner_gives(direct):
+    """Most of the partitions are empty, and a joiner of records says nothing of columns where it is not called."""
+    with direct() as p:
+        left, right = some_and_none(p, "deletes only")
+        names = (left, right) | TableTableJoin(lambda left, right: {"l": left["name"]}, how="left", partitions=16)
+        columns = names | beam.Map(lambda batch: [field.name for field in batch.new.type])
+        assert_that(columns, equal_to([["l"]]))
