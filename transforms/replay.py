@@ -68,20 +68,27 @@ class _Emitter:
         return [element if to == self._main else TaggedOutput(to, element) for to, element in outputs]
 
 
-class _RouteDoFn(beam.DoFn):
-    def __init__(self, rows: Rows, emitter: _Emitter) -> None:
-        self._rows = rows
+class _BundleDoFn(beam.DoFn):
+    """A DoFn with one outlet for a bundle: what has not left it by the end of the bundle leaves then."""
+
+    def __init__(self, emitter: _Emitter) -> None:
         self._emitter = emitter
 
     def start_bundle(self) -> None:
         self._outlet = self._emitter.outlet()
 
+    def finish_bundle(self) -> list[Any]:
+        return self._emitter.emit((to, at(block, micros)) for to, block, micros in self._outlet.drain())
+
+
+class _RouteDoFn(_BundleDoFn):
+    def __init__(self, rows: Rows, emitter: _Emitter) -> None:
+        super().__init__(emitter)
+        self._rows = rows
+
     def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> list[Any]:
         self._rows(element, timestamp.micros, self._outlet)
         return self._emitter.emit(self._outlet.take())
-
-    def finish_bundle(self) -> list[Any]:
-        return self._emitter.emit((to, at(block, micros)) for to, block, micros in self._outlet.drain())
 
 
 class _UntimedRouteDoFn(_RouteDoFn):
@@ -92,13 +99,10 @@ class _UntimedRouteDoFn(_RouteDoFn):
         return self._emitter.emit(self._outlet.take())
 
 
-class _GroupedDoFn(beam.DoFn):
+class _GroupedDoFn(_BundleDoFn):
     def __init__(self, operator: Operator, emitter: _Emitter) -> None:
+        super().__init__(emitter)
         self._operator = operator
-        self._emitter = emitter
-
-    def start_bundle(self) -> None:
-        self._outlet = self._emitter.outlet()
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
         _, blocks = element
@@ -107,9 +111,6 @@ class _GroupedDoFn(beam.DoFn):
             yield output
             yield from emit(outlet.take())
         yield from emit(outlet.take())
-
-    def finish_bundle(self) -> list[Any]:
-        return self._emitter.emit((to, at(block, micros)) for to, block, micros in self._outlet.drain())
 
 
 def _stateful_dofn(name: str, operator: Operator, emitter: _Emitter) -> beam.DoFn:
