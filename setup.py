@@ -29,13 +29,10 @@ setup(
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     python_requires=">=3.11",
-    packages=find_namespace_packages(include=["beam_joins*", "coders*", "transforms*", "pipelines*"]),
+    packages=find_namespace_packages(include=["beam_joins*"]),
     package_data={
         "beam_joins": ["py.typed"],
-        "coders": ["py.typed"],
-        "transforms": ["py.typed"],
-        "pipelines": ["py.typed"],
-        "pipelines.launcher": ["*.lock"],
+        "beam_joins.pipelines.launcher": ["*.lock"],
     },
     install_requires=[
         "apache-beam[gcp]>=2.62,<3",

@@ -17,24 +17,24 @@ from beam_joins.table import content
 from beam_joins.windowed import Window, Windowed
 
 if TYPE_CHECKING:
-    from coders.change_batch import ChangeBatch
-    from coders.corrupt import CorruptData
-    from transforms.aggregate_table import AggregateTable, CountTable, ReduceTable
-    from transforms.columns.functions import vectorized
-    from transforms.filter_table import FilterTable
-    from transforms.foreign_key_join import ForeignKeyJoin
-    from transforms.latest_table import LatestTable
-    from transforms.map_table import MapTable
-    from transforms.one_to_many_join import OneToManyJoin
-    from transforms.stream_table_join import StreamForeignKeyJoin, StreamTableJoin
-    from transforms.table_from_changelog import TableFromChangelog
-    from transforms.table_table_join import TableTableJoin
-    from transforms.table_to_records import TableToRecords
-    from transforms.table_to_stream import TableToStream
-    from transforms.windowed_aggregate import WindowedAggregate
-    from transforms.windowed_stream_join import WindowedStreamJoin
-    from transforms.windowed_table_join import WindowedTableJoin
-    from transforms.windowed_table_to_stream import WindowedTableToStream
+    from beam_joins.coders.change_batch import ChangeBatch
+    from beam_joins.coders.corrupt import CorruptData
+    from beam_joins.transforms.aggregate_table import AggregateTable, CountTable, ReduceTable
+    from beam_joins.transforms.columns.functions import vectorized
+    from beam_joins.transforms.filter_table import FilterTable
+    from beam_joins.transforms.foreign_key_join import ForeignKeyJoin
+    from beam_joins.transforms.latest_table import LatestTable
+    from beam_joins.transforms.map_table import MapTable
+    from beam_joins.transforms.one_to_many_join import OneToManyJoin
+    from beam_joins.transforms.stream_table_join import StreamForeignKeyJoin, StreamTableJoin
+    from beam_joins.transforms.table_from_changelog import TableFromChangelog
+    from beam_joins.transforms.table_table_join import TableTableJoin
+    from beam_joins.transforms.table_to_records import TableToRecords
+    from beam_joins.transforms.table_to_stream import TableToStream
+    from beam_joins.transforms.windowed_aggregate import WindowedAggregate
+    from beam_joins.transforms.windowed_stream_join import WindowedStreamJoin
+    from beam_joins.transforms.windowed_table_join import WindowedTableJoin
+    from beam_joins.transforms.windowed_table_to_stream import WindowedTableToStream
 
 __version__ = "0.1.0"
 
@@ -69,27 +69,27 @@ __all__ = [
 ]
 
 _UPSTAIRS = {
-    "AggregateTable": "transforms.aggregate_table",
-    "ChangeBatch": "coders.change_batch",
-    "CorruptData": "coders.corrupt",
-    "CountTable": "transforms.aggregate_table",
-    "FilterTable": "transforms.filter_table",
-    "ForeignKeyJoin": "transforms.foreign_key_join",
-    "LatestTable": "transforms.latest_table",
-    "MapTable": "transforms.map_table",
-    "OneToManyJoin": "transforms.one_to_many_join",
-    "ReduceTable": "transforms.aggregate_table",
-    "StreamForeignKeyJoin": "transforms.stream_table_join",
-    "StreamTableJoin": "transforms.stream_table_join",
-    "TableFromChangelog": "transforms.table_from_changelog",
-    "TableTableJoin": "transforms.table_table_join",
-    "TableToRecords": "transforms.table_to_records",
-    "TableToStream": "transforms.table_to_stream",
-    "WindowedAggregate": "transforms.windowed_aggregate",
-    "WindowedStreamJoin": "transforms.windowed_stream_join",
-    "WindowedTableJoin": "transforms.windowed_table_join",
-    "WindowedTableToStream": "transforms.windowed_table_to_stream",
-    "vectorized": "transforms.columns.functions",
+    "AggregateTable": "beam_joins.transforms.aggregate_table",
+    "ChangeBatch": "beam_joins.coders.change_batch",
+    "CorruptData": "beam_joins.coders.corrupt",
+    "CountTable": "beam_joins.transforms.aggregate_table",
+    "FilterTable": "beam_joins.transforms.filter_table",
+    "ForeignKeyJoin": "beam_joins.transforms.foreign_key_join",
+    "LatestTable": "beam_joins.transforms.latest_table",
+    "MapTable": "beam_joins.transforms.map_table",
+    "OneToManyJoin": "beam_joins.transforms.one_to_many_join",
+    "ReduceTable": "beam_joins.transforms.aggregate_table",
+    "StreamForeignKeyJoin": "beam_joins.transforms.stream_table_join",
+    "StreamTableJoin": "beam_joins.transforms.stream_table_join",
+    "TableFromChangelog": "beam_joins.transforms.table_from_changelog",
+    "TableTableJoin": "beam_joins.transforms.table_table_join",
+    "TableToRecords": "beam_joins.transforms.table_to_records",
+    "TableToStream": "beam_joins.transforms.table_to_stream",
+    "WindowedAggregate": "beam_joins.transforms.windowed_aggregate",
+    "WindowedStreamJoin": "beam_joins.transforms.windowed_stream_join",
+    "WindowedTableJoin": "beam_joins.transforms.windowed_table_join",
+    "WindowedTableToStream": "beam_joins.transforms.windowed_table_to_stream",
+    "vectorized": "beam_joins.transforms.columns.functions",
 }
 
 

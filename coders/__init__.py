@@ -1,12 +1,12 @@
 """How changes, keys and blocks are written as bytes. Whatever is not theirs to read raises :class:`CorruptData`."""
 
-from coders.block import read_block, write_block
-from coders.change import ChangeCoder
-from coders.change_batch import ChangeBatch, ChangeBatchCoder
-from coders.combined_key import CombinedKeyCoder
-from coders.corrupt import CorruptData
-from coders.key import key_coder, value_coder
-from coders.windowed import WindowedCoder
+from beam_joins.coders.block import read_block, write_block
+from beam_joins.coders.change import ChangeCoder
+from beam_joins.coders.change_batch import ChangeBatch, ChangeBatchCoder
+from beam_joins.coders.combined_key import CombinedKeyCoder
+from beam_joins.coders.corrupt import CorruptData
+from beam_joins.coders.key import key_coder, value_coder
+from beam_joins.coders.windowed import WindowedCoder
 
 __all__ = [
     "ChangeBatch",

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
+from beam_joins.coders.corrupt import CorruptData
+from beam_joins.coders.narrow import narrow, widen
 from beam_joins.record import Record
-from coders.corrupt import CorruptData
-from coders.narrow import narrow, widen
 
 RECORDS = pa.schema(
     [

@@ -10,7 +10,7 @@ from typing import Any
 from apache_beam.coders import Coder, FastPrimitivesCoder, registry
 
 from beam_joins.change import Change
-from coders.corrupt import CorruptData, StrictCoder
+from beam_joins.coders.corrupt import CorruptData, StrictCoder
 
 _HEAD = struct.Struct(">Bqq")
 _LENGTH = struct.Struct(">I")

@@ -3,8 +3,8 @@
 import pyarrow as pa
 from apache_beam.coders import registry
 
-from coders.block import read_block, write_block
-from coders.corrupt import CorruptData, StrictCoder
+from beam_joins.coders.block import read_block, write_block
+from beam_joins.coders.corrupt import CorruptData, StrictCoder
 
 _NAMES = ("key", "new", "before", "timestamp", "position")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from apache_beam.coders import Coder, FastPrimitivesCoder, registry
 
+from beam_joins.coders.corrupt import CorruptData, StrictCoder
 from beam_joins.combined_key import CombinedKey
-from coders.corrupt import CorruptData, StrictCoder
 
 _LENGTH = 4
 

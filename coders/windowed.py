@@ -8,9 +8,9 @@ from typing import Any
 
 from apache_beam.coders import Coder, FastPrimitivesCoder
 
+from beam_joins.coders.combined_key import combine, split
+from beam_joins.coders.corrupt import StrictCoder
 from beam_joins.windowed import Window, Windowed
-from coders.combined_key import combine, split
-from coders.corrupt import StrictCoder
 
 _BOUNDS = struct.Struct(">QQ")
 _SIGN = 1 << 63

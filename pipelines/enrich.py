@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 from apache_beam.pvalue import PCollection
 
 from beam_joins import FilterTable, ForeignKeyJoin, TableFromChangelog
-from pipelines.changelog_files.columns import Columns
+from beam_joins.pipelines.changelog_files.columns import Columns
 
 Value = dict[str, Any]
 How = Literal["inner", "left"]

@@ -1,6 +1,6 @@
 """``python -m pipelines.orders``: two changelogs, orders and customers, to the orders enriched with their customers.
 
-Only the command line is here, since a worker does not load the main module; the pipeline is :func:`pipelines.enrich.enrich`.
+Only the command line is here, since a worker does not load the main module; the pipeline is :func:`beam_joins.pipelines.enrich.enrich`.
 """
 
 import logging
@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from pipelines.changelog_files.changelog import absolute, find_changelog
-from pipelines.changelog_files.outputs import check_output
-from pipelines.command.command_line import beam_options, said
-from pipelines.command.input_error import InputError
-from pipelines.command.interruption import interruptible
-from pipelines.command.progress import Progress
-from pipelines.command.summary import summary
-from pipelines.orders_job import CHANGES, LATEST, OrdersJob, output_of
-from pipelines.orders_options import PROGRAM, Arguments, columns_of, parse
-from pipelines.sample import sample_on_first_use
+from beam_joins.pipelines.changelog_files.changelog import absolute, find_changelog
+from beam_joins.pipelines.changelog_files.outputs import check_output
+from beam_joins.pipelines.command.command_line import beam_options, said
+from beam_joins.pipelines.command.input_error import InputError
+from beam_joins.pipelines.command.interruption import interruptible
+from beam_joins.pipelines.command.progress import Progress
+from beam_joins.pipelines.command.summary import summary
+from beam_joins.pipelines.orders_job import CHANGES, LATEST, OrdersJob, output_of
+from beam_joins.pipelines.orders_options import PROGRAM, Arguments, columns_of, parse
+from beam_joins.pipelines.sample import sample_on_first_use
 
 SAMPLE_DIRECTORY: Final = "sample-data"
 OUTPUT_DIRECTORY: Final = "orders-out"

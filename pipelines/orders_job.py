@@ -9,17 +9,17 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import Change, LatestTable
-from pipelines.changelog_files.changelog import Changelog
-from pipelines.changelog_files.enriched_schema import changelog_schema, enriched_schema, key_type
-from pipelines.changelog_files.outputs import Output, Staging, prepare, publish
-from pipelines.changelog_files.read_changelog import OnBadRecord, ReadChangelog
-from pipelines.changelog_files.tally import TallyDropped
-from pipelines.changelog_files.write_parts import Report, WriteParts, WriteReport, read_report
-from pipelines.command.input_error import InputError
-from pipelines.command.progress import Progress
-from pipelines.enrich import How, enrich
-from pipelines.spark import spark_runner
-from transforms.partitions import suggested_partitions
+from beam_joins.pipelines.changelog_files.changelog import Changelog
+from beam_joins.pipelines.changelog_files.enriched_schema import changelog_schema, enriched_schema, key_type
+from beam_joins.pipelines.changelog_files.outputs import Output, Staging, prepare, publish
+from beam_joins.pipelines.changelog_files.read_changelog import OnBadRecord, ReadChangelog
+from beam_joins.pipelines.changelog_files.tally import TallyDropped
+from beam_joins.pipelines.changelog_files.write_parts import Report, WriteParts, WriteReport, read_report
+from beam_joins.pipelines.command.input_error import InputError
+from beam_joins.pipelines.command.progress import Progress
+from beam_joins.pipelines.enrich import How, enrich
+from beam_joins.pipelines.spark import spark_runner
+from beam_joins.transforms.partitions import suggested_partitions
 
 CHANGES: Final = "changes"
 LATEST: Final = "latest"

@@ -4,9 +4,9 @@ import argparse
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pipelines.changelog_files.columns import UNITS, Columns
-from pipelines.command.command_line import parse_known
-from pipelines.command.input_error import InputError
+from beam_joins.pipelines.changelog_files.columns import UNITS, Columns
+from beam_joins.pipelines.command.command_line import parse_known
+from beam_joins.pipelines.command.input_error import InputError
 
 PROGRAM = "python -m pipelines.orders"
 EXAMPLES = """\

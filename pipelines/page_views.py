@@ -1,6 +1,6 @@
 """``python -m pipelines.page_views``: the page views of each week against those of the week before, for every page.
 
-Only the command line is here, since a worker does not load the main module; the pipeline is :func:`pipelines.week_over_week.week_over_week`.
+Only the command line is here, since a worker does not load the main module; the pipeline is :func:`beam_joins.pipelines.week_over_week.week_over_week`.
 """
 
 import argparse
@@ -13,16 +13,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from pipelines.changelog_files.changelog import absolute, find_changelog
-from pipelines.changelog_files.columns import UNITS, Columns
-from pipelines.changelog_files.outputs import Output, check_output
-from pipelines.command.command_line import beam_options, parse_known, said
-from pipelines.command.input_error import InputError
-from pipelines.command.interruption import interruptible
-from pipelines.command.progress import Progress
-from pipelines.made_up.views import views_on_first_use
-from pipelines.page_views_job import PageViewsJob
-from pipelines.page_views_report import totals, weeks_table
+from beam_joins.pipelines.changelog_files.changelog import absolute, find_changelog
+from beam_joins.pipelines.changelog_files.columns import UNITS, Columns
+from beam_joins.pipelines.changelog_files.outputs import Output, check_output
+from beam_joins.pipelines.command.command_line import beam_options, parse_known, said
+from beam_joins.pipelines.command.input_error import InputError
+from beam_joins.pipelines.command.interruption import interruptible
+from beam_joins.pipelines.command.progress import Progress
+from beam_joins.pipelines.made_up.views import views_on_first_use
+from beam_joins.pipelines.page_views_job import PageViewsJob
+from beam_joins.pipelines.page_views_report import totals, weeks_table
 
 PROGRAM: Final = "python -m pipelines.page_views"
 SAMPLE_DIRECTORY: Final = "sample-data"

@@ -9,18 +9,18 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_joins import LatestTable
-from pipelines.changelog_files.changelog import Changelog
-from pipelines.changelog_files.columns import Columns
-from pipelines.changelog_files.json_lines import read_json_lines
-from pipelines.changelog_files.outputs import Output, Staging, prepare, publish
-from pipelines.changelog_files.read_changelog import OnBadRecord, ReadChangelog
-from pipelines.changelog_files.tally import TallyDropped
-from pipelines.changelog_files.write_parts import Report, WriteParts, WriteReport, read_report
-from pipelines.command.input_error import InputError
-from pipelines.command.progress import Progress
-from pipelines.spark import spark_runner
-from pipelines.week_over_week import has_week, row_of, week_over_week
-from transforms.outlet import at
+from beam_joins.pipelines.changelog_files.changelog import Changelog
+from beam_joins.pipelines.changelog_files.columns import Columns
+from beam_joins.pipelines.changelog_files.json_lines import read_json_lines
+from beam_joins.pipelines.changelog_files.outputs import Output, Staging, prepare, publish
+from beam_joins.pipelines.changelog_files.read_changelog import OnBadRecord, ReadChangelog
+from beam_joins.pipelines.changelog_files.tally import TallyDropped
+from beam_joins.pipelines.changelog_files.write_parts import Report, WriteParts, WriteReport, read_report
+from beam_joins.pipelines.command.input_error import InputError
+from beam_joins.pipelines.command.progress import Progress
+from beam_joins.pipelines.spark import spark_runner
+from beam_joins.pipelines.week_over_week import has_week, row_of, week_over_week
+from beam_joins.transforms.outlet import at
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,9 +4,9 @@ from bisect import insort
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pipelines.changelog_files.read_changelog import READ
-from pipelines.changelog_files.tally import Tally, add_up
-from pipelines.command.summary import REASONS
+from beam_joins.pipelines.changelog_files.read_changelog import READ
+from beam_joins.pipelines.changelog_files.tally import Tally, add_up
+from beam_joins.pipelines.command.summary import REASONS
 
 WEEKS_SHOWN: Final = 4
 PAGES_SHOWN: Final = 10

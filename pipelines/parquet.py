@@ -17,8 +17,8 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import PBegin, PCollection
 
-from pipelines.changelog_files.tally import at_bundle_end
-from pipelines.command.input_error import InputError
+from beam_joins.pipelines.changelog_files.tally import at_bundle_end
+from beam_joins.pipelines.command.input_error import InputError
 
 _RAW = CompressionTypes.UNCOMPRESSED
 

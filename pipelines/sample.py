@@ -1,6 +1,6 @@
 """Sample changelogs that behave like real ones: ``python -m pipelines.sample --orders 20000 --customers 2000 --seed 1 --out DIR``.
 
-See :mod:`pipelines.made_up.shop` for what happens in them. The same arguments give the same bytes on every machine.
+See :mod:`beam_joins.pipelines.made_up.shop` for what happens in them. The same arguments give the same bytes on every machine.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Final, Literal, NamedTuple, Protocol
 import orjson
 from fastavro.write import Writer
 
-from pipelines.made_up.shop import CustomerChange, Line, OrderChange, Shop
+from beam_joins.pipelines.made_up.shop import CustomerChange, Line, OrderChange, Shop
 
 Format = Literal["avro", "jsonl"]
 FORMATS: Final[tuple[Format, ...]] = ("avro", "jsonl")

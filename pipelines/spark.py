@@ -1,6 +1,6 @@
 """Make `--runner=SparkRunner` work for any Beam job, with Spark from PySpark and nothing to install but with pip.
 
-    from pipelines.spark import spark_runner
+    from beam_joins.pipelines.spark import spark_runner
 
     with spark_runner(PipelineOptions()) as options:
         with beam.Pipeline(options=options) as p:
@@ -30,16 +30,16 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.utils.subprocess_server import JavaJarServer
 
-from pipelines.launcher.class_archive import ClassArchive
-from pipelines.launcher.jars import locked_jars, provide
-from pipelines.launcher.java import find_java
-from pipelines.launcher.job_failure import SparkJobFailed, job_failure
-from pipelines.launcher.job_server import JobServer
-from pipelines.launcher.master import Master
-from pipelines.launcher.pathing_jar import pathing_jar, spark_jars
-from pipelines.launcher.setup_error import SparkSetupError
-from pipelines.launcher.spark_log import machinery_into, new_log_file, tell
-from pipelines.launcher.spark_options import (
+from beam_joins.pipelines.launcher.class_archive import ClassArchive
+from beam_joins.pipelines.launcher.jars import locked_jars, provide
+from beam_joins.pipelines.launcher.java import find_java
+from beam_joins.pipelines.launcher.job_failure import SparkJobFailed, job_failure
+from beam_joins.pipelines.launcher.job_server import JobServer
+from beam_joins.pipelines.launcher.master import Master
+from beam_joins.pipelines.launcher.pathing_jar import pathing_jar, spark_jars
+from beam_joins.pipelines.launcher.setup_error import SparkSetupError
+from beam_joins.pipelines.launcher.spark_log import machinery_into, new_log_file, tell
+from beam_joins.pipelines.launcher.spark_options import (
     SparkOptions,
     heap,
     master_url,
@@ -48,7 +48,7 @@ from pipelines.launcher.spark_options import (
     python_workers,
     spark_conf,
 )
-from pipelines.launcher.workers import WorkerPool
+from beam_joins.pipelines.launcher.workers import WorkerPool
 
 __all__ = ["SparkJobFailed", "SparkOptions", "SparkSetupError", "spark_runner"]
 

@@ -24,8 +24,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from pipelines.command.input_error import InputError
-from pipelines.sample import JsonLines, SampleFiles, appears_whole
+from beam_joins.pipelines.command.input_error import InputError
+from beam_joins.pipelines.sample import JsonLines, SampleFiles, appears_whole
 
 Row = dict[str, Any]
 FIRST_DAY: Final = dt.date(1991, 6, 1)
@@ -41,7 +41,7 @@ OPTIONS: Final = (
     ),
     *("--customers-key=c_custkey", "--customers-sequence=commit", "--customers-timestamp=at"),
 )
-"""The options with which :mod:`pipelines.orders` reads these changelogs."""
+"""The options with which :mod:`beam_joins.pipelines.orders` reads these changelogs."""
 
 
 def write_tpch(directory: Path, *, scale: float) -> SampleFiles:

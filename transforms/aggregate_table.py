@@ -8,18 +8,18 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.aggregate import ADD, SUBTRACT, GroupAggregate
 from beam_joins.change import Change
+from beam_joins.coders.combined_key import combine, split
+from beam_joins.coders.key import encode_key, key_coder, value_coder
 from beam_joins.record import Record
-from coders.combined_key import combine, split
-from coders.key import encode_key, key_coder, value_coder
-from transforms.core_operator import CoreOperator
-from transforms.fields import of_row
-from transforms.options import function
-from transforms.outlet import MAIN, Outlet, at
-from transforms.outputs import Outputs, WithOutputs
-from transforms.partitions import partition_count
-from transforms.replay import Replay, Route, Rows
-from transforms.table_to_records import in_records
-from transforms.table_type import TableType, as_table, not_a_change, require_bounded, table_key_coder, table_type
+from beam_joins.transforms.core_operator import CoreOperator
+from beam_joins.transforms.fields import of_row
+from beam_joins.transforms.options import function
+from beam_joins.transforms.outlet import MAIN, Outlet, at
+from beam_joins.transforms.outputs import Outputs, WithOutputs
+from beam_joins.transforms.partitions import partition_count
+from beam_joins.transforms.replay import Replay, Route, Rows
+from beam_joins.transforms.table_to_records import in_records
+from beam_joins.transforms.table_type import TableType, as_table, not_a_change, require_bounded, table_key_coder, table_type
 
 OF_AGGREGATE = "of the aggregate and a value"
 
@@ -31,7 +31,7 @@ class AggregateTable(WithOutputs):
     * ``initial`` is the aggregate of no rows, or a function without arguments that gives it.
     * ``add(aggregate, value)`` and ``subtract(aggregate, value)`` give the aggregate with one row more and one less. They must leave the
       aggregate that they are given as it is; ``None`` removes the group's row.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.partitions`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 
     A change of a row subtracts its old value from the old value's group and adds the new value to the new value's group. A group changes
     once at a position, all subtractions before all additions. It has a row from its first addition on, and keeps it when its last row has

@@ -9,16 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
-from transforms.columns.functions import array_of, by_row, field_of, vectorized
-from transforms.columns.keys import Bools, comparable, hashes
-from transforms.columns.order import valid
-from transforms.fields import Field, key_getter, micros, position
-from transforms.outlet import Outlet
-from transforms.replay import Rows
+from beam_joins.transforms.columns.functions import array_of, by_row, field_of, vectorized
+from beam_joins.transforms.columns.keys import Bools, comparable, hashes
+from beam_joins.transforms.columns.order import valid
+from beam_joins.transforms.fields import Field, key_getter, micros, position
+from beam_joins.transforms.outlet import Outlet
+from beam_joins.transforms.replay import Rows
 
 
 class ChangelogColumns(NamedTuple):
-    """Which columns of a changelog mean what; see the options of :class:`transforms.table_from_changelog.TableFromChangelog`."""
+    """Which columns of a changelog mean what; see the options of :class:`beam_joins.transforms.table_from_changelog.TableFromChangelog`."""
 
     key: Field | Sequence[str] | None
     timestamp: Field | None

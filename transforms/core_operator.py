@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from beam_joins.coders.block import RECORDS, read_blocks
 from beam_joins.record import Core, Record
-from coders.block import RECORDS, read_blocks
-from transforms.outlet import Outlet
+from beam_joins.transforms.outlet import Outlet
 
 _RECORD = partial(tuple.__new__, Record)  # Record(...) without a call of a Python function
 

@@ -8,9 +8,9 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.change import Change
 from beam_joins.filter import filter_change, filter_upsert
-from transforms.options import function
-from transforms.table_to_records import in_records
-from transforms.table_type import as_table, table_type
+from beam_joins.transforms.options import function
+from beam_joins.transforms.table_to_records import in_records
+from beam_joins.transforms.table_type import as_table, table_type
 
 
 class FilterTable(beam.PTransform[PCollection[Any], PCollection[Any]]):

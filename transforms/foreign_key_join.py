@@ -6,14 +6,14 @@ from typing import Any, get_args
 from apache_beam.coders import Coder, NullableCoder
 from apache_beam.pvalue import PCollection
 
+from beam_joins.coders.change_batch import ChangeBatch
+from beam_joins.coders.combined_key import CombinedKeyCoder
+from beam_joins.coders.key import value_coder
 from beam_joins.foreign_key import How
 from beam_joins.lookup_join import LookupHow
-from coders.change_batch import ChangeBatch
-from coders.combined_key import CombinedKeyCoder
-from coders.key import value_coder
-from transforms.columns.joiner import Join, Joiner, columns_read, joiner_in_columns, of_records
-from transforms.fields import of_row
-from transforms.foreign_key_protocol import (
+from beam_joins.transforms.columns.joiner import Join, Joiner, columns_read, joiner_in_columns, of_records
+from beam_joins.transforms.fields import of_row
+from beam_joins.transforms.foreign_key_protocol import (
     LEFT,
     RIGHT,
     SUBSCRIPTIONS,
@@ -22,15 +22,15 @@ from transforms.foreign_key_protocol import (
     references_in_columns,
     references_in_records,
 )
-from transforms.options import choice
-from transforms.outputs import Outputs, WithOutputs
-from transforms.partitions import partition_count
-from transforms.reference_join import reference_join
-from transforms.replay import Replay, Route
-from transforms.table_form import InColumns, InRecords, TableForm, encoded_joiner
-from transforms.table_rows import batch_rows, table_rows
-from transforms.table_to_records import in_records
-from transforms.table_type import as_table, common_order, table_key_coder, table_type, two_tables
+from beam_joins.transforms.options import choice
+from beam_joins.transforms.outputs import Outputs, WithOutputs
+from beam_joins.transforms.partitions import partition_count
+from beam_joins.transforms.reference_join import reference_join
+from beam_joins.transforms.replay import Replay, Route
+from beam_joins.transforms.table_form import InColumns, InRecords, TableForm, encoded_joiner
+from beam_joins.transforms.table_rows import batch_rows, table_rows
+from beam_joins.transforms.table_to_records import in_records
+from beam_joins.transforms.table_type import as_table, common_order, table_key_coder, table_type, two_tables
 
 
 class ForeignKeyJoin(WithOutputs):
@@ -44,7 +44,7 @@ class ForeignKeyJoin(WithOutputs):
     * ``joiner(left value, right value)`` gives the result's value; if it gives ``None`` there is no row.
     * ``how``: ``"inner"``; ``"left"`` keeps left rows without a right row, ``joiner(left value, None)``; ``"right"`` keeps right rows that no
       left row refers to, ``joiner(None, right value)``; ``"outer"`` keeps both.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.partitions`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 
     With ``foreign_keys``, ``how="right"`` or ``how="outer"`` a left key does not name one row of the result: it is keyed by
     ``CombinedKey(foreign key, left key)``, the foreign key ``None`` for a left row that refers to nothing, the left key ``None`` for a right

@@ -1,4 +1,4 @@
-"""KIP-213's protocol in three stages: subscribe, answer, and back to the left row; see :mod:`transforms.columns.foreign_key`."""
+"""KIP-213's protocol in three stages: subscribe, answer, and back to the left row; see :mod:`beam_joins.transforms.columns.foreign_key`."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -8,20 +8,20 @@ import pyarrow as pa
 from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
 
+from beam_joins.coders.block import read_blocks
+from beam_joins.coders.change_batch import ChangeBatch
+from beam_joins.coders.key import encode_key
 from beam_joins.foreign_key import How
-from coders.block import read_blocks
-from coders.change_batch import ChangeBatch
-from coders.key import encode_key
-from transforms.columns.foreign_key import answers, subscriptions
-from transforms.columns.functions import by_row
-from transforms.columns.joiner import Join, narrowed
-from transforms.columns.keys import comparable, hashes
-from transforms.columns.order import valid
-from transforms.columns.upsert import upsert
-from transforms.outlet import MAIN, Outlet
-from transforms.replay import Replay
-from transforms.table_form import TableForm, changes, no_rows, require_one_change
-from transforms.table_type import not_a_change
+from beam_joins.transforms.columns.foreign_key import answers, subscriptions
+from beam_joins.transforms.columns.functions import by_row
+from beam_joins.transforms.columns.joiner import Join, narrowed
+from beam_joins.transforms.columns.keys import comparable, hashes
+from beam_joins.transforms.columns.order import valid
+from beam_joins.transforms.columns.upsert import upsert
+from beam_joins.transforms.outlet import MAIN, Outlet
+from beam_joins.transforms.replay import Replay
+from beam_joins.transforms.table_form import TableForm, changes, no_rows, require_one_change
+from beam_joins.transforms.table_type import not_a_change
 
 LEFT, RIGHT, SUBSCRIPTIONS, RESULTS = "left", "right", "subscriptions", "results"
 

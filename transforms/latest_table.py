@@ -8,25 +8,25 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from coders.block import read_blocks
-from coders.change_batch import ChangeBatch
-from coders.key import value_coder
-from transforms.columns.keys import codes
-from transforms.columns.order import valid
-from transforms.columns.upsert import upsert
-from transforms.outlet import MAIN, Outlet, at
-from transforms.partitions import partition_count
-from transforms.replay import Replay, Route
-from transforms.table_form import InRecords, TableForm, changes, require_one_change
-from transforms.table_rows import table_rows
-from transforms.table_type import require_bounded, table_key_coder, table_type
+from beam_joins.coders.block import read_blocks
+from beam_joins.coders.change_batch import ChangeBatch
+from beam_joins.coders.key import value_coder
+from beam_joins.transforms.columns.keys import codes
+from beam_joins.transforms.columns.order import valid
+from beam_joins.transforms.columns.upsert import upsert
+from beam_joins.transforms.outlet import MAIN, Outlet, at
+from beam_joins.transforms.partitions import partition_count
+from beam_joins.transforms.replay import Replay, Route
+from beam_joins.transforms.table_form import InRecords, TableForm, changes, require_one_change
+from beam_joins.transforms.table_rows import table_rows
+from beam_joins.transforms.table_type import require_bounded, table_key_coder, table_type
 
 
 class LatestTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
     """The rows that a table has in the end: ``PCollection[Change[K, V]]`` to ``PCollection[tuple[K, V]]``, one element per live row.
 
     Of a table in columns, ``PCollection[ChangeBatch]``, it makes record batches with the columns ``key``, ``value`` and ``timestamp``.
-    An element carries the timestamp of the row's last change. ``partitions`` is as in :mod:`transforms.partitions`. Raises ``ValueError`` when
+    An element carries the timestamp of the row's last change. ``partitions`` is as in :mod:`beam_joins.transforms.partitions`. Raises ``ValueError`` when
     applied to windowed or unbounded input or to keys whose coder is not deterministic.
 
     >>> from beam_joins import Change

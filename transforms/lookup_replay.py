@@ -8,8 +8,8 @@ from apache_beam.coders import Coder
 from beam_joins.change import Change
 from beam_joins.lookup_join import LookupHow, LookupJoin, ResultKey
 from beam_joins.record import Record
-from transforms.core_operator import CoreOperator
-from transforms.outlet import Outlet, at
+from beam_joins.transforms.core_operator import CoreOperator
+from beam_joins.transforms.outlet import Outlet, at
 
 
 class LookupReplay(CoreOperator):

@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
+from beam_joins.coders.combined_key import CombinedKeyCoder
+from beam_joins.coders.key import key_coder, value_coder
 from beam_joins.combined_key import CombinedKey
-from coders.combined_key import CombinedKeyCoder
-from coders.key import key_coder, value_coder
-from transforms.columns.joiner import of_records
-from transforms.fields import of_row
-from transforms.options import function
-from transforms.outputs import Outputs, WithOutputs
-from transforms.partitions import partition_count
-from transforms.reference_join import PrefixCoder, reference_join
-from transforms.table_to_records import in_records
-from transforms.table_type import table_key_coder, table_type, two_tables
+from beam_joins.transforms.columns.joiner import of_records
+from beam_joins.transforms.fields import of_row
+from beam_joins.transforms.options import function
+from beam_joins.transforms.outputs import Outputs, WithOutputs
+from beam_joins.transforms.partitions import partition_count
+from beam_joins.transforms.reference_join import PrefixCoder, reference_join
+from beam_joins.transforms.table_to_records import in_records
+from beam_joins.transforms.table_type import table_key_coder, table_type, two_tables
 
 
 class OneToManyJoin(WithOutputs):
@@ -27,8 +27,8 @@ class OneToManyJoin(WithOutputs):
     * ``joiner(one value, many value)`` gives the result's value; if it gives ``None`` there is no row.
     * ``key_mapper(combined key)`` makes the result's key, and ``key_inverse`` undoes it, which is checked: two pairs must not get one key.
     * ``combined_key_coder``: a coder of ``CombinedKey`` with a method ``prefix(foreign key)``, by default
-      :class:`coders.CombinedKeyCoder`. That every encoded key begins with its prefix and comes back whole is checked.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.partitions`.
+      :class:`beam_joins.coders.CombinedKeyCoder`. That every encoded key begins with its prefix and comes back whole is checked.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 
     A row of the many whose foreign key is ``None`` is dropped, as ``"null_foreign_key"``: counted, and an output of :meth:`with_outputs`.
 

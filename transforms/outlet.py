@@ -14,8 +14,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 from apache_beam.utils.windowed_value import create as create_windowed_value
 
 from beam_joins.change import Dropped
+from beam_joins.coders.block import records_in_columns, together, write_block
 from beam_joins.record import Record
-from coders.block import records_in_columns, together, write_block
 
 BLOCK_RECORDS = 4096
 PENDING_BYTES = 64 << 20  # wide rows go out before their blocks are full

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from transforms.outlet import DROPPED
+from beam_joins.transforms.outlet import DROPPED
 
 
 class Outputs(NamedTuple):

@@ -12,17 +12,17 @@ from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
 
 from beam_joins.change import Change
+from beam_joins.coders.combined_key import CombinedKeyCoder, prefix, split
+from beam_joins.coders.key import encode_key
 from beam_joins.combined_key import CombinedKey
 from beam_joins.lookup_join import LookupHow, ResultKey
 from beam_joins.record import Record
-from coders.combined_key import CombinedKeyCoder, prefix, split
-from coders.key import encode_key
-from transforms.lookup_replay import LookupReplay
-from transforms.outlet import DROPPED, MAIN, Outlet
-from transforms.outputs import Outputs
-from transforms.replay import Replay, Route, Rows
-from transforms.table_rows import table_rows
-from transforms.table_type import TableType, as_table, common_order, not_a_change, table_type
+from beam_joins.transforms.lookup_replay import LookupReplay
+from beam_joins.transforms.outlet import DROPPED, MAIN, Outlet
+from beam_joins.transforms.outputs import Outputs
+from beam_joins.transforms.replay import Replay, Route, Rows
+from beam_joins.transforms.table_rows import table_rows
+from beam_joins.transforms.table_type import TableType, as_table, common_order, not_a_change, table_type
 
 LEFT, RIGHT = "left", "right"
 

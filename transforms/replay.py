@@ -2,13 +2,13 @@
 
 Every stateful transform is one or more uses of it:
 
-1. a :class:`Route` puts elements, as records or as columns, into an :class:`~transforms.outlet.Outlet`, each with the routing key by which
+1. a :class:`Route` puts elements, as records or as columns, into an :class:`~beam_joins.transforms.outlet.Outlet`, each with the routing key by which
    it meets others;
-2. the rows of a partition travel in blocks (:mod:`coders.block`), so that a runner sees few large elements;
+2. the rows of a partition travel in blocks (:mod:`beam_joins.coders.block`), so that a runner sees few large elements;
 3. :class:`Replay` has a partition's blocks wait for each other: grouped by partition, or in the bag state of a stateful DoFn, keyed by
    partition, until its event-time timer fires (:class:`ReplayOptions`);
-4. then it gives them to its operator: one that works on columns (:mod:`transforms.columns`), or one that feeds a core of
-   :mod:`beam_joins` record by record (:mod:`transforms.core_operator`).
+4. then it gives them to its operator: one that works on columns (:mod:`beam_joins.transforms.columns`), or one that feeds a core of
+   :mod:`beam_joins` record by record (:mod:`beam_joins.transforms.core_operator`).
 
 What comes out does not depend on the order of arrival, the number of partitions or the runner, since an operator sees all rows of a
 routing key in the order of their positions and nothing else.
@@ -24,7 +24,7 @@ from apache_beam.pvalue import PCollection, TaggedOutput
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 
-from transforms.outlet import DROPPED, MAIN, Outlet, Output, at
+from beam_joins.transforms.outlet import DROPPED, MAIN, Outlet, Output, at
 
 
 class ReplayOptions(PipelineOptions):

@@ -9,14 +9,14 @@ import pyarrow.compute as pc
 from apache_beam.coders import Coder
 from apache_beam.typehints import typehints
 
-from coders.block import one_chunk
-from transforms.changelog_columns import given_rows, key_of, struct_of, times_of, whole_numbers
-from transforms.columns.joiner import Joiner, Pairs, joiner_in_columns
-from transforms.columns.keys import hashes
-from transforms.columns.stream_join import Matches
-from transforms.outlet import Outlet, at
-from transforms.replay import Rows
-from transforms.table_form import InColumns, InRecords
+from beam_joins.coders.block import one_chunk
+from beam_joins.transforms.changelog_columns import given_rows, key_of, struct_of, times_of, whole_numbers
+from beam_joins.transforms.columns.joiner import Joiner, Pairs, joiner_in_columns
+from beam_joins.transforms.columns.keys import hashes
+from beam_joins.transforms.columns.stream_join import Matches
+from beam_joins.transforms.outlet import Outlet, at
+from beam_joins.transforms.replay import Rows
+from beam_joins.transforms.table_form import InColumns, InRecords
 
 SIDES = ("left", "right")
 

@@ -8,11 +8,11 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.change import Change
 from beam_joins.record import Record
-from transforms.element_types import pair_types
-from transforms.fields import position as position_of
-from transforms.outlet import Outlet
-from transforms.replay import Rows
-from transforms.table_type import TableType, require_bounded
+from beam_joins.transforms.element_types import pair_types
+from beam_joins.transforms.fields import position as position_of
+from beam_joins.transforms.outlet import Outlet
+from beam_joins.transforms.replay import Rows
+from beam_joins.transforms.table_type import TableType, require_bounded
 
 OfRow = Callable[[Any, Any], Any]
 """A function of key and value."""

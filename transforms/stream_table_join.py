@@ -9,23 +9,23 @@ from apache_beam.pvalue import PCollection
 from apache_beam.typehints import typehints
 from apache_beam.utils.windowed_value import WindowedValue
 
+from beam_joins.coders.combined_key import combine, split
+from beam_joins.coders.key import encode_key, value_coder
 from beam_joins.record import Record
 from beam_joins.stream_join import Joined
 from beam_joins.stream_lookup import LookupStreamHow, StreamLookup
+from beam_joins.transforms.columns.joiner import of_records
+from beam_joins.transforms.core_operator import CoreOperator
+from beam_joins.transforms.fields import of_row
+from beam_joins.transforms.options import function
+from beam_joins.transforms.outlet import MAIN, Outlet, at
+from beam_joins.transforms.replay import Replay, Route
+from beam_joins.transforms.stream_rows import OfRow, alone, stream_rows, stream_type, two_inputs
+from beam_joins.transforms.stream_transform import StreamTransform
+from beam_joins.transforms.table_rows import table_rows
+from beam_joins.transforms.table_to_records import in_records
+from beam_joins.transforms.table_type import TableType, common_key_type, table_key_coder, table_type
 from beam_joins.windowed import Window, Windowed
-from coders.combined_key import combine, split
-from coders.key import encode_key, value_coder
-from transforms.columns.joiner import of_records
-from transforms.core_operator import CoreOperator
-from transforms.fields import of_row
-from transforms.options import function
-from transforms.outlet import MAIN, Outlet, at
-from transforms.replay import Replay, Route
-from transforms.stream_rows import OfRow, alone, stream_rows, stream_type, two_inputs
-from transforms.stream_transform import StreamTransform
-from transforms.table_rows import table_rows
-from transforms.table_to_records import in_records
-from transforms.table_type import TableType, common_key_type, table_key_coder, table_type
 
 STREAM, TABLE = "stream", "table"
 
@@ -104,7 +104,7 @@ class StreamTableJoin(_LookupJoin):
       too; both from one common sequence. By default the position is the event time.
     * ``window_of(key, value)``, for a windowed table ``PCollection[Change[Windowed[K], W]]`` and only there: the window of the record's key
       that it looks up; a record for which it gives ``None`` is as one without a key.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.partitions`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 
     Dropped, counted, and an output of :meth:`with_outputs` (``joined``, ``dropped``), are records with a ``"null_value"``, a
     ``"null_sequence"`` or, in an inner join, a ``"null_key"``; a left join gives those as ``(None, joiner(value, None))``.

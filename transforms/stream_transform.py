@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from transforms.columns.joiner import joiner_in_columns
-from transforms.fields import of_row
-from transforms.options import choice
-from transforms.outputs import WithOutputs
-from transforms.partitions import partition_count
-from transforms.stream_rows import OfRow
+from beam_joins.transforms.columns.joiner import joiner_in_columns
+from beam_joins.transforms.fields import of_row
+from beam_joins.transforms.options import choice
+from beam_joins.transforms.outputs import WithOutputs
+from beam_joins.transforms.partitions import partition_count
+from beam_joins.transforms.stream_rows import OfRow
 
 
 class StreamTransform(WithOutputs):

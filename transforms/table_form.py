@@ -7,10 +7,10 @@ import pyarrow as pa
 from apache_beam.coders import Coder
 
 from beam_joins.change import Change
-from coders.block import one_chunk
-from coders.change_batch import ChangeBatch
-from transforms.columns.joiner import Join, Pairs
-from transforms.outlet import at
+from beam_joins.coders.block import one_chunk
+from beam_joins.coders.change_batch import ChangeBatch
+from beam_joins.transforms.columns.joiner import Join, Pairs
+from beam_joins.transforms.outlet import at
 
 
 class TableForm(Protocol):

@@ -9,21 +9,21 @@ from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
+from beam_joins.coders.block import one_chunk, read_blocks
+from beam_joins.coders.key import encode_key, key_coder, value_coder
 from beam_joins.record import Record
 from beam_joins.table import Emit
-from coders.block import one_chunk, read_blocks
-from coders.key import encode_key, key_coder, value_coder
-from transforms.changelog_columns import ChangelogColumns, column_rows, in_columns
-from transforms.columns.upsert import upsert
-from transforms.element_types import annotated, known, pair_types
-from transforms.fields import Field, flag_getter, getter, key_getter, micros, position
-from transforms.options import choice, function
-from transforms.outlet import MAIN, Outlet
-from transforms.outputs import Outputs, WithOutputs
-from transforms.partitions import partition_count
-from transforms.replay import Replay, Route, Rows
-from transforms.table_form import InColumns, InRecords, TableForm
-from transforms.table_type import Order, TableType, as_table, require_bounded
+from beam_joins.transforms.changelog_columns import ChangelogColumns, column_rows, in_columns
+from beam_joins.transforms.columns.upsert import upsert
+from beam_joins.transforms.element_types import annotated, known, pair_types
+from beam_joins.transforms.fields import Field, flag_getter, getter, key_getter, micros, position
+from beam_joins.transforms.options import choice, function
+from beam_joins.transforms.outlet import MAIN, Outlet
+from beam_joins.transforms.outputs import Outputs, WithOutputs
+from beam_joins.transforms.partitions import partition_count
+from beam_joins.transforms.replay import Replay, Route, Rows
+from beam_joins.transforms.table_form import InColumns, InRecords, TableForm
+from beam_joins.transforms.table_type import Order, TableType, as_table, require_bounded
 
 ROWS = "rows"
 
@@ -48,7 +48,7 @@ class TableFromChangelog(WithOutputs):
     * ``except_columns``: names to leave out of the value (elements that are mappings).
     * ``emit``: ``"updates"``, ``"changes"`` (only those that change the value), ``"records"`` (tombstones of absent rows too) or
       ``"latest"`` (only the last change of each row that is there in the end); see :data:`beam_joins.table.Emit`.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.partitions`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 
     Dropped, counted, and an output of :meth:`with_outputs`, are records with a ``"null_key"``, a ``"null_sequence"`` or a
     ``"null_timestamp"``, and all but one of those with one key and one position (``"duplicate_position"``: the later timestamp wins, then

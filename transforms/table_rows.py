@@ -11,14 +11,14 @@ import pyarrow as pa
 from apache_beam.coders import Coder
 
 from beam_joins.change import Change
+from beam_joins.coders.change_batch import ChangeBatch
+from beam_joins.coders.key import encode_key
 from beam_joins.record import Record
-from coders.change_batch import ChangeBatch
-from coders.key import encode_key
-from transforms.columns.joiner import narrowed
-from transforms.columns.keys import hashes
-from transforms.outlet import Outlet
-from transforms.replay import Rows
-from transforms.table_type import not_a_change
+from beam_joins.transforms.columns.joiner import narrowed
+from beam_joins.transforms.columns.keys import hashes
+from beam_joins.transforms.outlet import Outlet
+from beam_joins.transforms.replay import Rows
+from beam_joins.transforms.table_type import not_a_change
 
 
 def table_rows(

@@ -7,20 +7,20 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from coders.block import read_blocks
-from coders.change_batch import ChangeBatch
-from coders.key import value_coder
-from transforms.columns.joiner import Join, Joiner, columns_read, joiner_in_columns, of_records
-from transforms.columns.table_join import joined_rows
-from transforms.columns.upsert import upsert
-from transforms.options import choice
-from transforms.outlet import MAIN, Outlet
-from transforms.partitions import partition_count
-from transforms.replay import Replay, Route
-from transforms.table_form import InColumns, InRecords, TableForm, encoded_joiner, no_rows
-from transforms.table_rows import batch_rows, table_rows
-from transforms.table_to_records import in_records
-from transforms.table_type import (
+from beam_joins.coders.block import read_blocks
+from beam_joins.coders.change_batch import ChangeBatch
+from beam_joins.coders.key import value_coder
+from beam_joins.transforms.columns.joiner import Join, Joiner, columns_read, joiner_in_columns, of_records
+from beam_joins.transforms.columns.table_join import joined_rows
+from beam_joins.transforms.columns.upsert import upsert
+from beam_joins.transforms.options import choice
+from beam_joins.transforms.outlet import MAIN, Outlet
+from beam_joins.transforms.partitions import partition_count
+from beam_joins.transforms.replay import Replay, Route
+from beam_joins.transforms.table_form import InColumns, InRecords, TableForm, encoded_joiner, no_rows
+from beam_joins.transforms.table_rows import batch_rows, table_rows
+from beam_joins.transforms.table_to_records import in_records
+from beam_joins.transforms.table_type import (
     TableType,
     as_table,
     common_key_type,
@@ -41,7 +41,7 @@ class TableTableJoin(beam.PTransform[Any, PCollection[Any]]):
     * ``joiner(left value, right value)`` gives the result's value; if it gives ``None`` there is no row.
     * ``how``: ``"inner"``; ``"left"`` keeps left rows without a right one, ``joiner(left value, None)``; ``"outer"`` keeps all rows,
       ``joiner(None, right value)`` too. The joiner is never called with both sides ``None``.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.partitions`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 
     Two tables in columns are joined in columns, ``PCollection[ChangeBatch]``; there the joiner may be one of columns, as in
     :class:`~beam_joins.ForeignKeyJoin`.

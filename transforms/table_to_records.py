@@ -7,10 +7,10 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from beam_joins.change import Change
-from coders.change_batch import ChangeBatch
-from transforms.outlet import at
-from transforms.table_form import InColumns, changes
-from transforms.table_type import as_table, table_type
+from beam_joins.coders.change_batch import ChangeBatch
+from beam_joins.transforms.outlet import at
+from beam_joins.transforms.table_form import InColumns, changes
+from beam_joins.transforms.table_type import as_table, table_type
 
 
 class TableToRecords(beam.PTransform[PCollection[Any], PCollection[Any]]):

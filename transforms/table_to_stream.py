@@ -7,9 +7,9 @@ from apache_beam.pvalue import PCollection
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_joins.change import Change
-from transforms.outlet import at
-from transforms.table_to_records import in_records
-from transforms.table_type import table_type
+from beam_joins.transforms.outlet import at
+from beam_joins.transforms.table_to_records import in_records
+from beam_joins.transforms.table_type import table_type
 
 
 class TableToStream(beam.PTransform[PCollection[Any], PCollection[Any]]):

@@ -8,9 +8,9 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.typehints.typehints import TupleConstraint
 
 from beam_joins.change import Change
-from coders.change_batch import ChangeBatch
-from coders.key import key_coder
-from coders.windowed import WindowedCoder
+from beam_joins.coders.change_batch import ChangeBatch
+from beam_joins.coders.key import key_coder
+from beam_joins.coders.windowed import WindowedCoder
 
 Order = Literal["time", "sequence", "unknown"]
 """What a position is: the event time, a sequence of the source, or what only the author of the table knows."""
@@ -45,7 +45,7 @@ def table_type(pcoll: PCollection[Any]) -> TableType:
 
 
 def table_key_coder(table: TableType, what: str) -> Coder:
-    """The coder of a table's keys, windowed or not; raises ``ValueError`` as :func:`coders.key.key_coder` does."""
+    """The coder of a table's keys, windowed or not; raises ``ValueError`` as :func:`beam_joins.coders.key.key_coder` does."""
     coder = key_coder(table.key, what)
     return WindowedCoder(coder) if table.windowed else coder
 

@@ -9,21 +9,21 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindows, SlidingWi
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins.change import Change, Dropped
+from beam_joins.coders.key import encode_key, key_coder, value_coder
 from beam_joins.record import Record
+from beam_joins.transforms.aggregate_table import OF_AGGREGATE, initial_of
+from beam_joins.transforms.core_operator import CoreOperator
+from beam_joins.transforms.duration import Span, span_micros
+from beam_joins.transforms.fields import of_row, position
+from beam_joins.transforms.options import function
+from beam_joins.transforms.outlet import MAIN, Outlet, at
+from beam_joins.transforms.outputs import Outputs, WithOutputs
+from beam_joins.transforms.partitions import partition_count
+from beam_joins.transforms.replay import Replay, Route, Rows
+from beam_joins.transforms.stream_rows import OfRow, pair, stream_type
+from beam_joins.transforms.table_type import as_table, require_bounded
 from beam_joins.windowed import Window, Windowed
 from beam_joins.windowed_aggregate import WindowedAggregate as WindowedAggregateCore
-from coders.key import encode_key, key_coder, value_coder
-from transforms.aggregate_table import OF_AGGREGATE, initial_of
-from transforms.core_operator import CoreOperator
-from transforms.duration import Span, span_micros
-from transforms.fields import of_row, position
-from transforms.options import function
-from transforms.outlet import MAIN, Outlet, at
-from transforms.outputs import Outputs, WithOutputs
-from transforms.partitions import partition_count
-from transforms.replay import Replay, Route, Rows
-from transforms.stream_rows import OfRow, pair, stream_type
-from transforms.table_type import as_table, require_bounded
 
 
 class WindowedAggregate(WithOutputs):
@@ -38,7 +38,7 @@ class WindowedAggregate(WithOutputs):
     * ``grace`` is how long after its end a window still takes records: seconds, a ``timedelta`` or a Beam ``Duration``. The clock is the
       latest time among the records of the same key up to that position. ``None`` waits for ever. It matters only with ``sequence_by``: by
       event time no record is late.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.partitions`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 
     All records of one key and position are added, in order of time, then of their encoded values; one change follows for each window. A
     result has the largest timestamp of the records that its window has counted.

@@ -9,20 +9,20 @@ import pyarrow as pa
 from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
 
+from beam_joins.coders.block import read_blocks
+from beam_joins.coders.key import encode_key, key_coder, value_coder
 from beam_joins.stream_join import StreamHow
-from coders.block import read_blocks
-from coders.key import encode_key, key_coder, value_coder
-from transforms.changelog_columns import in_columns
-from transforms.columns.joiner import Joiner, of_records
-from transforms.columns.stream_join import Spans, matches
-from transforms.duration import Span, span_micros
-from transforms.outlet import DROPPED, MAIN, Outlet
-from transforms.replay import Replay, Route
-from transforms.stream_form import SIDES, StreamColumns, StreamForm, StreamInColumns, StreamInRecords, column_stream_rows
-from transforms.stream_rows import OfRow, alone, stream_rows, stream_type, two_inputs
-from transforms.stream_transform import StreamTransform
-from transforms.table_form import no_rows
-from transforms.table_type import common_key_type
+from beam_joins.transforms.changelog_columns import in_columns
+from beam_joins.transforms.columns.joiner import Joiner, of_records
+from beam_joins.transforms.columns.stream_join import Spans, matches
+from beam_joins.transforms.duration import Span, span_micros
+from beam_joins.transforms.outlet import DROPPED, MAIN, Outlet
+from beam_joins.transforms.replay import Replay, Route
+from beam_joins.transforms.stream_form import SIDES, StreamColumns, StreamForm, StreamInColumns, StreamInRecords, column_stream_rows
+from beam_joins.transforms.stream_rows import OfRow, alone, stream_rows, stream_type, two_inputs
+from beam_joins.transforms.stream_transform import StreamTransform
+from beam_joins.transforms.table_form import no_rows
+from beam_joins.transforms.table_type import common_key_type
 
 
 class WindowedStreamOutputs(NamedTuple):
@@ -48,7 +48,7 @@ class WindowedStreamJoin(StreamTransform):
       between both streams. By default records come in the order of event time, and none is late.
     * ``key``, ``timestamp_by``: for streams in columns, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``: the column
       or the columns of the key, and that of the event time (microseconds, or an Arrow timestamp with a time zone).
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`transforms.partitions`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 
     The values of streams in columns are their rows; the joiner may be one of columns, as in :class:`~beam_joins.ForeignKeyJoin`, and the
     result is of record batches with the columns ``key``, ``value`` and ``timestamp``.

@@ -8,18 +8,26 @@ from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
 
 from beam_joins.change import Change
+from beam_joins.coders.key import value_coder
+from beam_joins.coders.windowed import read_window, source_key, write_windowed
 from beam_joins.record import Record
+from beam_joins.transforms.lookup_replay import LookupReplay
+from beam_joins.transforms.options import choice, function
+from beam_joins.transforms.outlet import MAIN
+from beam_joins.transforms.partitions import partition_count
+from beam_joins.transforms.replay import Replay, Route
+from beam_joins.transforms.table_rows import table_rows
+from beam_joins.transforms.table_to_records import in_records
+from beam_joins.transforms.table_type import (
+    TableType,
+    as_table,
+    common_key_type,
+    common_order,
+    table_key_coder,
+    table_type,
+    two_tables,
+)
 from beam_joins.windowed import Window
-from coders.key import value_coder
-from coders.windowed import read_window, source_key, write_windowed
-from transforms.lookup_replay import LookupReplay
-from transforms.options import choice, function
-from transforms.outlet import MAIN
-from transforms.partitions import partition_count
-from transforms.replay import Replay, Route
-from transforms.table_rows import table_rows
-from transforms.table_to_records import in_records
-from transforms.table_type import TableType, as_table, common_key_type, common_order, table_key_coder, table_type, two_tables
 
 How = Literal["inner", "left", "outer"]
 _NAME = "WindowedTableJoin"
@@ -39,13 +47,13 @@ class WindowedTableJoin(beam.PTransform[Any, PCollection[Any]]):
 
     The result is a table with the left table's keys. A change of either side joins anew every row that it takes part in: one change of a
     table's row joins every window of its key. ``joiner(left value, right value)`` gives the result's value, ``None`` for no row. A result
-    has the larger timestamp of both sides. ``partitions`` is as in :mod:`transforms.partitions`.
+    has the larger timestamp of both sides. ``partitions`` is as in :mod:`beam_joins.transforms.partitions`.
 
     Raises ``ValueError`` for a wrong option at construction, and for one that does not fit the tables when applied to them.
 
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import TableFromChangelog, Windowed
-    >>> from transforms.table_type import TableType, as_table
+    >>> from beam_joins.transforms.table_type import TableType, as_table
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
     ...     counts = [Change(Windowed("home", Window(start, start + 7)), None, 10 + start, start, start) for start in (0, 7)]
     ...     weeks = as_table(pipeline | beam.Create(counts), TableType(str, int, "time", windowed=True))

@@ -6,10 +6,10 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
+from beam_joins.transforms.options import function
+from beam_joins.transforms.outlet import at
+from beam_joins.transforms.table_type import table_type
 from beam_joins.windowed import Window, Windowed
-from transforms.options import function
-from transforms.outlet import at
-from transforms.table_type import table_type
 
 Mapping = Callable[[Any, Window, Any], tuple[Any, Any]]
 

@@ -12,9 +12,9 @@ from apache_beam.io.parquetio import ReadFromParquet, WriteToParquet
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
+from beam_joins.pipelines.spark import spark_runner
 from benchmarks.contestants.command import Task
 from benchmarks.works import WORKS
-from pipelines.spark import spark_runner
 
 RUNNERS: Final = ("SparkRunner", "DirectRunner")
 ENVIRONMENTS: Final = ("pool", "loopback")

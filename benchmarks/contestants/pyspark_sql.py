@@ -8,9 +8,9 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as f
 
+from beam_joins.pipelines.launcher.java import find_java
 from benchmarks.contestants.command import Task, parser, task
 from benchmarks.works import WINDOW_MICROSECONDS, WORKS
-from pipelines.launcher.java import find_java
 
 _END: Final = 2**62
 

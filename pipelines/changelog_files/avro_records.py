@@ -11,7 +11,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.range_trackers import OffsetRangeTracker
 from fastavro.write import Writer
 
-from pipelines.changelog_files.columns import Unit
+from beam_joins.pipelines.changelog_files.columns import Unit
 
 Schema: TypeAlias = dict[str, Any]
 SUFFIXES: Final = (".avro",)

@@ -9,10 +9,10 @@ from typing import Any, Final, Literal, NamedTuple
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from pipelines.changelog_files import avro_records, json_lines
-from pipelines.changelog_files.avro_records import Schema
-from pipelines.changelog_files.columns import Columns
-from pipelines.command.input_error import InputError
+from beam_joins.pipelines.changelog_files import avro_records, json_lines
+from beam_joins.pipelines.changelog_files.avro_records import Schema
+from beam_joins.pipelines.changelog_files.columns import Columns
+from beam_joins.pipelines.command.input_error import InputError
 
 Format = Literal["avro", "json lines"]
 PART_BYTES: Final = 16 << 20

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from pipelines.changelog_files.avro_records import Schema
+from beam_joins.pipelines.changelog_files.avro_records import Schema
 
 _PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMESPACE: Final = "beam_joins"

@@ -12,10 +12,10 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from fastavro.write import Writer
 
-from pipelines.changelog_files.avro_records import AvroWriter, Schema
-from pipelines.changelog_files.changelog import Format, absolute, format_of
-from pipelines.changelog_files.json_lines import JsonLinesWriter
-from pipelines.command.input_error import InputError
+from beam_joins.pipelines.changelog_files.avro_records import AvroWriter, Schema
+from beam_joins.pipelines.changelog_files.changelog import Format, absolute, format_of
+from beam_joins.pipelines.changelog_files.json_lines import JsonLinesWriter
+from beam_joins.pipelines.command.input_error import InputError
 
 _PART_NAME: Final = re.compile(r"-\d{5}-of-\d{5}$")
 

@@ -7,12 +7,12 @@ from typing import Any, Final, Literal, NamedTuple
 import apache_beam as beam
 from apache_beam.pvalue import PCollection, TaggedOutput
 
-from pipelines.changelog_files.avro_records import read_avro
-from pipelines.changelog_files.changelog import Changelog, Part
-from pipelines.changelog_files.columns import key_fault
-from pipelines.changelog_files.json_lines import line_number, read_json_lines
-from pipelines.changelog_files.tally import EXAMPLES, Tally, at_bundle_end
-from pipelines.command.input_error import InputError
+from beam_joins.pipelines.changelog_files.avro_records import read_avro
+from beam_joins.pipelines.changelog_files.changelog import Changelog, Part
+from beam_joins.pipelines.changelog_files.columns import key_fault
+from beam_joins.pipelines.changelog_files.json_lines import line_number, read_json_lines
+from beam_joins.pipelines.changelog_files.tally import EXAMPLES, Tally, at_bundle_end
+from beam_joins.pipelines.command.input_error import InputError
 
 OnBadRecord = Literal["fail", "drop"]
 TALLIES: Final = "tallies"

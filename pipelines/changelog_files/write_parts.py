@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
-from pipelines.changelog_files.avro_records import AvroWriter
-from pipelines.changelog_files.json_lines import JsonLinesWriter
-from pipelines.changelog_files.outputs import Output
-from pipelines.changelog_files.tally import Tally, at_bundle_end
+from beam_joins.pipelines.changelog_files.avro_records import AvroWriter
+from beam_joins.pipelines.changelog_files.json_lines import JsonLinesWriter
+from beam_joins.pipelines.changelog_files.outputs import Output
+from beam_joins.pipelines.changelog_files.tally import Tally, at_bundle_end
 
 
 class WrittenPart(NamedTuple):

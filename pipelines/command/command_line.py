@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.command.input_error import input_error_in
-from pipelines.spark import SparkJobFailed, SparkOptions, SparkSetupError
+from beam_joins.pipelines.command.input_error import input_error_in
+from beam_joins.pipelines.spark import SparkJobFailed, SparkOptions, SparkSetupError
 
 FAILED: Final = 1
 WRONG_INPUT: Final = 2

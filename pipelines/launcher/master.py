@@ -5,7 +5,7 @@ import re
 import socket
 from dataclasses import dataclass
 
-from pipelines.launcher.setup_error import SparkSetupError
+from beam_joins.pipelines.launcher.setup_error import SparkSetupError
 
 CHOICES = "local[*], local[N] or spark://HOST:PORT"
 _LOCAL = re.compile(r"local(?:\[(\*|[1-9]\d*)\])?")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from pipelines.launcher.setup_error import SparkSetupError
+from beam_joins.pipelines.launcher.setup_error import SparkSetupError
 
 MAIN_CLASS = "org.apache.beam.runners.spark.SparkJobServerDriver"
 

@@ -5,8 +5,8 @@ import re
 
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, SetupOptions, SparkRunnerOptions
 
-from pipelines.launcher.master import Master
-from pipelines.launcher.setup_error import SparkSetupError
+from beam_joins.pipelines.launcher.master import Master
+from beam_joins.pipelines.launcher.setup_error import SparkSetupError
 
 
 class SparkOptions(PipelineOptions):

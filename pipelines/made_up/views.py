@@ -9,8 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from pipelines.made_up.shop import zipf_steps
-from pipelines.sample import JsonLines, appears_whole
+from beam_joins.pipelines.made_up.shop import zipf_steps
+from beam_joins.pipelines.sample import JsonLines, appears_whole
 
 FIRST_WEEK: Final = 1_767_571_200_000_000
 """Monday, 2026-01-05, 00:00 UTC, in microseconds."""

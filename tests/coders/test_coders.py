@@ -7,10 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beam_joins import Change, CombinedKey, CorruptData, Window, Windowed
+from beam_joins.coders import ChangeBatch, ChangeBatchCoder, ChangeCoder, CombinedKeyCoder, WindowedCoder, read_block, write_block
+from beam_joins.coders.block import read_blocks, records_in_columns
+from beam_joins.coders.combined_key import combine, prefix, split
 from beam_joins.record import Record
-from coders import ChangeBatch, ChangeBatchCoder, ChangeCoder, CombinedKeyCoder, WindowedCoder, read_block, write_block
-from coders.block import read_blocks, records_in_columns
-from coders.combined_key import combine, prefix, split
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 RECORDS = st.builds(Record, st.binary(), st.none() | st.binary(), INT64, INT64, st.integers(0, 127))

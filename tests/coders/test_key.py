@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 from apache_beam.coders import Coder, FastPrimitivesCoder, registry
 
-from coders.key import encode_key, key_coder, value_coder
+from beam_joins.coders.key import encode_key, key_coder, value_coder
 
 
 class Plain:

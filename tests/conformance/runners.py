@@ -39,7 +39,7 @@ def _collected(scenarios: Sequence[Scenario], runner: Runner, options: Sequence[
             with beam.Pipeline(runner=FnApiRunner()) as pipeline:
                 branches = _build(pipeline, scenarios, folder)
         else:
-            from pipelines.spark import spark_runner
+            from beam_joins.pipelines.spark import spark_runner
 
             with spark_runner(PipelineOptions([f"--runner={runner}", *options])) as spark, beam.Pipeline(options=spark) as pipeline:
                 branches = _build(pipeline, scenarios, folder)

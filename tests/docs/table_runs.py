@@ -21,9 +21,9 @@ from beam_joins import (
     TableToStream,
 )
 from beam_joins.foreign_key import Reference, Subscription, send
+from beam_joins.transforms.table_type import TableType, as_table
 from tests.docs.notation import DELETE, MICROS, Got, items, key, pair, place, side, written
 from tests.docs.page import Table
-from transforms.table_type import TableType, as_table
 
 Columns = dict[str, Any]
 """A collection of :class:`Got` for each mode."""

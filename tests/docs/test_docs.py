@@ -15,7 +15,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 import beam_joins
-from pipelines import page_views
+from beam_joins.pipelines import page_views
 from tests.docs import recorded_runs, stream_runs, table_runs, windowed_runs
 from tests.docs.notation import Got, place, results
 from tests.docs.page import DOCS, PAGES, ROOT, Block, Table, anchors, blocks, links, tables

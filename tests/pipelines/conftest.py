@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.orders import main
-from pipelines.sample import SampleFiles, write_sample
+from beam_joins.pipelines.orders import main
+from beam_joins.pipelines.sample import SampleFiles, write_sample
 from tests.pipelines.orders_run import BAD, GOOD, Ran, Run, write
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import fastavro
 
-from pipelines.sample import SampleFiles
+from beam_joins.pipelines.sample import SampleFiles
 from tests.pipelines.naive_orders import Answer, Row, in_order, naive_orders
 
 

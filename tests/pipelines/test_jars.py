@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.launcher.jars import Jar, locked_jars, provide
-from pipelines.launcher.pathing_jar import manifest, pathing_jar
-from pipelines.launcher.setup_error import SparkSetupError
+from beam_joins.pipelines.launcher.jars import Jar, locked_jars, provide
+from beam_joins.pipelines.launcher.pathing_jar import manifest, pathing_jar
+from beam_joins.pipelines.launcher.setup_error import SparkSetupError
 
 CONTENT = b"the bytes of a jar"
 

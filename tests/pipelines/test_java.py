@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.launcher.java import find_java, major_version, parse_major
-from pipelines.launcher.setup_error import SparkSetupError
+from beam_joins.pipelines.launcher.java import find_java, major_version, parse_major
+from beam_joins.pipelines.launcher.setup_error import SparkSetupError
 
 
 def installation(home: Path, version: str) -> Path:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pipelines.launcher.job_failure import job_failure, user_error
+from beam_joins.pipelines.launcher.job_failure import job_failure, user_error
 
 LOG = Path("/tmp/x.log")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.sample import SampleFiles
+from beam_joins.pipelines.sample import SampleFiles
 from tests.pipelines.naive_orders import in_order
 from tests.pipelines.orders_run import Run, changes_in, dropped_in, inputs, naive, nothing_is_left, numbers, read_lines, write
 

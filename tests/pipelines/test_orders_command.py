@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.command.progress import Progress
-from pipelines.sample import SampleFiles, write_sample
+from beam_joins.pipelines.command.progress import Progress
+from beam_joins.pipelines.sample import SampleFiles, write_sample
 from tests.pipelines.orders_run import ENVIRONMENT, Run, inputs, nothing_is_left, one_sentence
 
 
@@ -24,7 +24,7 @@ def test_a_failed_run_leaves_earlier_results_as_they_were(run: Run, with_bad_lin
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_says_so_and_leaves_nothing(own_directory: Path, number: signal.Signals) -> None:
     files = write_sample(Path("in"), orders=60_000, customers=6_000)
-    command = [sys.executable, "-m", "pipelines.orders", *map(str, inputs(files)), "--output", "out/e.jsonl"]
+    command = [sys.executable, "-m", "beam_joins.pipelines.orders", *map(str, inputs(files)), "--output", "out/e.jsonl"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as running:
         give_up = time.monotonic() + 60
         while not list(Path().glob("out/.beam_joins-*")) and time.monotonic() < give_up:
@@ -89,7 +89,7 @@ def test_help_has_examples_and_names_every_option(run: Run) -> None:
 
 def test_as_a_program_a_bad_record_shows_no_stack_trace(with_bad_lines: list[object]) -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "pipelines.orders", *map(str, with_bad_lines)],
+        [sys.executable, "-m", "beam_joins.pipelines.orders", *map(str, with_bad_lines)],
         capture_output=True,
         text=True,
         check=False,

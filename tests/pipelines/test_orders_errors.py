@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.sample import SampleFiles
+from beam_joins.pipelines.sample import SampleFiles
 from tests.pipelines.orders_run import (
     BAD,
     GOOD,
@@ -91,7 +91,7 @@ def test_a_file_that_is_cut_off_is_found_before_or_in_the_run_even_when_bad_reco
     cut: Callable[[Path], None],
     look: int,
 ) -> None:
-    monkeypatch.setattr("pipelines.changelog_files.changelog.LOOK_RECORDS", look)
+    monkeypatch.setattr("beam_joins.pipelines.changelog_files.changelog.LOOK_RECORDS", look)
     bad = Path(name)
     bad.write_bytes((small_avro if bad.suffix == ".avro" else small).orders.read_bytes())
     cut(bad)
@@ -147,7 +147,7 @@ def test_bad_records_can_be_dropped_counted_and_the_first_are_named(run: Run, wi
 def test_a_line_number_is_right_deep_in_a_file_that_is_read_in_parts(
     run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipelines.changelog_files.changelog.PART_BYTES", 7_001)
+    monkeypatch.setattr("beam_joins.pipelines.changelog_files.changelog.PART_BYTES", 7_001)
     lines = small.orders.read_text().splitlines()
     lines[1_233] = "{"
     Path("o.jsonl").write_text("\n".join(lines))

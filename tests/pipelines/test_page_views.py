@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pipelines.changelog_files.tally import Tally
-from pipelines.made_up.views import FIRST_WEEK, GONE, NEW, page_views, views_on_first_use
-from pipelines.page_views import main
-from pipelines.page_views_report import totals, weeks_table
+from beam_joins.pipelines.changelog_files.tally import Tally
+from beam_joins.pipelines.made_up.views import FIRST_WEEK, GONE, NEW, page_views, views_on_first_use
+from beam_joins.pipelines.page_views import main
+from beam_joins.pipelines.page_views_report import totals, weeks_table
 
 
 class Ran(NamedTuple):
@@ -226,7 +226,7 @@ def test_totals_have_what_was_read_first_and_examples_below_their_reason() -> No
 def test_it_runs_as_a_module() -> None:
     root = Path(__file__).parents[2]
     write("v.jsonl", [{"page": "/", "at": FIRST_WEEK}])
-    command = [sys.executable, "-m", "pipelines.page_views", "--views", str(Path("v.jsonl").absolute())]
+    command = [sys.executable, "-m", "beam_joins.pipelines.page_views", "--views", str(Path("v.jsonl").absolute())]
     ran = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith("week of 2026-01-05 (Monday, UTC)")

@@ -10,8 +10,8 @@ from typing import Any
 import fastavro
 import pytest
 
-from pipelines.made_up.shop import MOST_LATE, Shop
-from pipelines.sample import main, sample_on_first_use, write_sample
+from beam_joins.pipelines.made_up.shop import MOST_LATE, Shop
+from beam_joins.pipelines.sample import main, sample_on_first_use, write_sample
 
 Rows = list[dict[str, Any]]
 

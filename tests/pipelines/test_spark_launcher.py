@@ -15,7 +15,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 
-from pipelines.spark import SparkJobFailed, spark_runner
+from beam_joins.pipelines.spark import SparkJobFailed, spark_runner
 
 pytestmark = pytest.mark.spark
 
@@ -128,7 +128,7 @@ SLOW = """
 import time
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
-from pipelines.spark import spark_runner
+from beam_joins.pipelines.spark import spark_runner
 
 def slow(number):
     print("working", __import__("os").getpid(), flush=True)

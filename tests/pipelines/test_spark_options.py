@@ -5,8 +5,8 @@ import socket
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 
-from pipelines.launcher.master import Master, usable_cores
-from pipelines.spark import SparkSetupError, spark_runner
+from beam_joins.pipelines.launcher.master import Master, usable_cores
+from beam_joins.pipelines.spark import SparkSetupError, spark_runner
 
 
 def start(*flags: str) -> None:

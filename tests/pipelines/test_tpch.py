@@ -9,9 +9,9 @@ from typing import Any
 import duckdb
 import pytest
 
-from pipelines.orders import main as orders
-from pipelines.sample import SampleFiles
-from pipelines.tpch import OPTIONS, main, write_tpch
+from beam_joins.pipelines.orders import main as orders
+from beam_joins.pipelines.sample import SampleFiles
+from beam_joins.pipelines.tpch import OPTIONS, main, write_tpch
 
 ORDER = (
     "o_orderkey",

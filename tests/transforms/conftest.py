@@ -10,7 +10,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 @pytest.fixture(scope="session")
 def spark_options():
-    from pipelines.spark import spark_runner
+    from beam_joins.pipelines.spark import spark_runner
 
     with spark_runner(PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[2]"])) as options:
         yield options

@@ -8,10 +8,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import Change, ForeignKeyJoin, TableFromChangelog, TableTableJoin
+from beam_joins.coders import read_block
 from beam_joins.record import Record
-from coders import read_block
-from transforms.outlet import BLOCK_RECORDS, PENDING_BYTES, Outlet
-from transforms.replay import ReplayOptions
+from beam_joins.transforms.outlet import BLOCK_RECORDS, PENDING_BYTES, Outlet
+from beam_joins.transforms.replay import ReplayOptions
 
 
 def rows(outputs):

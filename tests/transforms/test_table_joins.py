@@ -18,9 +18,9 @@ from beam_joins import (
     Windowed,
     WindowedTableJoin,
 )
-from coders import CombinedKeyCoder
-from transforms.outlet import at
-from transforms.table_type import TableType, as_table
+from beam_joins.coders import CombinedKeyCoder
+from beam_joins.transforms.outlet import at
+from beam_joins.transforms.table_type import TableType, as_table
 
 
 def table(p, label, rows):

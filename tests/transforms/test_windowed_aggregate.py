@@ -32,8 +32,8 @@ from beam_joins import (
     WindowedAggregate,
     WindowedTableToStream,
 )
-from transforms.table_type import table_type
-from transforms.windowed_aggregate import windows_of
+from beam_joins.transforms.table_type import table_type
+from beam_joins.transforms.windowed_aggregate import windows_of
 
 SECOND = 1_000_000
 VIEWS = [("home", 1), ("home", 9), ("help", 3), ("home", 10), ("home", 9), (None, 5)]

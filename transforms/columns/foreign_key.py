@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_joins.coders.block import one_chunk
+from beam_joins.coders.change_batch import ChangeBatch
 from beam_joins.foreign_key import How
-from coders.block import one_chunk
-from coders.change_batch import ChangeBatch
-from transforms.columns.joiner import Join, Pairs
-from transforms.columns.keys import Ints, codes
-from transforms.columns.order import integers, ordered, starts, valid
+from beam_joins.transforms.columns.joiner import Join, Pairs
+from beam_joins.transforms.columns.keys import Ints, codes
+from beam_joins.transforms.columns.order import integers, ordered, starts, valid
 
 FOREVER = np.iinfo(np.int64).max
 

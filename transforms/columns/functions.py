@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from transforms.columns.order import gather, valid
+from beam_joins.transforms.columns.order import gather, valid
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import acero
 
-from transforms.columns.functions import array_of, batch_of, values_of, vectorized
-from transforms.columns.keys import Ints
-from transforms.columns.order import gather
+from beam_joins.transforms.columns.functions import array_of, batch_of, values_of, vectorized
+from beam_joins.transforms.columns.keys import Ints
+from beam_joins.transforms.columns.order import gather
 
 
 class Pairs(NamedTuple):

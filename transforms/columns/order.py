@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from transforms.columns.keys import Bools, Ints
+from beam_joins.transforms.columns.keys import Bools, Ints
 
 
 def ordered(code: Ints, position: Ints, *then: Ints) -> Ints:

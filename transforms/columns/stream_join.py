@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from beam_joins.coders.block import one_chunk
 from beam_joins.stream_join import StreamHow
-from coders.block import one_chunk
-from transforms.columns.keys import Bools, Ints, codes
-from transforms.columns.order import integers, ordered, starts, valid
+from beam_joins.transforms.columns.keys import Bools, Ints, codes
+from beam_joins.transforms.columns.order import integers, ordered, starts, valid
 
 _EARLIEST, _LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 

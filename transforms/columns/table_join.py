@@ -3,11 +3,11 @@
 import numpy as np
 import pyarrow as pa
 
+from beam_joins.coders.block import one_chunk
 from beam_joins.lookup_join import LookupHow
-from coders.block import one_chunk
-from transforms.columns.joiner import Join, Pairs
-from transforms.columns.keys import codes
-from transforms.columns.order import integers, last_seen, ordered, starts, valid
+from beam_joins.transforms.columns.joiner import Join, Pairs
+from beam_joins.transforms.columns.keys import codes
+from beam_joins.transforms.columns.order import integers, last_seen, ordered, starts, valid
 
 
 def joined_rows(left: pa.Table, right: pa.Table, join: Join, how: LookupHow) -> pa.RecordBatch:

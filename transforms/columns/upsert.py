@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_joins.coders.block import one_chunk
+from beam_joins.coders.change_batch import ChangeBatch
 from beam_joins.table import Emit
-from coders.block import one_chunk
-from coders.change_batch import ChangeBatch
-from transforms.columns.keys import Bools, Ints, codes
-from transforms.columns.order import gather, integers, ordered, starts, valid
+from beam_joins.transforms.columns.keys import Bools, Ints, codes
+from beam_joins.transforms.columns.order import gather, integers, ordered, starts, valid
 
 
 def upsert(rows: pa.Table, emit: Emit, encode: Callable[[pa.Array], list[bytes]]) -> tuple[ChangeBatch, pa.Table]:

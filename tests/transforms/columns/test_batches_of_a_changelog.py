@@ -20,12 +20,12 @@ from beam_joins import (
     TableToStream,
     vectorized,
 )
-from coders.block import read_blocks
+from beam_joins.coders.block import read_blocks
+from beam_joins.transforms.changelog_columns import ChangelogColumns, column_rows
+from beam_joins.transforms.columns.upsert import upsert
+from beam_joins.transforms.outlet import Outlet
+from beam_joins.transforms.table_form import InColumns
 from tests.transforms.columns.kernels import changes_in
-from transforms.changelog_columns import ChangelogColumns, column_rows
-from transforms.columns.upsert import upsert
-from transforms.outlet import Outlet
-from transforms.table_form import InColumns
 
 ROWS = pa.table({"id": [1, 2, 1], "lsn": [7, 8, 9], "name": ["Ann", "Bob", None]})
 CUT_UP = [ROWS.slice(i, 1) for i in range(3)]

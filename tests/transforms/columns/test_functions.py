@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 import pytest
 
 from beam_joins import vectorized
-from transforms.columns.functions import array_of, batch_of, by_row, field_of, values_of
+from beam_joins.transforms.columns.functions import array_of, batch_of, by_row, field_of, values_of
 
 ROWS = pa.array([{"a": 1, "b": "x"}, None, {"a": None, "b": "z"}])
 

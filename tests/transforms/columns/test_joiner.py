@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 import pytest
 
 from beam_joins import vectorized
-from transforms.columns.joiner import Pairs, columns_read, joiner_in_columns, narrowed, of_records
+from beam_joins.transforms.columns.joiner import Pairs, columns_read, joiner_in_columns, narrowed, of_records
 
 LEFT = pa.array([{"a": 1, "b": "x"}, {"a": 2, "b": None}, None])
 RIGHT = pa.array([{"a": 10}, {"a": 20}])

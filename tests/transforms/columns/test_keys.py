@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coders.block import one_chunk
+from beam_joins.coders.block import one_chunk
+from beam_joins.transforms.columns.keys import codes, comparable, hashes
 from tests.transforms.columns.kernels import modest
-from transforms.columns.keys import codes, comparable, hashes
 
 NOON = dt.datetime(2020, 1, 1, 12)
 

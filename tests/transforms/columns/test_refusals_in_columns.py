@@ -17,8 +17,8 @@ from beam_joins import (
     TableToRecords,
     vectorized,
 )
-from transforms.changelog_columns import ChangelogColumns, column_rows
-from transforms.outlet import Outlet
+from beam_joins.transforms.changelog_columns import ChangelogColumns, column_rows
+from beam_joins.transforms.outlet import Outlet
 
 ROWS = pa.table({"id": [1, 2], "lsn": [7, 8], "name": ["Ann", "Bob"], "f": [0.5, 1.5], "at": [dt.datetime(2020, 1, 1)] * 2})
 CDC = {"key": "id", "sequence_by": "lsn", "timestamp_by": "lsn"}

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins.record import Record
+from beam_joins.transforms.columns.stream_join import Spans
 from tests.transforms.columns.kernels import modest, stream_join, stream_join_with_core
-from transforms.columns.stream_join import Spans
 
 KEYS = st.sampled_from([b"k", b"k", b"l", None])
 HOWS = st.sampled_from(["inner", "left", "outer"])
