@@ -14,8 +14,9 @@ from beam_joins.coders.key import encode_key
 from beam_joins.foreign_key import How
 from beam_joins.transforms.columns.foreign_key import answers, subscriptions
 from beam_joins.transforms.columns.functions import by_row
+from beam_joins.transforms.columns.hashes import hashes
 from beam_joins.transforms.columns.joiner import Join, narrowed
-from beam_joins.transforms.columns.keys import comparable, hashes
+from beam_joins.transforms.columns.keys import comparable
 from beam_joins.transforms.columns.order import valid
 from beam_joins.transforms.columns.upsert import upsert
 from beam_joins.transforms.outlet import MAIN, Outlet

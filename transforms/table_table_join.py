@@ -13,6 +13,7 @@ from beam_joins.coders.key import value_coder
 from beam_joins.transforms.columns.joiner import Join, Joiner, columns_read, joiner_in_columns, of_records
 from beam_joins.transforms.columns.table_join import joined_rows
 from beam_joins.transforms.columns.upsert import upsert
+from beam_joins.transforms.notes import keys_may_meet
 from beam_joins.transforms.options import choice
 from beam_joins.transforms.outlet import MAIN, Outlet
 from beam_joins.transforms.partitions import partition_count
@@ -102,7 +103,10 @@ class TableTableJoin(beam.PTransform[Any, PCollection[Any]]):
 
     def _joined(self, lefts: Any, rights: Any, operator: "_Join", result_type: TableType) -> PCollection[Any]:
         joined = (lefts[LEFT], rights[RIGHT]) | "Join" >> Replay(
-            operator, partitions=self._partitions, main_type=operator.form.element_type
+            operator,
+            partitions=self._partitions,
+            main_type=operator.form.element_type,
+            check=keys_may_meet("TableTableJoin", LEFT, RIGHT, "left table's keys", "right table's keys"),
         )
         return as_table(joined[MAIN], result_type)
 

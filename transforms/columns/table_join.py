@@ -6,7 +6,7 @@ import pyarrow as pa
 from beam_joins.coders.block import one_chunk
 from beam_joins.lookup_join import LookupHow
 from beam_joins.transforms.columns.joiner import Join, Pairs
-from beam_joins.transforms.columns.keys import codes
+from beam_joins.transforms.columns.keys import codes, joined_keys
 from beam_joins.transforms.columns.order import integers, last_seen, ordered, starts, valid
 
 
@@ -47,6 +47,6 @@ def joined_rows(left: pa.Table, right: pa.Table, join: Join, how: LookupHow) -> 
             np.where(joined & met_right, by[right_row] - len(left), -1),
         )
     )
-    key = pa.concat_arrays([side for side in (left_key, right_key) if not pa.types.is_null(side.type)] or [left_key])
+    key = joined_keys(left_key, right_key)
     columns = {"key": key.take(pa.array(by[ends])), "value": value, "timestamp": pa.array(time), "position": pa.array(position[ends])}
     return pa.record_batch(list(columns.values()), names=list(columns))
