@@ -142,6 +142,8 @@ def _without_merging(window_fn: Any) -> WindowFn:
         raise ValueError(
             f"window_fn={window_fn!r} merges windows, and add= alone cannot merge their aggregates: {remedy}; sessions are not supported"
         )
+    if isinstance(window_fn, FixedWindows | SlidingWindows):
+        span_micros("window_fn.size", window_fn.size)
     return window_fn
 
 

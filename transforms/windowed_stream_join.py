@@ -103,7 +103,7 @@ class WindowedStreamJoin(StreamTransform):
         streams = two_inputs("WindowedStreamJoin", pvalue, "two streams: (left, right)")
         kept = {"inner": (), "left": (0,), "outer": (0, 1)}[self._how]
         form: StreamForm
-        if all(in_columns(stream) for stream in streams):
+        if self._in_columns(streams):
             rows = [column_stream_rows(side, self._columns, keeps_null=i in kept) for i, side in enumerate(SIDES)]
             form, without_key, timed = StreamInColumns(self._joiner), [], False
         else:
@@ -134,6 +134,22 @@ class WindowedStreamJoin(StreamTransform):
             replayed.get(DROPPED),
             self.all_dropped(*routed),
         )
+
+    def _in_columns(self, streams: tuple[PCollection[Any], PCollection[Any]]) -> bool:
+        """Whether both streams are in columns; raises ``ValueError`` if one is, and for options of columns where none is."""
+        left, right = (in_columns(stream) for stream in streams)
+        if left != right:
+            raise ValueError(
+                f"WindowedStreamJoin got {'columns' if left else 'records'} on the left and {'columns' if right else 'records'} on the"
+                " right: give both streams in one form, batches of Arrow rows declared with .with_output_types(pyarrow.Table)"
+            )
+        named = [name for name, given in (("key", self._columns.key), ("timestamp_by", self._columns.timestamp)) if given is not None]
+        if named and not left:
+            raise ValueError(
+                f"WindowedStreamJoin takes {'= and '.join(named)}= for streams in columns only, and these are of (key, value) pairs at the"
+                " times of their elements: leave it out, or declare batches with .with_output_types(pyarrow.Table)"
+            )
+        return left
 
     def _without_key(self, side: int, stream: PCollection[Any]) -> PCollection[Any]:
         joiner = self._joiner
