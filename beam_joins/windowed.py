@@ -20,7 +20,7 @@ class Window(NamedTuple):
     def shift(self, by: int) -> "Window":
         """The same span, ``by`` microseconds later (earlier if negative); raises ``ValueError`` if that is beyond 64 bits."""
         shifted = Window(self.start + by, self.end + by)
-        if not (-_LIMIT <= shifted.start and shifted.end < _LIMIT):
+        if shifted.start < -_LIMIT or shifted.end >= _LIMIT:
             raise ValueError(f"{self} shifted by {by} microseconds does not fit in 64 bits")
         return shifted
 

@@ -50,7 +50,7 @@ class ResponseJoiner(Generic[V]):
                 self._left = event if event.value is not None else None
                 self._hash = value_hash(event.value, event.position)
             elif event.hash == self._hash:
-                answer = event
+                answer = event if answer is None or event.timestamp > answer.timestamp else answer
                 self._result = self._join(event)
                 self._joined_from = self._left
             else:

@@ -124,7 +124,7 @@ def test_what_a_version_asks_depends_on_the_one_before():
         (4, None, "NOTHING"),
         (5, None, "NOTHING"),
         (6, b"Z", "ALWAYS"),
-        (7, None, "NOTHING"),
+        (7, b"Z", "GONE"),
     ]
 
 
