@@ -12,6 +12,7 @@ from typing import Generic, Literal, NamedTuple
 
 from beam_joins.change import Change, V
 from beam_joins.record import Record
+from beam_joins.two_changes import require_one_change
 
 LookupHow = Literal["inner", "left", "right", "outer"]
 
@@ -60,10 +61,8 @@ class LookupJoin(Generic[V]):
 
         Raises ``ValueError`` if a table has two changes of one row at this position.
         """
-        if len(events) > 1 and len({(event.input, event.key) for event in events}) < len(events):
-            raise ValueError(
-                f"a table has two changes of one key at position {position}: make it with TableFromChangelog, which keeps one"
-            )
+        if len(events) > 1:
+            require_one_change(events)
         leaving = {
             event.key: looked_up for event in events if event.value is None and (looked_up := self._looked_up(event)) is not None
         }

@@ -79,7 +79,7 @@ class _LookupJoin(StreamTransform):
         )
         changes = table | "Table" >> Route(table_rows(TABLE, table_keys, rows), to=(TABLE,), partitions=self._partitions)
         replayed = (records[STREAM], changes[TABLE]) | "Join" >> Replay(
-            _Lookup(self._joiner, self._how, keys, values, rows), partitions=self._partitions, main_type=typehints.KV[Any, Any]
+            _Lookup(self._joiner, self._how, keys, table_keys, values, rows), partitions=self._partitions, main_type=typehints.KV[Any, Any]
         )
         joined = replayed[MAIN]
         if keeps_all:
@@ -244,10 +244,19 @@ def _require_one_order(transform: str, stream: TableType, table: TableType) -> N
 class _Lookup(CoreOperator):
     """Input 0 is the table, so that a record sees the changes at its own position."""
 
-    def __init__(self, joiner: Callable[[Any, Any], Any], how: LookupStreamHow, keys: _Keys, values: Coder, rows: Coder) -> None:
+    def __init__(
+        self,
+        joiner: Callable[[Any, Any], Any],
+        how: LookupStreamHow,
+        keys: _Keys,
+        table_keys: Coder,
+        values: Coder,
+        rows: Coder,
+    ) -> None:
         self._joiner = joiner
         self._how: LookupStreamHow = how
         self._written, self._looked_up, self._of_result = keys
+        self._table_keys = table_keys
         self._values = values
         self._rows = rows
 
@@ -257,6 +266,9 @@ class _Lookup(CoreOperator):
     def routes(self, records: Sequence[Record]) -> list[bytes]:
         looked_up = self._looked_up
         return [looked_up(record.key) if record.input else record.key for record in records]
+
+    def row_key(self, key: bytes, input: int) -> Any:
+        return self._table_keys.decode(key)
 
     def _join(self, value: bytes, row: bytes | None) -> Any:
         return self._joiner(self._values.decode(value), None if row is None else self._rows.decode(row))

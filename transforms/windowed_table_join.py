@@ -107,6 +107,7 @@ class WindowedTableJoin(beam.PTransform[Any, PCollection[Any]]):
             self._how,
             values=values,
             result_key=lambda key: keys[0].decode(key.key),
+            row_key=lambda key, input: keys[input].decode(key),
             lookup=self._lookup(*types, keys[0], values[0]),
             route=lambda record: routes[record.input](record.key),
             shared_keys=types[0].windowed and types[1].windowed and self._shift is None,

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from beam_joins.foreign_key.messages import Instruction, Response, Subscription
 from beam_joins.record import Record
+from beam_joins.two_changes import TwoChanges
 
 
 class SubscriptionStore:
@@ -41,10 +42,7 @@ class SubscriptionStore:
                 else:
                     self._subscribers[event.primary_key] = event.hash
             elif right_changed:
-                raise ValueError(
-                    f"the right table of a foreign-key join has two changes of one key at position {position}:"
-                    " make it with TableFromChangelog, which keeps one"
-                )
+                raise TwoChanges(event.key, position)
             else:
                 right_changed, right_time = True, event.timestamp
                 self._right = event if event.value is not None else None

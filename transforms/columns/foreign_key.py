@@ -16,6 +16,7 @@ from beam_joins.foreign_key import How
 from beam_joins.transforms.columns.joiner import Join, Pairs
 from beam_joins.transforms.columns.keys import Ints, codes
 from beam_joins.transforms.columns.order import integers, ordered, starts, valid
+from beam_joins.two_changes import TwoChanges
 
 FOREVER = np.iinfo(np.int64).max
 
@@ -77,11 +78,10 @@ class _Changes:
     def __init__(self, code: Ints, codes: int, rights: pa.Table) -> None:
         position = integers(rights["position"])
         by = ordered(code, position)
-        if not starts(code[by], position[by]).all():
-            raise ValueError(
-                "the right table of a foreign-key join has two changes of one key at one position: make it with TableFromChangelog,"
-                " which keeps one"
-            )
+        alone = starts(code[by], position[by])
+        if not alone.all():
+            i = int(by[np.argmin(alone)])
+            raise TwoChanges(rights["key"][i].as_py(), int(position[i]))
         self.index = np.append(by, -1)
         self.code = np.append(code[by], -1)
         self.position = np.append(position[by], 0)
