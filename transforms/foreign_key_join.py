@@ -153,9 +153,7 @@ class ForeignKeyJoin(WithOutputs):
         left_type = table_type(left)
         order = common_order("ForeignKeyJoin", left_type, table_type(right))
         blocks = asked[SUBSCRIPTIONS], rights[RIGHT]
-        joined = by_protocol(
-            *blocks, join=join, how=self._protocol_how, form=form, right_form=right_form, partitions=self._partitions
-        )
+        joined = by_protocol(*blocks, join=join, how=self._protocol_how, form=form, right_form=right_form, partitions=self._partitions)
         return Outputs(as_table(joined, left_type._replace(value=Any, order=order)), self.all_dropped(asked))
 
     @property

@@ -11,7 +11,7 @@ from apache_beam.pvalue import PCollection
 from beam_joins.coders.block import read_blocks
 from beam_joins.coders.change_batch import ChangeBatch
 from beam_joins.coders.key import value_coder
-from beam_joins.transforms.checked_table import CheckedTable
+from beam_joins.transforms.checked_table import checked_table
 from beam_joins.transforms.columns.keys import Bools, codes
 from beam_joins.transforms.columns.order import valid
 from beam_joins.transforms.columns.upsert import upsert
@@ -50,7 +50,7 @@ class LatestTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
         """Apply the transform."""
         require_bounded("LatestTable", pcoll)
         if pcoll.element_type is ChangeBatch:
-            pcoll = pcoll | "Table" >> CheckedTable("the key of LatestTable", self._partitions)
+            pcoll = checked_table(pcoll, "the key of LatestTable", self._partitions)
             rows: PCollection[Any] = pcoll | "Latest" >> beam.FlatMap(_latest_rows).with_output_types(pa.RecordBatch)
             return rows
         table = table_type(pcoll)
@@ -70,12 +70,12 @@ class _Last:
     def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
         batch, lost = upsert(read_blocks(blocks)["rows"], "records", self._form.encode)
         require_one_change(self._form, lost)
-        last = pa.array(_last(batch))
+        last = pa.array(_is_last(batch))
         keys, values = self._form.keys(batch.key.filter(last)), self._form.values(batch.new.filter(last))
         yield from map(at, zip(keys, values, strict=True), batch.timestamp.filter(last).to_pylist())
 
 
-def _last(batch: ChangeBatch) -> Bools:
+def _is_last(batch: ChangeBatch) -> Bools:
     """Which changes are the last of rows that are there."""
     (row,) = codes(batch.key)
     changes_next: Bools = np.append(row[1:] != row[:-1], True)[: len(row)]
@@ -83,7 +83,7 @@ def _last(batch: ChangeBatch) -> Bools:
 
 
 def _latest_rows(batch: ChangeBatch) -> Iterator[pa.RecordBatch]:
-    last = _last(batch)
+    last = _is_last(batch)
     if last.any():
         columns = {"key": batch.key, "value": batch.new, "timestamp": batch.timestamp}
         yield pa.record_batch(list(columns.values()), names=list(columns)).filter(pa.array(last))

@@ -24,7 +24,7 @@ from beam_joins.transforms.stream_rows import OfRow, alone, stream_rows, stream_
 from beam_joins.transforms.stream_transform import StreamTransform
 from beam_joins.transforms.table_rows import table_rows
 from beam_joins.transforms.table_to_records import in_records
-from beam_joins.transforms.table_type import TableType, common_key_type, table_key_coder, table_type
+from beam_joins.transforms.table_type import TableType, common_key_type, perhaps_windowed, table_key_coder, table_type
 from beam_joins.windowed import Window, Windowed
 
 STREAM, TABLE = "stream", "table"
@@ -79,7 +79,9 @@ class _LookupJoin(StreamTransform):
         )
         changes = table | "Table" >> Route(table_rows(TABLE, table_keys, rows), to=(TABLE,), partitions=self._partitions)
         replayed = (records[STREAM], changes[TABLE]) | "Join" >> Replay(
-            _Lookup(self._joiner, self._how, keys, table_keys, values, rows), partitions=self._partitions, main_type=typehints.KV[Any, Any]
+            _Lookup(self._joiner, self._how, keys, table_keys, values, rows),
+            partitions=self._partitions,
+            main_type=typehints.KV[Any, Any],
         )
         joined = replayed[MAIN]
         if keeps_all:
@@ -152,6 +154,7 @@ class StreamTableJoin(_LookupJoin):
         if table.windowed != (self._window_of is not None):
             raise ValueError(
                 "window_of names the window of a windowed table that a record looks up: give it for one, and only for one"
+                + perhaps_windowed(table)
             )
         common_key_type("StreamTableJoin", stream, table)
         row_key = self._row_key()
