@@ -34,7 +34,7 @@ def content(changes: Iterable[Change[K, V]], position: int | None = None) -> dic
         if position is not None and change.position > position:
             break
         if last.get(change.key) == change.position:
-            raise TwoChanges(change.key, change.position)
+            raise TwoChanges(change.key, change.position).of_key(change.key)
         if rows.get(change.key) != change.old:
             raise ValueError(f"{change} says that the row was {change.old!r}, but it was {rows.get(change.key)!r}")
         last[change.key] = change.position

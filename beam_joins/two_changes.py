@@ -7,22 +7,25 @@ from beam_joins.record import Record
 
 
 class TwoChanges(ValueError):
-    """A table has two changes of ``key`` at ``position``; ``input`` numbers the operator's input that it is.
+    """A table has two changes of one row at one position; ``input`` numbers the operator's input that it is.
 
-    A core or a kernel raises it with the key as it has it, encoded; the transform around it with the key as the user has it.
+    A core or a kernel raises it with the key as it has it, encoded. Users see :meth:`of_key`, with the key as they have it.
 
-    >>> str(TwoChanges("k", 5))
-    "the table has two changes of key 'k' at position 5: make it with TableFromChangelog, which keeps one"
+    >>> TwoChanges(b"k", 5).of_key("k")
+    ValueError("the table has two changes of key 'k' at position 5: make it with TableFromChangelog, which keeps one")
     """
 
     def __init__(self, key: Any, position: int, input: int = 0) -> None:
-        super().__init__(key, position, input)
+        super().__init__(
+            f"the table has two changes of key {key!r} at position {position}: make it with TableFromChangelog, which keeps one"
+        )
         self.key = key
         self.position = position
         self.input = input
 
-    def __str__(self) -> str:
-        return f"the table has two changes of key {self.key!r} at position {self.position}: make it with TableFromChangelog, which keeps one"
+    def of_key(self, key: Any) -> ValueError:
+        """The same error of a key in another form. It is a plain one, to whose message Beam can add the name of the step."""
+        return ValueError(str(TwoChanges(key, self.position)))
 
 
 def require_one_change(records: Iterable[Record]) -> None:

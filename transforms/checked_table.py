@@ -57,4 +57,4 @@ def naming_keys(form: TableForm) -> Iterator[None]:
     try:
         yield
     except TwoChanges as error:
-        raise TwoChanges(form.keys(pa.array([error.key]))[0], error.position) from None
+        raise error.of_key(form.keys(pa.array([error.key]))[0]) from None

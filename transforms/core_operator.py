@@ -57,7 +57,7 @@ class CoreOperator:
                         if element is not None:
                             yield element
                 except TwoChanges as error:
-                    raise TwoChanges(self.row_key(error.key, error.input), position) from None
+                    raise error.of_key(self.row_key(error.key, error.input)) from None
                 start = following
             for output in self.finish(core):
                 element = write(output, outlet)

@@ -113,7 +113,8 @@ def encoded_joiner(joiner: Callable[[Any, Any], Any], left: Coder, right: Coder,
 def require_one_change(form: TableForm, lost: pa.Table) -> None:
     """Raise ``ValueError`` if rows of a table lost against others of the same key and position: a table has one change there."""
     if len(lost):
-        raise TwoChanges(form.keys(one_chunk(lost["key"]))[0], lost["position"][0].as_py())
+        key = form.keys(one_chunk(lost["key"]))[0]
+        raise TwoChanges(key, lost["position"][0].as_py()).of_key(key)
 
 
 def no_rows() -> pa.Table:
