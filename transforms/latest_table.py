@@ -28,7 +28,8 @@ class LatestTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
 
     Of a table in columns, ``PCollection[ChangeBatch]``, it makes record batches with the columns ``key``, ``value`` and ``timestamp``.
     An element carries the timestamp of the row's last change. ``partitions`` is as in :mod:`beam_joins.transforms.partitions`. Raises ``ValueError`` when
-    applied to windowed or unbounded input or to keys whose coder is not deterministic.
+    applied to windowed or unbounded input or to keys whose coder is not deterministic, and in the run for two changes of one row at one
+    position.
 
     >>> from beam_joins import Change
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner

@@ -34,7 +34,7 @@ class OneToManyJoin(WithOutputs):
     A row of the many whose foreign key is ``None`` is dropped, as ``"null_foreign_key"``: counted, and an output of :meth:`with_outputs`.
 
     Raises ``ValueError`` at construction for a wrong option, when applied to what is not two bounded tables, and in the run for a coder or a
-    mapping that does not keep its word.
+    mapping that does not keep its word, and for two changes of one row at one position.
 
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner

@@ -103,7 +103,7 @@ class StreamTableJoin(_LookupJoin):
     * ``joiner(value, row)``; if it gives ``None`` the result is ``(key, None)``, as in Kafka Streams: a stream may say that.
     * ``how``: ``"inner"``, or ``"left"`` to give records without a row too: ``joiner(value, None)``.
     * ``sequence_by(key, value)``, or the name of a field of the values: the position of a record, for a table that has ``sequence_by``
-      too; both from one common sequence. By default the position is the event time.
+      too; both from one common sequence. By default the position is the event time, cut to the millisecond, as Beam carries it.
     * ``window_of(key, value)``, for a windowed table ``PCollection[Change[Windowed[K], W]]`` and only there: the window of the record's key
       that it looks up; a record for which it gives ``None`` is as one without a key.
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
@@ -112,7 +112,8 @@ class StreamTableJoin(_LookupJoin):
     ``"null_sequence"`` or, in an inner join, a ``"null_key"``; a left join gives those as ``(None, joiner(value, None))``.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to a stream and a table ordered
-    by different things, or to keys of different types or without a deterministic coder; and in the run for elements that are not pairs.
+    by different things, or to keys of different types or without a deterministic coder; and in the run for elements that are not pairs and
+    for two changes of one row at one position.
 
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import Change

@@ -46,8 +46,9 @@ class WindowedStreamJoin(StreamTransform):
     * ``before``, ``after``, ``grace``: seconds, a ``timedelta`` or a Beam ``Duration``; 0 or more.
     * ``sequence_by(key, value)``, or the name of a field of the values: the order of arrival, a whole number of 64 bits, comparable
       between both streams. By default records come in the order of event time, and none is late.
-    * ``key``, ``timestamp_by``: for streams in columns, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``: the column
-      or the columns of the key, and that of the event time (microseconds, or an Arrow timestamp with a time zone).
+      The time of a pair is that of its element, cut to the millisecond, as Beam carries it between stages.
+    * ``key``, ``timestamp_by``: for streams in columns, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``, and only
+      there: the column or the columns of the key, and that of the event time (microseconds, or an Arrow timestamp with a time zone).
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 
     The values of streams in columns are their rows; the joiner may be one of columns, as in :class:`~beam_joins.ForeignKeyJoin`, and the
@@ -61,8 +62,9 @@ class WindowedStreamJoin(StreamTransform):
 
     Equal records are separate records. Both sides may be the same stream.
 
-    Raises ``ValueError`` at construction for a wrong option, when applied to tables, to windowed or unbounded input, or to keys of
-    different types or without a deterministic coder, and in the run for elements that are not pairs.
+    Raises ``ValueError`` at construction for a wrong option, when applied to tables, to windowed or unbounded input, to one stream in
+    columns and one in records, or to keys of different types or without a deterministic coder, and in the run for elements that are not
+    pairs.
 
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from apache_beam.transforms.window import TimestampedValue

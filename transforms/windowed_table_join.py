@@ -50,7 +50,8 @@ class WindowedTableJoin(beam.PTransform[Any, PCollection[Any]]):
     table's row joins every window of its key. ``joiner(left value, right value)`` gives the result's value, ``None`` for no row. A result
     has the larger timestamp of both sides. ``partitions`` is as in :mod:`beam_joins.transforms.partitions`.
 
-    Raises ``ValueError`` for a wrong option at construction, and for one that does not fit the tables when applied to them.
+    Raises ``ValueError`` for a wrong option at construction, for one that does not fit the tables when applied to them, and in the run for
+    two changes of one row at one position. A table that is no longer known to be windowed: :func:`beam_joins.as_windowed_table`.
 
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import Windowed, as_windowed_table
