@@ -23,6 +23,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import PCollection, TaggedOutput
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
+from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins.transforms.notes import Check, NoteReader
 from beam_joins.transforms.outlet import DROPPED, MAIN, Outlet, Output, at
@@ -40,6 +41,18 @@ class ReplayOptions(PipelineOptions):
             help="how the blocks of a partition wait until all are there: grouped, which is faster, or in the state of a stateful DoFn until"
             " its timer fires, which takes partitions that are too large for one element of the runner (default: group)",
         )
+
+
+def element_time(timestamp: Timestamp) -> int:
+    """The event time of an element in microseconds, cut to the millisecond as Beam cuts it between stages: towards 1970.
+
+    Within a fused stage an element still has its microseconds, so what reads them would depend on the shape of the pipeline.
+
+    >>> element_time(Timestamp(micros=1_999)), element_time(Timestamp(micros=-1_999))
+    (1000, -1000)
+    """
+    micros = int(timestamp.micros)
+    return micros // 1000 * 1000 if micros >= 0 else -(-micros // 1000 * 1000)
 
 
 Rows = Callable[[Any, int, Outlet], None]
@@ -88,7 +101,7 @@ class _RouteDoFn(_BundleDoFn):
         self._rows = rows
 
     def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> list[Any]:
-        self._rows(element, timestamp.micros, self._outlet)
+        self._rows(element, element_time(timestamp), self._outlet)
         return self._emitter.emit(self._outlet.take())
 
 

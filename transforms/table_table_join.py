@@ -10,6 +10,7 @@ from apache_beam.pvalue import PCollection
 from beam_joins.coders.block import read_blocks
 from beam_joins.coders.change_batch import ChangeBatch
 from beam_joins.coders.key import value_coder
+from beam_joins.transforms.checked_table import naming_keys
 from beam_joins.transforms.columns.joiner import Join, Joiner, columns_read, joiner_in_columns, of_records
 from beam_joins.transforms.columns.table_join import joined_rows
 from beam_joins.transforms.columns.upsert import upsert
@@ -119,6 +120,7 @@ class _Join:
 
     def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
         inputs = read_blocks(blocks)
-        rows = joined_rows(inputs.get(LEFT, no_rows()), inputs.get(RIGHT, no_rows()), self._join, self._how)
+        with naming_keys(self.form):
+            rows = joined_rows(inputs.get(LEFT, no_rows()), inputs.get(RIGHT, no_rows()), self._join, self._how)
         batch, _ = upsert(pa.Table.from_batches([rows]), "updates", self.form.encode)
         return self.form.elements(batch)

@@ -8,6 +8,7 @@ from beam_joins.lookup_join import LookupHow
 from beam_joins.transforms.columns.joiner import Join, Pairs
 from beam_joins.transforms.columns.keys import codes, joined_keys
 from beam_joins.transforms.columns.order import integers, last_seen, ordered, starts, valid
+from beam_joins.two_changes import TwoChanges
 
 
 def joined_rows(left: pa.Table, right: pa.Table, join: Join, how: LookupHow) -> pa.RecordBatch:
@@ -23,8 +24,11 @@ def joined_rows(left: pa.Table, right: pa.Table, join: Join, how: LookupHow) -> 
     side = np.repeat(np.array([0, 1]), [len(left), len(right)])
     by = ordered(code, position, side)
     code, position, timestamp, side, there = code[by], position[by], timestamp[by], side[by], there[by]
-    if not starts(code, position, side).all():
-        raise ValueError("a table has two changes of one key at one position: make it with TableFromChangelog, which keeps one")
+    alone = starts(code, position, side)
+    if not alone.all():
+        again = int(np.argmin(alone))
+        i = int(by[again])
+        raise TwoChanges((left_key[i] if i < len(left) else right_key[i - len(left)]).as_py(), int(position[again]))
 
     first = starts(code)
     opens = starts(code, position)
