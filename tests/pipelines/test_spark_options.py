@@ -1,11 +1,13 @@
 """What `spark_runner` refuses before it starts anything, and what it leaves alone."""
 
 import socket
+import sys
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 
 from beam_joins.pipelines.launcher.master import Master, usable_cores
+from beam_joins.pipelines.launcher.spark_options import master_url
 from beam_joins.pipelines.spark import SparkSetupError, spark_runner
 
 
@@ -55,3 +57,9 @@ def test_options_for_another_runner_or_job_server_pass_unchanged(flags):
 def test_a_star_is_all_cores_of_this_machine():
     assert Master.parse("local[*]").url == f"local[{usable_cores()}]"
     assert Master.parse("local").cores == 1
+
+
+@pytest.mark.parametrize(("flags", "url"), [([], "local[*]"), (["--spark_master_url=local[4]"], "local[4]")])
+def test_options_without_flags_are_those_of_the_command_line(monkeypatch, flags, url):
+    monkeypatch.setattr(sys, "argv", ["job.py", *flags])
+    assert master_url(PipelineOptions()) == url
