@@ -8,6 +8,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, PortableOption
 from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
 
 _SECONDS = 5.0
+_LAST_PORT = 65_535
 
 
 def check_job_endpoint(options: PipelineOptions) -> None:
@@ -35,10 +36,10 @@ def check_job_endpoint(options: PipelineOptions) -> None:
 
 def _reason(endpoint: str) -> str:
     host, _, port = endpoint.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not port.isdecimal() or int(port) > _LAST_PORT:
         return "it is not of the form HOST:PORT"
     try:
         socket.create_connection((host.strip("[]"), int(port)), _SECONDS).close()
-    except (OSError, OverflowError) as error:
-        return getattr(error, "strerror", None) or str(error)
+    except OSError as error:
+        return error.strerror or str(error)
     return "what listens there does not speak gRPC"

@@ -2,6 +2,7 @@
 
 import socket
 import sys
+import tempfile
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
@@ -41,12 +42,19 @@ def test_a_master_that_does_not_answer_is_one_sentence():
             start(f"--spark_master_url=spark://127.0.0.1:{port}")
 
 
+def test_a_run_that_is_refused_leaves_no_log(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(SparkSetupError):
+        start("--spark_master_url=spark://127.0.0.1:1")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_cluster_elsewhere_without_a_worker_pool_is_told_how_to_start_one():
     with pytest.raises(SparkSetupError, match=r"worker_pool_main .* --environment_type=EXTERNAL"):
         start("--spark_master_url=spark://192.0.2.77:7077")
 
 
-@pytest.mark.parametrize("flags", [["--runner=DirectRunner"], ["--runner=SparkRunner", "--job_endpoint=localhost:1"]])
+@pytest.mark.parametrize("flags", [["--runner=DirectRunner"], ["--runner=SparkRunner", "--job_endpoint=embed"]])
 def test_options_for_another_runner_or_job_server_pass_unchanged(flags):
     options = PipelineOptions(flags)
     with spark_runner(options) as same:
