@@ -3,12 +3,16 @@
 import errno
 import hashlib
 import os
+import threading
+import urllib.request
 import zipfile
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
 from beam_joins.pipelines.launcher.jars import Jar, is_writable, locked_jars, provide
+from beam_joins.pipelines.launcher.local_connections import no_proxy_here
 from beam_joins.pipelines.launcher.pathing_jar import manifest, pathing_jar
 from beam_joins.pipelines.launcher.setup_error import SparkSetupError
 
@@ -94,6 +98,29 @@ def test_a_missing_jar_offline_leaves_nothing_in_the_cache(tmp_path):
 def test_a_repository_that_does_not_answer_is_one_sentence(tmp_path):
     with pytest.raises(SparkSetupError, match=r"could not be fetched \(.*refused\)"):
         provide([jar("a")], cache=tmp_path, repository="http://127.0.0.1:9", progress=None)
+
+
+class Proxy(BaseHTTPRequestHandler):
+    """Answers for every host there is, as a proxy does."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path.startswith("http://mirror.test/") else 404)
+        self.end_headers()
+        self.wfile.write(CONTENT)
+
+    def log_message(self, *said: object) -> None:
+        """Say nothing."""
+
+
+def test_jars_are_fetched_through_the_proxy_of_the_network(tmp_path, monkeypatch):
+    with HTTPServer(("127.0.0.1", 0), Proxy) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_port}")
+        monkeypatch.setattr(urllib.request, "_opener", None)  # made once, with the proxies of then
+        with no_proxy_here():
+            provide([jar("a")], cache=tmp_path, repository="http://mirror.test/maven", progress=None)
+        proxy.shutdown()
+    assert (tmp_path / "a-1.0.jar").read_bytes() == CONTENT
 
 
 def test_wrong_bytes_from_the_repository_never_reach_the_cache(tmp_path):
