@@ -53,6 +53,6 @@ lock: .venv/installed  ## Find anew which jars Beam's Spark runner needs (slow)
 	$(BIN)/python -m pipelines.launcher.lock_jars
 
 clean:  ## Remove the virtual environment and what runs have left
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info orders-out sample-data benchmark-data growth.png growth.svg
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info orders-out sample-data benchmark-data growth.png growth.svg
 
 .PHONY: help orders test test-quick lint conformance bench bench-small growth lock clean

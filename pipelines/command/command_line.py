@@ -7,7 +7,7 @@ from typing import Any, Final
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.pipelines.command.input_error import input_error_in
-from beam_joins.pipelines.spark import SparkJobFailed, SparkOptions, SparkSetupError
+from beam_joins.pipelines.spark import RunnerSetupError, SparkJobFailed, SparkOptions
 
 FAILED: Final = 1
 WRONG_INPUT: Final = 2
@@ -43,7 +43,7 @@ def said(error: BaseException) -> tuple[BaseException, int]:
     wrong = input_error_in(error)
     if wrong is not None:
         return wrong, WRONG_INPUT
-    if isinstance(error, SparkSetupError) or "Unexpected pipeline runner" in str(error):
+    if isinstance(error, RunnerSetupError):
         return error, WRONG_INPUT
     if isinstance(error, SparkJobFailed | OSError):
         return error, FAILED
