@@ -2,8 +2,9 @@
 
     python -m tests.conformance SCENARIOS --runner core --out RESULTS
     python -m tests.conformance SCENARIOS --expected EXPECTED --runner DirectRunner
+    python -m tests.conformance --mutate
 
-Exit code 0: no difference; 1: some scenario differs; 2: a file cannot be used. Options that the tool does not know go to the runner.
+Exit code 0: no difference; 1: some scenario differs, or a mistake made on purpose is not noticed; 2: a file cannot be used. Options that the tool does not know go to the runner.
 """
 
 import argparse
@@ -14,6 +15,7 @@ from typing import get_args
 
 from tests.conformance.compare import compare
 from tests.conformance.files import EXPECTED, SCENARIOS, UnreadableFile, read_answers, read_scenarios, write_answers
+from tests.conformance.mutation_report import mutation_report
 from tests.conformance.runners import Runner
 from tests.conformance.sample import sample
 
@@ -35,9 +37,19 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--only", metavar="SUBSTRING", default="", help="only scenarios whose name has this in it")
     parser.add_argument("--sample", metavar="N", type=int, help="only N scenarios, some of every op and kind")
     parser.add_argument("--out", metavar="RESULTS", type=Path, help="write our answers to this file, in the recorded format")
+    parser.add_argument(
+        "--mutate",
+        metavar="SEED",
+        nargs="?",
+        const=0,
+        type=int,
+        help="make mistakes in our answers and count which are noticed (default seed: 0)",
+    )
     arguments, runner_options = parser.parse_known_args(argv)
     own = arguments.scenarios is None
     expected = arguments.expected or (EXPECTED if own else None)
+    if arguments.mutate is not None and not expected:
+        parser.error("--mutate needs --expected: without recorded answers nothing is judged")
     try:
         scenarios = read_scenarios(SCENARIOS if own else arguments.scenarios)
         recorded = read_answers(expected) if expected else {}
@@ -58,7 +70,12 @@ def main(argv: list[str]) -> int:
     if expected:
         print("\n".join(report.lines()))
     print(f"{len(ours)} of {len(scenarios)} scenarios run on {arguments.runner} in {seconds:.1f} s")
-    return 1 if expected and report.differing else 0
+    unnoticed = []
+    if arguments.mutate is not None:
+        mutated = mutation_report(scenarios, recorded, ours, arguments.mutate)
+        print("\n".join(mutated.lines()))
+        unnoticed = mutated.unnoticed
+    return 1 if unnoticed or (expected and report.differing) else 0
 
 
 if __name__ == "__main__":

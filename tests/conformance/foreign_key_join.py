@@ -5,6 +5,7 @@ from typing import Any
 from apache_beam.pvalue import PCollection
 
 from beam_joins import ForeignKeyJoin, LatestTable
+from tests.conformance import table_rules
 from tests.conformance.answer import Run
 from tests.conformance.operators import Operator, Streams, Topology
 from tests.conformance.scenario import Scenario
@@ -43,21 +44,11 @@ def _encoded_pair(left: bytes, right: bytes | None) -> str:
     return reference.pair(left.decode(), None if right is None else right.decode())
 
 
-def _final_rows(scenario: Scenario) -> dict[str, str]:
-    return reference.foreign_key_join(
-        scenario.final_rows("left"),
-        scenario.final_rows("right"),
-        how=scenario.topology["type"],
-        foreign_key=reference.fk_of,
-        joiner=reference.pair,
-    )
-
-
 OPERATOR = Operator(
     topics=("left", "right"),
     kind=lambda topology: topology["type"],
     core=_core,
     pipeline=_pipeline,
     branch=lambda topology: topology["type"],
-    final_rows=_final_rows,
+    rule=table_rules.foreign_key_join,
 )

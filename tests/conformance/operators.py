@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from apache_beam.pvalue import PCollection
 
-from tests.conformance.answer import Answer, Run
+from tests.conformance.answer import Answer, Out, Run
 from tests.conformance.scenario import Scenario
 
 Topology = Mapping[str, Any]
@@ -32,9 +32,10 @@ class Operator(NamedTuple):
     * ``pipeline``: a topology built of the project's transforms. Its inputs are collections of dicts with ``key`` (of the form
       ``number/key``), ``value``, ``ts`` (milliseconds) and ``position``.
     * ``branch``: topologies that it builds alike, which share a branch of the pipeline.
-    * ``final_rows``: the result in the end by a naive computation from the final inputs, for scenarios with records in flight.
+    * ``rule``: what should come out at each input by a naive computation, for the results that Kafka Streams cannot be asked about.
     * ``judge``: how our answer is held against the recorded one, where not by the rules of :mod:`tests.conformance.judge`: a ``Verdict``,
       or ``None`` where they hold after all.
+    * ``raw_rule``: the same on a raw changelog, for ops that Kafka Streams runs on one: it forwards late records.
     * ``loses_lateness``: true if the topology keeps a versioned table's late records in a plain store, where they overwrite newer ones.
     """
 
@@ -43,7 +44,8 @@ class Operator(NamedTuple):
     core: Callable[[Scenario], Run]
     pipeline: Callable[[dict[str, PCollection[Any]], Topology], Streams]
     branch: Callable[[Topology], Hashable]
-    final_rows: Callable[[Scenario], dict[str, str]] | None = None
+    rule: Callable[[Scenario], list[list[Out]]]
+    raw_rule: Callable[[Scenario], list[list[Out]]] | None = None
     loses_lateness: Callable[[Topology], bool] = lambda topology: False
     judge: Callable[[Scenario, Answer, Answer], Any] | None = None
 

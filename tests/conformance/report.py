@@ -31,6 +31,17 @@ class Report:
         """The names of the scenarios that were not compared."""
         return [name for verdicts in self._verdicts.values() for name, verdict in verdicts if verdict.excluded]
 
+    def _set_right(self) -> Iterator[str]:
+        results: Counter[str] = Counter()
+        names = defaultdict(list)
+        for verdicts in self._verdicts.values():
+            for name, verdict in verdicts:
+                results.update(verdict.set_right)
+                for reason in verdict.set_right:
+                    names[reason].append(name)
+        for reason, count in sorted(results.items()):
+            yield f"set right: {reason}: {count} results of {len(names[reason])} scenarios ({', '.join(names[reason])})"
+
     def lines(self) -> Iterator[str]:
         """The report, line by line."""
         for label, verdicts in sorted(self._verdicts.items()):
@@ -45,6 +56,7 @@ class Report:
                 yield f"differs: {name}: {verdict.difference}"
         yield from _grouped("excluded", [(verdict.excluded, name) for name, verdict in everything if verdict.excluded])
         yield from _grouped("noted", [(verdict.note, name) for name, verdict in everything if verdict.note])
+        yield from self._set_right()
         for op, count in sorted(self._unknown.items()):
             yield f"not run: op unknown: {op} ({count})"
 

@@ -14,10 +14,13 @@ from beam_joins import StreamForeignKeyJoin, StreamTableJoin, WindowedStreamJoin
 from beam_joins.record import Record
 from beam_joins.stream_join import Joined, StreamJoin
 from beam_joins.stream_lookup import StreamLookup
+from tests.conformance import stream_rules
 from tests.conformance.answer import Run
 from tests.conformance.operators import Operator, Streams, Topology
 from tests.conformance.scenario import STEPS, Input, Scenario
-from tests.conformance.stream_judge import judge_stream_stream, judge_stream_table, stream_position
+from tests.conformance.stream_judge import judge_stream_table
+from tests.conformance.stream_rules import stream_position
+from tests.conformance.stream_stream_judge import judge_stream_stream
 from tests.conformance.tables import ChangelogTable
 from tests.properties import reference
 
@@ -165,6 +168,7 @@ TABLE_JOIN = Operator(
     core=_lookup_core(_own_key),
     pipeline=_table_pipeline,
     branch=lambda topology: (topology["type"], topology.get("history_retention_ms") is not None, bool(topology.get("grace_ms"))),
+    rule=lambda scenario: stream_rules.stream_table_join(scenario, _own_key),
     judge=judge_stream_table,
 )
 GLOBAL_TABLE_JOIN = Operator(
@@ -173,6 +177,7 @@ GLOBAL_TABLE_JOIN = Operator(
     core=_lookup_core(_fk),
     pipeline=_global_pipeline,
     branch=lambda topology: topology["type"],
+    rule=lambda scenario: stream_rules.stream_table_join(scenario, _fk),
 )
 STREAM_JOIN = Operator(
     topics=("left", "right"),
@@ -180,5 +185,6 @@ STREAM_JOIN = Operator(
     core=_stream_core,
     pipeline=_stream_pipeline,
     branch=lambda topology: tuple(topology[name] for name in ("type", "before_ms", "after_ms", "grace_ms")),
+    rule=stream_rules.stream_stream_join,
     judge=judge_stream_stream,
 )

@@ -8,6 +8,7 @@ from apache_beam.pvalue import PCollection
 from beam_joins import LatestTable, TableTableJoin
 from beam_joins.lookup_join import LookupJoin
 from beam_joins.record import Record
+from tests.conformance import table_rules
 from tests.conformance.answer import Run
 from tests.conformance.operators import Operator, Streams, Topology
 from tests.conformance.scenario import Scenario
@@ -46,17 +47,11 @@ def _pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Stream
     return Streams(changes=joined, rows=joined | LatestTable())
 
 
-def _final_rows(scenario: Scenario) -> dict[str, str]:
-    left, right = scenario.final_rows("left"), scenario.final_rows("right")
-    keys = {"inner": left.keys() & right.keys(), "left": left.keys(), "outer": left.keys() | right.keys()}
-    return {key: pair(left.get(key), right.get(key)) for key in keys[scenario.topology["type"]]}
-
-
 OPERATOR = Operator(
     topics=("left", "right"),
     kind=lambda topology: topology["type"],
     core=_core,
     pipeline=_pipeline,
     branch=lambda topology: topology["type"],
-    final_rows=_final_rows,
+    rule=table_rules.table_table_join,
 )

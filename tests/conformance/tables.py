@@ -9,6 +9,7 @@ from apache_beam.pvalue import PCollection
 from beam_joins import Change, FilterTable, LatestTable, MapTable, TableFromChangelog, TableToStream
 from beam_joins.filter import filter_change, filter_upsert
 from beam_joins.table import Emit
+from tests.conformance import table_rules
 from tests.conformance.answer import Run
 from tests.conformance.operators import Operator, Streams, Topology
 from tests.conformance.scenario import Scenario
@@ -84,12 +85,13 @@ def old_values_unknown(topology: Topology) -> bool:
     return not asked or topology.get("history_retention_ms") is not None
 
 
+def _kept(topology: Topology) -> Callable[[Any, str], bool]:
+    keep, negate = predicate(topology), topology.get("not", False)
+    return lambda key, value: bool(keep(key, value) != negate)
+
+
 def _filter_core(scenario: Scenario) -> Run:
-    keep, negate = predicate(scenario.topology), scenario.topology.get("not", False)
-
-    def kept(key: Any, value: Any) -> bool:
-        return bool(keep(key, value) != negate)
-
+    kept = _kept(scenario.topology)
     changes = core_table(scenario, "in")
     filtered = (filter_change(kept, change) for change in changes)
     run = core_run([change for change in filtered if change is not None])
@@ -107,11 +109,6 @@ def _filter_pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) ->
     filtered = changes | filtering()
     raw = changes | RawChangelog() | "Raw" >> filtering() if old_values_unknown(topology) else None
     return Streams(changes=filtered, rows=filtered | LatestTable(), raw=raw)
-
-
-def _filter_rows(scenario: Scenario) -> dict[str, str]:
-    keep, negate = predicate(scenario.topology), scenario.topology.get("not", False)
-    return {key: value for key, value in scenario.final_rows("in").items() if keep(key, value) != negate}
 
 
 def _to_stream_core(scenario: Scenario) -> Run:
@@ -135,7 +132,8 @@ FILTER = Operator(
     core=_filter_core,
     pipeline=_filter_pipeline,
     branch=lambda topology: (topology["predicate"], topology.get("not", False), old_values_unknown(topology)),
-    final_rows=_filter_rows,
+    rule=lambda scenario: table_rules.single_table(scenario, _kept(scenario.topology)),
+    raw_rule=lambda scenario: table_rules.raw_changelog(scenario, _kept(scenario.topology)),
     loses_lateness=lambda topology: bool(topology.get("materialized")),
 )
 TO_STREAM = Operator(
@@ -144,5 +142,6 @@ TO_STREAM = Operator(
     core=_to_stream_core,
     pipeline=_to_stream_pipeline,
     branch=lambda topology: (),
-    final_rows=lambda scenario: scenario.final_rows("in"),
+    rule=table_rules.single_table,
+    raw_rule=table_rules.raw_changelog,
 )
