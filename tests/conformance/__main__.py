@@ -16,7 +16,7 @@ from typing import get_args
 from tests.conformance.compare import compare
 from tests.conformance.files import EXPECTED, SCENARIOS, UnreadableFile, read_answers, read_scenarios, write_answers
 from tests.conformance.mutation_report import mutation_report
-from tests.conformance.runners import Runner
+from tests.conformance.runners import Form, Runner, runs
 from tests.conformance.sample import sample
 
 
@@ -34,6 +34,9 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("--expected", metavar="EXPECTED", type=Path, help="recorded answers to compare with")
     parser.add_argument("--runner", choices=get_args(Runner), default="core", help="default: core, the pure cores without Beam")
+    parser.add_argument(
+        "--form", choices=get_args(Form), default="records", help="default: records; columns: Arrow batches, the ops that take them"
+    )
     parser.add_argument("--only", metavar="SUBSTRING", default="", help="only scenarios whose name has this in it")
     parser.add_argument("--sample", metavar="N", type=int, help="only N scenarios, some of every op and kind")
     parser.add_argument("--out", metavar="RESULTS", type=Path, help="write our answers to this file, in the recorded format")
@@ -48,6 +51,8 @@ def main(argv: list[str]) -> int:
     arguments, runner_options = parser.parse_known_args(argv)
     own = arguments.scenarios is None
     expected = arguments.expected or (EXPECTED if own else None)
+    if arguments.form == "columns" and arguments.runner == "core":
+        parser.error("--form columns needs --runner: the cores take records")
     if arguments.mutate is not None and not expected:
         parser.error("--mutate needs --expected: without recorded answers nothing is judged")
     try:
@@ -63,7 +68,7 @@ def main(argv: list[str]) -> int:
         print("error: no scenario is left to run: check --only and --sample", file=sys.stderr)
         return 2
     started = time.monotonic()
-    ours, report = compare(scenarios, recorded, arguments.runner, runner_options)
+    ours, report = compare(scenarios, recorded, arguments.runner, runner_options, arguments.form)
     seconds = time.monotonic() - started
     if arguments.out:
         write_answers(arguments.out, ours)
@@ -72,7 +77,9 @@ def main(argv: list[str]) -> int:
     print(f"{len(ours)} of {len(scenarios)} scenarios run on {arguments.runner} in {seconds:.1f} s")
     unnoticed = []
     if arguments.mutate is not None:
-        mutated = mutation_report(scenarios, recorded, ours, arguments.mutate)
+        mutated = mutation_report(
+            [scenario for scenario in scenarios if runs(scenario, arguments.form)], recorded, ours, arguments.mutate
+        )
         print("\n".join(mutated.lines()))
         unnoticed = mutated.unnoticed
     return 1 if unnoticed or (expected and report.differing) else 0

@@ -31,6 +31,7 @@ class Operator(NamedTuple):
     * ``core``: a scenario through the pure cores.
     * ``pipeline``: a topology built of the project's transforms. Its inputs are collections of dicts with ``key`` (of the form
       ``number/key``), ``value``, ``ts`` (milliseconds) and ``position``.
+    * ``columns``: the same of transforms on columns; its inputs are batches of Arrow rows (:data:`tests.conformance.columns.ROWS`).
     * ``branch``: topologies that it builds alike, which share a branch of the pipeline.
     * ``rule``: what should come out at each input by a naive computation, for the results that Kafka Streams cannot be asked about.
     * ``judge``: how our answer is held against the recorded one, where not by the rules of :mod:`tests.conformance.judge`: a ``Verdict``,
@@ -45,6 +46,7 @@ class Operator(NamedTuple):
     pipeline: Callable[[dict[str, PCollection[Any]], Topology], Streams]
     branch: Callable[[Topology], Hashable]
     rule: Callable[[Scenario], list[list[Out]]]
+    columns: Callable[[dict[str, PCollection[Any]], Topology], Streams] | None = None
     raw_rule: Callable[[Scenario], list[list[Out]]] | None = None
     loses_lateness: Callable[[Topology], bool] = lambda topology: False
     judge: Callable[[Scenario, Answer, Answer], Any] | None = None

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from typing import Any
 
+import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
 from beam_joins import LatestTable, TableTableJoin
@@ -10,6 +11,7 @@ from beam_joins.lookup_join import LookupJoin
 from beam_joins.record import Record
 from tests.conformance import table_rules
 from tests.conformance.answer import Run
+from tests.conformance.columns import ColumnTable, column_streams, pair_of
 from tests.conformance.operators import Operator, Streams, Topology
 from tests.conformance.scenario import Scenario
 from tests.conformance.tables import ChangelogTable, core_run
@@ -47,11 +49,18 @@ def _pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Stream
     return Streams(changes=joined, rows=joined | LatestTable())
 
 
+def _columns(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
+    left, right = inputs["left"] | "Left" >> ColumnTable(), inputs["right"] | "Right" >> ColumnTable()
+    joiner = {"left": pc.field("left", "text"), "right": pc.field("right", "text")}
+    return column_streams((left, right) | TableTableJoin(joiner, how=topology["type"]), pair_of)
+
+
 OPERATOR = Operator(
     topics=("left", "right"),
     kind=lambda topology: topology["type"],
     core=_core,
     pipeline=_pipeline,
+    columns=_columns,
     branch=lambda topology: topology["type"],
     rule=table_rules.table_table_join,
 )

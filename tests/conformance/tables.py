@@ -11,6 +11,7 @@ from beam_joins.filter import filter_change, filter_upsert
 from beam_joins.table import Emit
 from tests.conformance import table_rules
 from tests.conformance.answer import Run
+from tests.conformance.columns import ColumnTable, column_streams, in_records, text_of
 from tests.conformance.operators import Operator, Streams, Topology
 from tests.conformance.scenario import Scenario
 from tests.properties.cores import changes_of, upsert_table
@@ -111,6 +112,11 @@ def _filter_pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) ->
     return Streams(changes=filtered, rows=filtered | LatestTable(), raw=raw)
 
 
+def _filter_columns(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
+    kept = _kept(topology)
+    return column_streams(inputs["in"] | ColumnTable() | FilterTable(lambda key, row: kept(key, text_of(row))), text_of)
+
+
 def _to_stream_core(scenario: Scenario) -> Run:
     raw = [(c.position, c.key, c.new, c.timestamp) for c in core_table(scenario, "in")]
     return core_run(core_table(scenario, "in", "updates"))._replace(raw=raw)
@@ -122,6 +128,12 @@ def _to_stream_pipeline(inputs: dict[str, PCollection[Any]], topology: Topology)
     return Streams(outs=changes | RawChangelog(), changes=changes, rows=changes | LatestTable(), raw=raw)
 
 
+def _to_stream_columns(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
+    changes = in_records(inputs["in"] | "Records" >> ColumnTable(), "Raw records")
+    texts = changes | "Raw text" >> beam.Map(lambda c: c._replace(old=None, new=c.new and text_of(c.new))).with_output_types(Change)
+    return column_streams(inputs["in"] | ColumnTable("updates"), text_of)._replace(raw=texts | "Raw" >> RawChangelog())
+
+
 def _text(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
@@ -131,6 +143,7 @@ FILTER = Operator(
     kind=lambda topology: "",
     core=_filter_core,
     pipeline=_filter_pipeline,
+    columns=_filter_columns,
     branch=lambda topology: (topology["predicate"], topology.get("not", False), old_values_unknown(topology)),
     rule=lambda scenario: table_rules.single_table(scenario, _kept(scenario.topology)),
     raw_rule=lambda scenario: table_rules.raw_changelog(scenario, _kept(scenario.topology)),
@@ -141,6 +154,7 @@ TO_STREAM = Operator(
     kind=lambda topology: "",
     core=_to_stream_core,
     pipeline=_to_stream_pipeline,
+    columns=_to_stream_columns,
     branch=lambda topology: (),
     rule=table_rules.single_table,
     raw_rule=table_rules.raw_changelog,

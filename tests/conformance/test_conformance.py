@@ -10,8 +10,9 @@ from tests.conformance.answer import Answer, Out
 from tests.conformance.compare import compare
 from tests.conformance.files import EXPECTED, SCENARIOS, read_answers, read_scenarios
 from tests.conformance.judge import judge, without_redundant_tombstones
+from tests.conformance.mutation_report import mutation_report
 from tests.conformance.registry import OPERATORS
-from tests.conformance.runners import Runner, answers
+from tests.conformance.runners import Runner, answers, runs
 from tests.conformance.sample import sample
 from tests.conformance.scenario import Scenario
 
@@ -40,6 +41,22 @@ def test_the_cores_answer_as_kafka_streams_does(scenarios: list[Scenario], recor
 
 def test_the_direct_runner_answers_as_kafka_streams_does(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
     check(scenarios, recorded, "DirectRunner")
+
+
+def test_tables_and_streams_in_columns_answer_as_kafka_streams_does(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
+    chosen = sample([scenario for scenario in scenarios if runs(scenario, "columns")], 22)
+    ours, report = compare(chosen, recorded, "DirectRunner", form="columns")
+    assert len(ours) == 22
+    assert report.differing == [], "\n".join(report.lines())
+    assert {scenario.op for scenario in chosen} == {
+        "fk_join",
+        "stream_stream_join",
+        "stream_to_table",
+        "table_filter",
+        "table_table_join",
+        "table_to_stream",
+    }
+    assert mutation_report(chosen, recorded, ours, seed=0).unnoticed == []
 
 
 @pytest.mark.spark
@@ -179,6 +196,18 @@ def test_the_tool_exits_with_one_and_names_the_scenario_that_differs(tmp_path: P
     out = capsys.readouterr().out
     assert "fk_join/inner 1 of 2" in out
     assert "differs: hw/fk/inner/one_to_many: at input " in out
+
+
+def test_the_tool_counts_the_scenarios_that_it_does_not_run_in_columns(
+    scenarios: list[Scenario], recorded: dict[str, Answer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    counts = [scenario for scenario in scenarios if scenario.op == "table_aggregate"]
+    ours, report = compare(counts, recorded, "DirectRunner", form="columns")
+    assert ours == []
+    assert list(report.lines()) == [f"not run: not in columns: table_aggregate ({len(counts)})"]
+    with pytest.raises(SystemExit, match="2"):
+        main(["--form", "columns"])
+    assert "--form columns needs --runner" in capsys.readouterr().err
 
 
 def test_the_tool_names_ops_that_it_does_not_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
