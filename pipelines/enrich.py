@@ -1,6 +1,7 @@
 """Orders with their customers: the pipeline of ``python -m pipelines.orders``, for use in other pipelines too."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
 from apache_beam.pvalue import PCollection
@@ -30,7 +31,7 @@ def enrich(
     foreign_key: str = "customer_id",
     how: How = "inner",
     amount: str = "amount",
-    min_amount: float | None = None,
+    min_amount: float | Decimal | None = None,
     customer_field: str = "customer",
     partitions: int | None = None,
 ) -> Enriched:
@@ -64,15 +65,18 @@ def table(columns: Columns, partitions: int | None = None) -> TableFromChangelog
     ).with_outputs()
 
 
-def at_least(column: str, least: float) -> Callable[[Any, Value], bool]:
+def at_least(column: str, least: float | Decimal) -> Callable[[Any, Value], bool]:
     """A predicate: the row has a number in the column, and it is not below.
+
+    A float is compared with the float next to ``least``, other numbers with ``least`` itself: 0.1 is not below 0.1 in any form.
 
     >>> at_least("amount", 5)("k", {"amount": 5}), at_least("amount", 5)("k", {"amount": None})
     (True, False)
     """
+    exact, rounded = Decimal(str(least)), float(least)
 
     def predicate(key: Any, row: Value) -> bool:
         amount = row.get(column)
-        return amount is not None and bool(amount >= least)
+        return amount is not None and bool(amount >= (rounded if isinstance(amount, float) else exact))
 
     return predicate

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 import apache_beam as beam
@@ -35,7 +36,7 @@ class OrdersJob:
     foreign_key: str
     how: How
     amount: str
-    min_amount: float | None
+    min_amount: Decimal | None
     customer_field: str
     on_bad_record: OnBadRecord
     one_file: bool
