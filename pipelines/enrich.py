@@ -14,12 +14,13 @@ How = Literal["inner", "left"]
 
 
 class Enriched(NamedTuple):
-    """The table of enriched orders, and what each of the three steps dropped."""
+    """The table of enriched orders, what each of the three steps dropped, and the table of orders that was joined."""
 
     table: PCollection[Any]
     dropped_orders: PCollection[Any]
     dropped_customers: PCollection[Any]
     dropped_joins: PCollection[Any]
+    orders: PCollection[Any]
 
 
 def enrich(
@@ -50,7 +51,7 @@ def enrich(
         how=how,
         partitions=partitions,
     ).with_outputs()
-    return Enriched(enriched, dropped_orders, dropped_customers, dropped_joins)
+    return Enriched(enriched, dropped_orders, dropped_customers, dropped_joins, orders)
 
 
 def table(columns: Columns, partitions: int | None = None) -> TableFromChangelog:

@@ -10,7 +10,9 @@ Unit = Literal["us", "ms", "s"]
 UNITS: Final[dict[Unit, int]] = {"us": 1, "ms": 1_000, "s": 1_000_000}
 DELETES: Final = frozenset(["d", "delete", "deleted", "remove", "removed", "t", "truncate", "true"])
 """What means a delete if nothing else is said: the words of Debezium, of Maxwell, GoldenGate and DMS, of DynamoDB, and true."""
-UPSERTS: Final = frozenset(["c", "create", "r", "read", "snapshot", "i", "insert", "u", "update", "upsert", "replace", "modify", "f", "false"])
+UPSERTS: Final = frozenset(
+    ["c", "create", "r", "read", "snapshot", "i", "insert", "u", "update", "upsert", "replace", "modify", "f", "false"]
+)
 """What means an insert or an update if nothing else is said."""
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
