@@ -152,7 +152,10 @@ class _WriteBundle(beam.DoFn):
             with writing(self._result.prefix):
                 yield
         except BaseException:
-            for path, file, _ in self._writers:
+            for path, file, writer in self._writers:
+                with suppress(OSError):
+                    writer.close()
+                writer.is_open = False  # or it would try again when it is collected
                 with suppress(OSError):
                     file.close()
                 remove(path)
