@@ -33,8 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     with interruptible() as interruption:
         try:
             with progress.phase("start-up"):
+                options = beam_options(arguments.own.runner, arguments.beam)
                 job = _job(arguments)
-            report, files = job.run(beam_options(arguments.own.runner, arguments.beam), progress)
+            report, files = job.run(options, progress)
         except (Exception, KeyboardInterrupt) as error:
             interrupted = "interrupted; no results were written", interruption.exit_code
             sentence, code = interrupted if interruption.by else said(error)

@@ -49,8 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             path = own.output or os.path.join(running.enter_context(tempfile.TemporaryDirectory()), "weeks.jsonl")
             with progress.phase("start-up"):
+                options = beam_options(own.runner, rest)
                 job = _job(own, path)
-            report = job.run(beam_options(own.runner, rest), progress)
+            report = job.run(options, progress)
             print(weeks_table(job.rows()))
         except BaseException as error:
             if interruption.by:

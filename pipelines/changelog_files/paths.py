@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import Final, NamedTuple
 
 from apache_beam.io.filesystems import FileSystems
@@ -12,7 +13,7 @@ from apache_beam.io.filesystems import FileSystems
 from beam_joins.pipelines.command.input_error import InputError
 
 _PATTERN: Final = re.compile(r"[*?\[]")
-_EXTRA: Final = {"gs": "gcp", "s3": "aws", "abfs": "azure", "abfss": "azure", "azfs": "azure"}
+_EXTRA: Final = {"gs": "gcp", "s3": "aws", "abfs": "azure", "abfss": "azure", "azfs": "azure", "hdfs": "hadoop"}
 
 
 class Found(NamedTuple):
@@ -76,9 +77,12 @@ def remove(path: str) -> None:
 
 def require_file_system(what: str, path: str) -> None:
     """Raise InputError if there is no file system for a path, or if what it needs is not installed."""
+    scheme = path.partition("://")[0]
     try:
         FileSystems.get_filesystem(path)
-    except (ValueError, OSError, ImportError) as error:
-        scheme = path.partition("://")[0]
+        there = scheme != "s3" or find_spec("boto3") is not None
+    except (ValueError, OSError, ImportError):
+        there = False
+    if not there:
         remedy = f"pip install 'apache-beam[{_EXTRA[scheme]}]'" if scheme in _EXTRA else f"Beam has no file system for {scheme}://"
-        raise InputError(f"{what}: {path} cannot be reached: {remedy}") from error
+        raise InputError(f"{what}: {path} cannot be reached: {remedy}")

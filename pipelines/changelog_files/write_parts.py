@@ -4,6 +4,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -12,6 +13,7 @@ from apache_beam.io.filesystems import FileSystems
 from beam_joins.pipelines.changelog_files.avro_records import AvroWriter
 from beam_joins.pipelines.changelog_files.json_lines import JsonLinesWriter
 from beam_joins.pipelines.changelog_files.outputs import Output
+from beam_joins.pipelines.changelog_files.paths import remove
 from beam_joins.pipelines.changelog_files.tally import Tally, at_bundle_end
 from beam_joins.pipelines.command.input_error import writing
 
@@ -45,7 +47,7 @@ class WriteParts(beam.DoFn):
 
     def process(self, element: dict[str, Any]) -> None:
         """Write one row."""
-        with writing(self._output.path):
+        with self._whole():
             if self._writer is None:
                 # the output's own name comes last, since its suffix says how to compress
                 name = f"{uuid.uuid4().hex}-{self._output.name}-{os.path.basename(self._output.path)}"
@@ -57,9 +59,22 @@ class WriteParts(beam.DoFn):
     def finish_bundle(self) -> Iterator[Any]:
         """Close the file and name it."""
         if self._writer is not None:
-            with writing(self._output.path):
+            with self._whole():
                 self._writer.close()
             yield at_bundle_end(WrittenPart(self._output.name, self._path, self._records))
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """If the block fails nothing of this bundle is left, so that a full disk has room again."""
+        try:
+            with writing(self._output.path):
+                yield
+        except BaseException:
+            if self._writer is not None:
+                with suppress(OSError):
+                    self._writer.close()
+                remove(self._path)
+            raise
 
 
 class WriteReport(beam.PTransform[Any, Any]):

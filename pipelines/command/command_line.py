@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.pipelines.command.input_error import OutputError, input_error_in, os_sentence
@@ -29,13 +30,15 @@ def parse_known(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> 
 
 
 def beam_options(runner: str | None, rest: Sequence[str]) -> PipelineOptions:
-    """Beam's options, with a runner that is always the same.
+    """Beam's options, with a runner that is always the same; Beam's file systems have them from now on.
 
     >>> beam_options("DirectRunner", []).get_all_options()["runner"] == ENGINE
     True
     """
     # What Beam calls DirectRunner is one of three engines, whichever it finds; this is the one for bounded input.
-    return PipelineOptions(list(rest), runner=ENGINE if runner in (None, "DirectRunner") else runner)
+    options = PipelineOptions(list(rest), runner=ENGINE if runner in (None, "DirectRunner") else runner)
+    FileSystems.set_options(options)  # inputs are looked at before there is a pipeline
+    return options
 
 
 def said(error: BaseException) -> tuple[object, int]:

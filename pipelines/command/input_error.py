@@ -52,8 +52,12 @@ def os_sentence(path: str, error: OSError) -> str:
 
 @contextmanager
 def writing(path: str) -> Iterator[None]:
-    """Within the block an OSError becomes an OutputError that names the path."""
+    """Within the block an OSError becomes an OutputError that names the path; in a cloud whatever its library raises does."""
     try:
         yield
     except OSError as error:
         raise OutputError(f"cannot write {os_sentence(path, error)}") from error
+    except Exception as error:
+        if "://" not in path or isinstance(error, InputError):
+            raise
+        raise OutputError(f"cannot write {path}: {(str(error).splitlines() or [type(error).__name__])[0]}") from error
