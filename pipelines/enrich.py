@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 from apache_beam.pvalue import PCollection
 
 from beam_joins import FilterTable, ForeignKeyJoin, TableFromChangelog
-from beam_joins.pipelines.changelog_files.columns import Columns
+from beam_joins.pipelines.changelog_files.columns import PLACE, Columns
 
 Value = dict[str, Any]
 How = Literal["inner", "left"]
@@ -59,9 +59,10 @@ def table(columns: Columns, partitions: int | None = None) -> TableFromChangelog
     return TableFromChangelog(
         key=columns.key,
         timestamp_by=columns.time_of,
-        sequence_by=columns.position_of if columns.sequence else None,
+        sequence_by=columns.sequence_of if columns.sequence else None,
+        tie_break_by=columns.place_of,
         apply_as_deletes=columns.is_delete,
-        except_columns=columns.about_the_change(),
+        except_columns=(*columns.about_the_change(), PLACE),
         partitions=partitions,
     ).with_outputs()
 

@@ -50,7 +50,7 @@ class OrdersJob:
             for option, column in (
                 ("key", columns.key),
                 ("timestamp", columns.timestamp),
-                ("sequence", columns.sequence),
+                *(("sequence", column) for column in (columns.sequence, *columns.within)),
                 ("delete-column", columns.delete),
             ):
                 if column is not None:
@@ -107,9 +107,10 @@ class OrdersJob:
                 self.foreign_key: referred or self.orders.first_kind_of(self.foreign_key),
                 order_key: self.orders.first_kind_of(order_key),
             },
+            places=True,
         )
         customers = pipeline | "Read customers" >> ReadChangelog(
-            self.customers, on_bad_record=self.on_bad_record, kinds={customer_key: referred}
+            self.customers, on_bad_record=self.on_bad_record, kinds={customer_key: referred}, places=True
         )
         partitions = suggested_partitions(self.orders.bytes + self.customers.bytes)
         enriched = enrich(

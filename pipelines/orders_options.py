@@ -25,6 +25,9 @@ examples:
   python -m pipelines.orders --orders o.jsonl --customers c.jsonl --orders-sequence= --customers-sequence= --latest now.jsonl
       changelogs without a commit sequence: their times order the changes
 
+  python -m pipelines.orders --orders o.jsonl --customers c.jsonl --orders-sequence commit_lsn,lsn --customers-sequence commit_lsn,lsn
+      transactions that change a row several times: they are seen whole, with the last change of each row
+
   python -m pipelines.orders --runner=SparkRunner
       on Spark, on all cores of this machine; --spark_master_url=spark://host:7077 for a cluster
 """
@@ -48,12 +51,14 @@ def columns_of(side: str, own: argparse.Namespace) -> Columns:
     for option in ("key", "timestamp"):
         if not get(f"{side}_{option}"):
             raise InputError(f"--{side}-{option} must name a column")
+    columns = [column for name in get(f"{side}_sequence").split(",") if (column := name.strip())]
     deletes, upserts = _operations(side, get(f"{side}_deletes"), get(f"{side}_upserts"))
     return Columns(
         key=get(f"{side}_key"),
         timestamp=get(f"{side}_timestamp"),
         unit=get(f"{side}_timestamp_unit"),
-        sequence=get(f"{side}_sequence") or None,
+        sequence=columns[0] if columns else None,
+        within=tuple(columns[1:]),
         delete=get(f"{side}_delete_column") or None,
         deletes=deletes,
         upserts=upserts,
@@ -155,8 +160,9 @@ def _parser() -> argparse.ArgumentParser:
         group.add_argument(
             f"--{side}-sequence",
             default="lsn",
-            metavar="COLUMN",
-            help="commit sequence, common to both changelogs: a whole number (default: %(default)s); empty: the time orders the changes",
+            metavar="COLUMNS",
+            help="commit sequence, common to both changelogs: a whole number (default: %(default)s); empty: the time orders the changes; several, as "
+            "in commit_lsn,lsn: the first is the position, the others say which change of a row within it is the last",
         )
         group.add_argument(
             f"--{side}-timestamp",

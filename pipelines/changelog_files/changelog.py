@@ -31,8 +31,9 @@ class File(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The records of a file that begin in ``[start, stop)``; stop 0: all that follow."""
+    """The records of a file that begin in ``[start, stop)``; stop 0: all that follow. ``file`` is the file's number."""
 
+    file: int
     path: str
     start: int
     stop: int
@@ -58,12 +59,12 @@ class Changelog:
     def parts(self) -> list[Part]:
         """The files in parts of about PART_BYTES; a compressed one cannot be cut."""
         parts = []
-        for file in self.files:
+        for number, file in enumerate(self.files):
             path, size, shown = file
             if path.endswith(_PACKED):
-                parts.append(Part(path, 0, 0, shown))
+                parts.append(Part(number, path, 0, 0, shown))
             else:
-                parts += [Part(path, start, min(start + PART_BYTES, size), shown) for start in range(0, size, PART_BYTES)]
+                parts += [Part(number, path, start, min(start + PART_BYTES, size), shown) for start in range(0, size, PART_BYTES)]
         return parts
 
     def require(self, option: str, column: str) -> None:

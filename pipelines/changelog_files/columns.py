@@ -16,6 +16,8 @@ UPSERTS: Final = frozenset(
 """What means an insert or an update if nothing else is said."""
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
+PLACE: Final = "\0place"
+"""Where a row has its place in the files, for as long as that is needed: no column of anyone's is called so."""
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
@@ -23,7 +25,7 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 class Columns:
     """The columns of one changelog that say how to read it.
 
-    ``sequence`` None: the event time is the position. ``delete`` None: there are no deletes; else the column's text, in any
+    ``sequence`` None: the event time is the position; ``within``: columns that order the changes of a row at one position. ``delete`` None: there are no deletes; else the column's text, in any
     case (``true`` for true, ``null`` for null), is among ``deletes`` or among ``upserts``. ``unit`` is what a whole number in ``timestamp``
     counts. ``side`` is what the options of these columns begin with: ``orders``.
 
@@ -40,6 +42,7 @@ class Columns:
     key: str
     timestamp: str
     sequence: str | None = None
+    within: tuple[str, ...] = ()
     delete: str | None = None
     deletes: frozenset[str] = DELETES
     upserts: frozenset[str] = UPSERTS
@@ -71,14 +74,16 @@ class Columns:
             ValueError: it is something else.
             KeyError: there is no such column.
         """
-        if self.sequence is None:
-            return self.time_of(row)
-        value = row[self.sequence]
-        if value is None or type(value) is int:
-            return value
-        if isinstance(value, str):
-            return int(value)
-        raise ValueError("not a whole number")
+        return self.time_of(row) if self.sequence is None else _whole_number(row[self.sequence])
+
+    def sequence_of(self, row: Row) -> tuple[int | None, ...]:
+        """The position, and what orders the changes of a row within it."""
+        return (self.position_of(row), *(_whole_number(row[column]) for column in self.within))
+
+    def place_of(self, row: Row) -> tuple[int, ...]:
+        """The place in the files, which orders what nothing else does; empty where a row has none."""
+        place: tuple[int, ...] = row.get(PLACE, ())
+        return place
 
     def is_delete(self, row: Row) -> bool:
         """Whether the record deletes its row."""
@@ -87,7 +92,9 @@ class Columns:
     def about_the_change(self) -> tuple[str, ...]:
         """The columns that describe the change and not the row: they are not part of the row's value."""
         return tuple(
-            column for column in (self.delete, self.sequence) if column is not None and column not in (self.key, self.timestamp)
+            column
+            for column in (self.delete, self.sequence, *self.within)
+            if column is not None and column not in (self.key, self.timestamp)
         )
 
     def fault(self, row: Row) -> str | None:
@@ -113,12 +120,13 @@ class Columns:
             return f"column '{self.timestamp}' is not a time: {row[self.timestamp]!r}"
         if not _LEAST <= time <= _MOST:
             return f"column '{self.timestamp}' does not fit in 64 bits as microseconds: {row[self.timestamp]!r}"
-        try:
-            position = self.position_of(row)
-        except ValueError:
-            return f"column '{self.sequence}' is not a whole number: {row[self.sequence or '']!r}"
-        if position is not None and not _LEAST <= position <= _MOST:
-            return f"column '{self.sequence}' does not fit in 64 bits: {position}"
+        for column in (self.sequence, *self.within):
+            try:
+                number = None if column is None else _whole_number(row[column])
+            except ValueError:
+                return f"column '{column}' is not a whole number: {row[column or '']!r}"
+            if number is not None and not _LEAST <= number <= _MOST:
+                return f"column '{column}' does not fit in 64 bits: {number}"
         return None
 
 
@@ -135,3 +143,11 @@ def key_fault(column: str, key: object) -> str | None:
 
 def _word(value: object) -> str:
     return "null" if value is None else str(value).lower()
+
+
+def _whole_number(value: object) -> int | None:
+    if value is None or type(value) is int:
+        return value
+    if isinstance(value, str):
+        return int(value)
+    raise ValueError("not a whole number")

@@ -9,7 +9,7 @@ from apache_beam.pvalue import PCollection, TaggedOutput
 
 from beam_joins.pipelines.changelog_files.avro_records import read_avro
 from beam_joins.pipelines.changelog_files.changelog import Changelog, Part, kind
-from beam_joins.pipelines.changelog_files.columns import key_fault
+from beam_joins.pipelines.changelog_files.columns import PLACE, key_fault
 from beam_joins.pipelines.changelog_files.json_lines import line_number, read_json_lines
 from beam_joins.pipelines.changelog_files.tally import EXAMPLES, Tally, at_bundle_end
 from beam_joins.pipelines.command.input_error import InputError
@@ -33,7 +33,7 @@ class ReadChangelog(beam.PTransform[Any, Any]):
     A bad record is a line that is not a JSON object, or one whose key, time, sequence, operation, ``reference`` (a column with another table's
     key) or ``number`` (a column that is compared) cannot be used, or whose column is not of its kind in ``kinds`` (the words of
     :func:`~beam_joins.pipelines.changelog_files.changelog.kind`). It fails the run with an InputError that names the file and the line, or
-    is dropped and counted.
+    is dropped and counted. With ``places`` each row has its place in the files under :data:`PLACE`.
     """
 
     def __init__(
@@ -44,10 +44,11 @@ class ReadChangelog(beam.PTransform[Any, Any]):
         reference: str | None = None,
         number: str | None = None,
         kinds: Mapping[str, str | None] | None = None,
+        places: bool = False,
     ) -> None:
         super().__init__()
         self._changelog = changelog
-        self._read = _ReadParts(changelog, on_bad_record, reference, number, kinds or {})
+        self._read = _ReadParts(changelog, on_bad_record, reference, number, kinds or {}, places)
 
     def expand(self, pipeline: Any) -> Any:
         """Apply the transform."""
@@ -64,6 +65,7 @@ class _ReadParts(beam.DoFn):
         reference: str | None,
         number: str | None,
         kinds: Mapping[str, str | None],
+        places: bool,
     ) -> None:
         # not the changelog itself: its first records need not travel
         self._name = changelog.name
@@ -71,6 +73,7 @@ class _ReadParts(beam.DoFn):
         self._columns = changelog.columns
         self._reference = reference
         self._number = number
+        self._places = places
         self._kinds = [(column, expected) for column, expected in kinds.items() if expected is not None]
         self._on_bad_record = on_bad_record
 
@@ -91,6 +94,8 @@ class _ReadParts(beam.DoFn):
             self._count += 1
             fault = row if isinstance(row, str) else self._fault(row)
             if fault is None:
+                if self._places:
+                    row[PLACE] = (part.file, part.start, place)
                 yield row
             else:
                 self._drop(part, place, fault)

@@ -13,7 +13,9 @@ REASONS: Final = {
     "null_key": "without a key",
     "null_sequence": "without a sequence",
     "null_timestamp": "without a time",
-    "duplicate_position": "repeated: same key, same position",
+    "duplicate_position": "repeated: the same record again",
+    "ambiguous_position": "other records of one key and position: the last in time counts, then in the files; give a finer order: "
+    "--{side}-sequence commit_lsn,lsn",
     "null_foreign_key": "orders that refer to no customer",
 }
 ROWS: Final = "rows"
@@ -47,7 +49,9 @@ def summary(report: Report, files: Mapping[str, Sequence[str]], seconds: Mapping
     lines.append("dropped")
     dropped = [tally for (place, what), tally in tallies.items() if place and what not in _NOT_DROPPED]
     for tally in sorted(dropped, key=lambda t: (("orders", "customers", "join").index(t.place), t.what)):
-        lines.append(f"{_line(tally.place, tally.records)}  {REASONS.get(tally.what, tally.what)} ({tally.what})")
+        lines.append(
+            f"{_line(tally.place, tally.records)}  {REASONS.get(tally.what, tally.what).format(side=tally.place)} ({tally.what})"
+        )
         lines += [f"    {example}" for example in tally.examples]
     if not dropped:
         lines.append("  nothing")
