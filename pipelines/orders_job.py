@@ -19,9 +19,9 @@ from beam_joins.pipelines.changelog_files.time_units import remarks_on, require_
 from beam_joins.pipelines.changelog_files.write_parts import Report, WriteParts, WriteReport, read_report
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.progress import Progress
+from beam_joins.pipelines.command.runner import any_runner
 from beam_joins.pipelines.command.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.enrich import How, enrich
-from beam_joins.pipelines.spark import spark_runner
 from beam_joins.transforms.partitions import suggested_partitions
 
 CHANGES: Final = "changes"
@@ -84,7 +84,7 @@ class OrdersJob:
             report_path = f"{staging.beside(self.outputs[0])}/report.json"
             with ExitStack() as running:
                 with progress.phase("starting the runner"):
-                    ready = running.enter_context(spark_runner(options))
+                    ready = running.enter_context(any_runner(options))
                 with progress.phase("run", staging.said):
                     self._pipeline(ready, staging, report_path).run().wait_until_finish()
             with progress.phase("finishing"):

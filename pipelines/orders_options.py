@@ -8,27 +8,28 @@ from typing import NamedTuple
 from beam_joins.pipelines.changelog_files.columns import DELETES, UNITS, UPSERTS, Columns
 from beam_joins.pipelines.command.command_line import parse_known
 from beam_joins.pipelines.command.input_error import InputError
+from beam_joins.pipelines.command.program import program
 
-PROGRAM = "python -m pipelines.orders"
-EXAMPLES = """\
+PROGRAM = program("orders")
+EXAMPLES = f"""\
 examples:
-  python -m pipelines.orders
+  {PROGRAM}
       the sample: made in sample-data/ on first use, enriched into orders-out/
 
-  python -m pipelines.orders --orders 'dump/orders-*.jsonl.gz' --customers dump/customers.jsonl --output enriched.jsonl
+  {PROGRAM} --orders 'dump/orders-*.jsonl.gz' --customers dump/customers.jsonl --output enriched.jsonl
       your own files, JSON lines
 
-  python -m pipelines.orders --orders o.avro --customers c.avro --orders-key id --orders-timestamp ts_ms --orders-timestamp-unit ms \\
+  {PROGRAM} --orders o.avro --customers c.avro --orders-key id --orders-timestamp ts_ms --orders-timestamp-unit ms \\
       --how left --min-amount 100 --output enriched.avro --latest now.avro
       Avro, other column names, only orders of 100 or more, with or without a customer
 
-  python -m pipelines.orders --orders o.jsonl --customers c.jsonl --orders-sequence= --customers-sequence= --latest now.jsonl
+  {PROGRAM} --orders o.jsonl --customers c.jsonl --orders-sequence= --customers-sequence= --latest now.jsonl
       changelogs without a commit sequence: their times order the changes
 
-  python -m pipelines.orders --orders o.jsonl --customers c.jsonl --orders-sequence commit_lsn,lsn --customers-sequence commit_lsn,lsn
+  {PROGRAM} --orders o.jsonl --customers c.jsonl --orders-sequence commit_lsn,lsn --customers-sequence commit_lsn,lsn
       transactions that change a row several times: they are seen whole, with the last change of each row
 
-  python -m pipelines.orders --runner=SparkRunner
+  {PROGRAM} --runner=SparkRunner
       on Spark, on all cores of this machine; --spark_master_url=spark://host:7077 for a cluster
 """
 

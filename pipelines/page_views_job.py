@@ -18,7 +18,7 @@ from beam_joins.pipelines.changelog_files.tally import TallyDropped
 from beam_joins.pipelines.changelog_files.write_parts import Report, WriteParts, WriteReport, read_report
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.progress import Progress
-from beam_joins.pipelines.spark import spark_runner
+from beam_joins.pipelines.command.runner import any_runner
 from beam_joins.pipelines.week_over_week import has_week, row_of, week_over_week
 from beam_joins.transforms.outlet import at
 
@@ -40,7 +40,7 @@ class PageViewsJob:
         """Run it and publish the output; gives what was counted."""
         with Staging([self.output]) as staging:
             report_path = f"{staging.beside(self.output)}/report.json"
-            with progress.phase("run", staging.said), spark_runner(options) as ready:
+            with progress.phase("run", staging.said), any_runner(options) as ready:
                 self._pipeline(ready, staging, report_path).run().wait_until_finish()
             with progress.phase("finishing"):
                 report = read_report(report_path)

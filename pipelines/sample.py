@@ -16,8 +16,10 @@ from fastavro.write import Writer
 
 from beam_joins.pipelines.changelog_files.whole_files import appear_whole
 from beam_joins.pipelines.command.input_error import InputError
+from beam_joins.pipelines.command.program import program
 from beam_joins.pipelines.made_up.shop import CustomerChange, Line, OrderChange, Shop
 
+PROGRAM: Final = program("sample")
 Format = Literal["avro", "jsonl"]
 FORMATS: Final[tuple[Format, ...]] = ("avro", "jsonl")
 DEFAULT_ORDERS: Final = 20_000
@@ -166,10 +168,10 @@ CUSTOMER_SCHEMA: Final = avro_schema("Customer", customer_id="long", name="strin
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m pipelines.sample",
+        prog=PROGRAM,
         description="Write two changelogs of a made-up shop, orders and customers, with everything that real ones have: updates, deletes, late, "
         "repeated and unsorted lines, references to unknown customers, skew. The same arguments give the same bytes on every machine.",
-        epilog="example: python -m pipelines.sample --orders 1000000 --customers 100000 --out big-sample",
+        epilog=f"example: {PROGRAM} --orders 1000000 --customers 100000 --out big-sample",
     )
     parser.add_argument("--orders", type=int, default=DEFAULT_ORDERS, metavar="N", help="lines about orders (default: %(default)s)")
     parser.add_argument(
@@ -189,7 +191,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         files = write_sample(options.out, orders=options.orders, customers=options.customers, seed=options.seed, format=options.format)
     except (InputError, OSError) as error:
-        print(f"python -m pipelines.sample: cannot write the sample: {error}", file=sys.stderr)
+        print(f"{PROGRAM}: cannot write the sample: {error}", file=sys.stderr)
         return 2
     seconds = time.monotonic() - start
     for path, lines in zip(files, (options.orders, options.customers), strict=True):

@@ -8,7 +8,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.pipelines.command.input_error import OutputError, input_error_in, os_sentence
-from beam_joins.pipelines.spark import SparkJobFailed, SparkOptions, SparkSetupError
+from beam_joins.pipelines.spark import SparkJobFailed, SparkOptions
 
 FAILED: Final = 1
 WRONG_INPUT: Final = 2
@@ -56,7 +56,7 @@ def _wrong_input(error: BaseException) -> tuple[object, int] | None:
 
 
 def _wrong_runner(error: BaseException) -> tuple[object, int] | None:
-    return (error, WRONG_INPUT) if isinstance(error, SparkSetupError) or "Unexpected pipeline runner" in str(error) else None
+    return (error, WRONG_INPUT) if isinstance(error, RunnerSetupError) else None
 
 
 def _failed_job(error: BaseException) -> tuple[object, int] | None:

@@ -33,7 +33,7 @@ def test_an_interrupted_run_says_so_and_leaves_nothing(own_directory: Path, numb
         running.send_signal(number)
         out, err = running.communicate(timeout=60)
     assert (running.returncode, out) == (128 + number, "")
-    assert err == "python -m pipelines.orders: interrupted; no results were written\n"
+    assert err == "python -m beam_joins.pipelines.orders: interrupted; no results were written\n"
     assert nothing_is_left(Path("out"))
 
 
