@@ -44,9 +44,10 @@ class GroupAggregate(Generic[A]):
     def advance(self, position: int, events: Sequence[Record]) -> Iterator[Change[bytes, A]]:
         """Apply what leaves and enters at one position; at most one change follows."""
         old = row = self._row
-        for _, value, _, _, leaves_or_enters in sorted(events, key=_order) if len(events) > 1 else events:
+        for event in sorted(events, key=_order) if len(events) > 1 else events:
+            value = event.value
             assert value is not None
-            if leaves_or_enters == ADD:
+            if event.input == ADD:
                 row = added(self._add, self._initial() if row is None else row, value)
             elif row is not None:
                 row = changed(self._subtract, "subtract", row, value)

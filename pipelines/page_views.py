@@ -13,9 +13,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from beam_joins.pipelines.changelog_files.changelog import absolute, find_changelog
+from beam_joins.pipelines.changelog_files.changelog import find_changelog
 from beam_joins.pipelines.changelog_files.columns import UNITS, Columns
 from beam_joins.pipelines.changelog_files.outputs import Output, check_output
+from beam_joins.pipelines.changelog_files.paths import absolute
 from beam_joins.pipelines.command.command_line import beam_options, parse_known, said
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.interruption import interruptible
@@ -49,8 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             path = own.output or os.path.join(running.enter_context(tempfile.TemporaryDirectory()), "weeks.jsonl")
             with progress.phase("start-up"):
+                options = beam_options(own.runner, rest)
                 job = _job(own, path)
-            report = job.run(beam_options(own.runner, rest), progress)
+            report = job.run(options, progress)
             print(weeks_table(job.rows()))
         except BaseException as error:
             if interruption.by:

@@ -12,7 +12,7 @@ from beam_joins import LatestTable
 from beam_joins.pipelines.changelog_files.changelog import Changelog
 from beam_joins.pipelines.changelog_files.columns import Columns
 from beam_joins.pipelines.changelog_files.json_lines import read_json_lines
-from beam_joins.pipelines.changelog_files.outputs import Output, Staging, prepare, publish
+from beam_joins.pipelines.changelog_files.outputs import Output, Staging
 from beam_joins.pipelines.changelog_files.read_changelog import OnBadRecord, ReadChangelog
 from beam_joins.pipelines.changelog_files.tally import TallyDropped
 from beam_joins.pipelines.changelog_files.write_parts import Report, WriteParts, WriteReport, read_report
@@ -45,7 +45,7 @@ class PageViewsJob:
             with progress.phase("finishing"):
                 report = read_report(report_path)
                 parts = sorted(part.path for part in report.parts)
-                publish(self.output, prepare(self.output, parts, staging, one_file=True))
+                staging.publish({self.output.name: parts}, one_file=True)
         return report
 
     def rows(self) -> Iterator[dict[str, Any]]:

@@ -15,7 +15,8 @@ from beam_joins.transforms.outlet import Outlet, at
 class LookupReplay(CoreOperator):
     """Left rows (input 0) with the right rows (input 1) that they look up, all of one routing key.
 
-    ``lookup`` and ``route`` work on encoded records; ``result_key`` makes the key of a result from its encoded one.
+    ``lookup`` and ``route`` work on encoded records; ``result_key`` makes the key of a result from its encoded one, and ``row_key`` that of
+    a row of the given input.
     """
 
     def __init__(
@@ -25,6 +26,7 @@ class LookupReplay(CoreOperator):
         *,
         values: tuple[Coder, Coder],
         result_key: Callable[[ResultKey], Any],
+        row_key: Callable[[bytes, int], Any],
         lookup: Callable[[Record], bytes | None] = lambda left: left.key,
         route: Callable[[Record], bytes] | None = None,
         shared_keys: bool = True,
@@ -33,6 +35,7 @@ class LookupReplay(CoreOperator):
         self._how: LookupHow = how
         self._left_values, self._right_values = values
         self._result_key = result_key
+        self._row_key = row_key
         self._lookup = lookup
         self._route = route
         self._shared_keys = shared_keys
@@ -50,6 +53,10 @@ class LookupReplay(CoreOperator):
         """The keys, or what ``route`` makes of the records."""
         route = self._route
         return [record.key for record in records] if route is None else [route(record) for record in records]
+
+    def row_key(self, key: bytes, input: int) -> Any:
+        """Decoded."""
+        return self._row_key(key, input)
 
     def write(self, output: Change[ResultKey, Any], outlet: Outlet) -> Any:
         """The change with its key decoded, at its event time."""

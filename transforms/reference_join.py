@@ -17,6 +17,7 @@ from beam_joins.coders.key import encode_key
 from beam_joins.combined_key import CombinedKey
 from beam_joins.lookup_join import LookupHow, ResultKey
 from beam_joins.record import Record
+from beam_joins.transforms.checked_table import checked_table
 from beam_joins.transforms.lookup_replay import LookupReplay
 from beam_joins.transforms.outlet import DROPPED, MAIN, Outlet
 from beam_joins.transforms.outputs import Outputs
@@ -71,6 +72,8 @@ def reference_join(
     key_mapper: Callable[[CombinedKey[Any, Any]], Any] | None = None,
 ) -> Outputs:
     """The joined table, keyed by combined keys or by what ``key_mapper`` makes of them, and the dropped records."""
+    # the changes of a left row part here, each to its foreign key
+    left = checked_table(left, f"the key of {transform}'s referring table", partitions)
     nothing = coder.prefix(None) if how in ("left", "outer") else None
     order = common_order(transform, table_type(left), table_type(right))
     prefix_of = _prefix_of(coder)
@@ -80,6 +83,11 @@ def reference_join(
             return CombinedKey(coder.foreign_key(result.key), None)  # type: ignore[attr-defined]  # only for our own coder
         return key_mapper(coder.decode(result.key)) if key_mapper else coder.decode(result.key)
 
+    def row_key(key: bytes, input: int) -> Any:
+        if not input:
+            return coder.decode(key).primary_key
+        return coder.foreign_key(key) if isinstance(coder, CombinedKeyCoder) else key
+
     def lookup(record: Record) -> bytes | None:
         start = prefix_of(record.key)
         return None if start == nothing else start
@@ -88,8 +96,12 @@ def reference_join(
         return record.key if record.input else lookup(record) or record.key
 
     lefts = left | "Left" >> Route(_referring_rows(references, coder, values[0], nothing), to=(LEFT, *dropping), partitions=partitions)
-    rights = right | "Right" >> Route(table_rows(RIGHT, coder.prefix, values[1], input=1), to=(RIGHT,), partitions=partitions)
-    operator = LookupReplay(joiner, how, values=values, result_key=key_of, lookup=lookup, route=route, shared_keys=False)
+    rights = right | "Right" >> Route(
+        table_rows(RIGHT, coder.prefix, values[1], input=1, windowed=table_type(right).windowed), to=(RIGHT,), partitions=partitions
+    )
+    operator = LookupReplay(
+        joiner, how, values=values, result_key=key_of, row_key=row_key, lookup=lookup, route=route, shared_keys=False
+    )
     joined = (lefts[LEFT], rights[RIGHT]) | "Join" >> Replay(operator, partitions=partitions, main_type=Change)
     return Outputs(as_table(joined[MAIN], TableType(Any if key_mapper else CombinedKey, Any, order)), lefts.get(DROPPED))
 

@@ -10,9 +10,10 @@ from apache_beam.coders import Coder
 from apache_beam.typehints import typehints
 
 from beam_joins.coders.block import one_chunk
-from beam_joins.transforms.changelog_columns import given_rows, key_of, struct_of, times_of, whole_numbers
+from beam_joins.transforms.changelog_columns import given_rows, key_of, places, struct_of, times_of
+from beam_joins.transforms.columns.hashes import hashes
 from beam_joins.transforms.columns.joiner import Joiner, Pairs, joiner_in_columns
-from beam_joins.transforms.columns.keys import hashes
+from beam_joins.transforms.columns.keys import joined_keys
 from beam_joins.transforms.columns.stream_join import Matches
 from beam_joins.transforms.outlet import Outlet, at
 from beam_joins.transforms.replay import Rows
@@ -54,8 +55,7 @@ class StreamInColumns:
         if not len(found.timestamp):
             return
         keys = one_chunk(left["key"]), one_chunk(right["key"])
-        kind = keys[1].type if pa.types.is_null(keys[0].type) else keys[0].type
-        together = pa.concat_arrays([column if column.type == kind else pa.nulls(len(column), kind) for column in keys])
+        together = joined_keys(*keys)
         key = together.take(pa.array(np.where(found.left_index >= 0, found.left_index, found.right_index + len(left))))
         value = self._join(Pairs(one_chunk(left["value"]), found.left_index, one_chunk(right["value"]), found.right_index))
         yield pa.record_batch([key, value, pa.array(found.timestamp)], names=["key", "value", "timestamp"])
@@ -100,7 +100,9 @@ def column_stream_rows(to: str, columns: StreamColumns, *, keeps_null: bool) -> 
     def rows(batch: Any, arrival: int, outlet: Outlet) -> None:
         records = struct_of(batch)
         key, timestamp = key_of(columns.key, records), times_of("timestamp_by", columns.timestamp, records, arrival)
-        position = timestamp if columns.sequence is None else whole_numbers(columns.sequence, records, lambda: InColumns().keys(key))
+        position = timestamp
+        if columns.sequence is not None:
+            position, _ = places("sequence_by", columns.sequence, records, lambda: InColumns().keys(key))
         required = {"null_timestamp": timestamp, "null_key": key, "null_sequence": position}
         if keeps_null:
             del required["null_key"]

@@ -1,4 +1,7 @@
-"""What a stream is to a join: ``(key, value)`` pairs, each a record at its event time or at the position that ``sequence_by`` gives."""
+"""What a stream is to a join: ``(key, value)`` pairs, each a record at its event time or at the position that ``sequence_by`` gives.
+
+The event time of a pair is its element's timestamp, cut to the millisecond (:func:`beam_joins.transforms.replay.element_time`).
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +12,9 @@ from apache_beam.pvalue import PCollection
 from beam_joins.change import Change
 from beam_joins.record import Record
 from beam_joins.transforms.element_types import pair_types
-from beam_joins.transforms.fields import position as position_of
-from beam_joins.transforms.outlet import Outlet
-from beam_joins.transforms.replay import Rows
+from beam_joins.transforms.fields import place
+from beam_joins.transforms.outlet import Outlet, at
+from beam_joins.transforms.replay import Rows, element_time
 from beam_joins.transforms.table_type import TableType, require_bounded
 
 OfRow = Callable[[Any, Any], Any]
@@ -58,10 +61,10 @@ def stream_rows(
             return outlet.drop(null, element, timestamp) if null else None
         position = timestamp
         if sequence is not None:
-            given = sequence(key, value)
-            if given is None:
+            placed = place("sequence_by", sequence(key, value))
+            if placed is None:
                 return outlet.drop("null_sequence", element, timestamp)
-            position = position_of(given)
+            position, _ = placed
         route, record_key = encoded
         return outlet.send(to, route, Record(record_key, values.encode(value), timestamp, position, input))
 
@@ -73,9 +76,9 @@ def alone(
 ) -> PCollection[Any]:
     """The results of the records of a stream that meet nothing, at once: they are not shuffled."""
 
-    def results(element: Any) -> list[tuple[Any, Any]]:
+    def results(element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> list[Any]:
         key, value = pair(element)
-        return [(key, joiner(value))] if value is not None and meets_nothing(key, value) else []
+        return [at((key, joiner(value)), element_time(timestamp))] if value is not None and meets_nothing(key, value) else []
 
     given: PCollection[Any] = stream | label >> beam.FlatMap(results).with_output_types(beam.typehints.KV[Any, Any])
     return given

@@ -16,7 +16,7 @@ from beam_joins.stream_join import Joined
 from beam_joins.stream_lookup import LookupStreamHow, StreamLookup
 from beam_joins.transforms.columns.joiner import of_records
 from beam_joins.transforms.core_operator import CoreOperator
-from beam_joins.transforms.fields import of_row
+from beam_joins.transforms.fields import Fields, of_row
 from beam_joins.transforms.options import function
 from beam_joins.transforms.outlet import MAIN, Outlet, at
 from beam_joins.transforms.replay import Replay, Route
@@ -24,7 +24,7 @@ from beam_joins.transforms.stream_rows import OfRow, alone, stream_rows, stream_
 from beam_joins.transforms.stream_transform import StreamTransform
 from beam_joins.transforms.table_rows import table_rows
 from beam_joins.transforms.table_to_records import in_records
-from beam_joins.transforms.table_type import TableType, common_key_type, table_key_coder, table_type
+from beam_joins.transforms.table_type import TableType, common_key_type, perhaps_windowed, table_key_coder, table_type
 from beam_joins.windowed import Window, Windowed
 
 STREAM, TABLE = "stream", "table"
@@ -79,7 +79,9 @@ class _LookupJoin(StreamTransform):
         )
         changes = table | "Table" >> Route(table_rows(TABLE, table_keys, rows), to=(TABLE,), partitions=self._partitions)
         replayed = (records[STREAM], changes[TABLE]) | "Join" >> Replay(
-            _Lookup(self._joiner, self._how, keys, values, rows), partitions=self._partitions, main_type=typehints.KV[Any, Any]
+            _Lookup(self._joiner, self._how, keys, table_keys, values, rows),
+            partitions=self._partitions,
+            main_type=typehints.KV[Any, Any],
         )
         joined = replayed[MAIN]
         if keeps_all:
@@ -101,7 +103,8 @@ class StreamTableJoin(_LookupJoin):
     * ``joiner(value, row)``; if it gives ``None`` the result is ``(key, None)``, as in Kafka Streams: a stream may say that.
     * ``how``: ``"inner"``, or ``"left"`` to give records without a row too: ``joiner(value, None)``.
     * ``sequence_by(key, value)``, or the name of a field of the values: the position of a record, for a table that has ``sequence_by``
-      too; both from one common sequence. By default the position is the event time.
+      too; both from one common sequence. Of several, as in :class:`~beam_joins.TableFromChangelog`, the first is the position. By default the
+      position is the event time, cut to the millisecond, as Beam carries it.
     * ``window_of(key, value)``, for a windowed table ``PCollection[Change[Windowed[K], W]]`` and only there: the window of the record's key
       that it looks up; a record for which it gives ``None`` is as one without a key.
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
@@ -110,7 +113,8 @@ class StreamTableJoin(_LookupJoin):
     ``"null_sequence"`` or, in an inner join, a ``"null_key"``; a left join gives those as ``(None, joiner(value, None))``.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to a stream and a table ordered
-    by different things, or to keys of different types or without a deterministic coder; and in the run for elements that are not pairs.
+    by different things, or to keys of different types or without a deterministic coder; and in the run for elements that are not pairs and
+    for two changes of one row at one position.
 
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import Change
@@ -130,7 +134,7 @@ class StreamTableJoin(_LookupJoin):
         joiner: Callable[[Any, Any], Any],
         *,
         how: LookupStreamHow = "inner",
-        sequence_by: str | OfRow | None = None,
+        sequence_by: Fields | OfRow | None = None,
         window_of: Callable[[Any, Any], Window | None] | None = None,
         partitions: int | None = None,
     ) -> None:
@@ -152,6 +156,7 @@ class StreamTableJoin(_LookupJoin):
         if table.windowed != (self._window_of is not None):
             raise ValueError(
                 "window_of names the window of a windowed table that a record looks up: give it for one, and only for one"
+                + perhaps_windowed(table)
             )
         common_key_type("StreamTableJoin", stream, table)
         row_key = self._row_key()
@@ -203,7 +208,7 @@ class StreamForeignKeyJoin(_LookupJoin):
         foreign_key: str | OfRow,
         joiner: Callable[[Any, Any], Any],
         how: LookupStreamHow = "inner",
-        sequence_by: str | OfRow | None = None,
+        sequence_by: Fields | OfRow | None = None,
         partitions: int | None = None,
     ) -> None:
         super().__init__(joiner, how, LookupStreamHow, sequence_by=sequence_by, partitions=partitions)
@@ -244,10 +249,19 @@ def _require_one_order(transform: str, stream: TableType, table: TableType) -> N
 class _Lookup(CoreOperator):
     """Input 0 is the table, so that a record sees the changes at its own position."""
 
-    def __init__(self, joiner: Callable[[Any, Any], Any], how: LookupStreamHow, keys: _Keys, values: Coder, rows: Coder) -> None:
+    def __init__(
+        self,
+        joiner: Callable[[Any, Any], Any],
+        how: LookupStreamHow,
+        keys: _Keys,
+        table_keys: Coder,
+        values: Coder,
+        rows: Coder,
+    ) -> None:
         self._joiner = joiner
         self._how: LookupStreamHow = how
         self._written, self._looked_up, self._of_result = keys
+        self._table_keys = table_keys
         self._values = values
         self._rows = rows
 
@@ -257,6 +271,9 @@ class _Lookup(CoreOperator):
     def routes(self, records: Sequence[Record]) -> list[bytes]:
         looked_up = self._looked_up
         return [looked_up(record.key) if record.input else record.key for record in records]
+
+    def row_key(self, key: bytes, input: int) -> Any:
+        return self._table_keys.decode(key)
 
     def _join(self, value: bytes, row: bytes | None) -> Any:
         return self._joiner(self._values.decode(value), None if row is None else self._rows.decode(row))

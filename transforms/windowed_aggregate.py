@@ -14,7 +14,7 @@ from beam_joins.record import Record
 from beam_joins.transforms.aggregate_table import OF_AGGREGATE, initial_of
 from beam_joins.transforms.core_operator import CoreOperator
 from beam_joins.transforms.duration import Span, span_micros
-from beam_joins.transforms.fields import of_row, position
+from beam_joins.transforms.fields import Fields, place, place_of_row
 from beam_joins.transforms.options import function
 from beam_joins.transforms.outlet import MAIN, Outlet, at
 from beam_joins.transforms.outputs import Outputs, WithOutputs
@@ -34,7 +34,8 @@ class WindowedAggregate(WithOutputs):
     * ``initial`` is the aggregate of no records, or a function without arguments that gives it.
     * ``add(aggregate, value)`` gives the aggregate with one record more. It must leave the aggregate that it is given as it is; if it gives
       ``None`` the window has no row. A value may be ``None``: a stream has no tombstones.
-    * ``sequence_by(key, value)`` gives the position, an int of 64 bits; or name the field of the value. By default it is the event time.
+    * ``sequence_by(key, value)`` gives the position, an int of 64 bits; or name the field of the value. By default it is the event time,
+      which is the element's, cut to the millisecond, as Beam carries it between stages.
     * ``grace`` is how long after its end a window still takes records: seconds, a ``timedelta`` or a Beam ``Duration``. The clock is the
       latest time among the records of the same key up to that position. ``None`` waits for ever. It matters only with ``sequence_by``: by
       event time no record is late.
@@ -73,7 +74,7 @@ class WindowedAggregate(WithOutputs):
         initial: Any,
         add: Callable[[Any, Any], Any],
         grace: Span | None = None,
-        sequence_by: str | OfRow | None = None,
+        sequence_by: Fields | OfRow | None = None,
         partitions: int | None = None,
     ) -> None:
         super().__init__()
@@ -81,7 +82,7 @@ class WindowedAggregate(WithOutputs):
         self._initial = initial_of(initial)
         self._add = function("add", add, OF_AGGREGATE)
         self._grace = None if grace is None else span_micros("grace", grace)
-        self._sequence = None if sequence_by is None else of_row("sequence_by", sequence_by)
+        self._sequence = None if sequence_by is None else place_of_row("sequence_by", sequence_by)
         self._partitions = partition_count(partitions)
 
     def build(self, pvalue: PCollection[Any]) -> Outputs:
@@ -142,6 +143,8 @@ def _without_merging(window_fn: Any) -> WindowFn:
         raise ValueError(
             f"window_fn={window_fn!r} merges windows, and add= alone cannot merge their aggregates: {remedy}; sessions are not supported"
         )
+    if isinstance(window_fn, FixedWindows | SlidingWindows):
+        span_micros("window_fn.size", window_fn.size)
     return window_fn
 
 
@@ -152,12 +155,12 @@ def _all_rows(keys: Coder, values: Coder, sequence_by: OfRow | None) -> Rows:
         key, value = pair(element)
         if key is None:
             return outlet.drop("null_key", element, timestamp)
-        sequence = timestamp if sequence_by is None else sequence_by(key, value)
-        if sequence is None:
+        placed = (timestamp, b"") if sequence_by is None else place("sequence_by", sequence_by(key, value))
+        if placed is None:
             return outlet.drop("null_sequence", element, timestamp)
         encoded_key = encode_key(keys, key, "the key")
         encoded = None if value is None else values.encode(value)
-        return outlet.send("records", encoded_key, Record(encoded_key, encoded, timestamp, position(sequence)))
+        return outlet.send("records", encoded_key, Record(encoded_key, encoded, timestamp, placed[0]))
 
     return rows
 

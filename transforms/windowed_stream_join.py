@@ -16,6 +16,7 @@ from beam_joins.transforms.changelog_columns import in_columns
 from beam_joins.transforms.columns.joiner import Joiner, of_records
 from beam_joins.transforms.columns.stream_join import Spans, matches
 from beam_joins.transforms.duration import Span, span_micros
+from beam_joins.transforms.fields import Fields
 from beam_joins.transforms.outlet import DROPPED, MAIN, Outlet
 from beam_joins.transforms.replay import Replay, Route
 from beam_joins.transforms.stream_form import SIDES, StreamColumns, StreamForm, StreamInColumns, StreamInRecords, column_stream_rows
@@ -45,9 +46,11 @@ class WindowedStreamJoin(StreamTransform):
       does so for both sides. A record that finds a match never had a result without one.
     * ``before``, ``after``, ``grace``: seconds, a ``timedelta`` or a Beam ``Duration``; 0 or more.
     * ``sequence_by(key, value)``, or the name of a field of the values: the order of arrival, a whole number of 64 bits, comparable
-      between both streams. By default records come in the order of event time, and none is late.
-    * ``key``, ``timestamp_by``: for streams in columns, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``: the column
-      or the columns of the key, and that of the event time (microseconds, or an Arrow timestamp with a time zone).
+      between both streams. Of several, as in :class:`~beam_joins.TableFromChangelog`, the first counts: records of one position come
+      together. By default records come in the order of event time, and none is late. The time of a pair is that of its element, cut to the
+      millisecond, as Beam carries it between stages.
+    * ``key``, ``timestamp_by``: for streams in columns, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``, and only
+      there: the column or the columns of the key, and that of the event time (microseconds, or an Arrow timestamp with a time zone).
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 
     The values of streams in columns are their rows; the joiner may be one of columns, as in :class:`~beam_joins.ForeignKeyJoin`, and the
@@ -61,8 +64,9 @@ class WindowedStreamJoin(StreamTransform):
 
     Equal records are separate records. Both sides may be the same stream.
 
-    Raises ``ValueError`` at construction for a wrong option, when applied to tables, to windowed or unbounded input, or to keys of
-    different types or without a deterministic coder, and in the run for elements that are not pairs.
+    Raises ``ValueError`` at construction for a wrong option, when applied to tables, to windowed or unbounded input, to one stream in
+    columns and one in records, or to keys of different types or without a deterministic coder, and in the run for elements that are not
+    pairs.
 
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from apache_beam.transforms.window import TimestampedValue
@@ -91,7 +95,7 @@ class WindowedStreamJoin(StreamTransform):
         grace: Span,
         key: str | Sequence[str] | None = None,
         timestamp_by: str | None = None,
-        sequence_by: str | OfRow | None = None,
+        sequence_by: Fields | OfRow | None = None,
         partitions: int | None = None,
     ) -> None:
         super().__init__(joiner, how, StreamHow, sequence_by=sequence_by, partitions=partitions)
@@ -103,7 +107,7 @@ class WindowedStreamJoin(StreamTransform):
         streams = two_inputs("WindowedStreamJoin", pvalue, "two streams: (left, right)")
         kept = {"inner": (), "left": (0,), "outer": (0, 1)}[self._how]
         form: StreamForm
-        if all(in_columns(stream) for stream in streams):
+        if self._in_columns(streams):
             rows = [column_stream_rows(side, self._columns, keeps_null=i in kept) for i, side in enumerate(SIDES)]
             form, without_key, timed = StreamInColumns(self._joiner), [], False
         else:
@@ -134,6 +138,22 @@ class WindowedStreamJoin(StreamTransform):
             replayed.get(DROPPED),
             self.all_dropped(*routed),
         )
+
+    def _in_columns(self, streams: tuple[PCollection[Any], PCollection[Any]]) -> bool:
+        """Whether both streams are in columns; raises ``ValueError`` if one is, and for options of columns where none is."""
+        left, right = (in_columns(stream) for stream in streams)
+        if left != right:
+            raise ValueError(
+                f"WindowedStreamJoin got {'columns' if left else 'records'} on the left and {'columns' if right else 'records'} on the"
+                " right: give both streams in one form, batches of Arrow rows declared with .with_output_types(pyarrow.Table)"
+            )
+        named = [name for name, given in (("key", self._columns.key), ("timestamp_by", self._columns.timestamp)) if given is not None]
+        if named and not left:
+            raise ValueError(
+                f"WindowedStreamJoin takes {'= and '.join(named)}= for streams in columns only, and these are of (key, value) pairs at the"
+                " times of their elements: leave it out, or declare batches with .with_output_types(pyarrow.Table)"
+            )
+        return left
 
     def _without_key(self, side: int, stream: PCollection[Any]) -> PCollection[Any]:
         joiner = self._joiner

@@ -6,8 +6,9 @@ import pyarrow as pa
 from beam_joins.coders.block import one_chunk
 from beam_joins.lookup_join import LookupHow
 from beam_joins.transforms.columns.joiner import Join, Pairs
-from beam_joins.transforms.columns.keys import codes
+from beam_joins.transforms.columns.keys import codes, joined_keys
 from beam_joins.transforms.columns.order import integers, last_seen, ordered, starts, valid
+from beam_joins.two_changes import TwoChanges
 
 
 def joined_rows(left: pa.Table, right: pa.Table, join: Join, how: LookupHow) -> pa.RecordBatch:
@@ -23,8 +24,11 @@ def joined_rows(left: pa.Table, right: pa.Table, join: Join, how: LookupHow) -> 
     side = np.repeat(np.array([0, 1]), [len(left), len(right)])
     by = ordered(code, position, side)
     code, position, timestamp, side, there = code[by], position[by], timestamp[by], side[by], there[by]
-    if not starts(code, position, side).all():
-        raise ValueError("a table has two changes of one key at one position: make it with TableFromChangelog, which keeps one")
+    alone = starts(code, position, side)
+    if not alone.all():
+        again = int(np.argmin(alone))
+        i = int(by[again])
+        raise TwoChanges((left_key[i] if i < len(left) else right_key[i - len(left)]).as_py(), int(position[again]))
 
     first = starts(code)
     opens = starts(code, position)
@@ -47,6 +51,6 @@ def joined_rows(left: pa.Table, right: pa.Table, join: Join, how: LookupHow) -> 
             np.where(joined & met_right, by[right_row] - len(left), -1),
         )
     )
-    key = pa.concat_arrays([side for side in (left_key, right_key) if not pa.types.is_null(side.type)] or [left_key])
+    key = joined_keys(left_key, right_key)
     columns = {"key": key.take(pa.array(by[ends])), "value": value, "timestamp": pa.array(time), "position": pa.array(position[ends])}
     return pa.record_batch(list(columns.values()), names=list(columns))
