@@ -133,9 +133,9 @@ class _Run:
         if portable.environment_type == "DOCKER" and self._master.cores is not None:
             check_docker()
 
-        tell(f"Spark's log: {self._log}" + ("" if ours.spark_log else " (kept if the job fails, or with --spark_log)"))
         stack.enter_context(machinery_into(self._log))
         self._server = self._start_server([*memory, *conf], scratch, stack)
+        tell(f"Spark's log: {self._log}" + ("" if ours.spark_log else " (kept if the job fails, or with --spark_log)"))
         if pool is not None:
             portable.environment_type, portable.environment_config = "EXTERNAL", pool.serve()
             stack.callback(pool.close)  # before the server ends: workers would complain of the lost connection

@@ -55,18 +55,22 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next((source / "wheels").glob("*.whl"))
 
 
-@pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `bin` of an environment with the wheel in it, and all dependencies from this one but not this checkout."""
-    place = tmp_path_factory.mktemp("environment")
+def environment(place: Path, *package: object) -> Path:
+    """The `bin` of a new environment with the package in it, and all dependencies from this one but not this checkout."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
     site = next(place.glob("lib/python*/site-packages"))
     # a path in a .pth file is not searched for further .pth files, such as that of an editable install
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     python = place / "bin" / "python"
-    done = run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel, directory=place)
+    done = run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", *package, directory=place)
     assert done.returncode == 0, done.stderr
     return python.parent
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` of an environment with the wheel in it."""
+    return environment(tmp_path_factory.mktemp("environment"), "--no-index", wheel)
 
 
 @pytest.fixture
@@ -101,6 +105,15 @@ def test_a_source_distribution_holds_files_in_place_of_links_and_builds_the_same
     assert again.returncode == 0, again.stderr
     with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(next((unpacked / "wheels").glob("*.whl"))) as other:
         assert sorted(one.namelist()) == sorted(other.namelist())
+
+
+def test_an_editable_install_follows_the_links_and_adds_no_other_name(tmp_path, beside):
+    (tmp_path / "source").mkdir()
+    source = checkout(tmp_path / "source")
+    python = environment(tmp_path / "environment", "--editable", source) / "python"
+    code = "import beam_joins.pipelines.launcher.jars as jars; print(jars.__file__, len(jars.locked_jars()) > 100)"
+    assert run(python, "-c", code, directory=beside).stdout == f"{source}/beam_joins/pipelines/launcher/jars.py True\n"
+    assert "No module named 'transforms'" in run(python, "-c", "import transforms", directory=python.parent).stderr
 
 
 def test_the_command_has_a_version_and_help_without_beam_and_names_itself_as_it_was_called(installed, beside):
