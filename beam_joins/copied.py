@@ -58,7 +58,9 @@ def _has_fields_only(kind: type) -> bool:
         and kind.__basicsize__ == _Plain.__basicsize__
         and all(getattr(kind, name) is getattr(object, name) for name in ("__reduce__", "__reduce_ex__", "__getstate__"))
     )
-    return bool(plain) and not any(hasattr(kind, name) for name in ("__deepcopy__", "__setstate__", "__getnewargs__", "__getnewargs_ex__"))
+    return bool(plain) and not any(
+        hasattr(kind, name) for name in ("__deepcopy__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
+    )
 
 
 class _Plain:
@@ -76,7 +78,9 @@ def _deep(value: Any) -> Any:
     try:
         return copy.deepcopy(value)
     except Exception as error:
-        raise ValueError(f"a value of type {type(value).__name__} cannot be copied ({error}): use types that copy.deepcopy copies") from error
+        raise ValueError(
+            f"a value of type {type(value).__name__} cannot be copied ({error}): use types that copy.deepcopy copies"
+        ) from error
 
 
 _copiers: dict[type, Callable[[Any], Any]] = {}

@@ -9,8 +9,10 @@ NO_KEY: Final = object()
 
 
 class FunctionFailed(RuntimeError):
-    """A function that was given to a transform raised. The message is one sentence: it names the transform by its label, the option that the
-    function was given as, the exception, the key (where there is one) and the records. The exception itself is ``__cause__``.
+    """A function that was given to a transform raised.
+
+    The message is one sentence: it names the transform by its label, the option that the function was given as, the exception, the key (where
+    there is one) and the records. The exception itself is ``__cause__``.
 
     A runner may raise it again with the name of a step behind the message, or only write it into a message of its own.
 

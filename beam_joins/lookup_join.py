@@ -54,6 +54,8 @@ class LookupJoin(Generic[V]):
         self._right: dict[bytes, Record] = {}
         self._lookers: dict[bytes, set[bytes]] = {}
         self._results: dict[ResultKey, V] = {}
+        self.joining: tuple[ResultKey, int] | None = None
+        """The result row that the joiner is being called for, and the time of what touched it."""
 
     def advance(self, position: int, events: Sequence[Record]) -> Iterator[Change[ResultKey, V]]:
         """Apply the rows of one position; at most one change follows for every result row.
@@ -69,6 +71,7 @@ class LookupJoin(Generic[V]):
             for key in self._apply_right(event) if event.input else self._apply_left(event):
                 touched[key] = max(touched.get(key, event.timestamp), event.timestamp)
         for key, timestamp in touched.items():
+            self.joining = key, timestamp
             new, time = self._row(key, timestamp)
             old = self._results.pop(key, None)
             if new is not None:

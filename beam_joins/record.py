@@ -24,6 +24,10 @@ class Record(NamedTuple):
     input: int = 0
 
 
+class LeftOut(Exception):
+    """Raised by a function that is given to a core: what it was called with has no part in the result."""
+
+
 class Core(Protocol[In, Out]):
     """The meaning of an operator for one routing key: a small object that owns its state and needs no runner.
 

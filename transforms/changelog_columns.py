@@ -47,10 +47,11 @@ def column_rows(to: str, columns: ChangelogColumns) -> Rows:
         key = key_of(columns.key, records)
         sequence = timestamp if columns.sequence is None else whole_numbers(columns.sequence, records)
         required = {"null_timestamp": timestamp, "null_key": key, "null_sequence": sequence}
+        # every function before the first record is dropped: one that raises has the others called again
+        deleted = None if columns.deletes is None else by_row("apply_as_deletes", columns.deletes, records)
         given = given_rows(records, required, timestamp.fill_null(arrival), outlet)
         value = without(records, columns.left_out)
-        if columns.deletes is not None:
-            deleted = by_row("apply_as_deletes", columns.deletes, records)
+        if deleted is not None:
             if pa.types.is_null(deleted.type):
                 deleted = deleted.cast(pa.bool_())
             if not pa.types.is_boolean(deleted.type):

@@ -1,7 +1,6 @@
 """The outputs of a transform: the main one, the records that it cannot use with their reasons, and those that a user's function raises for."""
 
 import copy
-from collections import namedtuple
 from typing import Any, NamedTuple, Self
 
 import apache_beam as beam
@@ -114,7 +113,10 @@ class WithOutputs(HandlesExceptions):
     def _given(self, built: Any, bad: PCollection[Any] | None) -> Any:
         if not self._all_outputs:
             return super()._given(built[0], bad)
-        return built if bad is None else namedtuple(type(built).__name__, [*built._fields, BAD])(*built, bad)  # noqa: PYI024
+        if bad is None:
+            return built
+        name, fields = type(built).__name__, [*built._fields, BAD]
+        return NamedTuple(name, [(field, Any) for field in fields])(*built, bad)  # type: ignore[operator]
 
     @property
     def dropping(self) -> tuple[str, ...]:

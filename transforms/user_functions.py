@@ -50,18 +50,22 @@ class Functions:
                 return run(*map(prepared, values))
             except Exception as error:
                 self._raised = call
-                key, rest = (NO_KEY, values) if len(values) == 1 else (values[0], values[1:])
+                key, rest = (NO_KEY, values) if len(values) < 2 else (values[0], values[1:])
                 raise failure(self._label, option, error, rest, key) from error
 
         return call
 
     def failed(
-        self, option: str, error: Exception, given: Sequence[Any], timestamp: int, *, key: Any = NO_KEY, record: Any = None
+        self, option: str, error: Exception, given: Sequence[Any], timestamp: int | None, *, key: Any = NO_KEY, record: Any = None
     ) -> None:
         """Put ``record``, by default ``(key, *given)``, into ``bad``; raise ``FunctionFailed`` if such exceptions are not handled."""
         if not self.handles(error):
-            raise failure(self._label, option, error, given, key) from error
+            raise self.failure(option, error, given, key) from error
         self.leave_out((key, *given) if record is None else record, error, timestamp)
+
+    def failure(self, option: str, error: Exception, given: Sequence[Any], key: Any = NO_KEY) -> FunctionFailed:
+        """The error of a function that raised."""
+        return failure(self._label, option, error, given, key)
 
     def handles(self, error: BaseException | None) -> bool:
         """Whether an exception goes to ``bad``."""
@@ -72,7 +76,7 @@ class Functions:
         element = record, (type(error).__name__, str(error), traceback.format_exception(error))
         self._bad.append(element if timestamp is None else at(element, timestamp))
 
-    def take(self) -> Iterator[TaggedOutput]:
+    def take(self) -> Iterator[Any]:
         """What has gone to ``bad`` since the last time, for a DoFn to give."""
         bad, self._bad = self._bad, []
         return (TaggedOutput(BAD, element) for element in bad)
@@ -108,12 +112,16 @@ class Functions:
                 except FunctionFailed as failed:
                     good = self._good(batch, arguments, failed, arrival)
                 if all(good):
-                    raise ValueError("a function raised for a record, and did not when it was called again: it must always do the same")
+                    raise ValueError(
+                        "a function raised for a record, and did not when it was called again: it must always do the same"
+                    )
                 batch = batch.filter(pa.array(good))
 
         return handling
 
-    def _good(self, batch: Any, arguments: Callable[[Any], Iterable[tuple[Any, ...]]], failed: FunctionFailed, arrival: int) -> list[bool]:
+    def _good(
+        self, batch: Any, arguments: Callable[[Any], Iterable[tuple[Any, ...]]], failed: FunctionFailed, arrival: int
+    ) -> list[bool]:
         call = self._raised
         if call is None:  # a function of many records, which with_exception_handling refuses
             raise failed
