@@ -1,6 +1,6 @@
 """What a core is fed with: the events of one routing key, position by position."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 In = TypeVar("In", contravariant=True)
@@ -11,7 +11,8 @@ class Record(NamedTuple):
     """One record of one input, its key and value encoded: what a core sees and what travels between workers.
 
     ``value is None`` is a tombstone. ``timestamp`` is in microseconds. ``input`` numbers the operator's inputs; at one position
-    input 0 is applied before input 1.
+    input 0 is applied before input 1. ``within`` orders the records of one key and position, ``tie`` those that ``within`` and the time
+    leave in no order; both compare as bytes (:func:`order_bytes`).
 
     >>> Record(b"k", None, timestamp=1_000_000, position=7).value is None
     True
@@ -22,6 +23,20 @@ class Record(NamedTuple):
     timestamp: int
     position: int
     input: int = 0
+    within: bytes = b""
+    tie: bytes = b""
+
+
+def order_bytes(numbers: Iterable[int]) -> bytes:
+    """Whole numbers of 64 bits as bytes that compare as the tuple of the numbers does; raises ``ValueError`` for a larger one.
+
+    >>> order_bytes([1, -1]) < order_bytes([1, 0]) < order_bytes([2, -1])
+    True
+    """
+    try:
+        return b"".join([(number + (1 << 63)).to_bytes(8, "big") for number in numbers])
+    except OverflowError:
+        raise ValueError("a number that orders changes does not fit in 64 bits: scale the sequence down") from None
 
 
 class LeftOut(Exception):

@@ -47,8 +47,9 @@ def content(changes: Iterable[Change[K, V]], position: int | None = None) -> dic
 class UpsertTable:
     """One row of the table that a raw changelog stands for: fills in the old value (AUTO CDC's SCD type 1, Kafka's KTable).
 
-    Of several records at one position the one with the later timestamp wins, then the larger encoded value; the others come out as
-    ``Dropped("duplicate_position", record, timestamp)``.
+    Of several records at one position the last one wins: by ``within``, then by timestamp, ``tie`` and encoded value. A record that is
+    not the last by ``within`` is an earlier change of the same transaction. Of those that ``within`` leaves in no order all but one come out as
+    ``Dropped``, with the reason ``"duplicate_position"`` where the next one in this order is the same record again, else ``"ambiguous_position"``.
 
     >>> row = UpsertTable(emit="updates")
     >>> list(row.advance(1, [Record(b"k", b"v", 10, 1)]))
@@ -66,7 +67,11 @@ class UpsertTable:
     def advance(self, position: int, events: Sequence[Record]) -> Iterator[Change[bytes, bytes] | Dropped]:
         """Apply the records of one position."""
         winner, *others = sorted(events, key=_precedence, reverse=True) if len(events) > 1 else events
-        losers = [Dropped("duplicate_position", loser, loser.timestamp) for loser in others]
+        losers = [
+            Dropped(reason, loser, loser.timestamp)
+            for loser, following in zip(others, (winner, *others), strict=False)
+            if (reason := why_lost(loser, following)) is not None
+        ]
         if self._emit == "latest":
             self._last, self._losers = Change(winner.key, None, winner.value, winner.timestamp, position), losers
             return
@@ -86,5 +91,13 @@ class UpsertTable:
             yield self._last
 
 
-def _precedence(record: Record) -> tuple[int, bool, bytes]:
-    return record.timestamp, record.value is not None, record.value or b""
+def why_lost(record: Record, following: Record) -> str | None:
+    """The reason for which a record is dropped in favour of the following one at its position; ``None`` if that is a later change."""
+    if record.within != following.within:
+        return None
+    same = (record.timestamp, record.value) == (following.timestamp, following.value)
+    return "duplicate_position" if same else "ambiguous_position"
+
+
+def _precedence(record: Record) -> tuple[bytes, int, bytes, bool, bytes]:
+    return record.within, record.timestamp, record.tie, record.value is not None, record.value or b""

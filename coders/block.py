@@ -2,7 +2,7 @@
 
 What travels between workers are blocks, so that a runner sees few large elements and not many small ones. Every block has the columns
 ``key``, ``timestamp`` and ``position``; encoded records have ``value: binary`` and ``input: int8`` beside them, tables in columns whatever
-types their keys and values are of.
+types their keys and values are of. Raw changelogs have ``within`` and ``tie`` where these order their records (:class:`beam_joins.record.Record`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,6 +22,7 @@ RECORDS = pa.schema(
         pa.field("input", pa.int8(), nullable=False),
     ]
 )
+_FIELDS = {name: i for i, name in enumerate(Record._fields)}
 _INPUT = b"input"
 _AS_THEY_ARE, _COMPRESSED = pa.ipc.IpcWriteOptions(), pa.ipc.IpcWriteOptions(compression="lz4")
 _LIMIT = 1 << 63
@@ -97,9 +98,11 @@ def records_in_columns(records: Sequence[Record]) -> pa.RecordBatch:
     >>> records_in_columns([Record(b"k", None, timestamp=5, position=7)]).num_rows
     1
     """
-    columns = list(zip(*records, strict=True)) if records else [()] * len(RECORDS)
+    columns = list(zip(*records, strict=True)) if records else [()] * len(Record._fields)
+    # almost no record has what orders it within a position
+    fields = [*RECORDS, *(pa.field(name, pa.binary()) for name in Record._fields[len(RECORDS) :] if any(columns[_FIELDS[name]]))]
     try:
-        return pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, RECORDS, strict=True)], schema=RECORDS)
+        return pa.record_batch([pa.array(columns[_FIELDS[f.name]], f.type) for f in fields], schema=pa.schema(fields))
     except (OverflowError, pa.ArrowInvalid) as error:
         for record in records:
             if not (-_LIMIT <= record.position < _LIMIT and -_LIMIT <= record.timestamp < _LIMIT):

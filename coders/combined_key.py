@@ -6,9 +6,10 @@ select those of "A01".
 
 from typing import Any
 
-from apache_beam.coders import Coder, FastPrimitivesCoder, registry
+from apache_beam.coders import Coder, registry
 
 from beam_joins.coders.corrupt import CorruptData, StrictCoder
+from beam_joins.coders.key import KeyCoder
 from beam_joins.combined_key import CombinedKey
 
 _LENGTH = 4
@@ -56,8 +57,8 @@ class CombinedKeyCoder(StrictCoder):
     """
 
     def __init__(self, foreign_key_coder: Coder | None = None, primary_key_coder: Coder | None = None) -> None:
-        self._foreign_key_coder = foreign_key_coder or _any_key()
-        self._primary_key_coder = primary_key_coder or _any_key()
+        self._foreign_key_coder = foreign_key_coder or KeyCoder()
+        self._primary_key_coder = primary_key_coder or KeyCoder()
 
     def prefix(self, foreign_key: Any) -> bytes:
         """The bytes that select all rows of ``foreign_key``."""
@@ -83,11 +84,6 @@ class CombinedKeyCoder(StrictCoder):
     def to_type_hint(self) -> type:
         """``CombinedKey``."""
         return CombinedKey
-
-
-def _any_key() -> Coder:
-    coder: Coder = FastPrimitivesCoder().as_deterministic_coder("a combined key")
-    return coder
 
 
 registry.register_coder(CombinedKey, CombinedKeyCoder)

@@ -1,42 +1,97 @@
 """Which coder writes a key or a value of a given type.
 
-Two keys are the same key if their bytes are: a key's coder must be deterministic.
+Two keys are the same key if their bytes are. The bytes of keys are canonical (:mod:`beam_joins.coders.canonical`): equal in Python, equal here.
 """
 
+import datetime as dt
 import enum
+import uuid
+from collections.abc import Callable
 from dataclasses import is_dataclass
+from decimal import Decimal
 from typing import Any, get_origin
 
+import numpy as np
+from apache_beam import Row
 from apache_beam.coders import Coder, FastPrimitivesCoder, registry
 from apache_beam.typehints import typehints
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
+from apache_beam.utils.timestamp import Timestamp
 
-_PRIMITIVES = (Any, int, str, bytes, bool, float, type(None), tuple, list, dict, object)
+from beam_joins.change import Change
+from beam_joins.coders.canonical import NotCanonical, decode, encode, kind
+from beam_joins.coders.corrupt import StrictCoder
+
+_NUMBERS = (int, float, Decimal, np.number)
+_KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (_NUMBERS, "number"),
+    (str, "text"),
+    ((bytes, bytearray, memoryview), "bytes"),
+    (uuid.UUID, "UUID"),
+    (dt.date, "date"),
+    (dt.time, "time of day"),
+    (dt.timedelta, "timedelta"),
+    (Timestamp, "Beam Timestamp"),
+)
+_CANONICAL = (*_NUMBERS, str, bytes, bytearray, memoryview, uuid.UUID, dt.date, dt.time, dt.timedelta, Timestamp, Row)
+_CONTAINERS = (tuple, list, dict, set, frozenset, enum.Enum)
+
+
+class KeyCoder(StrictCoder):
+    """Coder of keys: canonical bytes, and keys read as values of ``key_type`` where that is a number or a ``NamedTuple``.
+
+    Without a type a key comes back as the plain value that it equals: ``7.0`` as ``7``, a list or a ``NamedTuple`` as a tuple.
+
+    >>> coder = KeyCoder()
+    >>> coder.encode(7) == coder.encode(7.0), coder.decode(coder.encode([7.0, "a"]))
+    (True, (7, 'a'))
+    """
+
+    def __init__(self, key_type: Any = Any) -> None:
+        self._type = key_type
+        self._kind = _kind_of_type(key_type)
+        self._as_type = _presented(key_type)
+
+    def encode(self, value: Any) -> bytes:
+        """The canonical bytes; raises ``ValueError`` for a key that cannot be equal to one of the coder's type."""
+        encoded = encode(value)
+        if self._kind is not None and kind(encoded) != self._kind and not isinstance(value, self._type):
+            raise NotCanonical(f"it is a {kind(encoded)}, and keys here are of type {_name(self._type)}: the two are never equal")
+        return encoded
+
+    def read(self, encoded: bytes) -> Any:
+        """The key, in the form that the type asks for."""
+        key = decode(encoded)
+        return key if self._as_type is None else self._as_type(key)
+
+    def is_deterministic(self) -> bool:
+        """True."""
+        return True
+
+    def to_type_hint(self) -> Any:
+        """The type of the keys."""
+        return self._type
 
 
 def key_coder(key_type: Any, what: str) -> Coder:
     """The deterministic coder of keys of ``key_type`` (``Any``: whatever a key turns out to be); ``what`` names them in messages.
 
-    Raises ``ValueError`` if the type has no deterministic coder. A key of an unknown type is checked when it is encoded.
+    A type of one's own needs a deterministic coder of its own, registered with Beam. Raises ``ValueError`` if it has none. A key of an
+    unknown type is checked when it is encoded.
 
-    >>> key_coder(str, "the key").encode("k")
-    b'k'
+    >>> key_coder(str, "the key").decode(key_coder(str, "the key").encode("k"))
+    'k'
     """
-    remedy = (
-        f"{what} is of type {_name(key_type)}, whose encoding is not deterministic: two equal keys might be written differently and"
-        " never meet. Use a str, bytes, int, a tuple of these or a NamedTuple as the key, or register a deterministic coder for the"
-        " type with apache_beam.coders.registry.register_coder."
-    )
+    if _is_canonical(key_type):
+        return KeyCoder(key_type)
     coder: Coder = registry.get_coder(convert_to_beam_type(key_type))
-    if isinstance(coder, FastPrimitivesCoder) and not _may_be_deterministic(key_type):
-        raise ValueError(remedy)
-    if coder.is_deterministic():
+    if coder.is_deterministic() and not isinstance(coder, FastPrimitivesCoder):
         return coder
-    try:
-        deterministic: Coder = coder.as_deterministic_coder(what, remedy)
-        return deterministic
-    except ValueError:
-        raise ValueError(remedy) from None
+    raise ValueError(
+        f"{what} is of type {_name(key_type)}, whose encoding is not deterministic: two equal keys might be written differently and"
+        " never meet. Use text, bytes, a number, a date or a time, a UUID, an enum, a dataclass or a tuple of these as the key, or register"
+        " a deterministic coder for the type with apache_beam.coders.registry.register_coder."
+    )
 
 
 def value_coder(value_type: Any) -> Coder:
@@ -56,15 +111,47 @@ def encode_key(coder: Coder, key: Any, what: str) -> bytes:
         encoded: bytes = coder.encode(key)
         return encoded
     except Exception as error:
-        raise ValueError(f"{what} {key!r} of type {_name(type(key))} cannot be written by {coder}: {error}") from error
+        raise ValueError(f"{what} {key!r} of type {_name(type(key))} cannot be written: {error}") from error
 
 
-def _may_be_deterministic(key_type: Any) -> bool:
-    if not isinstance(key_type, type) or isinstance(key_type, typehints.TypeConstraint) or get_origin(key_type):
+def canonical_value(value: Any, encoded: bytes) -> bytes:
+    """The canonical encoding of a value, by which records of one key and place are compared; its own bytes where it has none."""
+    try:
+        return encode(value)
+    except NotCanonical:
+        return encoded
+
+
+def _is_canonical(key_type: Any) -> bool:
+    if key_type in (Any, object, type(None)) or isinstance(key_type, typehints.AnyTypeConstraint):
         return True
-    if key_type in _PRIMITIVES or issubclass(key_type, (tuple, enum.Enum)):
+    if isinstance(key_type, typehints.TypeConstraint) or get_origin(key_type) is not None or not isinstance(key_type, type):
+        return True  # a tuple, a union and the like: their parts are checked when they are encoded
+    if _is_own(key_type):
+        return False
+    if issubclass(key_type, (*_CANONICAL, *_CONTAINERS)):
         return True
-    return is_dataclass(key_type) and key_type.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    return bool(is_dataclass(key_type) and key_type.__eq__ is not object.__eq__)
+
+
+def _is_own(key_type: type) -> bool:
+    """Whether a class has a coder that was registered for it, as our own classes of keys have."""
+    return key_type.__module__.startswith(f"{Change.__module__.split('.')[0]}.") and issubclass(key_type, tuple)
+
+
+def _kind_of_type(key_type: Any) -> str | None:
+    if not isinstance(key_type, type) or get_origin(key_type) is not None or issubclass(key_type, enum.Enum | dt.datetime):
+        return None
+    return next((kind for types, kind in _KINDS if issubclass(key_type, types)), None)
+
+
+def _presented(key_type: Any) -> Callable[[Any], Any] | None:
+    if get_origin(key_type) is not None or not isinstance(key_type, type):
+        return None
+    if key_type in (bool, float, Decimal):
+        return key_type  # 7.0 is written as 7
+    make: Callable[[Any], Any] | None = getattr(key_type, "_make", None) if issubclass(key_type, tuple) else None
+    return make
 
 
 def _name(key_type: Any) -> str:

@@ -6,10 +6,11 @@ The bounds are 8 bytes each, big-endian with the sign bit turned, so that the wi
 import struct
 from typing import Any
 
-from apache_beam.coders import Coder, FastPrimitivesCoder
+from apache_beam.coders import Coder
 
 from beam_joins.coders.combined_key import combine, split
 from beam_joins.coders.corrupt import StrictCoder
+from beam_joins.coders.key import KeyCoder
 from beam_joins.windowed import Window, Windowed
 
 _BOUNDS = struct.Struct(">QQ")
@@ -50,7 +51,7 @@ class WindowedCoder(StrictCoder):
     """
 
     def __init__(self, key_coder: Coder | None = None) -> None:
-        self._key_coder = key_coder or FastPrimitivesCoder()
+        self._key_coder = key_coder or KeyCoder()
 
     def encode(self, value: Windowed[Any]) -> bytes:
         """The key, then its window."""

@@ -12,7 +12,7 @@ from apache_beam.pvalue import PCollection
 from beam_joins.transforms.columns.functions import array_of, by_row, field_of, vectorized
 from beam_joins.transforms.columns.keys import Bools, comparable, hashes
 from beam_joins.transforms.columns.order import valid
-from beam_joins.transforms.fields import Field, key_getter, micros, position
+from beam_joins.transforms.fields import Field, Fields, key_getter, micros, names_of, place, tie_order
 from beam_joins.transforms.outlet import Outlet
 from beam_joins.transforms.replay import Rows
 
@@ -22,9 +22,10 @@ class ChangelogColumns(NamedTuple):
 
     key: Field | Sequence[str] | None
     timestamp: Field | None
-    sequence: Field | None
+    sequence: Fields | None
     deletes: Field | None
     left_out: frozenset[str]
+    tie: Fields | None = None
 
 
 def in_columns(pcoll: PCollection[Any]) -> bool:
@@ -45,10 +46,14 @@ def column_rows(to: str, columns: ChangelogColumns) -> Rows:
         records = struct_of(batch)
         timestamp = times_of("timestamp_by", columns.timestamp, records, arrival)
         key = key_of(columns.key, records)
-        sequence = timestamp if columns.sequence is None else whole_numbers(columns.sequence, records)
+        within = None
+        sequence = timestamp
+        if columns.sequence is not None:
+            sequence, within = places("sequence_by", columns.sequence, records)
         required = {"null_timestamp": timestamp, "null_key": key, "null_sequence": sequence}
         # every function before the first record is dropped: one that raises has the others called again
         deleted = None if columns.deletes is None else by_row("apply_as_deletes", columns.deletes, records)
+        tie = None if columns.tie is None else tie_orders(columns.tie, records)
         given = given_rows(records, required, timestamp.fill_null(arrival), outlet)
         value = without(records, columns.left_out)
         if deleted is not None:
@@ -58,6 +63,10 @@ def column_rows(to: str, columns: ChangelogColumns) -> Rows:
                 raise ValueError(f"apply_as_deletes gave values of type {deleted.type}: give true for a row that deletes")
             value = pc.if_else(deleted.fill_null(False), pa.scalar(None, value.type), value)
         table = pa.record_batch([key, value, timestamp, sequence], names=["key", "value", "timestamp", "position"])
+        if within is not None:
+            table = table.append_column("within", within)
+        if tie is not None:
+            table = table.append_column("tie", tie)
         if not given.all():
             table = table.filter(pa.array(given))
         outlet.send_columns(to, hashes(table.column("key")), table)
@@ -89,7 +98,11 @@ def times_of(option: str, spec: Field | None, records: pa.Array, arrival: int) -
     """Times in microseconds since the epoch; those of an Arrow timestamp have a time zone."""
     if spec is None:
         return pa.array(np.full(len(records), arrival, np.int64))
-    times = _by_row(option, spec, records, micros)
+    if isinstance(spec, str | vectorized):
+        times = by_row(option, spec, records)
+    else:
+        given = map(spec, records.to_pylist())
+        times = pa.array([None if time is None else micros(time) for time in given], pa.int64())
     if pa.types.is_timestamp(times.type) and times.type.tz is not None:
         return times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64())
     if pa.types.is_integer(times.type) or pa.types.is_null(times.type):
@@ -110,25 +123,55 @@ def without(records: pa.Array, left_out: frozenset[str]) -> pa.Array:
     return pa.StructArray.from_arrays([columns[i] for i in kept], fields=[records.type.field(i) for i in kept])
 
 
-def whole_numbers(spec: Any, records: pa.Array, keys: Callable[[], list[Any]] | None = None) -> pa.Array:
-    """The positions that ``sequence_by`` gives, with ``keys`` a function of key and record; raises ``ValueError`` for what is no whole number of 64 bits."""
-    sequence = _by_row("sequence_by", spec, records, position, keys)
-    if pa.types.is_integer(sequence.type) or pa.types.is_null(sequence.type):
+def places(option: str, spec: Any, records: pa.Array, keys: Callable[[], list[Any]] | None = None) -> tuple[pa.Array, pa.Array | None]:
+    """The positions that ``sequence_by`` gives and, where it is of several numbers, the order within them; with ``keys`` a function of key and record.
+
+    Both are null where one of the numbers is. Raises ``ValueError`` for what is no whole number of 64 bits.
+    """
+    if not isinstance(spec, str | vectorized) and callable(spec):
+        rows = records.to_pylist()
+        given = [place(option, value) for value in (map(spec, rows) if keys is None else map(spec, keys(), rows))]
+        within = [None if placed is None else placed[1] for placed in given]
+        return pa.array([None if placed is None else placed[0] for placed in given], pa.int64()), pa.array(within, pa.binary())
+    numbers = _numbers(option, spec, records)
+    missing = ~np.logical_and.reduce([valid(column) for column in numbers])
+    first = pc.if_else(pa.array(missing), pa.scalar(None, pa.int64()), numbers[0]) if missing.any() else numbers[0]
+    return first, _order(numbers[1:]) if len(numbers) > 1 else None
+
+
+def tie_orders(spec: Any, records: pa.Array) -> pa.Array:
+    """The order that ``tie_break_by`` gives, as bytes; raises ``ValueError`` for what is no whole number of 64 bits."""
+    if not isinstance(spec, str | vectorized) and callable(spec):
+        return pa.array([tie_order(spec(record)) for record in records.to_pylist()], pa.binary())
+    return _order(_numbers("tie_break_by", spec, records))
+
+
+def _numbers(option: str, spec: Any, records: pa.Array) -> list[pa.Array]:
+    names = names_of(option, spec)
+    columns = [by_row(option, spec, records)] if names is None else [field_of(records, name, option) for name in names]
+    if len(columns) == 1 and pa.types.is_struct(columns[0].type):
+        columns = columns[0].flatten()
+    return [_whole_numbers(option, column) for column in columns]
+
+
+def _whole_numbers(option: str, column: pa.Array) -> pa.Array:
+    if pa.types.is_integer(column.type) or pa.types.is_null(column.type):
         try:
-            return sequence.cast(pa.int64())
+            return column.cast(pa.int64())
         except pa.ArrowInvalid:
-            raise ValueError("sequence_by gave a position that does not fit in 64 bits: scale the sequence down") from None
-    raise ValueError(f"sequence_by gave positions of type {sequence.type}: a position is a whole number, so turn it into an int")
+            raise ValueError(f"{option} gave a position that does not fit in 64 bits: scale the sequence down") from None
+    raise ValueError(f"{option} gave positions of type {column.type}: a position is a whole number, so turn it into an int")
 
 
-def _by_row(
-    option: str, spec: Any, records: pa.Array, read: Callable[[Any], int], keys: Callable[[], list[Any]] | None = None
-) -> pa.Array:
-    if isinstance(spec, (str, vectorized)):
-        return by_row(option, spec, records)
-    rows = records.to_pylist()
-    given = map(spec, rows) if keys is None else map(spec, keys(), rows)
-    return pa.array([None if value is None else read(value) for value in given], pa.int64())
+def _order(columns: Sequence[pa.Array]) -> pa.Array:
+    """Bytes that compare as the tuples of the columns' numbers do."""
+    biased = [
+        column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64) ^ np.uint64(1 << 63) for column in columns
+    ]
+    width = 8 * len(columns)
+    data = np.stack(biased, axis=1).astype(">u8").tobytes() if len(biased[0]) else b""
+    fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(biased[0]), [None, pa.py_buffer(data)])
+    return fixed.cast(pa.binary())
 
 
 def given_rows(records: pa.Array, required: dict[str, pa.Array], timestamp: pa.Array, outlet: Outlet) -> Bools:

@@ -8,7 +8,11 @@ from typing import Any
 import pyarrow as pa
 from apache_beam.utils.timestamp import Timestamp
 
+from beam_joins.record import order_bytes
+
 Field = str | Callable[[Any], Any]
+Fields = Field | Sequence[str]
+"""A field, several fields by name, or a function that gives one value or a tuple of several."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -63,17 +67,7 @@ def key_getter(spec: Field | Sequence[str]) -> Callable[[Any], Any]:
     >>> key_getter(["a", "b"])({"a": 1, "b": None}) is None
     True
     """
-    if callable(spec) or isinstance(spec, str):
-        return getter("key", spec)
-    names = tuple(spec) if isinstance(spec, Sequence) else ()
-    if not names or not all(isinstance(name, str) and name for name in names):
-        raise ValueError(f"key={spec!r}: give a field name, a list of field names, or a function of the record")
-
-    def get(record: Any) -> tuple[Any, ...] | None:
-        key = tuple(field(record, name) for name in names)
-        return None if None in key else key
-
-    return get
+    return place_getter("key", spec)
 
 
 def micros(time: Any) -> int:
@@ -94,6 +88,60 @@ def micros(time: Any) -> int:
     )
 
 
+def names_of(option: str, spec: Any) -> tuple[str, ...] | None:
+    """The names in a list of field names, ``None`` for a single name or a function; raises ``ValueError`` naming the option.
+
+    >>> names_of("sequence_by", ["commit_lsn", "lsn"])
+    ('commit_lsn', 'lsn')
+    """
+    if callable(spec) or (isinstance(spec, str) and spec):
+        return None
+    names = tuple(spec) if isinstance(spec, Sequence) else ()
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"{option}={spec!r}: give a field name, a list of field names, or a function of the record")
+    return names
+
+
+def place_getter(option: str, spec: Fields) -> Callable[[Any], Any]:
+    """As :func:`getter`; several names give a tuple, or ``None`` if one of its parts is ``None``."""
+    names = names_of(option, spec)
+    return getter(option, spec) if names is None else _tuple_getter(names)  # type: ignore[arg-type]  # else it is a field
+
+
+def place_of_row(option: str, spec: Fields | Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """As :func:`of_row`; several names of fields of the value give a tuple, or ``None`` if one of its parts is ``None``."""
+    names = names_of(option, spec)
+    if names is None:
+        return of_row(option, spec)  # type: ignore[arg-type]
+    of_value = _tuple_getter(names)
+    return lambda key, value: of_value(value)
+
+
+def place(option: str, given: Any) -> tuple[int, bytes] | None:
+    """Position and order within it that a sequence of one or several numbers stands for; ``None`` if one is missing.
+
+    Raises ``ValueError`` if one is no whole number of 64 bits.
+
+    >>> place("sequence_by", 7), place("sequence_by", (7, None))
+    ((7, b''), None)
+    """
+    if given is None:
+        return None
+    if not isinstance(given, tuple | list):
+        return position(given), b""
+    if not given:
+        raise ValueError(f"{option} gave an empty tuple: the first of its numbers is the position")
+    if None in given:
+        return None
+    first, *within = map(position, given)
+    return first, order_bytes(within)
+
+
+def tie_order(given: Any) -> bytes:
+    """The order that ``tie_break_by`` gives: that of one whole number, or of a tuple of several; raises ``ValueError`` for anything else."""
+    return order_bytes(map(position, given if isinstance(given, tuple | list) else (given,)))
+
+
 def position(sequence: Any) -> int:
     """The position that ``sequence_by`` gave; raises ``ValueError`` if it is no whole number.
 
@@ -106,6 +154,14 @@ def position(sequence: Any) -> int:
         raise ValueError(
             f"sequence_by gave {sequence!r} of type {type(sequence).__name__}: a position is a whole number, so turn it into an int"
         ) from None
+
+
+def _tuple_getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...] | None]:
+    def get(record: Any) -> tuple[Any, ...] | None:
+        values = tuple([field(record, name) for name in names])
+        return None if None in values else values
+
+    return get
 
 
 def flag_getter(option: str, spec: Field) -> Callable[[Any], Any]:

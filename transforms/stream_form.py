@@ -11,7 +11,7 @@ from apache_beam.typehints import typehints
 
 from beam_joins.coders.block import one_chunk
 from beam_joins.copied import copied
-from beam_joins.transforms.changelog_columns import given_rows, key_of, struct_of, times_of, whole_numbers
+from beam_joins.transforms.changelog_columns import given_rows, key_of, places, struct_of, times_of
 from beam_joins.transforms.columns.joiner import Joiner, joiner_in_columns
 from beam_joins.transforms.columns.keys import hashes
 from beam_joins.transforms.columns.pairs import Pairs, each_joined
@@ -110,7 +110,9 @@ def column_stream_rows(to: str, columns: StreamColumns, *, keeps_null: bool) -> 
     def rows(batch: Any, arrival: int, outlet: Outlet) -> None:
         records = struct_of(batch)
         key, timestamp = key_of(columns.key, records), times_of("timestamp_by", columns.timestamp, records, arrival)
-        position = timestamp if columns.sequence is None else whole_numbers(columns.sequence, records, lambda: InColumns().keys(key))
+        position = timestamp
+        if columns.sequence is not None:
+            position, _ = places("sequence_by", columns.sequence, records, lambda: InColumns().keys(key))
         required = {"null_timestamp": timestamp, "null_key": key, "null_sequence": position}
         if keeps_null:
             del required["null_key"]

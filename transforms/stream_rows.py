@@ -10,7 +10,7 @@ from beam_joins.change import Change
 from beam_joins.copied import copied
 from beam_joins.record import Record
 from beam_joins.transforms.element_types import pair_types
-from beam_joins.transforms.fields import position as position_of
+from beam_joins.transforms.fields import place
 from beam_joins.transforms.outlet import Outlet
 from beam_joins.transforms.outputs import Handling
 from beam_joins.transforms.replay import Rows
@@ -75,10 +75,10 @@ def stream_rows(
             return outlet.drop(null, element, timestamp) if null else None
         position = timestamp
         if sequence is not None:
-            given = sequence(key, value)
-            if given is None:
+            placed = place("sequence_by", sequence(key, value))
+            if placed is None:
                 return outlet.drop("null_sequence", element, timestamp)
-            position = position_of(given)
+            position, _ = placed
         route, record_key = encoded
         return outlet.send(to, route, Record(record_key, values.encode(value), timestamp, position, input))
 

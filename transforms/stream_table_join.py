@@ -17,7 +17,7 @@ from beam_joins.stream_join import Joined
 from beam_joins.stream_lookup import LookupStreamHow, StreamLookup
 from beam_joins.transforms.columns.joiner import of_records
 from beam_joins.transforms.core_operator import CoreOperator
-from beam_joins.transforms.fields import of_row
+from beam_joins.transforms.fields import Fields, of_row
 from beam_joins.transforms.options import function
 from beam_joins.transforms.outlet import MAIN, Outlet, at
 from beam_joins.transforms.replay import Replay, Route
@@ -107,7 +107,7 @@ class StreamTableJoin(_LookupJoin):
     * ``joiner(value, row)``; if it gives ``None`` the result is ``(key, None)``, as in Kafka Streams: a stream may say that.
     * ``how``: ``"inner"``, or ``"left"`` to give records without a row too: ``joiner(value, None)``.
     * ``sequence_by(key, value)``, or the name of a field of the values: the position of a record, for a table that has ``sequence_by``
-      too; both from one common sequence. By default the position is the event time.
+      too; both from one common sequence. Of several, as in :class:`~beam_joins.TableFromChangelog`, the first is the position. By default the position is the event time.
     * ``window_of(key, value)``, for a windowed table ``PCollection[Change[Windowed[K], W]]`` and only there: the window of the record's key
       that it looks up; a record for which it gives ``None`` is as one without a key.
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
@@ -136,7 +136,7 @@ class StreamTableJoin(_LookupJoin):
         joiner: Callable[[Any, Any], Any],
         *,
         how: LookupStreamHow = "inner",
-        sequence_by: str | OfRow | None = None,
+        sequence_by: Fields | OfRow | None = None,
         window_of: Callable[[Any, Any], Window | None] | None = None,
         partitions: int | None = None,
     ) -> None:
@@ -209,7 +209,7 @@ class StreamForeignKeyJoin(_LookupJoin):
         foreign_key: str | OfRow,
         joiner: Callable[[Any, Any], Any],
         how: LookupStreamHow = "inner",
-        sequence_by: str | OfRow | None = None,
+        sequence_by: Fields | OfRow | None = None,
         partitions: int | None = None,
     ) -> None:
         super().__init__(joiner, how, LookupStreamHow, sequence_by=sequence_by, partitions=partitions)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from beam_joins.transforms.columns.joiner import joiner_in_columns
-from beam_joins.transforms.fields import of_row
+from beam_joins.transforms.fields import Fields, place_of_row
 from beam_joins.transforms.options import choice
 from beam_joins.transforms.outputs import WithOutputs
 from beam_joins.transforms.partitions import partition_count
@@ -19,14 +19,14 @@ class StreamTransform(WithOutputs):
         how: Any,
         choices: Any,
         *,
-        sequence_by: str | OfRow | None,
+        sequence_by: Fields | OfRow | None,
         partitions: int | None,
     ) -> None:
         super().__init__()
         joiner_in_columns(joiner)
         self._joiner = joiner
         self._how = choice("how", how, choices)
-        self._sequence, self._sequence_by = None if sequence_by is None else of_row("sequence_by", sequence_by), sequence_by
+        self._sequence, self._sequence_by = None if sequence_by is None else place_of_row("sequence_by", sequence_by), sequence_by
         self._partitions = partition_count(partitions)
 
     @property

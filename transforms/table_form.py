@@ -9,6 +9,7 @@ from apache_beam.coders import Coder
 from beam_joins.change import Change
 from beam_joins.coders.block import one_chunk
 from beam_joins.coders.change_batch import ChangeBatch
+from beam_joins.coders.key import canonical_value
 from beam_joins.copied import copied
 from beam_joins.transforms.columns.functions import python_keys
 from beam_joins.transforms.columns.joiner import Join
@@ -29,7 +30,7 @@ class TableForm(Protocol):
         """The values of a column, as Python has them."""
 
     def encode(self, values: pa.Array) -> list[bytes]:
-        """Bytes by which two values of one row and time are ordered."""
+        """Bytes by which values of one row are compared, and those that nothing else orders are ordered; the same in every form."""
 
     def elements(self, batch: ChangeBatch) -> Iterator[Any]:
         """The elements that a batch is in this form."""
@@ -50,8 +51,8 @@ class InColumns:
         return python
 
     def encode(self, values: pa.Array) -> list[bytes]:
-        """As Python shows them."""
-        return [repr(value).encode() for value in values.to_pylist()]
+        """Canonical."""
+        return [canonical_value(value, repr(value).encode()) for value in values.to_pylist()]
 
     def elements(self, batch: ChangeBatch) -> Iterator[ChangeBatch]:
         """The batch itself; an empty one too if it says what columns there are."""
@@ -77,8 +78,8 @@ class InRecords:
         return _decoded(self._values, values)
 
     def encode(self, values: pa.Array) -> list[bytes]:
-        """As they are."""
-        return [value or b"" for value in values.to_pylist()]
+        """Canonical, so that the same values in columns have the same order."""
+        return [canonical_value(value, encoded or b"") for value, encoded in zip(self.values(values), values.to_pylist(), strict=True)]
 
     def elements(self, batch: ChangeBatch) -> Iterator[Any]:
         """One change each, at its event time."""

@@ -1,6 +1,7 @@
 """TableFromChangelog: the table that a raw changelog stands for, with the vocabulary of Spark's AUTO CDC."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from beam_joins.table import Emit
 from beam_joins.transforms.changelog_columns import ChangelogColumns, column_rows, in_columns
 from beam_joins.transforms.columns.upsert import upsert
 from beam_joins.transforms.element_types import annotated, known, pair_types
-from beam_joins.transforms.fields import Field, flag_getter, getter, key_getter, micros, position
+from beam_joins.transforms.fields import Field, Fields, flag_getter, getter, key_getter, micros, place, place_getter, tie_order
 from beam_joins.transforms.options import choice, function
 from beam_joins.transforms.outlet import MAIN, Outlet
 from beam_joins.transforms.outputs import Outputs, WithOutputs
@@ -43,7 +44,11 @@ class TableFromChangelog(WithOutputs):
     * ``timestamp_by``: a field name or function that gives the event time: microseconds since the epoch, a datetime with a time zone, or
       a Beam ``Timestamp``. By default the element's timestamp.
     * ``sequence_by``: a field name or function that gives the position, an int of 64 bits (an LSN, an offset, a commit number). By
-      default the event time is the position.
+      default the event time is the position. A list of names, or a function that gives a tuple, orders by several numbers as AUTO CDC's
+      struct does: in ``["commit_lsn", "lsn"]`` the first is the position, so that a transaction is seen whole, and the others say which
+      change of a row within it is the last.
+    * ``tie_break_by``: a last resort, in the same form: which of several records of one key is the last where neither the sequence nor the
+      event time says so, such as the offset in a file. They count as ambiguous all the same.
     * ``apply_as_deletes``: a function that is true for an element that deletes its row, or the name of a field that is.
     * ``except_columns``: names to leave out of the value (elements that are mappings).
     * ``emit``: ``"updates"``, ``"changes"`` (only those that change the value), ``"records"`` (tombstones of absent rows too) or
@@ -51,8 +56,9 @@ class TableFromChangelog(WithOutputs):
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 
     Dropped, counted, and an output of :meth:`with_outputs`, are records with a ``"null_key"``, a ``"null_sequence"`` or a
-    ``"null_timestamp"``, and all but one of those with one key and one position (``"duplicate_position"``: the later timestamp wins, then
-    the larger encoded value).
+    ``"null_timestamp"``, and all but one of those with one key and one place in the sequence: a ``"duplicate_position"`` is the same record
+    again; an ``"ambiguous_position"`` is another one, which lost because the other has the later timestamp, then the larger
+    ``tie_break_by``, then the larger canonical encoding (fields by name). Give a finer ``sequence_by`` where these are counted.
 
     Raises ``ValueError`` at construction for a wrong option, when applied to windowed or unbounded input or to keys whose coder is not
     deterministic, and in the run for a field that is not there, for a position that is not an int of 64 bits, and for several records of one
@@ -77,7 +83,8 @@ class TableFromChangelog(WithOutputs):
         *,
         key: Field | Sequence[str] | None = None,
         timestamp_by: Field | None = None,
-        sequence_by: Field | None = None,
+        sequence_by: Fields | None = None,
+        tie_break_by: Fields | None = None,
         apply_as_deletes: Field | None = None,
         except_columns: Sequence[str] = (),
         emit: Emit = "updates",
@@ -90,10 +97,11 @@ class TableFromChangelog(WithOutputs):
             raise ValueError(f"except_columns={except_columns!r}: give a list of column names")
         self._key = None if key is None else key_getter(key)
         self._timestamp = None if timestamp_by is None else getter("timestamp_by", timestamp_by)
-        self._sequence = None if sequence_by is None else getter("sequence_by", sequence_by)
+        self._sequence = None if sequence_by is None else place_getter("sequence_by", sequence_by)
+        self._tie = None if tie_break_by is None else place_getter("tie_break_by", tie_break_by)
         self._deletes = None if apply_as_deletes is None else flag_getter("apply_as_deletes", apply_as_deletes)
         self._except = frozenset(except_columns)
-        self._columns = ChangelogColumns(key, timestamp_by, sequence_by, apply_as_deletes, self._except)
+        self._columns = ChangelogColumns(key, timestamp_by, sequence_by, apply_as_deletes, self._except, tie_break_by)
         self._emit: Emit = choice("emit", emit, Emit)
         self._partitions = partition_count(partitions)
 
@@ -114,7 +122,10 @@ class TableFromChangelog(WithOutputs):
         routed = pvalue | "Route" >> Route(rows, to=(ROWS, *self.dropping, *handling.tags), partitions=self._partitions, timed=timed)
         handling.collect(routed)
         replayed = (routed[ROWS],) | "Replay" >> Replay(
-            _Upserts(self._emit, form), to=(MAIN, *self.dropping), partitions=self._partitions, main_type=form.element_type
+            _Upserts(self._emit, form, self._columns.sequence is None),
+            to=(MAIN, *self.dropping),
+            partitions=self._partitions,
+            main_type=form.element_type,
         )
         order: Order = "time" if self._columns.sequence is None else "sequence"
         return Outputs(as_table(replayed[MAIN], known_type._replace(order=order)), self.all_dropped(routed, replayed))
@@ -122,11 +133,8 @@ class TableFromChangelog(WithOutputs):
     def _rows(self, keys: Coder, values: Coder) -> Rows:
         given, called = self._columns, self.handling.functions.function
         key_of, timestamp_of = called("key", given.key, self._key), called("timestamp_by", given.timestamp, self._timestamp)
-        sequence_of, deletes = (
-            called("sequence_by", given.sequence, self._sequence),
-            called("apply_as_deletes", given.deletes, self._deletes),
-        )
-        left_out = self._except
+        sequence_of, tie_of = called("sequence_by", given.sequence, self._sequence), called("tie_break_by", given.tie, self._tie)
+        deletes, left_out = called("apply_as_deletes", given.deletes, self._deletes), self._except
 
         def rows(element: Any, timestamp: int, outlet: Outlet) -> None:
             key, value = (key_of(element), element) if key_of else _pair(element)
@@ -137,24 +145,31 @@ class TableFromChangelog(WithOutputs):
                 timestamp = micros(time)
             if key is None:
                 return outlet.drop("null_key", element, timestamp)
-            at = timestamp
+            at, within = timestamp, b""
             if sequence_of:
-                sequence = sequence_of(element)
-                if sequence is None:
+                placed = place("sequence_by", sequence_of(element))
+                if placed is None:
                     return outlet.drop("null_sequence", element, timestamp)
-                at = position(sequence)
+                at, within = placed
             if deletes and deletes(element):
                 value = None
             elif left_out and value is not None:
                 value = _without(value, left_out)
             encoded_key = encode_key(keys, key, "the key")
             encoded = None if value is None else values.encode(value)
-            return outlet.send(ROWS, encoded_key, Record(encoded_key, encoded, timestamp, at))
+            tie = tie_order(tie_of(element)) if tie_of else b""
+            return outlet.send(ROWS, encoded_key, Record(encoded_key, encoded, timestamp, at, 0, within, tie))
 
         return rows
 
     def _called_columns(self) -> ChangelogColumns:
-        options = {"key": "key", "timestamp": "timestamp_by", "sequence": "sequence_by", "deletes": "apply_as_deletes"}
+        options = {
+            "key": "key",
+            "timestamp": "timestamp_by",
+            "sequence": "sequence_by",
+            "deletes": "apply_as_deletes",
+            "tie": "tie_break_by",
+        }
         given = {name: getattr(self._columns, name) for name in options}
         called = self.handling.functions.function
         functions = {name: called(options[name], spec) for name, spec in given.items() if callable(spec)}
@@ -170,16 +185,19 @@ class TableFromChangelog(WithOutputs):
 
 
 class _Upserts:
-    def __init__(self, emit: Emit, form: TableForm) -> None:
+    def __init__(self, emit: Emit, form: TableForm, ordered_by_time: bool) -> None:
         self._emit: Emit = emit
         self._form = form
+        self._ordered_by_time = ordered_by_time
 
     def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
         rows = read_blocks(blocks)[ROWS]
         batch, lost = upsert(rows, self._emit, self._form.encode)
-        outlet.drop_rows("duplicate_position", len(lost), lambda: self._records(lost))
-        if len(lost):
+        if len(lost) and self._ordered_by_time:
             self._require_order(lost)
+        for reason in ("duplicate_position", "ambiguous_position"):
+            dropped = lost.filter(pc.equal(lost["reason"], reason))
+            outlet.drop_rows(reason, len(dropped), partial(self._records, dropped))
         return self._form.elements(batch)
 
     def _records(self, lost: pa.Table) -> Iterable[tuple[Any, int]]:

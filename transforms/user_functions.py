@@ -47,7 +47,10 @@ class Functions:
 
         def call(*values: Any) -> Any:
             try:
-                return run(*map(prepared, values))
+                # the two usual numbers of arguments without another call for each
+                if len(values) == 2:
+                    return run(prepared(values[0]), prepared(values[1]))
+                return run(prepared(values[0])) if len(values) == 1 else run(*map(prepared, values))
             except Exception as error:
                 self._raised = call
                 key, rest = (NO_KEY, values) if len(values) < 2 else (values[0], values[1:])

@@ -15,7 +15,7 @@ from beam_joins.record import LeftOut, Record
 from beam_joins.transforms.aggregate_table import OF_AGGREGATE, initial_of
 from beam_joins.transforms.core_operator import CoreOperator
 from beam_joins.transforms.duration import Span, span_micros
-from beam_joins.transforms.fields import of_row, position
+from beam_joins.transforms.fields import Fields, place, place_of_row
 from beam_joins.transforms.options import function
 from beam_joins.transforms.outlet import MAIN, Outlet, at
 from beam_joins.transforms.outputs import Outputs, WithOutputs
@@ -75,7 +75,7 @@ class WindowedAggregate(WithOutputs):
         initial: Any,
         add: Callable[[Any, Any], Any],
         grace: Span | None = None,
-        sequence_by: str | OfRow | None = None,
+        sequence_by: Fields | OfRow | None = None,
         partitions: int | None = None,
     ) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class WindowedAggregate(WithOutputs):
         self._initial = initial_of(initial)
         self._add = function("add", add, OF_AGGREGATE)
         self._grace = None if grace is None else span_micros("grace", grace)
-        self._sequence, self._sequence_by = None if sequence_by is None else of_row("sequence_by", sequence_by), sequence_by
+        self._sequence, self._sequence_by = None if sequence_by is None else place_of_row("sequence_by", sequence_by), sequence_by
         self._partitions = partition_count(partitions)
 
     def build(self, pvalue: PCollection[Any]) -> Outputs:
@@ -156,12 +156,12 @@ def _all_rows(keys: Coder, values: Coder, sequence_by: OfRow | None) -> Rows:
         key, value = pair(element)
         if key is None:
             return outlet.drop("null_key", element, timestamp)
-        sequence = timestamp if sequence_by is None else sequence_by(key, value)
-        if sequence is None:
+        placed = (timestamp, b"") if sequence_by is None else place("sequence_by", sequence_by(key, value))
+        if placed is None:
             return outlet.drop("null_sequence", element, timestamp)
         encoded_key = encode_key(keys, key, "the key")
         encoded = None if value is None else values.encode(value)
-        return outlet.send("records", encoded_key, Record(encoded_key, encoded, timestamp, position(sequence)))
+        return outlet.send("records", encoded_key, Record(encoded_key, encoded, timestamp, placed[0]))
 
     return rows
 

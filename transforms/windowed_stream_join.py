@@ -16,6 +16,7 @@ from beam_joins.transforms.changelog_columns import in_columns
 from beam_joins.transforms.columns.joiner import Joiner, of_records
 from beam_joins.transforms.columns.stream_join import Spans, matches
 from beam_joins.transforms.duration import Span, span_micros
+from beam_joins.transforms.fields import Fields
 from beam_joins.transforms.outlet import DROPPED, MAIN, Outlet
 from beam_joins.transforms.replay import Replay, Route
 from beam_joins.transforms.stream_form import (
@@ -53,7 +54,7 @@ class WindowedStreamJoin(StreamTransform):
       does so for both sides. A record that finds a match never had a result without one.
     * ``before``, ``after``, ``grace``: seconds, a ``timedelta`` or a Beam ``Duration``; 0 or more.
     * ``sequence_by(key, value)``, or the name of a field of the values: the order of arrival, a whole number of 64 bits, comparable
-      between both streams. By default records come in the order of event time, and none is late.
+      between both streams. Of several, as in :class:`~beam_joins.TableFromChangelog`, the first counts: records of one position come together. By default records come in the order of event time, and none is late.
     * ``key``, ``timestamp_by``: for streams in columns, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``: the column
       or the columns of the key, and that of the event time (microseconds, or an Arrow timestamp with a time zone).
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
@@ -99,7 +100,7 @@ class WindowedStreamJoin(StreamTransform):
         grace: Span,
         key: str | Sequence[str] | None = None,
         timestamp_by: str | None = None,
-        sequence_by: str | OfRow | None = None,
+        sequence_by: Fields | OfRow | None = None,
         partitions: int | None = None,
     ) -> None:
         super().__init__(joiner, how, StreamHow, sequence_by=sequence_by, partitions=partitions)

@@ -1,10 +1,14 @@
 """What a raw changelog means, and what the content of a table is."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beam_joins import Change, Dropped, content
-from beam_joins.record import Record
+from beam_joins.record import Record, order_bytes
 from beam_joins.table import UpsertTable
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
 
 
 def row(*records, emit="updates"):
@@ -48,19 +52,54 @@ def test_emit_records_passes_tombstones_of_absent_rows_as_kafka_streams_does():
 
 @pytest.mark.parametrize("turn", [1, -1])
 @pytest.mark.parametrize(
-    ("one", "other", "winner"),
+    ("one", "other", "winner", "reason"),
     [
-        pytest.param(record(b"a", 1, 5), record(b"b", 1, 4), b"a", id="the later timestamp wins"),
-        pytest.param(record(b"a", 1, 5), record(b"b", 1, 5), b"b", id="then the larger value"),
-        pytest.param(record(None, 1, 5), record(b"", 1, 5), b"", id="a value is larger than a tombstone"),
-        pytest.param(record(b"a", 1, 5), record(b"a", 1, 5), b"a", id="an exact duplicate counts once"),
+        pytest.param(record(b"a", 1, 5), record(b"b", 1, 4), b"a", "ambiguous_position", id="the later timestamp wins"),
+        pytest.param(
+            record(b"a", 1, 5)._replace(tie=b"2"),
+            record(b"b", 1, 5)._replace(tie=b"1"),
+            b"a",
+            "ambiguous_position",
+            id="then the tie break",
+        ),
+        pytest.param(record(b"a", 1, 5), record(b"b", 1, 5), b"b", "ambiguous_position", id="then the larger value"),
+        pytest.param(record(None, 1, 5), record(b"", 1, 5), b"", "ambiguous_position", id="a value is larger than a tombstone"),
+        pytest.param(
+            record(None, 1, 6), record(b"a", 1, 5), None, "ambiguous_position", id="a lost value is no duplicate of a delete"
+        ),
+        pytest.param(record(b"a", 1, 5), record(b"a", 1, 5), b"a", "duplicate_position", id="an exact duplicate counts once"),
+        pytest.param(record(None, 1, 5), record(None, 1, 5), None, "duplicate_position", id="so does a delete that is there twice"),
     ],
 )
-def test_of_two_records_at_one_position_one_wins_whatever_their_order(one, other, winner, turn):
-    dropped, change = UpsertTable().advance(1, [one, other][::turn])
+def test_of_two_records_at_one_position_one_wins_whatever_their_order(one, other, winner, reason, turn):
+    dropped, change = UpsertTable("records").advance(1, [one, other][::turn])
     assert change.new == winner
     assert isinstance(dropped, Dropped)
-    assert dropped.reason == "duplicate_position"
+    assert dropped.reason == reason
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_the_last_change_of_a_row_in_a_transaction_wins_and_the_earlier_ones_are_not_dropped(turn):
+    inserted, deleted = record(b"a", 1, 5)._replace(within=order_bytes([7])), record(None, 1, 5)._replace(within=order_bytes([8]))
+    assert list(UpsertTable().advance(1, [inserted, deleted][::turn])) == []
+    assert pairs(UpsertTable("records").advance(1, [inserted, deleted][::turn])) == [(None, None)]
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_records_that_the_order_within_a_transaction_leaves_in_no_order_are_dropped_but_one(turn):
+    events = [record(value, 1, 5)._replace(within=order_bytes([lsn])) for value, lsn in ((b"a", 7), (b"b", 7), (b"c", 8), (b"c", 8))]
+    dropped = [output.reason for output in UpsertTable().advance(1, events[::turn]) if isinstance(output, Dropped)]
+    assert sorted(dropped) == ["ambiguous_position", "duplicate_position"]
+
+
+@given(st.lists(st.tuples(INT64, INT64), min_size=2, max_size=9))
+def test_the_order_bytes_of_numbers_compare_as_the_numbers_do(numbers):
+    assert sorted(numbers) == sorted(numbers, key=order_bytes)
+
+
+def test_a_number_beyond_64_bits_orders_nothing():
+    with pytest.raises(ValueError, match="does not fit in 64 bits"):
+        order_bytes([2**63])
 
 
 def test_an_unknown_emit_is_refused_with_the_choices():

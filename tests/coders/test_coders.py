@@ -72,7 +72,7 @@ def test_beam_writes_changes_with_our_coder():
 def test_a_block_comes_back(records):
     name, rows = read_block(write_block(records_in_columns(records), "left"))
     assert name == "left"
-    assert [Record(*row.values()) for row in rows.to_pylist()] == records
+    assert [Record(**row) for row in rows.to_pylist()] == records
 
 
 def test_blocks_are_put_together_by_input():

@@ -26,7 +26,7 @@ def rows_of_records(records: Iterable[Record], position: int) -> dict[bytes, byt
     """The content of the table that a raw changelog stands for, at a position."""
     last: dict[bytes, tuple[Any, bytes | None]] = {}
     for record in records:
-        rank = (record.position, record.timestamp, record.value is not None, record.value or b"")
+        rank = (record.position, record.within, record.timestamp, record.tie, record.value is not None, record.value or b"")
         if record.position <= position and (record.key not in last or last[record.key][0] < rank):
             last[record.key] = (rank, record.value)
     return {key: value for key, (_, value) in last.items() if value is not None}

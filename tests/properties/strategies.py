@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from beam_joins import Change
-from beam_joins.record import Record
+from beam_joins.record import Record, order_bytes
 from beam_joins.table import Emit
 from tests.properties.cores import changes_of, upsert_table
 
@@ -20,16 +20,17 @@ _RIGHT_VALUES = st.sampled_from([b"bar", b"baz"])
 
 
 def _changelogs(keys: Sequence[bytes], values: st.SearchStrategy[bytes], duplicates: bool) -> st.SearchStrategy[list[Record]]:
-    """A record, a tombstone or nothing for each key and position; with ``duplicates`` up to three; in any order."""
-    row = st.tuples(st.none() | values, st.integers(0, 9))
-    cell = st.lists(row, max_size=3 if duplicates else 1)
+    """A record, a tombstone or nothing for each key and position; with ``duplicates`` up to four, ordered or not; in any order."""
+    order = st.sampled_from([b"", order_bytes([1]), order_bytes([2])]) if duplicates else st.just(b"")
+    row = st.tuples(st.none() | values, st.integers(0, 9), order, order)
+    cell = st.lists(row, max_size=4 if duplicates else 1)
     places = [(key, position) for position in POSITIONS for key in keys]
 
-    def records(cells: Sequence[list[tuple[bytes | None, int]]]) -> list[Record]:
+    def records(cells: Sequence[list[tuple[bytes | None, int, bytes, bytes]]]) -> list[Record]:
         return [
-            Record(key, value, timestamp, position)
+            Record(key, value, timestamp, position, within=within, tie=tie)
             for (key, position), rows in zip(places, cells, strict=True)
-            for value, timestamp in rows
+            for value, timestamp, within, tie in rows
         ]
 
     return st.tuples(*(cell for _ in places)).map(records).flatmap(st.permutations)

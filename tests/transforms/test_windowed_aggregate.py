@@ -227,7 +227,7 @@ def test_a_mapping_must_be_a_function_that_gives_pairs(direct):
         (FixedWindows(1), {"add": 1}, "add=1: give a function of the aggregate and a value"),
         (FixedWindows(1), {"grace": -1}, "grace=-1 is negative"),
         (FixedWindows(1), {"grace": "5 s"}, "grace='5 s': give"),
-        (FixedWindows(1), {"sequence_by": 7}, "sequence_by=7: give a function of key and value"),
+        (FixedWindows(1), {"sequence_by": 7}, "sequence_by=7: give a field name, a list of field names, or a function"),
         (FixedWindows(1), {"partitions": -1}, "partitions=-1: give a positive whole number"),
     ],
 )

@@ -148,7 +148,7 @@ def test_joins_follow_one_another(direct):
         ({"grace": None}, "grace=None: give a span of time: seconds, a timedelta or a Beam Duration"),
         ({"grace": float("inf")}, "grace=inf: give a span"),
         ({"before": "1h"}, "before='1h': give a span"),
-        ({"sequence_by": 7}, "sequence_by=7: give a function of key and value, or the name"),
+        ({"sequence_by": 7}, "sequence_by=7: give a field name, a list of field names, or a function"),
         ({"joiner": "both"}, "joiner='both': give a function"),
         ({"partitions": 0}, "partitions=0"),
     ],

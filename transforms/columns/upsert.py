@@ -1,6 +1,8 @@
 """The table that rows by key and position stand for, old values filled in: :class:`beam_joins.table.UpsertTable` on columns."""
 
+from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,25 +16,30 @@ from beam_joins.transforms.columns.order import gather, integers, ordered, start
 
 
 def upsert(rows: pa.Table, emit: Emit, encode: Callable[[pa.Array], list[bytes]]) -> tuple[ChangeBatch, pa.Table]:
-    """The changes that rows (``key``, ``value``, ``timestamp``, ``position``) stand for, and the rows that lost.
+    """The changes that rows (``key``, ``value``, ``timestamp``, ``position``) stand for, and the rows that were dropped, with their ``reason``.
 
-    Of several rows with one key and one position the one with the later timestamp wins, then the one that is no delete, then the one that
-    ``encode`` gives the larger bytes for. With ``emit="latest"`` only those lost that were at the last position of their key.
+    Of several rows with one key and one position the last one wins: by ``within`` (if there is such a column), timestamp, ``tie`` (likewise), then
+    by the bytes that ``encode`` gives for the values, deletes first. Which of the others are dropped, and why, is as in
+    :class:`~beam_joins.table.UpsertTable`. With ``emit="latest"`` only those at the last position of their key are.
     """
     key, value = one_chunk(rows["key"]), one_chunk(rows["value"])
     position, timestamp = integers(rows["position"]), integers(rows["timestamp"])
     (code,) = codes(key)
     by = ordered(code, position)
-    tied = _in_company(starts(code[by], position[by]))
-    if tied.any():
-        by = ordered(code, position, timestamp, _rank(value, by[tied], encode))
+    tied = by[_is_tied(starts(code[by], position[by]))]
+    ranked = _Ranked(rows, code, position, timestamp, tied, encode) if len(tied) else None
+    if ranked is not None:
+        by = ordered(code, position, ranked.rank)
     wins = _last(starts(code[by], position[by]))
-    lost, by = by[~wins], by[wins]
+    at = np.flatnonzero(~wins)
+    reason = ranked.reasons(by[at], by[at + 1]) if ranked is not None else np.array([], object)
+    lost, by = by[at], by[wins]
     if emit == "latest":
         by = by[_last(starts(code[by]))]
         final = np.zeros(int(code.max(initial=0)) + 1, np.int64)
         final[code[by]] = position[by]
-        lost, by = lost[position[lost] == final[code[lost]]], by[valid(value)[by]]
+        at_last = position[lost] == final[code[lost]]
+        lost, reason, by = lost[at_last], reason[at_last], by[valid(value)[by]]
     new = value.take(pa.array(by))
     there = valid(new)
     before = np.where(starts(code[by]), -1, np.arange(len(by)) - 1)
@@ -41,7 +48,7 @@ def upsert(rows: pa.Table, emit: Emit, encode: Callable[[pa.Array], list[bytes]]
     if emit != "records":
         keep = there | (before >= 0)
     if emit == "changes":
-        keep &= ~same(new, gather(new, before))
+        keep &= ~_unchanged(new, gather(new, before), encode)
     # an old value that was left out, as it changed nothing, is that of the last change kept before it
     before = np.where(before >= 0, (np.cumsum(keep) - 1)[before], -1)[keep]
     by = by[keep]
@@ -51,7 +58,7 @@ def upsert(rows: pa.Table, emit: Emit, encode: Callable[[pa.Array], list[bytes]]
         before=pa.array(before, mask=before < 0),
         timestamp=pa.array(timestamp[by]),
         position=pa.array(position[by]),
-    ), rows.take(pa.array(lost))
+    ), _dropped(rows, lost, reason)
 
 
 def same(values: pa.Array, others: pa.Array) -> Bools:
@@ -76,19 +83,61 @@ def same(values: pa.Array, others: pa.Array) -> Bools:
     return equal | ~(there | others_there)
 
 
+def _unchanged(new: pa.Array, old: pa.Array, encode: Callable[[pa.Array], list[bytes]]) -> Bools:
+    """Where two columns have the same value; two encodings of one value may differ."""
+    unchanged = same(new, old)
+    if pa.types.is_binary(new.type):
+        differ = np.flatnonzero(~unchanged & valid(new) & valid(old))
+        at = pa.array(differ)
+        unchanged[differ] = [one == other for one, other in zip(encode(new.take(at)), encode(old.take(at)), strict=True)]
+    return unchanged
+
+
 def _last(first: Bools) -> Bools:
     """Which rows are the last of those that begin where ``first`` holds."""
     return np.append(first[1:], True) if len(first) else first
 
 
-def _in_company(first: Bools) -> Bools:
-    """Which rows are not alone among those that begin where ``first`` holds."""
+def _is_tied(first: Bools) -> Bools:
+    """Which rows share what ``first`` tells apart with another row."""
     return ~(first & _last(first))
 
 
-def _rank(value: pa.Array, tied: Ints, encode: Callable[[pa.Array], list[bytes]]) -> Ints:
-    among = value.take(pa.array(tied))
-    encoded = list(zip(valid(among).tolist(), encode(among), strict=True))
-    rank = np.zeros(len(value), np.int64)
-    rank[tied[np.array(sorted(range(len(tied)), key=encoded.__getitem__), np.int64)]] = np.arange(len(tied))
-    return rank
+def _dropped(rows: pa.Table, lost: Ints, reason: Any) -> pa.Table:
+    dropped = np.array([why is not None for why in reason], np.bool_)
+    chosen = rows.select(["key", "value", "timestamp", "position"]).take(pa.array(lost[dropped]))
+    return chosen.append_column("reason", pa.array(reason[dropped].tolist(), pa.string()))
+
+
+class _Ranked:
+    """The order of the rows that share key and position."""
+
+    def __init__(
+        self, rows: pa.Table, code: Ints, position: Ints, timestamp: Ints, tied: Ints, encode: Callable[[pa.Array], list[bytes]]
+    ) -> None:
+        value = one_chunk(rows["value"])
+        within, tie = (
+            one_chunk(rows[name]).take(pa.array(tied)).fill_null(b"").to_pylist() if name in rows.column_names else [b""] * len(tied)
+            for name in ("within", "tie")
+        )
+        places = list(zip(code[tied].tolist(), position[tied].tolist(), within, timestamp[tied].tolist(), strict=True))
+        # only values that nothing else tells apart need to be compared
+        shared = Counter(places)
+        alike = [i for i, place in enumerate(places) if shared[place] > 1]
+        compared = value.take(pa.array(tied[alike]))
+        encoded = dict(zip(alike, zip(valid(compared).tolist(), encode(compared), strict=True), strict=True))
+        self._place_of = dict(zip(tied.tolist(), places, strict=True))
+        self._value_of = {int(tied[i]): encoded[i] for i in alike}
+        order = sorted(range(len(tied)), key=lambda i: (places[i], tie[i], encoded.get(i)))
+        self.rank = np.zeros(len(value), np.int64)
+        self.rank[tied[np.array(order, np.int64)]] = np.arange(len(tied))
+
+    def reasons(self, lost: Ints, following: Ints) -> Any:
+        """Why each row is dropped in favour of the following one; ``None`` if that is a later change of the same position."""
+        reasons = np.full(len(lost), None, object)
+        for i, (row, winner) in enumerate(zip(lost.tolist(), following.tolist(), strict=True)):
+            (*_, within, time), (*_, winners, winners_time) = self._place_of[row], self._place_of[winner]
+            if within == winners:
+                same = time == winners_time and self._value_of[row] == self._value_of[winner]
+                reasons[i] = "duplicate_position" if same else "ambiguous_position"
+        return reasons

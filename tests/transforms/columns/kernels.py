@@ -41,6 +41,9 @@ def rows_of(records: Iterable[Any], key: Any = None, value: Any = None) -> pa.Ta
         "timestamp": pa.array([record.timestamp for record in records], pa.int64()),
         "position": pa.array([record.position for record in records], pa.int64()),
     }
+    for name in ("within", "tie"):
+        if any(getattr(record, name, b"") for record in records):
+            columns[name] = pa.array([getattr(record, name) for record in records], pa.binary())
     return pa.table(columns)
 
 
@@ -64,8 +67,8 @@ def table_of(rows: pa.Table, emit: Emit = "updates") -> ChangeBatch:
     return upsert(rows, emit, encode)[0]
 
 
-def with_core(records: Iterable[Record], emit: Emit) -> tuple[Table, list[Record]]:
-    """The changes of a raw changelog, and the records that lost, by :class:`UpsertTable`."""
+def with_core(records: Iterable[Record], emit: Emit) -> tuple[Table, list[Dropped]]:
+    """The changes of a raw changelog, and the records that were dropped, by :class:`UpsertTable`."""
     cores: dict[Any, UpsertTable] = defaultdict(lambda: UpsertTable(emit))
     groups: dict[Any, list[Record]] = defaultdict(list)
     for record in records:
@@ -73,7 +76,7 @@ def with_core(records: Iterable[Record], emit: Emit) -> tuple[Table, list[Record
     outputs = [out for (position, key) in sorted(groups) for out in cores[key].advance(position, groups[position, key])]
     if emit == "latest":
         outputs += [out for core in cores.values() for out in core.finish()]
-    return [o for o in outputs if isinstance(o, Change)], [o.record for o in outputs if isinstance(o, Dropped)]
+    return [o for o in outputs if isinstance(o, Change)], [o for o in outputs if isinstance(o, Dropped)]
 
 
 def foreign_key_join(

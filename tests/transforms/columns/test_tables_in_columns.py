@@ -254,7 +254,7 @@ def test_what_is_dropped_is_counted_whether_or_not_anyone_looks(direct):
         name = counter.key.metric.name
         counts[name] = counts.get(name, 0) + counter.committed
     assert counts.keys() == {
-        f"dropped_{reason}" for reason in ("null_key", "null_sequence", "null_timestamp", "duplicate_position", "null_foreign_key")
+        f"dropped_{reason}" for reason in ("null_key", "null_sequence", "null_timestamp", "ambiguous_position", "null_foreign_key")
     }
     assert (counts["dropped_null_key"], counts["dropped_null_sequence"], counts["dropped_null_timestamp"]) == (2, 2, 3)
 
