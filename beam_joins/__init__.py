@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from beam_joins.change import Change, Dropped
 from beam_joins.combined_key import CombinedKey
+from beam_joins.function_failed import FunctionFailed
 from beam_joins.table import content
 from beam_joins.windowed import Window, Windowed
 
@@ -49,6 +50,7 @@ __all__ = [
     "Dropped",
     "FilterTable",
     "ForeignKeyJoin",
+    "FunctionFailed",
     "LatestTable",
     "MapTable",
     "OneToManyJoin",

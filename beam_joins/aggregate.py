@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from beam_joins.change import Change
-from beam_joins.record import Record
+from beam_joins.record import LeftOut, Record
 
 A = TypeVar("A")
 
@@ -21,7 +21,8 @@ class GroupAggregate(Generic[A]):
 
     At one position all that leave are subtracted first, then all that enter are added, each in order of their rows' keys. A group has no
     row before its first addition, and keeps it when its last value has left; it loses it only if ``add`` or ``subtract`` gives ``None``, and
-    the next addition then begins with ``initial()`` again. Nothing is subtracted from a group without a row.
+    the next addition then begins with ``initial()`` again. Nothing is subtracted from a group without a row. A value for which one of them
+    raises ``LeftOut`` has no part in the aggregate.
 
     A result has the largest timestamp of the row and of what changed it, and the key of one of the records: the group is part of it.
 
@@ -40,20 +41,26 @@ class GroupAggregate(Generic[A]):
         self._subtract = subtract
         self._row: A | None = None
         self._time = 0
+        self.applying: Record | None = None
+        """The record that ``add`` or ``subtract`` is being called for."""
 
     def advance(self, position: int, events: Sequence[Record]) -> Iterator[Change[bytes, A]]:
         """Apply what leaves and enters at one position; at most one change follows."""
         old = row = self._row
+        times = []
         for event in sorted(events, key=_order) if len(events) > 1 else events:
-            value = event.value
-            assert value is not None
-            if event.input == ADD:
-                row = added(self._add, self._initial() if row is None else row, value)
-            elif row is not None:
-                row = changed(self._subtract, "subtract", row, value)
-        if old is None and row is None:
+            self.applying = event
+            assert event.value is not None
+            try:
+                if event.input == ADD:
+                    row = added(self._add, self._initial() if row is None else row, event.value)
+                elif row is not None:
+                    row = changed(self._subtract, "subtract", row, event.value)
+            except LeftOut:
+                continue
+            times.append(event.timestamp)
+        if not times or (old is None and row is None):
             return
-        times = [event.timestamp for event in events]
         timestamp = max(times) if old is None else max(self._time, *times)
         self._row, self._time = row, timestamp
         yield Change(events[0].key, old, row, timestamp, position)

@@ -55,6 +55,8 @@ class LookupJoin(Generic[V]):
         self._right: dict[bytes, Record] = {}
         self._lookers: dict[bytes, set[bytes]] = {}
         self._results: dict[ResultKey, V] = {}
+        self.joining: tuple[ResultKey, int] | None = None
+        """The result row that the joiner is being called for, and the time of what touched it."""
 
     def advance(self, position: int, events: Sequence[Record]) -> Iterator[Change[ResultKey, V]]:
         """Apply the rows of one position; at most one change follows for every result row.
@@ -79,6 +81,7 @@ class LookupJoin(Generic[V]):
                     key = ResultKey(left_key, False)
                     touched[key] = max(touched[key], time)
         for key, timestamp in touched.items():
+            self.joining = key, timestamp
             new, time = self._row(key, timestamp)
             old = self._results.pop(key, None)
             if new is not None:

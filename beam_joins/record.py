@@ -39,6 +39,10 @@ def order_bytes(numbers: Iterable[int]) -> bytes:
         raise ValueError("a number that orders changes does not fit in 64 bits: scale the sequence down") from None
 
 
+class LeftOut(Exception):
+    """Raised by a function that is given to a core: what it was called with has no part in the result."""
+
+
 class Core(Protocol[In, Out]):
     """The meaning of an operator for one routing key: a small object that owns its state and needs no runner.
 

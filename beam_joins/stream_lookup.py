@@ -30,6 +30,8 @@ class StreamLookup(Generic[V]):
         self._keeps_all = how == "left"
         self._lookup = lookup
         self._rows: dict[bytes, bytes] = {}
+        self.joining: Record | None = None
+        """The stream record that the joiner is being called for."""
 
     def advance(self, position: int, events: Sequence[Record]) -> Iterator[Joined[V]]:
         """Apply the table's changes of one position, then look up what its stream records ask for.
@@ -51,4 +53,5 @@ class StreamLookup(Generic[V]):
         key = self._lookup(event)
         row = None if key is None else self._rows.get(key)
         if row is not None or self._keeps_all:
+            self.joining = event
             yield Joined(event.key, self._joiner(event.value, row), event.timestamp)

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from beam_joins.aggregate import added
 from beam_joins.change import Change, Dropped
-from beam_joins.record import Record
+from beam_joins.record import LeftOut, Record
 from beam_joins.windowed import Window, Windowed
 
 A = TypeVar("A")
@@ -20,7 +20,8 @@ class WindowedAggregate(Generic[A]):
 
     ``windows(timestamp)`` gives those that a time falls into, ``add(aggregate, value)`` the aggregate with one more value (``None``: no
     row). The records of one position are all added, in order of time, then of their encoded values, ``None`` first; one change follows for
-    each window, with the largest timestamp of the records that it has counted.
+    each window, with the largest timestamp of the records that it has counted. A record for which ``add`` raises ``LeftOut`` has no part in
+    the window.
 
     With a ``grace``, a record is ``Dropped("late", (window, record), timestamp)`` where its window ended that long or longer before the
     latest time that the key has seen; ``None`` waits for ever.
@@ -43,6 +44,8 @@ class WindowedAggregate(Generic[A]):
         self._grace = grace
         self._latest: int | None = None
         self._rows: dict[Window, tuple[A, int]] = {}
+        self.adding: tuple[Record, Window] | None = None
+        """The record that ``add`` is being called for, and the window."""
 
     def advance(self, position: int, events: Sequence[Record]) -> Iterator[Change[Windowed[bytes], A] | Dropped]:
         """Add the records of one position."""
@@ -56,7 +59,11 @@ class WindowedAggregate(Generic[A]):
                     yield Dropped("late", (window, record), time)
                     continue
                 row, row_time = touched.get(window) or self._rows.get(window) or (None, time)
-                aggregate = added(self._add, self._initial() if row is None else row, record.value)
+                self.adding = record, window
+                try:
+                    aggregate = added(self._add, self._initial() if row is None else row, record.value)
+                except LeftOut:
+                    continue
                 touched[window] = aggregate, time if row is None else max(row_time, time)
         for window in sorted(touched) if len(touched) > 1 else touched:
             new, time = touched[window]

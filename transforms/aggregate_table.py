@@ -10,7 +10,8 @@ from beam_joins.aggregate import ADD, SUBTRACT, GroupAggregate
 from beam_joins.change import Change
 from beam_joins.coders.combined_key import combine, split
 from beam_joins.coders.key import encode_key, key_coder, value_coder
-from beam_joins.record import Record
+from beam_joins.copied import copied
+from beam_joins.record import LeftOut, Record
 from beam_joins.transforms.checked_table import checked_table
 from beam_joins.transforms.core_operator import CoreOperator
 from beam_joins.transforms.fields import of_row
@@ -21,6 +22,7 @@ from beam_joins.transforms.partitions import partition_count
 from beam_joins.transforms.replay import Replay, Route, Rows
 from beam_joins.transforms.table_to_records import in_records
 from beam_joins.transforms.table_type import TableType, as_table, not_a_change, require_bounded, table_key_coder, table_type
+from beam_joins.transforms.user_functions import Functions, OfRows
 
 OF_AGGREGATE = "of the aggregate and a value"
 
@@ -30,8 +32,8 @@ class AggregateTable(WithOutputs):
 
     * ``group_by(key, value)`` gives the group of a row, or ``None``; or name the field of the value.
     * ``initial`` is the aggregate of no rows, or a function without arguments that gives it.
-    * ``add(aggregate, value)`` and ``subtract(aggregate, value)`` give the aggregate with one row more and one less. They must leave the
-      aggregate that they are given as it is; ``None`` removes the group's row.
+    * ``add(aggregate, value)`` and ``subtract(aggregate, value)`` give the aggregate with one row more and one less; ``None`` removes the
+      group's row. They may write into the aggregate that they are given and give that.
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 
     A change of a row subtracts its old value from the old value's group and adds the new value to the new value's group. A group changes
@@ -76,7 +78,7 @@ class AggregateTable(WithOutputs):
         partitions: int | None = None,
     ) -> None:
         super().__init__()
-        self._group_by = of_row("group_by", group_by)
+        self._group_by, self._group_by_given = of_row("group_by", group_by), group_by
         self._initial = initial_of(initial)
         self._add = function("add", add, OF_AGGREGATE)
         self._subtract = function("subtract", subtract, OF_AGGREGATE)
@@ -90,12 +92,18 @@ class AggregateTable(WithOutputs):
         table = table_type(pvalue)
         keys, values = table_key_coder(table, f"the key of {name}"), value_coder(table.value)
         groups = key_coder(Any, f"the group of {name}")
+        handling, functions = self.handling, self.handling.functions
+        group_by = functions.of_rows(functions.function("group_by", self._group_by_given, self._group_by))
         routed = pvalue | "Group" >> Route(
-            _member_rows(self._group_by, keys, groups, values), to=("members", *self.dropping), partitions=self._partitions
+            functions.route(_member_rows(group_by, keys, groups, values)),
+            to=("members", *self.dropping, *handling.tags),
+            partitions=self._partitions,
         )
+        aggregate = _Groups(functions.function("initial", self._initial), self._add, self._subtract, functions, (groups, keys, values))
         replayed = (routed["members"],) | "Aggregate" >> Replay(
-            _Groups(self._initial, self._add, self._subtract, groups, values), partitions=self._partitions, main_type=Change
+            functions.replay(aggregate), to=(MAIN, *handling.tags), partitions=self._partitions, main_type=Change
         )
+        handling.collect(routed, replayed)
         return Outputs(as_table(replayed[MAIN], TableType(order=table.order)), self.all_dropped(routed))
 
 
@@ -169,7 +177,7 @@ def initial_of(initial: Any) -> Callable[[], Any]:
     return initial if callable(initial) else lambda: initial
 
 
-def _member_rows(group_by: Callable[[Any, Any], Any], keys: Coder, groups: Coder, values: Coder) -> Rows:
+def _member_rows(group_by: OfRows, keys: Coder, groups: Coder, values: Coder) -> Rows:
     """The values that leave and enter a group, under ``combine(group, key)``."""
 
     def rows(change: Change[Any, Any], arrival: int, outlet: Outlet) -> None:
@@ -185,7 +193,7 @@ def _member_rows(group_by: Callable[[Any, Any], Any], keys: Coder, groups: Coder
                 encoded_group = encode_key(groups, group, "the group")
                 record = Record(combine(encoded_group, encoded_key), values.encode(value), timestamp, position, leaves_or_enters)
                 outlet.send("members", encoded_group, record)
-            elif leaves_or_enters == ADD:
+            elif leaves_or_enters == ADD and not group_by.report(change, timestamp):
                 outlet.drop("null_group", change, timestamp)
 
     return rows
@@ -197,25 +205,54 @@ class _Groups(CoreOperator):
         initial: Callable[[], Any],
         add: Callable[[Any, Any], Any],
         subtract: Callable[[Any, Any], Any],
-        groups: Coder,
-        values: Coder,
+        functions: Functions,
+        coders: tuple[Coder, Coder, Coder],
     ) -> None:
         self._initial = initial
         self._add = add
         self._subtract = subtract
-        self._groups = groups
-        self._values = values
+        self._functions = functions
+        self._groups, self._keys, self._values = coders
 
     def core(self) -> GroupAggregate[Any]:
-        return GroupAggregate(self._initial, self._decoding(self._add), self._decoding(self._subtract))
+        not_added: set[bytes] = set()
 
-    def _decoding(self, change: Callable[[Any, Any], Any]) -> Callable[[Any, bytes], Any]:
-        values = self._values
-        return lambda aggregate, value: change(aggregate, values.decode(value))
+        def add(aggregate: Any, encoded: bytes) -> Any:
+            try:
+                result = self._add(copied(aggregate), self._values.decode(encoded))
+            except Exception as error:
+                (group, key), value = self._member(core), self._values.decode(encoded)
+                time = core.applying.timestamp if core.applying else None
+                self._functions.failed("add", error, (aggregate, value), time, key=group, record=(group, key, value))
+                not_added.add(core.applying.key if core.applying else b"")
+                raise LeftOut from None
+            return copied(result)
+
+        def subtract(aggregate: Any, encoded: bytes) -> Any:
+            if not_added and core.applying and core.applying.key in not_added:
+                not_added.remove(core.applying.key)
+                raise LeftOut
+            try:
+                result = self._subtract(copied(aggregate), self._values.decode(encoded))
+            except Exception as error:
+                # what was added and cannot be subtracted leaves no aggregate that is right
+                raise self._functions.failure(
+                    "subtract", error, (aggregate, self._values.decode(encoded)), self._member(core)[0]
+                ) from error
+            return copied(result)
+
+        core: GroupAggregate[Any] = GroupAggregate(self._initial, add, subtract)
+        return core
+
+    def _member(self, core: GroupAggregate[Any]) -> tuple[Any, Any]:
+        assert core.applying is not None
+        group, key = split(core.applying.key)
+        return self._groups.decode(group), self._keys.decode(key)
 
     def routes(self, records: Any) -> list[bytes]:
         return [split(record.key).foreign_key for record in records]
 
     def write(self, output: Change[bytes, Any], outlet: Outlet) -> Any:
         key, old, new, timestamp, position = output
-        return at(Change(self._groups.decode(split(key).foreign_key), old, new, timestamp, position), timestamp)
+        # the core keeps the new aggregate: whoever takes this one may write into it
+        return at(Change(self._groups.decode(split(key).foreign_key), old, copied(new), timestamp, position), timestamp)

@@ -52,10 +52,12 @@ def column_rows(to: str, columns: ChangelogColumns) -> Rows:
         if columns.sequence is not None:
             sequence, within = places("sequence_by", columns.sequence, records)
         required = {"null_timestamp": timestamp, "null_key": key, "null_sequence": sequence}
+        # every function before the first record is dropped: one that raises has the others called again
+        deleted = None if columns.deletes is None else by_row("apply_as_deletes", columns.deletes, records)
+        tie = None if columns.tie is None else tie_orders(columns.tie, records)
         given = given_rows(records, required, timestamp.fill_null(arrival), outlet)
         value = without(records, columns.left_out)
-        if columns.deletes is not None:
-            deleted = by_row("apply_as_deletes", columns.deletes, records)
+        if deleted is not None:
             if pa.types.is_null(deleted.type):
                 deleted = deleted.cast(pa.bool_())
             if not pa.types.is_boolean(deleted.type):
@@ -64,8 +66,8 @@ def column_rows(to: str, columns: ChangelogColumns) -> Rows:
         table = pa.record_batch([key, value, timestamp, sequence], names=["key", "value", "timestamp", "position"])
         if within is not None:
             table = table.append_column("within", within)
-        if columns.tie is not None:
-            table = table.append_column("tie", tie_orders(columns.tie, records))
+        if tie is not None:
+            table = table.append_column("tie", tie)
         if not given.all():
             table = table.filter(pa.array(given))
         outlet.send_columns(to, hashes(table.column("key")), table)

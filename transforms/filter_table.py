@@ -9,16 +9,20 @@ from apache_beam.pvalue import PCollection
 from beam_joins.change import Change
 from beam_joins.filter import filter_change, filter_upsert
 from beam_joins.transforms.options import function
+from beam_joins.transforms.outputs import HandlesExceptions
 from beam_joins.transforms.table_to_records import in_records
 from beam_joins.transforms.table_type import as_table, table_type
+from beam_joins.transforms.user_functions import Functions, OfRows
 
 
-class FilterTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
+class FilterTable(HandlesExceptions):
     """The rows of a table for which ``predicate(key, value)`` is true; with ``negate=True`` those for which it is not.
 
     A ``PCollection[Change[K, V]]`` gives a ``PCollection[Change[K, V]]``: a row that comes to satisfy the predicate is inserted, one
     that no longer does is deleted, and nothing is said of rows that never did. A raw changelog ``PCollection[tuple[K, V | None]]``
     gives the like: there a value that fails becomes a tombstone every time, since the row before it is not known.
+
+    A value for which ``predicate`` raises is not in the table, negated or not, under :meth:`with_exception_handling`.
 
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
@@ -36,15 +40,16 @@ class FilterTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
         self._predicate = function("predicate", predicate, "of key and value")
         self._negate = negate
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        """Apply the transform."""
-        predicate = self._predicate
+    def build(self, pvalue: PCollection[Any]) -> PCollection[Any]:
+        """The filtered table."""
+        pcoll, handling = in_records(pvalue), self.handling
+        predicate, negate = handling.functions.function("predicate", self._predicate), self._negate
 
-        def negated(key: Any, value: Any) -> bool:
-            return not predicate(key, value)
+        def passes(key: Any, value: Any) -> bool:
+            return bool(predicate(key, value)) is not negate
 
-        pcoll = in_records(pcoll)
-        kept: PCollection[Any] = pcoll | "Filter" >> beam.FlatMap(_filtering(negated if self._negate else predicate))
+        run = beam.FlatMap(_filtering(handling.functions, handling.functions.of_rows(passes)))
+        kept = handling.apply("Filter", run, pcoll)
         if pcoll.element_type is Change or table_type(pcoll).order != "unknown":
             return as_table(kept, table_type(pcoll))
         # A typed pair's coder would not write the None of a tombstone.
@@ -52,14 +57,18 @@ class FilterTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
         return kept
 
 
-def _filtering(predicate: Callable[[Any, Any], bool]) -> Callable[[Any], Iterator[Any]]:
+def _filtering(functions: Functions, passes: OfRows) -> Callable[[Any], Iterator[Any]]:
     def filtered(element: Any) -> Iterator[Any]:
         if isinstance(element, Change):
-            change = filter_change(predicate, element)
+            change = filter_change(passes, element)
             if change is not None:
                 yield change
+            if element.new is not None and passes.report(element, element.timestamp):
+                yield from functions.take()
         elif isinstance(element, tuple) and len(element) == 2:
-            yield filter_upsert(predicate, *element)
+            yield filter_upsert(passes, *element)
+            if element[1] is not None and passes.report(element, None):
+                yield from functions.take()
         else:
             raise TypeError(
                 f"FilterTable takes changes or (key, value) pairs, not {type(element).__name__}: make a table with TableFromChangelog"

@@ -92,7 +92,7 @@ class ForeignKeyJoin(WithOutputs):
         elif foreign_keys is not None:
             self._references = of_row("foreign_keys", foreign_keys)
         joiner_in_columns(joiner)
-        self._foreign_key = foreign_key
+        self._foreign_key, self._foreign_keys = foreign_key, foreign_keys
         self._joiner = joiner
         self._how: LookupHow = choice("how", how, LookupHow)
         self._partitions = partition_count(partitions)
@@ -107,12 +107,13 @@ class ForeignKeyJoin(WithOutputs):
         joiner = of_records("ForeignKeyJoin", self._joiner)
         if protocol:
             return self._in_records(left, right, joiner)
-        keys, one = (_key_coder("left", left), _key_coder("right", right)), self._references
+        keys, one = (_key_coder("left", left), _key_coder("right", right)), self._called_references
         return reference_join(
             "ForeignKeyJoin",
             left,
             right,
-            references=self._references if self._foreign_key is None else lambda key, value: (one(key, value),),
+            handling=self.handling,
+            references=one if self._foreign_key is None else lambda key, value: (one(key, value),),
             joiner=joiner,
             how=self._how,
             coder=CombinedKeyCoder(NullableCoder(keys[1]), keys[0]),
@@ -123,21 +124,26 @@ class ForeignKeyJoin(WithOutputs):
 
     def _in_columns(self, left: PCollection[Any], right: PCollection[Any]) -> Outputs:
         left = checked_table(left, "the key of ForeignKeyJoin's left table", self._partitions)
-        form, needed = InColumns(), columns_read(self._joiner)
-        subscribe = Subscribe(form, self._protocol_how, references_in_columns(self._foreign_key, form), needed[0])
-        asked = left | "Subscribe" >> Route(subscribe.send, to=(SUBSCRIPTIONS, *self.dropping), partitions=self._partitions)
+        form, needed, functions = InColumns(), columns_read(self._joiner), self.handling.functions
+        foreign_key = self._foreign_key if isinstance(self._foreign_key, str) else self._called_references
+        references = references_in_columns(foreign_key, form, functions)
+        send = functions.route(Subscribe(form, self._protocol_how, references, functions, needed[0]).send)
+        asked = left | "Subscribe" >> Route(send, to=(SUBSCRIPTIONS, *self.dropping, *self.handling.tags), partitions=self._partitions)
         rights = right | "Right" >> Route(batch_rows(RIGHT, needed[1]), to=(RIGHT,), partitions=self._partitions)
-        return self._outputs(left, right, asked, rights, joiner_in_columns(self._joiner), form, form)
+        return self._outputs(left, right, asked, rights, joiner_in_columns(self._joiner, functions), form, form)
 
     def _in_records(self, left: PCollection[Any], right: PCollection[Any], joiner: Callable[[Any, Any], Any]) -> Outputs:
         keys, right_keys = _key_coder("left", left), _key_coder("right", right)
         values, right_values, results = value_coder(table_type(left).value), value_coder(table_type(right).value), value_coder(Any)
-        form = InRecords(keys, values)
-        subscribe = Subscribe(form, self._protocol_how, references_in_records(self._references, form, right_keys), None)
+        form, functions = InRecords(keys, values), self.handling.functions
+        references = references_in_records(self._called_references, form, right_keys, functions)
+        subscribe = functions.replay(Subscribe(form, self._protocol_how, references, functions, None))
         lefts = left | "Left" >> Route(table_rows(LEFT, keys, values), to=(LEFT,), partitions=self._partitions)
-        asked = (lefts[LEFT],) | "Subscribe" >> Replay(subscribe, to=(SUBSCRIPTIONS, *self.dropping), partitions=self._partitions)
+        asked = (lefts[LEFT],) | "Subscribe" >> Replay(
+            subscribe, to=(SUBSCRIPTIONS, *self.dropping, *self.handling.tags), partitions=self._partitions
+        )
         rights = right | "Right" >> Route(table_rows(RIGHT, right_keys, right_values), to=(RIGHT,), partitions=self._partitions)
-        join = encoded_joiner(joiner, values, right_values, results)
+        join = encoded_joiner(joiner, functions, keys, values, right_values, results)
         return self._outputs(left, right, asked, rights, join, InRecords(keys, results), InRecords(right_keys, right_values))
 
     def _outputs(
@@ -153,8 +159,22 @@ class ForeignKeyJoin(WithOutputs):
         left_type = table_type(left)
         order = common_order("ForeignKeyJoin", left_type, table_type(right))
         blocks = asked[SUBSCRIPTIONS], rights[RIGHT]
-        joined = by_protocol(*blocks, join=join, how=self._protocol_how, form=form, right_form=right_form, partitions=self._partitions)
+        self.handling.collect(asked)
+        joined = by_protocol(
+            *blocks,
+            join=join,
+            how=self._protocol_how,
+            form=form,
+            right_form=right_form,
+            handling=self.handling,
+            partitions=self._partitions,
+        )
         return Outputs(as_table(joined, left_type._replace(value=Any, order=order)), self.all_dropped(asked))
+
+    @property
+    def _called_references(self) -> Any:
+        option, given = ("foreign_keys", self._foreign_keys) if self._foreign_key is None else ("foreign_key", self._foreign_key)
+        return self.handling.functions.function(option, given, self._references)
 
     @property
     def _protocol_how(self) -> How:

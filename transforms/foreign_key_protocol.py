@@ -11,41 +11,54 @@ from apache_beam.pvalue import PCollection
 from beam_joins.coders.block import read_blocks
 from beam_joins.coders.change_batch import ChangeBatch
 from beam_joins.coders.key import encode_key
+from beam_joins.copied import copied
 from beam_joins.foreign_key import How
 from beam_joins.transforms.checked_table import naming_keys
 from beam_joins.transforms.columns.foreign_key import answers, subscriptions
-from beam_joins.transforms.columns.functions import by_row
+from beam_joins.transforms.columns.functions import array_of, by_row, vectorized
 from beam_joins.transforms.columns.hashes import hashes
 from beam_joins.transforms.columns.joiner import Join, narrowed
 from beam_joins.transforms.columns.keys import comparable
 from beam_joins.transforms.columns.order import valid
 from beam_joins.transforms.columns.upsert import upsert
 from beam_joins.transforms.outlet import MAIN, Outlet
+from beam_joins.transforms.outputs import Handling
 from beam_joins.transforms.replay import Replay
 from beam_joins.transforms.table_form import TableForm, changes, no_rows, require_one_change
 from beam_joins.transforms.table_type import not_a_change
+from beam_joins.transforms.user_functions import Functions
 
 LEFT, RIGHT, SUBSCRIPTIONS, RESULTS = "left", "right", "subscriptions", "results"
+
+
+References = Callable[[ChangeBatch], tuple[pa.Array, dict[int, BaseException]]]
+"""What the rows of a batch refer to, and what was raised for those of which that is not known: they refer to nothing."""
 
 
 class Subscribe:
     """Step one, at the left row: what a left table's changes ask the side of the foreign key."""
 
     def __init__(
-        self, form: TableForm, how: How, references: Callable[[ChangeBatch], pa.Array], columns: frozenset[str] | None
+        self, form: TableForm, how: How, references: References, functions: Functions, columns: frozenset[str] | None
     ) -> None:
         self._form = form
         self._how: How = how
         self._references = references
+        self._functions = functions
         self._columns = columns
 
     def send(self, batch: Any, arrival: int, outlet: Outlet) -> None:
         """Put the subscriptions of a batch into the outlet."""
         if not isinstance(batch, ChangeBatch):
             raise not_a_change(batch)
-        foreign_key = self._references(batch)
+        foreign_key, raised = self._references(batch)
+        failed = np.zeros(len(batch), np.bool_)
+        if raised:
+            failed[list(raised)] = True
+            for (change, timestamp), error in zip(self._changes(batch, failed), raised.values(), strict=True):
+                self._functions.leave_out(change, error, timestamp)
         if self._how == "inner":
-            nowhere = valid(batch.new) & ~valid(foreign_key)
+            nowhere = valid(batch.new) & ~valid(foreign_key) & ~failed
             outlet.drop_rows("null_foreign_key", int(nowhere.sum()), lambda: self._changes(batch, nowhere))
         asked = subscriptions(batch, foreign_key, self._how)
         asked = asked.set_column(asked.schema.get_field_index("value"), "value", narrowed(asked.column("value"), LEFT, self._columns))
@@ -66,22 +79,42 @@ class Subscribe:
                 yield change, change.timestamp
 
 
-def references_in_columns(foreign_key: Any, form: TableForm) -> Callable[[ChangeBatch], pa.Array]:
+def references_in_columns(foreign_key: Any, form: TableForm, functions: Functions) -> References:
     """What rows in columns refer to."""
-    return lambda batch: comparable(by_row("foreign_key", foreign_key, batch.new, lambda: form.keys(batch.key)), "the foreign key")
+    if isinstance(foreign_key, str | vectorized):
+        return lambda batch: (comparable(by_row("foreign_key", foreign_key, batch.new), "the foreign key"), {})
+
+    def references(batch: ChangeBatch) -> tuple[pa.Array, dict[int, BaseException]]:
+        given, raised = _each_reference(foreign_key, form, functions, batch)
+        return comparable(array_of(given, "foreign_key"), "the foreign key"), raised
+
+    return references
 
 
 def references_in_records(
-    foreign_key: Callable[[Any, Any], Any], form: TableForm, right_keys: Coder
-) -> Callable[[ChangeBatch], pa.Array]:
+    foreign_key: Callable[[Any, Any], Any], form: TableForm, right_keys: Coder, functions: Functions
+) -> References:
     """What encoded rows refer to, written as the right keys are."""
 
-    def references(batch: ChangeBatch) -> pa.Array:
-        rows = zip(form.keys(batch.key), form.values(batch.new), strict=True)
-        given = [None if value is None else foreign_key(key, value) for key, value in rows]
-        return pa.array([None if key is None else encode_key(right_keys, key, "the foreign key") for key in given], pa.binary())
+    def references(batch: ChangeBatch) -> tuple[pa.Array, dict[int, BaseException]]:
+        given, raised = _each_reference(foreign_key, form, functions, batch)
+        encoded = [None if key is None else encode_key(right_keys, key, "the foreign key") for key in given]
+        return pa.array(encoded, pa.binary()), raised
 
     return references
+
+
+def _each_reference(
+    foreign_key: Callable[[Any, Any], Any], form: TableForm, functions: Functions, batch: ChangeBatch
+) -> tuple[list[Any], dict[int, BaseException]]:
+    of_row = functions.of_rows(foreign_key)
+    given: list[Any] = []
+    raised: dict[int, BaseException] = {}
+    for n, (key, value) in enumerate(zip(form.keys(batch.key), form.values(batch.new), strict=True)):
+        given.append(None if value is None else copied(of_row(key, value)))
+        if value is not None and of_row.raised is not None:
+            raised[n] = of_row.raised
+    return given, raised
 
 
 class _Answer:
@@ -120,10 +153,13 @@ def by_protocol(
     how: How,
     form: TableForm,
     right_form: TableForm,
+    handling: Handling,
     partitions: int,
 ) -> PCollection[Any]:
     """The joined table, in the given form; the right table is in a form of its own."""
-    answered = (subscribed, rights) | "Answer" >> Replay(_Answer(join, how, right_form), to=(RESULTS,), partitions=partitions)
+    answer = handling.functions.replay(_Answer(join, how, right_form))
+    answered = (subscribed, rights) | "Answer" >> Replay(answer, to=(RESULTS, *handling.tags), partitions=partitions)
+    handling.collect(answered)
     returned = (answered[RESULTS],) | "Return" >> Replay(_Return(form), partitions=partitions, main_type=form.element_type)
     joined: PCollection[Any] = returned[MAIN]
     return joined

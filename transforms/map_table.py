@@ -7,17 +7,20 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from beam_joins.change import Change
+from beam_joins.copied import copied
 from beam_joins.filter import map_change
 from beam_joins.transforms.options import function
+from beam_joins.transforms.outputs import HandlesExceptions
 from beam_joins.transforms.table_to_records import in_records
 from beam_joins.transforms.table_type import as_table, not_a_change, table_type
+from beam_joins.transforms.user_functions import Functions, OfRows
 
 
-class MapTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
+class MapTable(HandlesExceptions):
     """The table whose values are ``fn(key, value)``: ``PCollection[Change[K, V]]`` to ``PCollection[Change[K, W]]``.
 
-    Keys, timestamps and positions stay. If ``fn`` gives ``None`` there is no row. It must give the same value for the same arguments, for it maps old values again, and must not change
-    the value that it is given: the next change's old value is the same object.
+    Keys, timestamps and positions stay. If ``fn`` gives ``None``, or raises under :meth:`with_exception_handling`, there is no row. It must give
+    the same value for the same arguments, for it maps old values again. It may write into the value that it is given, a copy.
 
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
@@ -34,19 +37,23 @@ class MapTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
         super().__init__()
         self._fn = function("fn", fn, "of key and value")
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        """Apply the transform."""
-        pcoll = in_records(pcoll)
-        mapped = pcoll | "Map" >> beam.FlatMap(_mapping(self._fn)).with_output_types(Change)
+    def build(self, pvalue: PCollection[Any]) -> PCollection[Any]:
+        """The mapped table."""
+        pcoll, handling = in_records(pvalue), self.handling
+        fn = handling.functions.of_rows(handling.functions.function("fn", self._fn))
+        mapped = handling.apply("Map", beam.FlatMap(_mapping(handling.functions, fn)), pcoll)
+        mapped.element_type = Change
         return as_table(mapped, table_type(pcoll)._replace(value=Any))
 
 
-def _mapping(fn: Callable[[Any, Any], Any]) -> Callable[[Any], Iterator[Any]]:
+def _mapping(functions: Functions, fn: OfRows) -> Callable[[Any], Iterator[Any]]:
     def mapped(change: Any) -> Iterator[Any]:
         if type(change) is not Change:
             raise not_a_change(change)
-        result = map_change(fn, change)
+        result = map_change(lambda key, value: copied(fn(key, value)), change)
         if result is not None:
             yield result
+        if change.new is not None and fn.report(change, change.timestamp):
+            yield from functions.take()
 
     return mapped

@@ -64,7 +64,7 @@ class OneToManyJoin(WithOutputs):
             raise ValueError(
                 f"combined_key_coder={combined_key_coder!r}: it has no method prefix(foreign_key), by which rows are found"
             )
-        self._foreign_key = of_row("foreign_key", foreign_key)
+        self._foreign_key, self._foreign_key_given = of_row("foreign_key", foreign_key), foreign_key
         self._joiner = of_records("OneToManyJoin", function("joiner", joiner, "of the one and the many value"))
         self._key_mapper = key_mapper
         self._key_inverse = key_inverse
@@ -76,7 +76,8 @@ class OneToManyJoin(WithOutputs):
         one, many = two_tables("OneToManyJoin", pvalue)
         one, many = in_records(one, "One in records"), in_records(many, "Many in records")
         one_type, many_type = table_type(one), table_type(many)
-        foreign_key, joiner = self._foreign_key, self._joiner
+        functions = self.handling.functions
+        foreign_key = functions.function("foreign_key", self._foreign_key_given, self._foreign_key)
         coder = self._coder or CombinedKeyCoder(
             table_key_coder(one_type, "the key of OneToManyJoin's one table"),
             table_key_coder(many_type, "the key of OneToManyJoin's many table"),
@@ -85,14 +86,18 @@ class OneToManyJoin(WithOutputs):
             "OneToManyJoin",
             many,
             one,
+            handling=self.handling,
             references=lambda key, value: (foreign_key(key, value),),
-            joiner=lambda many_value, one_value: joiner(one_value, many_value),
+            joiner=self._joiner,
+            swapped=True,
             how="inner",
             coder=coder,
             values=(value_coder(many_type.value), value_coder(one_type.value)),
             partitions=self._partitions,
             dropping=self.dropping,
-            key_mapper=_mapped(self._key_mapper, self._key_inverse),
+            key_mapper=_mapped(
+                functions.function("key_mapper", self._key_mapper), functions.function("key_inverse", self._key_inverse)
+            ),
         )
 
 

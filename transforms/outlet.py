@@ -22,7 +22,7 @@ from beam_joins.transforms.notes import write_note
 BLOCK_RECORDS = 4096
 PENDING_BYTES = 64 << 20  # wide rows go out before their blocks are full
 _EARLIEST, _LATEST, _GLOBAL = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros, (GlobalWindow(),)
-MAIN, DROPPED = "main", "dropped"
+MAIN, DROPPED, BAD = "main", "dropped", "bad"
 
 
 def at(value: Any, micros: int) -> WindowedValue:
@@ -104,8 +104,12 @@ class Outlet:
             if self._keep_dropped:
                 self._ready += [(DROPPED, at(Dropped(reason, record, timestamp), timestamp)) for record, timestamp in rows()]
 
+    def bad(self, elements: Iterable[Any]) -> None:
+        """Put elements into the output of what functions have raised for."""
+        self._ready += [(BAD, element) for element in elements]
+
     def take(self) -> list[Output]:
-        """What is ready to go out: full blocks and dropped records."""
+        """What is ready to go out: full blocks, dropped records, bad ones."""
         ready, self._ready = self._ready, []
         return ready
 

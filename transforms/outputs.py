@@ -1,4 +1,4 @@
-"""The outputs of a transform that drops what it cannot use: the main one, and the dropped records with their reasons."""
+"""The outputs of a transform: the main one, the records that it cannot use with their reasons, and those that a user's function raises for."""
 
 import copy
 from typing import Any, NamedTuple, Self
@@ -6,7 +6,9 @@ from typing import Any, NamedTuple, Self
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from beam_joins.transforms.outlet import DROPPED
+from beam_joins.transforms.columns.functions import vectorized
+from beam_joins.transforms.outlet import BAD, DROPPED, MAIN
+from beam_joins.transforms.user_functions import ExceptionClass, Functions
 
 
 class Outputs(NamedTuple):
@@ -16,7 +18,85 @@ class Outputs(NamedTuple):
     dropped: PCollection[Any] | None
 
 
-class WithOutputs(beam.PTransform[Any, Any]):
+class Handled(NamedTuple):
+    """The main output of a transform, and the records for which a function raised, each with the exception."""
+
+    good: PCollection[Any]
+    bad: PCollection[Any]
+
+
+class Handling:
+    """What one application of a transform does with the exceptions of its functions: ``tags`` are the outputs that a stage needs for that."""
+
+    def __init__(self, label: str, exc_class: ExceptionClass | None) -> None:
+        self.functions = Functions(label, exc_class)
+        self.tags = () if exc_class is None else (BAD,)
+        self._bad: list[PCollection[Any]] = []
+
+    def apply(self, label: str, run: Any, pcoll: PCollection[Any]) -> PCollection[Any]:
+        """The main output of a ``ParDo`` that gives what :meth:`Functions.take` does."""
+        if not self.tags:
+            plain: PCollection[Any] = pcoll | label >> run
+            return plain
+        outputs = pcoll | label >> run.with_outputs(BAD, main=MAIN)
+        self._bad.append(outputs[BAD])
+        main: PCollection[Any] = outputs[MAIN]
+        return main
+
+    def collect(self, *stages: dict[str, PCollection[Any]]) -> None:
+        """Take note of the bad records of stages."""
+        self._bad += [stage[BAD] for stage in stages if BAD in stage]
+
+    def bad(self) -> PCollection[Any] | None:
+        """The bad records of all stages; ``None`` if exceptions are not handled."""
+        if not self.tags:
+            return None
+        return tuple(self._bad) | "Bad" >> beam.Flatten() if len(self._bad) > 1 else self._bad[0]
+
+
+class HandlesExceptions(beam.PTransform[Any, Any]):
+    """A transform that calls functions of users, and fails when one raises; or with :meth:`with_exception_handling` goes on."""
+
+    _exc_class: ExceptionClass | None = None
+    handling: Handling
+
+    def with_exception_handling(self, *, exc_class: ExceptionClass = Exception) -> Self:
+        """The same transform, giving ``(good, bad)``: its main output, and the records for which a function raised.
+
+        An element of ``bad`` is ``(record, (class name, message, traceback lines))``, as in Beam's dead letters. With :meth:`with_outputs`
+        ``bad`` is the last field. ``exc_class`` is an exception class or a tuple of them: others fail the run. What has no result
+        then is said in ``docs/functions.md``.
+
+        Raises ``ValueError`` for anything else, and for a transform with a vectorized function: that gets many records at once.
+        """
+        classes = exc_class if isinstance(exc_class, tuple) else (exc_class,)
+        if not classes or not all(isinstance(each, type) and issubclass(each, Exception) for each in classes):
+            raise ValueError(f"exc_class={exc_class!r}: give a subclass of Exception, or a tuple of them")
+        for option in vars(self).values():
+            if any(isinstance(each, vectorized) for each in (option if isinstance(option, tuple) else (option,))):
+                raise ValueError(
+                    f"{type(self).__name__} has a vectorized function, which gets many records at once, so that none of them can be told"
+                    " from the others when it raises: give a function of one record, or leave with_exception_handling() out"
+                )
+        handled = copy.copy(self)
+        handled._exc_class = exc_class
+        return handled
+
+    def expand(self, pvalue: Any) -> Any:
+        """Apply the transform."""
+        applied = copy.copy(self)
+        applied.handling = Handling(_label(self, pvalue), self._exc_class)
+        return self._given(applied.build(pvalue), applied.handling.bad())
+
+    def _given(self, built: Any, bad: PCollection[Any] | None) -> Any:
+        return built if bad is None else Handled(built, bad)
+
+    def build(self, pvalue: Any) -> Any:
+        """The main output; or all outputs, of a transform with several."""
+        raise NotImplementedError
+
+
+class WithOutputs(HandlesExceptions):
     """A transform that gives its main output, or with :meth:`with_outputs` a named tuple of all."""
 
     _all_outputs = False
@@ -30,10 +110,13 @@ class WithOutputs(beam.PTransform[Any, Any]):
         all_outputs._all_outputs = True
         return all_outputs
 
-    def expand(self, pvalue: Any) -> Any:
-        """Apply the transform."""
-        outputs = self.build(pvalue)
-        return outputs if self._all_outputs else outputs[0]
+    def _given(self, built: Any, bad: PCollection[Any] | None) -> Any:
+        if not self._all_outputs:
+            return super()._given(built[0], bad)
+        if bad is None:
+            return built
+        name, fields = type(built).__name__, [*built._fields, BAD]
+        return NamedTuple(name, [(field, Any) for field in fields])(*built, bad)  # type: ignore[operator]
 
     @property
     def dropping(self) -> tuple[str, ...]:
@@ -47,6 +130,8 @@ class WithOutputs(beam.PTransform[Any, Any]):
         dropped = tuple(stage[DROPPED] for stage in stages)
         return dropped | "Dropped" >> beam.Flatten() if len(dropped) > 1 else dropped[0]
 
-    def build(self, pvalue: Any) -> Any:
-        """The named tuple of all outputs, the main one first."""
-        raise NotImplementedError
+
+def _label(transform: beam.PTransform[Any, Any], pvalue: Any) -> str:
+    """The full label by which a transform is being applied."""
+    pcoll = pvalue[0] if isinstance(pvalue, tuple) and pvalue else pvalue
+    return str(pcoll.pipeline._current_transform().full_label if isinstance(pcoll, PCollection) else type(transform).__name__)

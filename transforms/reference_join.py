@@ -20,10 +20,11 @@ from beam_joins.record import Record
 from beam_joins.transforms.checked_table import checked_table
 from beam_joins.transforms.lookup_replay import LookupReplay
 from beam_joins.transforms.outlet import DROPPED, MAIN, Outlet
-from beam_joins.transforms.outputs import Outputs
+from beam_joins.transforms.outputs import Handling, Outputs
 from beam_joins.transforms.replay import Replay, Route, Rows
 from beam_joins.transforms.table_rows import table_rows
 from beam_joins.transforms.table_type import TableType, as_table, common_order, not_a_change, table_type
+from beam_joins.transforms.user_functions import OfRows
 
 LEFT, RIGHT = "left", "right"
 
@@ -62,6 +63,7 @@ def reference_join(
     left: PCollection[Any],
     right: PCollection[Any],
     *,
+    handling: Handling,
     references: References,
     joiner: Callable[[Any, Any], Any],
     how: LookupHow,
@@ -70,6 +72,7 @@ def reference_join(
     partitions: int,
     dropping: tuple[str, ...] = (),
     key_mapper: Callable[[CombinedKey[Any, Any]], Any] | None = None,
+    swapped: bool = False,
 ) -> Outputs:
     """The joined table, keyed by combined keys or by what ``key_mapper`` makes of them, and the dropped records."""
     # the changes of a left row part here, each to its foreign key
@@ -81,7 +84,7 @@ def reference_join(
     def key_of(result: ResultKey) -> Any:
         if result.right_alone:
             return CombinedKey(coder.foreign_key(result.key), None)  # type: ignore[attr-defined]  # only for our own coder
-        return key_mapper(coder.decode(result.key)) if key_mapper else coder.decode(result.key)
+        return coder.decode(result.key)
 
     def row_key(key: bytes, input: int) -> Any:
         if not input:
@@ -95,18 +98,33 @@ def reference_join(
     def route(record: Record) -> bytes:
         return record.key if record.input else lookup(record) or record.key
 
-    lefts = left | "Left" >> Route(_referring_rows(references, coder, values[0], nothing), to=(LEFT, *dropping), partitions=partitions)
+    functions = handling.functions
+    left_rows = functions.route(_referring_rows(functions.of_rows(references), coder, values[0], nothing))
+    lefts = left | "Left" >> Route(left_rows, to=(LEFT, *dropping, *handling.tags), partitions=partitions)
     rights = right | "Right" >> Route(
         table_rows(RIGHT, coder.prefix, values[1], input=1, windowed=table_type(right).windowed), to=(RIGHT,), partitions=partitions
     )
     operator = LookupReplay(
-        joiner, how, values=values, result_key=key_of, row_key=row_key, lookup=lookup, route=route, shared_keys=False
+        joiner,
+        how,
+        functions=functions,
+        values=values,
+        result_key=key_of,
+        row_key=row_key,
+        key_mapper=key_mapper,
+        swapped=swapped,
+        lookup=lookup,
+        route=route,
+        shared_keys=False,
     )
-    joined = (lefts[LEFT], rights[RIGHT]) | "Join" >> Replay(operator, partitions=partitions, main_type=Change)
+    joined = (lefts[LEFT], rights[RIGHT]) | "Join" >> Replay(
+        functions.replay(operator), to=(MAIN, *handling.tags), partitions=partitions, main_type=Change
+    )
+    handling.collect(lefts, joined)
     return Outputs(as_table(joined[MAIN], TableType(Any if key_mapper else CombinedKey, Any, order)), lefts.get(DROPPED))
 
 
-def _referring_rows(references: References, coder: PrefixCoder, values: Coder, nothing: bytes | None) -> Rows:
+def _referring_rows(references: OfRows, coder: PrefixCoder, values: Coder, nothing: bytes | None) -> Rows:
     encode: Callable[[CombinedKey[Any, Any]], bytes]
     encode = partial(encode_key, coder, what="the combined key") if type(coder) is CombinedKeyCoder else partial(checked_encode, coder)
     prefix_of = _prefix_of(coder)
@@ -128,7 +146,7 @@ def _referring_rows(references: References, coder: PrefixCoder, values: Coder, n
         key, old, new, timestamp, position = change
         before, after = combined(key, old), combined(key, new)
         encoded = None if new is None else values.encode(new)
-        if new is not None and not after:
+        if new is not None and not references.report(change, timestamp) and not after:
             outlet.drop("null_foreign_key", change, timestamp)
         for combined_key in before | after:
             start = prefix_of(combined_key)

@@ -26,7 +26,7 @@ from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins.transforms.notes import Check, NoteReader
-from beam_joins.transforms.outlet import DROPPED, MAIN, Outlet, Output, at
+from beam_joins.transforms.outlet import BAD, DROPPED, MAIN, Outlet, Output, at
 
 
 class ReplayOptions(PipelineOptions):
@@ -182,7 +182,7 @@ class _Stage(beam.PTransform[Any, Any]):
         outputs = pcoll | "Run" >> (run.with_outputs(*others, main=main) if others else run)
         named = {tag: outputs[tag] for tag in self._names} if others else {main: outputs}
         for tag, output in named.items():
-            if tag != DROPPED:
+            if tag not in (DROPPED, BAD):
                 output.element_type = self._main_type if tag == MAIN else beam.typehints.KV[int, bytes]
         return named
 
@@ -190,7 +190,7 @@ class _Stage(beam.PTransform[Any, Any]):
 class Route(_Stage):
     """Elements into blocks of rows, by partition.
 
-    The outputs are a dict: one collection of blocks for each name in ``to``, and the dropped records if ``DROPPED`` is one of them.
+    The outputs are a dict: one collection of blocks for each name in ``to``, and the dropped or bad records if ``DROPPED`` or ``BAD`` is one.
     ``timed=False`` says that ``rows`` does not look at the timestamp.
     """
 
@@ -207,8 +207,8 @@ class Route(_Stage):
 class Replay(_Stage):
     """Blocks, from one collection or several, through an operator.
 
-    The outputs are a dict with the names in ``to``: ``MAIN``, of elements of ``main_type``; ``DROPPED``; any other name is a collection of
-    blocks for another replay. ``check`` gets what the outlets noted of the whole input (:mod:`beam_joins.transforms.notes`).
+    The outputs are a dict with the names in ``to``: ``MAIN``, of elements of ``main_type``; ``DROPPED``; ``BAD``; any other name is a
+    collection of blocks for another replay. ``check`` gets what the outlets noted of the whole input (:mod:`beam_joins.transforms.notes`).
     """
 
     def __init__(

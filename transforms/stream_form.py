@@ -10,14 +10,17 @@ from apache_beam.coders import Coder
 from apache_beam.typehints import typehints
 
 from beam_joins.coders.block import one_chunk
+from beam_joins.copied import copied
 from beam_joins.transforms.changelog_columns import given_rows, key_of, places, struct_of, times_of
 from beam_joins.transforms.columns.hashes import hashes
-from beam_joins.transforms.columns.joiner import Joiner, Pairs, joiner_in_columns
+from beam_joins.transforms.columns.joiner import Joiner, joiner_in_columns
 from beam_joins.transforms.columns.keys import joined_keys
+from beam_joins.transforms.columns.pairs import Pairs, each_joined
 from beam_joins.transforms.columns.stream_join import Matches
 from beam_joins.transforms.outlet import Outlet, at
 from beam_joins.transforms.replay import Rows
 from beam_joins.transforms.table_form import InColumns, InRecords
+from beam_joins.transforms.user_functions import Functions
 
 SIDES = ("left", "right")
 
@@ -47,8 +50,8 @@ class StreamInColumns:
 
     element_type = pa.RecordBatch
 
-    def __init__(self, joiner: Joiner) -> None:
-        self._join = joiner_in_columns(joiner)
+    def __init__(self, joiner: Joiner, functions: Functions) -> None:
+        self._join = joiner_in_columns(joiner, functions)
 
     def elements(self, left: pa.Table, right: pa.Table, found: Matches) -> Iterator[pa.RecordBatch]:
         """One batch, with the columns key, value and timestamp."""
@@ -57,8 +60,10 @@ class StreamInColumns:
         keys = one_chunk(left["key"]), one_chunk(right["key"])
         together = joined_keys(*keys)
         key = together.take(pa.array(np.where(found.left_index >= 0, found.left_index, found.right_index + len(left))))
-        value = self._join(Pairs(one_chunk(left["value"]), found.left_index, one_chunk(right["value"]), found.right_index))
-        yield pa.record_batch([key, value, pa.array(found.timestamp)], names=["key", "value", "timestamp"])
+        values, left_out = (one_chunk(left["value"]), one_chunk(right["value"])), list[int]()
+        pairs = Pairs(values[0], found.left_index, values[1], found.right_index, key, found.timestamp, left_out)
+        joined = pa.record_batch([key, self._join(pairs), pa.array(found.timestamp)], names=["key", "value", "timestamp"])
+        yield joined.take(pa.array(np.delete(np.arange(len(key)), left_out))) if left_out else joined
 
     def records(self, rows: pa.Table, side: int) -> Iterable[tuple[Any, int]]:
         """With values as dicts."""
@@ -71,19 +76,24 @@ class StreamInRecords:
 
     element_type = typehints.KV[Any, Any]
 
-    def __init__(self, joiner: Any, keys: Coder, values: tuple[Coder, Coder]) -> None:
+    def __init__(self, joiner: Any, functions: Functions, keys: Coder, values: tuple[Coder, Coder]) -> None:
         self._joiner = joiner
+        self._functions = functions
         self._forms = InRecords(keys, values[0]), InRecords(keys, values[1])
 
     def elements(self, left: pa.Table, right: pa.Table, found: Matches) -> Iterator[Any]:
         """One pair for each match, at its event time."""
         keys, values = (
-            [[*read(form, one_chunk(rows[name])), None] for form, rows in zip(self._forms, (left, right), strict=True)]
+            [read(form, one_chunk(rows[name])) for form, rows in zip(self._forms, (left, right), strict=True)]
             for name, read in (("key", InRecords.keys), ("value", InRecords.values))
         )
-        joiner = self._joiner
-        for i, j, timestamp in zip(found.left_index.tolist(), found.right_index.tolist(), found.timestamp.tolist(), strict=True):
-            yield at((keys[0][i] if i >= 0 else keys[1][j], joiner(values[0][i], values[1][j])), timestamp)
+        left_out: list[int] = []
+        sides = found.left_index, found.right_index
+        key = [keys[0][i] if i >= 0 else keys[1][j] for i, j in zip(*(side.tolist() for side in sides), strict=True)]
+        pairs = Pairs(left["value"], sides[0], right["value"], sides[1], timestamp=found.timestamp, left_out=left_out)
+        for n, result in enumerate(each_joined(self._joiner, self._functions, pairs, values[0], values[1], key.__getitem__)):
+            if not left_out or left_out[-1] != n:
+                yield at((copied(key[n]), copied(result)), int(found.timestamp[n]))
 
     def records(self, rows: pa.Table, side: int) -> Iterable[tuple[Any, int]]:
         """Decoded."""
@@ -113,3 +123,9 @@ def column_stream_rows(to: str, columns: StreamColumns, *, keeps_null: bool) -> 
         outlet.send_columns(to, hashes(key)[given], table.filter(pa.array(given)) if not given.all() else table)
 
     return rows
+
+
+def keyed_records(columns: StreamColumns, batch: Any) -> Iterator[tuple[Any, Any]]:
+    """Key and value of every record of a batch."""
+    records = struct_of(batch)
+    return zip(InColumns().keys(key_of(columns.key, records)), records.to_pylist(), strict=True)

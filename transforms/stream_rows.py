@@ -3,17 +3,19 @@
 The event time of a pair is its element's timestamp, cut to the millisecond (:func:`beam_joins.transforms.replay.element_time`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from beam_joins.change import Change
+from beam_joins.copied import copied
 from beam_joins.record import Record
 from beam_joins.transforms.element_types import pair_types
 from beam_joins.transforms.fields import place
 from beam_joins.transforms.outlet import Outlet, at
+from beam_joins.transforms.outputs import Handling
 from beam_joins.transforms.replay import Rows, element_time
 from beam_joins.transforms.table_type import TableType, require_bounded
 
@@ -35,6 +37,21 @@ def stream_type(transform: str, stream: PCollection[Any], sequence: OfRow | None
     if stream.element_type is Change:
         raise ValueError(f"{transform} takes a stream of (key, value) pairs here, not a table: apply TableToStream() to the table")
     return TableType(*pair_types(stream.element_type), "time" if sequence is None else "sequence")
+
+
+def require_one_order(transform: str, stream: TableType, table: TableType) -> None:
+    """Raise ``ValueError`` for a stream and a table that are known to be ordered by different things."""
+    if table.order not in (stream.order, "unknown"):
+        by = {"time": "event time", "sequence": "a sequence"}
+        remedy = (
+            "give the stream sequence_by= too, from the same sequence"
+            if table.order == "sequence"
+            else "leave sequence_by= out, or give it to the table too"
+        )
+        raise ValueError(
+            f"{transform} looks up a table ordered by {by[table.order]} for a stream ordered by {by[stream.order]}, and their positions"
+            f" say nothing of each other: {remedy}"
+        )
 
 
 def stream_rows(
@@ -72,15 +89,29 @@ def stream_rows(
 
 
 def alone(
-    stream: PCollection[Any], label: str, meets_nothing: Callable[[Any, Any], bool], joiner: Callable[[Any], Any]
+    stream: PCollection[Any],
+    label: str,
+    handling: Handling,
+    meets_nothing: Callable[[Any, Any], bool],
+    joiner: Callable[[Any, Any], Any],
+    side: int = 0,
 ) -> PCollection[Any]:
-    """The results of the records of a stream that meet nothing, at once: they are not shuffled."""
+    """The results of the records of a stream that meet nothing, at once: they are not shuffled. The stream is the join's left or right ``side``."""
+    functions = handling.functions
 
-    def results(element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> list[Any]:
+    def results(element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
         key, value = pair(element)
-        return [at((key, joiner(value)), element_time(timestamp))] if value is not None and meets_nothing(key, value) else []
+        if value is None or not meets_nothing(key, value):
+            return
+        values = (None, value) if side else (value, None)
+        try:
+            yield at((key, copied(joiner(*map(copied, values)))), element_time(timestamp))
+        except Exception as error:
+            functions.failed("joiner", error, values, None, key=key)
+            yield from functions.take()
 
-    given: PCollection[Any] = stream | label >> beam.FlatMap(results).with_output_types(beam.typehints.KV[Any, Any])
+    given = handling.apply(label, beam.FlatMap(results), stream)
+    given.element_type = beam.typehints.KV[Any, Any]
     return given
 
 

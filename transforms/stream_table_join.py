@@ -11,6 +11,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_joins.coders.combined_key import combine, split
 from beam_joins.coders.key import encode_key, value_coder
+from beam_joins.copied import copied
 from beam_joins.record import Record
 from beam_joins.stream_join import Joined
 from beam_joins.stream_lookup import LookupStreamHow, StreamLookup
@@ -20,11 +21,12 @@ from beam_joins.transforms.fields import Fields, of_row
 from beam_joins.transforms.options import function
 from beam_joins.transforms.outlet import MAIN, Outlet, at
 from beam_joins.transforms.replay import Replay, Route
-from beam_joins.transforms.stream_rows import OfRow, alone, stream_rows, stream_type, two_inputs
+from beam_joins.transforms.stream_rows import OfRow, alone, require_one_order, stream_rows, stream_type, two_inputs
 from beam_joins.transforms.stream_transform import StreamTransform
 from beam_joins.transforms.table_rows import table_rows
 from beam_joins.transforms.table_to_records import in_records
 from beam_joins.transforms.table_type import TableType, common_key_type, perhaps_windowed, table_key_coder, table_type
+from beam_joins.transforms.user_functions import Functions
 from beam_joins.windowed import Window, Windowed
 
 STREAM, TABLE = "stream", "table"
@@ -66,29 +68,31 @@ class _LookupJoin(StreamTransform):
         stream_known, table_known = stream_type(name, stream, self._sequence), table_type(table)
         if isinstance(table.element_type, typehints.TupleConstraint):
             raise ValueError(f"{name} looks up a table, but its right side is a stream: make a table of it with TableFromChangelog")
-        _require_one_order(name, stream_known, table_known)
+        require_one_order(name, stream_known, table_known)
         table_keys = table_key_coder(table_known, f"the key of {name}'s table")
         keys = self._keys(stream_known, table_known, table_keys)
         values, rows = value_coder(stream_known.value), value_coder(table_known.value)
         keeps_all = self._how == "left"
+        handling, functions, null = self.handling, self.handling.functions, "" if keeps_all else self._null_reason
         records = stream | "Stream" >> Route(
-            stream_rows(STREAM, keys.written, values, input=1, sequence=self._sequence, null="" if keeps_all else self._null_reason),
-            to=(STREAM, *self.dropping),
+            functions.route(stream_rows(STREAM, keys.written, values, input=1, sequence=self.called_sequence, null=null)),
+            to=(STREAM, *self.dropping, *handling.tags),
             partitions=self._partitions,
             timed=True,
         )
         changes = table | "Table" >> Route(table_rows(TABLE, table_keys, rows), to=(TABLE,), partitions=self._partitions)
         replayed = (records[STREAM], changes[TABLE]) | "Join" >> Replay(
-            _Lookup(self._joiner, self._how, keys, table_keys, values, rows),
+            functions.replay(_Lookup(self._joiner, functions, self._how, keys, table_keys, values, rows)),
+            to=(MAIN, *handling.tags),
             partitions=self._partitions,
             main_type=typehints.KV[Any, Any],
         )
         joined = replayed[MAIN]
+        handling.collect(records, replayed)
         if keeps_all:
-            joiner, row_key = self._joiner, self._row_key()
-            without_row = alone(
-                stream, "Without a key", lambda key, value: row_key(key, value) is None, lambda value: joiner(value, None)
-            )
+            # a record whose key is not known, since a function raised, is in the output of bad ones by the route
+            row_key = functions.of_rows(self._row_key())
+            without_row = alone(stream, "Without a key", handling, lambda key, value: row_key(key, value) is None, self._joiner)
             joined = [joined, without_row] | "Joined" >> beam.Flatten()
         return StreamTableOutputs(joined, self.all_dropped(records))
 
@@ -142,7 +146,7 @@ class StreamTableJoin(_LookupJoin):
         self._window_of = None if window_of is None else function("window_of", window_of, "of key and value that gives a Window")
 
     def _row_key(self) -> OfRow:
-        window_of = self._window_of
+        window_of = self.handling.functions.function("window_of", self._window_of)
 
         def row_key(key: Any, value: Any) -> Any:
             if key is None or window_of is None:
@@ -212,13 +216,14 @@ class StreamForeignKeyJoin(_LookupJoin):
         partitions: int | None = None,
     ) -> None:
         super().__init__(joiner, how, LookupStreamHow, sequence_by=sequence_by, partitions=partitions)
-        self._foreign_key = of_row("foreign_key", foreign_key)
+        self._foreign_key, self._foreign_key_given = of_row("foreign_key", foreign_key), foreign_key
 
     def _row_key(self) -> OfRow:
-        return self._foreign_key
+        row_key: OfRow = self.handling.functions.function("foreign_key", self._foreign_key_given, self._foreign_key)
+        return row_key
 
     def _keys(self, stream: TableType, table: TableType, table_keys: Coder) -> _Keys:
-        foreign_key = self._foreign_key
+        foreign_key = self._row_key()
         # The stream's key is carried along, not compared: any coder will do, and there may be none.
         own_keys = NullableCoder(value_coder(stream.key))
 
@@ -232,26 +237,13 @@ class StreamForeignKeyJoin(_LookupJoin):
         return _Keys(written, lambda encoded: split(encoded).foreign_key, lambda encoded: own_keys.decode(split(encoded).primary_key))
 
 
-def _require_one_order(transform: str, stream: TableType, table: TableType) -> None:
-    if table.order not in (stream.order, "unknown"):
-        by = {"time": "event time", "sequence": "a sequence"}
-        remedy = (
-            "give the stream sequence_by= too, from the same sequence"
-            if table.order == "sequence"
-            else "leave sequence_by= out, or give it to the table too"
-        )
-        raise ValueError(
-            f"{transform} looks up a table ordered by {by[table.order]} for a stream ordered by {by[stream.order]}, and their positions"
-            f" say nothing of each other: {remedy}"
-        )
-
-
 class _Lookup(CoreOperator):
     """Input 0 is the table, so that a record sees the changes at its own position."""
 
     def __init__(
         self,
         joiner: Callable[[Any, Any], Any],
+        functions: Functions,
         how: LookupStreamHow,
         keys: _Keys,
         table_keys: Coder,
@@ -259,6 +251,7 @@ class _Lookup(CoreOperator):
         rows: Coder,
     ) -> None:
         self._joiner = joiner
+        self._functions = functions
         self._how: LookupStreamHow = how
         self._written, self._looked_up, self._of_result = keys
         self._table_keys = table_keys
@@ -266,7 +259,10 @@ class _Lookup(CoreOperator):
         self._rows = rows
 
     def core(self) -> StreamLookup[Any]:
-        return StreamLookup(self._join, self._how, lambda record: self._looked_up(record.key))
+        lookup: StreamLookup[Any] = StreamLookup(
+            lambda value, row: self._join(lookup, value, row), self._how, lambda record: self._looked_up(record.key)
+        )
+        return lookup
 
     def routes(self, records: Sequence[Record]) -> list[bytes]:
         looked_up = self._looked_up
@@ -275,8 +271,22 @@ class _Lookup(CoreOperator):
     def row_key(self, key: bytes, input: int) -> Any:
         return self._table_keys.decode(key)
 
-    def _join(self, value: bytes, row: bytes | None) -> Any:
-        return self._joiner(self._values.decode(value), None if row is None else self._rows.decode(row))
+    def _join(self, core: StreamLookup[Any], value: bytes, row: bytes | None) -> Any:
+        try:
+            result = self._joiner(*self._arguments(value, row))
+        except Exception as error:
+            record = core.joining
+            assert record is not None
+            key = self._of_result(record.key)
+            self._functions.failed("joiner", error, self._arguments(value, row), record.timestamp, key=key)
+            return _LEFT_OUT
+        return copied(result)
 
-    def write(self, output: Joined[Any], outlet: Outlet) -> WindowedValue:
-        return at((self._of_result(output.key), output.value), output.timestamp)
+    def _arguments(self, value: bytes, row: bytes | None) -> tuple[Any, Any]:
+        return self._values.decode(value), None if row is None else self._rows.decode(row)
+
+    def write(self, output: Joined[Any], outlet: Outlet) -> WindowedValue | None:
+        return None if output.value is _LEFT_OUT else at((self._of_result(output.key), output.value), output.timestamp)
+
+
+_LEFT_OUT = object()

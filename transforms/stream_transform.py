@@ -26,5 +26,11 @@ class StreamTransform(WithOutputs):
         joiner_in_columns(joiner)
         self._joiner = joiner
         self._how = choice("how", how, choices)
-        self._sequence = None if sequence_by is None else place_of_row("sequence_by", sequence_by)
+        self._sequence, self._sequence_by = None if sequence_by is None else place_of_row("sequence_by", sequence_by), sequence_by
         self._partitions = partition_count(partitions)
+
+    @property
+    def called_sequence(self) -> OfRow | None:
+        """``sequence_by`` as a stage calls it."""
+        called: OfRow | None = self.handling.functions.function("sequence_by", self._sequence_by, self._sequence)
+        return called

@@ -10,8 +10,12 @@ from beam_joins.change import Change
 from beam_joins.coders.block import one_chunk
 from beam_joins.coders.change_batch import ChangeBatch
 from beam_joins.coders.key import canonical_value
-from beam_joins.transforms.columns.joiner import Join, Pairs
+from beam_joins.copied import copied
+from beam_joins.transforms.columns.functions import python_keys
+from beam_joins.transforms.columns.joiner import Join
+from beam_joins.transforms.columns.pairs import Pairs, each_joined
 from beam_joins.transforms.outlet import at
+from beam_joins.transforms.user_functions import Functions
 from beam_joins.two_changes import TwoChanges
 
 
@@ -40,8 +44,7 @@ class InColumns:
 
     def keys(self, keys: pa.Array) -> list[Any]:
         """Keys of several columns are tuples."""
-        python: list[Any] = keys.to_pylist()
-        return [None if key is None else tuple(key.values()) for key in python] if pa.types.is_struct(keys.type) else python
+        return python_keys(keys)
 
     def values(self, values: pa.Array) -> list[Any]:
         """Values with fields are dicts."""
@@ -85,27 +88,24 @@ class InRecords:
 
 
 def changes(form: TableForm, batch: ChangeBatch) -> Iterable[Change[Any, Any]]:
-    """The changes of a batch, one by one."""
+    """The changes of a batch, one by one; no value is part of two of them, so that whoever takes one may write into it."""
     new = form.values(batch.new)
-    new.append(None)
-    old = map(new.__getitem__, batch.before.fill_null(-1).to_pylist())
+    # all at once: the next element is asked for when the one before has been written into
+    old = [None if i < 0 else copied(new[i]) for i in batch.before.fill_null(-1).to_pylist()]
     # as tuples: a call of Change's own constructor for each costs as much as the rest
     return map(
         Change._make, zip(form.keys(batch.key), old, new, batch.timestamp.to_pylist(), batch.position.to_pylist(), strict=False)
     )
 
 
-def encoded_joiner(joiner: Callable[[Any, Any], Any], left: Coder, right: Coder, result: Coder) -> Join:
-    """How a joiner of records joins encoded values."""
+def encoded_joiner(
+    joiner: Callable[[Any, Any], Any], functions: Functions, keys: Coder, left: Coder, right: Coder, result: Coder
+) -> Join:
+    """How a joiner of records joins encoded values, of encoded keys."""
 
     def join(pairs: Pairs) -> pa.Array:
         lefts, rights = _decoded(left, pairs.left), _decoded(right, pairs.right)
-        lefts.append(None)
-        rights.append(None)
-        given = (
-            joiner(lefts[i], rights[j]) if i >= 0 or j >= 0 else None
-            for i, j in zip(pairs.left_index.tolist(), pairs.right_index.tolist(), strict=True)
-        )
+        given = each_joined(joiner, functions, pairs, lefts, rights, lambda n: _decoded(keys, pairs.key.slice(n, 1))[0])
         return pa.array([None if value is None else result.encode(value) for value in given], pa.binary())
 
     return join

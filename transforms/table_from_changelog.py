@@ -109,14 +109,18 @@ class TableFromChangelog(WithOutputs):
         """The table and the dropped records."""
         require_bounded("TableFromChangelog", pvalue)
         form: TableForm
+        handling, functions = self.handling, self.handling.functions
         if in_columns(pvalue):
-            rows, form, known_type = column_rows(ROWS, self._columns), InColumns(), TableType()
+            rows = functions.route_batches(column_rows(ROWS, self._called_columns()), lambda batch: ((r,) for r in batch.to_pylist()))
+            form, known_type = InColumns(), TableType()
         else:
             key_type, value_type = self._types(pvalue.element_type)
             keys, values = key_coder(key_type, "the key of TableFromChangelog"), value_coder(value_type)
-            rows, form, known_type = self._rows(keys, values), InRecords(keys, values), TableType(key_type, value_type)
+            rows = functions.route(self._rows(keys, values))
+            form, known_type = InRecords(keys, values), TableType(key_type, value_type)
         timed = self._columns.timestamp is None
-        routed = pvalue | "Route" >> Route(rows, to=(ROWS, *self.dropping), partitions=self._partitions, timed=timed)
+        routed = pvalue | "Route" >> Route(rows, to=(ROWS, *self.dropping, *handling.tags), partitions=self._partitions, timed=timed)
+        handling.collect(routed)
         replayed = (routed[ROWS],) | "Replay" >> Replay(
             _Upserts(self._emit, form, self._columns.sequence is None),
             to=(MAIN, *self.dropping),
@@ -127,8 +131,10 @@ class TableFromChangelog(WithOutputs):
         return Outputs(as_table(replayed[MAIN], known_type._replace(order=order)), self.all_dropped(routed, replayed))
 
     def _rows(self, keys: Coder, values: Coder) -> Rows:
-        key_of, timestamp_of, sequence_of = self._key, self._timestamp, self._sequence
-        deletes, left_out, tie_of = self._deletes, self._except, self._tie
+        given, called = self._columns, self.handling.functions.function
+        key_of, timestamp_of = called("key", given.key, self._key), called("timestamp_by", given.timestamp, self._timestamp)
+        sequence_of, tie_of = called("sequence_by", given.sequence, self._sequence), called("tie_break_by", given.tie, self._tie)
+        deletes, left_out = called("apply_as_deletes", given.deletes, self._deletes), self._except
 
         def rows(element: Any, timestamp: int, outlet: Outlet) -> None:
             key, value = (key_of(element), element) if key_of else _pair(element)
@@ -155,6 +161,19 @@ class TableFromChangelog(WithOutputs):
             return outlet.send(ROWS, encoded_key, Record(encoded_key, encoded, timestamp, at, 0, within, tie))
 
         return rows
+
+    def _called_columns(self) -> ChangelogColumns:
+        options = {
+            "key": "key",
+            "timestamp": "timestamp_by",
+            "sequence": "sequence_by",
+            "deletes": "apply_as_deletes",
+            "tie": "tie_break_by",
+        }
+        given = {name: getattr(self._columns, name) for name in options}
+        called = self.handling.functions.function
+        functions = {name: called(options[name], spec) for name, spec in given.items() if callable(spec)}
+        return self._columns._replace(**functions)
 
     def _types(self, element_type: Any) -> tuple[Any, Any]:
         if self._key is None:

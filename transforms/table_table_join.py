@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
-import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
@@ -17,6 +16,7 @@ from beam_joins.transforms.columns.upsert import upsert
 from beam_joins.transforms.notes import keys_may_meet
 from beam_joins.transforms.options import choice
 from beam_joins.transforms.outlet import MAIN, Outlet
+from beam_joins.transforms.outputs import HandlesExceptions
 from beam_joins.transforms.partitions import partition_count
 from beam_joins.transforms.replay import Replay, Route
 from beam_joins.transforms.table_form import InColumns, InRecords, TableForm, encoded_joiner, no_rows
@@ -37,7 +37,7 @@ LEFT, RIGHT = "left", "right"
 How = Literal["inner", "left", "outer"]
 
 
-class TableTableJoin(beam.PTransform[Any, PCollection[Any]]):
+class TableTableJoin(HandlesExceptions):
     """The rows of two tables with the same key: ``(PCollection[Change[K, V]], PCollection[Change[K, W]]) -> PCollection[Change[K, R]]``.
 
     * ``joiner(left value, right value)`` gives the result's value; if it gives ``None`` there is no row.
@@ -55,6 +55,7 @@ class TableTableJoin(beam.PTransform[Any, PCollection[Any]]):
     Raises ``ValueError`` at construction for a wrong option, and when applied to windowed or unbounded input, to tables ordered by
     different things, or to keys of different types or without a deterministic coder.
 
+    >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import Change
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
@@ -72,8 +73,8 @@ class TableTableJoin(beam.PTransform[Any, PCollection[Any]]):
         self._how: How = choice("how", how, How)
         self._partitions = partition_count(partitions)
 
-    def expand(self, pvalue: Any) -> Any:
-        """Apply the transform."""
+    def build(self, pvalue: Any) -> PCollection[Any]:
+        """The joined table."""
         left, right = two_tables("TableTableJoin", pvalue)
         if left.element_type is ChangeBatch and right.element_type is ChangeBatch:
             return self._in_columns(left, right)
@@ -81,10 +82,11 @@ class TableTableJoin(beam.PTransform[Any, PCollection[Any]]):
         result_type = self._result_type(left, right)
         keys = table_key_coder(result_type, "the key of TableTableJoin")
         values, results = (value_coder(table_type(left).value), value_coder(table_type(right).value)), value_coder(Any)
+        join = encoded_joiner(of_records("TableTableJoin", self._joiner), self.handling.functions, keys, *values, results)
         return self._joined(
             left | "Left" >> Route(table_rows(LEFT, keys, values[0]), to=(LEFT,), partitions=self._partitions),
             right | "Right" >> Route(table_rows(RIGHT, keys, values[1]), to=(RIGHT,), partitions=self._partitions),
-            _Join(encoded_joiner(of_records("TableTableJoin", self._joiner), *values, results), self._how, InRecords(keys, results)),
+            _Join(join, self._how, InRecords(keys, results)),
             result_type,
         )
 
@@ -93,7 +95,7 @@ class TableTableJoin(beam.PTransform[Any, PCollection[Any]]):
         return self._joined(
             left | "Left" >> Route(batch_rows(LEFT, needed[0]), to=(LEFT,), partitions=self._partitions),
             right | "Right" >> Route(batch_rows(RIGHT, needed[1]), to=(RIGHT,), partitions=self._partitions),
-            _Join(joiner_in_columns(self._joiner), self._how, InColumns()),
+            _Join(joiner_in_columns(self._joiner, self.handling.functions), self._how, InColumns()),
             self._result_type(left, right),
         )
 
@@ -104,11 +106,13 @@ class TableTableJoin(beam.PTransform[Any, PCollection[Any]]):
 
     def _joined(self, lefts: Any, rights: Any, operator: "_Join", result_type: TableType) -> PCollection[Any]:
         joined = (lefts[LEFT], rights[RIGHT]) | "Join" >> Replay(
-            operator,
+            self.handling.functions.replay(operator),
+            to=(MAIN, *self.handling.tags),
             partitions=self._partitions,
             main_type=operator.form.element_type,
             check=keys_may_meet("TableTableJoin", LEFT, RIGHT, "left table's keys", "right table's keys"),
         )
+        self.handling.collect(joined)
         return as_table(joined[MAIN], result_type)
 
 

@@ -10,7 +10,8 @@ from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins.change import Change, Dropped
 from beam_joins.coders.key import encode_key, key_coder, value_coder
-from beam_joins.record import Record
+from beam_joins.copied import copied
+from beam_joins.record import LeftOut, Record
 from beam_joins.transforms.aggregate_table import OF_AGGREGATE, initial_of
 from beam_joins.transforms.core_operator import CoreOperator
 from beam_joins.transforms.duration import Span, span_micros
@@ -22,6 +23,7 @@ from beam_joins.transforms.partitions import partition_count
 from beam_joins.transforms.replay import Replay, Route, Rows
 from beam_joins.transforms.stream_rows import OfRow, pair, stream_type
 from beam_joins.transforms.table_type import as_table, require_bounded
+from beam_joins.transforms.user_functions import Functions
 from beam_joins.windowed import Window, Windowed
 from beam_joins.windowed_aggregate import WindowedAggregate as WindowedAggregateCore
 
@@ -32,8 +34,8 @@ class WindowedAggregate(WithOutputs):
     * ``window_fn``: Beam's ``FixedWindows`` (tumbling) or ``SlidingWindows`` (hopping), or another that gives intervals and merges none. It
       is asked for the windows of every record's timestamp; the collection itself stays in the global window.
     * ``initial`` is the aggregate of no records, or a function without arguments that gives it.
-    * ``add(aggregate, value)`` gives the aggregate with one record more. It must leave the aggregate that it is given as it is; if it gives
-      ``None`` the window has no row. A value may be ``None``: a stream has no tombstones.
+    * ``add(aggregate, value)`` gives the aggregate with one record more; if it gives ``None`` the window has no row. It may write into the
+      aggregate that it is given and give that. A value may be ``None``: a stream has no tombstones.
     * ``sequence_by(key, value)`` gives the position, an int of 64 bits; or name the field of the value. By default it is the event time,
       which is the element's, cut to the millisecond, as Beam carries it between stages.
     * ``grace`` is how long after its end a window still takes records: seconds, a ``timedelta`` or a Beam ``Duration``. The clock is the
@@ -82,7 +84,7 @@ class WindowedAggregate(WithOutputs):
         self._initial = initial_of(initial)
         self._add = function("add", add, OF_AGGREGATE)
         self._grace = None if grace is None else span_micros("grace", grace)
-        self._sequence = None if sequence_by is None else place_of_row("sequence_by", sequence_by)
+        self._sequence, self._sequence_by = None if sequence_by is None else place_of_row("sequence_by", sequence_by), sequence_by
         self._partitions = partition_count(partitions)
 
     def build(self, pvalue: PCollection[Any]) -> Outputs:
@@ -90,22 +92,24 @@ class WindowedAggregate(WithOutputs):
         require_bounded("WindowedAggregate", pvalue)
         stream = stream_type("WindowedAggregate", pvalue, self._sequence)
         keys, values = key_coder(stream.key, "the key of WindowedAggregate"), value_coder(stream.value)
+        handling, functions = self.handling, self.handling.functions
+        sequence = functions.function("sequence_by", self._sequence_by, self._sequence)
         routed = pvalue | "Route" >> Route(
-            _all_rows(keys, values, self._sequence), to=("records", *self.dropping), partitions=self._partitions, timed=True
+            functions.route(_all_rows(keys, values, sequence)),
+            to=("records", *self.dropping, *handling.tags),
+            partitions=self._partitions,
+            timed=True,
         )
 
         def decode(value: bytes | None) -> Any:
             return None if value is None else values.decode(value)
 
-        windows, initial, add, grace = windows_of(self._window_fn), self._initial, self._add, self._grace
-
-        def core() -> WindowedAggregateCore[Any]:
-            return WindowedAggregateCore(windows, initial, lambda aggregate, value: add(aggregate, decode(value)), grace)
-
-        operator = _Windows(core, keys, decode)
+        windows, initial = windows_of(self._window_fn), functions.function("initial", self._initial)
+        operator = _Windows(windows, initial, self._add, self._grace, functions, keys, decode)
         replayed = (routed["records"],) | "Aggregate" >> Replay(
-            operator, to=(MAIN, *self.dropping), partitions=self._partitions, main_type=Change
+            functions.replay(operator), to=(MAIN, *self.dropping, *handling.tags), partitions=self._partitions, main_type=Change
         )
+        handling.collect(routed, replayed)
         return Outputs(as_table(replayed[MAIN], stream._replace(value=Any, windowed=True)), self.all_dropped(routed, replayed))
 
 
@@ -166,13 +170,38 @@ def _all_rows(keys: Coder, values: Coder, sequence_by: OfRow | None) -> Rows:
 
 
 class _Windows(CoreOperator):
-    def __init__(self, core: Callable[[], WindowedAggregateCore[Any]], keys: Coder, decode: Callable[[bytes | None], Any]) -> None:
-        self._core = core
+    def __init__(
+        self,
+        windows: Callable[[int], list[Window]],
+        initial: Callable[[], Any],
+        add: Callable[[Any, Any], Any],
+        grace: int | None,
+        functions: Functions,
+        keys: Coder,
+        decode: Callable[[bytes | None], Any],
+    ) -> None:
+        self._windows = windows
+        self._initial = initial
+        self._add = add
+        self._grace = grace
+        self._functions = functions
         self._keys = keys
         self._decode = decode
 
     def core(self) -> WindowedAggregateCore[Any]:
-        return self._core()
+        def add(aggregate: Any, encoded: bytes | None) -> Any:
+            try:
+                result = self._add(copied(aggregate), self._decode(encoded))
+            except Exception as error:
+                assert core.adding is not None
+                record, window = core.adding
+                key, value = Windowed(self._keys.decode(record.key), window), self._decode(encoded)
+                self._functions.failed("add", error, (aggregate, value), record.timestamp, key=key, record=(key, value))
+                raise LeftOut from None
+            return copied(result)
+
+        core: WindowedAggregateCore[Any] = WindowedAggregateCore(self._windows, self._initial, add, self._grace)
+        return core
 
     def write(self, output: Change[Windowed[bytes], Any] | Dropped, outlet: Outlet) -> Any:
         if isinstance(output, Dropped):
@@ -180,4 +209,5 @@ class _Windows(CoreOperator):
             late = Windowed(self._keys.decode(record.key), window), self._decode(record.value)
             return outlet.drop(reason, late, timestamp)
         (key, window), old, new, timestamp, position = output
-        return at(Change(Windowed(self._keys.decode(key), window), old, new, timestamp, position), timestamp)
+        # the core keeps the new aggregate: whoever takes this one may write into it
+        return at(Change(Windowed(self._keys.decode(key), window), old, copied(new), timestamp, position), timestamp)

@@ -19,7 +19,15 @@ from beam_joins.transforms.duration import Span, span_micros
 from beam_joins.transforms.fields import Fields
 from beam_joins.transforms.outlet import DROPPED, MAIN, Outlet
 from beam_joins.transforms.replay import Replay, Route
-from beam_joins.transforms.stream_form import SIDES, StreamColumns, StreamForm, StreamInColumns, StreamInRecords, column_stream_rows
+from beam_joins.transforms.stream_form import (
+    SIDES,
+    StreamColumns,
+    StreamForm,
+    StreamInColumns,
+    StreamInRecords,
+    column_stream_rows,
+    keyed_records,
+)
 from beam_joins.transforms.stream_rows import OfRow, alone, stream_rows, stream_type, two_inputs
 from beam_joins.transforms.stream_transform import StreamTransform
 from beam_joins.transforms.table_form import no_rows
@@ -107,9 +115,15 @@ class WindowedStreamJoin(StreamTransform):
         streams = two_inputs("WindowedStreamJoin", pvalue, "two streams: (left, right)")
         kept = {"inner": (), "left": (0,), "outer": (0, 1)}[self._how]
         form: StreamForm
+        handling, functions, sequence = self.handling, self.handling.functions, self.called_sequence
         if self._in_columns(streams):
-            rows = [column_stream_rows(side, self._columns, keeps_null=i in kept) for i, side in enumerate(SIDES)]
-            form, without_key, timed = StreamInColumns(self._joiner), [], False
+            columns = self._columns if isinstance(self._columns.sequence, str) else self._columns._replace(sequence=sequence)
+            arguments = partial(keyed_records, columns)
+            rows = [
+                functions.route_batches(column_stream_rows(side, columns, keeps_null=i in kept), arguments)
+                for i, side in enumerate(SIDES)
+            ]
+            form, without_key, timed = StreamInColumns(self._joiner, functions), [], False
         else:
             joiner = of_records("WindowedStreamJoin", self._joiner)
             left, right = (stream_type("WindowedStreamJoin", stream, self._sequence) for stream in streams)
@@ -117,21 +131,23 @@ class WindowedStreamJoin(StreamTransform):
             values = value_coder(left.value), value_coder(right.value)
             null = ["" if i in kept else "null_key" for i in (0, 1)]
             rows = [
-                stream_rows(side, _own_key(keys), values[i], input=i, sequence=self._sequence, null=null[i])
+                functions.route(stream_rows(side, _own_key(keys), values[i], input=i, sequence=sequence, null=null[i]))
                 for i, side in enumerate(SIDES)
             ]
-            form, timed = StreamInRecords(joiner, keys, values), True
+            form, timed = StreamInRecords(joiner, functions, keys, values), True
             without_key = [self._without_key(i, streams[i]) for i in kept]
         routed = [
-            stream | side.capitalize() >> Route(rows[i], to=(side, *self.dropping), partitions=self._partitions, timed=timed)
+            stream
+            | side.capitalize() >> Route(rows[i], to=(side, *self.dropping, *handling.tags), partitions=self._partitions, timed=timed)
             for i, (side, stream) in enumerate(zip(SIDES, streams, strict=True))
         ]
         replayed = (routed[0][SIDES[0]], routed[1][SIDES[1]]) | "Join" >> Replay(
-            _Join(self._how, self._spans, form),
-            to=(MAIN, *self.dropping),
+            functions.replay(_Join(self._how, self._spans, form)),
+            to=(MAIN, *self.dropping, *handling.tags),
             partitions=self._partitions,
             main_type=form.element_type,
         )
+        handling.collect(*routed, replayed)
         results = [replayed[MAIN], *without_key]
         return WindowedStreamOutputs(
             results | "Joined" >> beam.Flatten() if without_key else results[0],
@@ -156,13 +172,8 @@ class WindowedStreamJoin(StreamTransform):
         return left
 
     def _without_key(self, side: int, stream: PCollection[Any]) -> PCollection[Any]:
-        joiner = self._joiner
-        return alone(
-            stream,
-            f"{SIDES[side].capitalize()} without a key",
-            lambda key, value: key is None,
-            (lambda value: joiner(None, value)) if side else (lambda value: joiner(value, None)),
-        )
+        label = f"{SIDES[side].capitalize()} without a key"
+        return alone(stream, label, self.handling, lambda key, value: key is None, self._joiner, side)
 
 
 def _own_key(keys: Coder) -> Callable[[Any, Any], tuple[bytes, bytes] | None]:

@@ -3,17 +3,18 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-import apache_beam as beam
 from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
 
 from beam_joins.change import Change
 from beam_joins.coders.key import value_coder
 from beam_joins.coders.windowed import read_window, source_key, write_windowed
+from beam_joins.function_failed import FunctionFailed
 from beam_joins.record import Record
 from beam_joins.transforms.lookup_replay import LookupReplay
 from beam_joins.transforms.options import choice, function
 from beam_joins.transforms.outlet import MAIN
+from beam_joins.transforms.outputs import HandlesExceptions
 from beam_joins.transforms.partitions import partition_count
 from beam_joins.transforms.replay import Replay, Route
 from beam_joins.transforms.table_rows import table_rows
@@ -34,7 +35,7 @@ How = Literal["inner", "left", "outer"]
 _NAME = "WindowedTableJoin"
 
 
-class WindowedTableJoin(beam.PTransform[Any, PCollection[Any]]):
+class WindowedTableJoin(HandlesExceptions):
     """Two tables of which one or both are windowed; both are partitioned by the source key, so that windows of one key can meet.
 
     ========================  ===============  ==================  =====================================================
@@ -53,6 +54,7 @@ class WindowedTableJoin(beam.PTransform[Any, PCollection[Any]]):
     Raises ``ValueError`` for a wrong option at construction, for one that does not fit the tables when applied to them, and in the run for
     two changes of one row at one position. A table that is no longer known to be windowed: :func:`beam_joins.as_windowed_table`.
 
+    >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import Windowed, as_windowed_table
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
@@ -87,8 +89,9 @@ class WindowedTableJoin(beam.PTransform[Any, PCollection[Any]]):
         self._window_of = window_of
         self._partitions = partition_count(partitions)
 
-    def expand(self, pvalue: Any) -> Any:
-        """Apply the transform."""
+    def build(self, pvalue: Any) -> PCollection[Any]:
+        """The joined table."""
+        functions = self.handling.functions
         left, right = two_tables(_NAME, pvalue)
         left, right = in_records(left, "Left in records"), in_records(right, "Right in records")
         types = table_type(left), table_type(right)
@@ -106,6 +109,7 @@ class WindowedTableJoin(beam.PTransform[Any, PCollection[Any]]):
         operator = LookupReplay(
             self._joiner,
             self._how,
+            functions=functions,
             values=values,
             result_key=lambda key: keys[0].decode(key.key),
             row_key=lambda key, side: keys[side].decode(key),
@@ -114,7 +118,10 @@ class WindowedTableJoin(beam.PTransform[Any, PCollection[Any]]):
             shared_keys=types[0].windowed and types[1].windowed and self._shift is None,
         )
         together = (blocks[0]["left"], blocks[1]["right"])
-        joined = together | "Join" >> Replay(operator, partitions=self._partitions, main_type=Change)
+        joined = together | "Join" >> Replay(
+            functions.replay(operator), to=(MAIN, *self.handling.tags), partitions=self._partitions, main_type=Change
+        )
+        self.handling.collect(joined)
         return as_table(joined[MAIN], result)
 
     def _check(self, left: TableType, right: TableType) -> None:
@@ -131,16 +138,28 @@ class WindowedTableJoin(beam.PTransform[Any, PCollection[Any]]):
             raise ValueError(f"how='outer' joins two windowed tables on the same window: choose 'inner' or 'left'{again}")
 
     def _lookup(self, left: TableType, right: TableType, keys: Coder, values: Coder) -> Callable[[Record], bytes | None]:
-        shift, window_of = self._shift, self._window_of
-        if window_of is not None:
+        functions = self.handling.functions
+        if self._window_of is not None:
+            window_of = functions.of_rows(functions.function("window_of", self._window_of))
 
             def named(row: Record) -> bytes | None:
-                window = window_of(keys.decode(row.key), values.decode(row.value))
+                key, value = keys.decode(row.key), values.decode(row.value)
+                window = window_of(key, value)
+                window_of.report((key, value), row.timestamp)
                 return None if window is None else write_windowed(row.key, window)
 
             return named
-        if shift is not None:
-            return lambda row: write_windowed(source_key(row.key), shift(read_window(row.key)))
+        if self._shift is not None:
+            shift = functions.function("shift", self._shift)
+
+            def shifted(row: Record) -> bytes | None:
+                try:
+                    return write_windowed(source_key(row.key), shift(read_window(row.key)))
+                except FunctionFailed as failed:
+                    functions.caught((keys.decode(row.key), values.decode(row.value)), failed, row.timestamp)
+                    return None
+
+            return shifted
         return (lambda row: row.key) if right.windowed else (lambda row: source_key(row.key))
 
 

@@ -1,20 +1,24 @@
 """WindowedTableToStream: a windowed table as a stream, through a mapping ("Join Semantics": toStream)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
+from beam_joins.copied import copied
+from beam_joins.function_failed import FunctionFailed
 from beam_joins.transforms.options import function
 from beam_joins.transforms.outlet import at
+from beam_joins.transforms.outputs import HandlesExceptions
 from beam_joins.transforms.table_type import table_type
+from beam_joins.transforms.user_functions import Functions
 from beam_joins.windowed import Window, Windowed
 
 Mapping = Callable[[Any, Window, Any], tuple[Any, Any]]
 
 
-class WindowedTableToStream(beam.PTransform[PCollection[Any], PCollection[Any]]):
+class WindowedTableToStream(HandlesExceptions):
     """``PCollection[Change[Windowed[K], V]]`` to ``PCollection[tuple[K2, V2 | None]]``: ``fn(key, window, value)`` gives each element.
 
     A windowed table is written to a stream only through such a mapping, which says where the window goes. With the window in the key the
@@ -40,24 +44,31 @@ class WindowedTableToStream(beam.PTransform[PCollection[Any], PCollection[Any]])
         super().__init__()
         self._fn: Mapping = function("fn", fn, "of key, window and value that gives the stream's (key, value)")
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        """Apply the transform."""
-        table = table_type(pcoll)
+    def build(self, pvalue: PCollection[Any]) -> PCollection[Any]:
+        """The stream."""
+        table = table_type(pvalue)
         if table.order != "unknown" and not table.windowed:
             raise ValueError(
                 "WindowedTableToStream takes a windowed table, such as WindowedAggregate gives: this one is not, use TableToStream"
             )
-        mapped: PCollection[Any] = pcoll | "Map" >> beam.Map(_mapping(self._fn)).with_output_types(beam.typehints.KV[Any, Any])
+        functions = self.handling.functions
+        mapped = self.handling.apply("Map", beam.FlatMap(_mapping(functions, functions.function("fn", self._fn))), pvalue)
+        mapped.element_type = beam.typehints.KV[Any, Any]
         return mapped
 
 
-def _mapping(fn: Mapping) -> Callable[[Any], Any]:
-    def mapped(change: Any) -> Any:
+def _mapping(functions: Functions, fn: Mapping) -> Callable[[Any], Iterator[Any]]:
+    def mapped(change: Any) -> Iterator[Any]:
         if not isinstance(change.key, Windowed):
             raise ValueError(f"WindowedTableToStream takes changes keyed by Windowed, not by {change.key!r}: use TableToStream")
-        element = fn(*change.key, change.new)
+        try:
+            element = fn(*change.key, change.new)
+        except FunctionFailed as failed:
+            functions.caught(change, failed, change.timestamp)
+            yield from functions.take()
+            return
         if not isinstance(element, tuple) or len(element) != 2:
             raise ValueError(f"fn gave {element!r} for {change.key}: give a (key, value) pair")
-        return at(element, change.timestamp)
+        yield at(copied(element), change.timestamp)
 
     return mapped

@@ -123,14 +123,16 @@ def test_a_group_that_has_no_one_encoding_is_refused_in_the_run(direct):
         _ = p | beam.Create([Change("k", None, 1, 0, 0)]) | CountTable(group_by=lambda key, value: {"a": object()})
 
 
-def test_an_aggregate_that_is_changed_in_place_is_refused_in_the_run(direct):
-    with pytest.raises(Exception, match="add gave back the very list"), direct() as p:
-        _ = p | beam.Create([Change("k", None, 1, 0, 0)]) | AggregateTable(
-            group_by=lambda key, value: key,
+def test_an_aggregate_may_be_changed_in_place(direct):
+    with direct() as p:
+        listed = p | beam.Create([Change("a", None, 1, 0, 1), Change("b", None, 2, 0, 2), Change("a", 1, None, 0, 3)]) | AggregateTable(
+            group_by=lambda key, value: "all",
             initial=list,
             add=lambda values, value: values.append(value) or values,
-            subtract=lambda values, value: values,
+            subtract=lambda values, value: values.remove(value) or values,
         )  # fmt: skip
+        expected = [Change("all", None, [1], 0, 1), Change("all", [1], [1, 2], 0, 2), Change("all", [1, 2], [2], 0, 3)]
+        assert_that(listed, equal_to(expected))
 
 
 @pytest.mark.parametrize(

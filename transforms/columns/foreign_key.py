@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 from beam_joins.coders.block import one_chunk
 from beam_joins.coders.change_batch import ChangeBatch
 from beam_joins.foreign_key import How
-from beam_joins.transforms.columns.joiner import Join, Pairs
+from beam_joins.transforms.columns.joiner import Join
 from beam_joins.transforms.columns.keys import Ints, codes
 from beam_joins.transforms.columns.order import integers, ordered, starts, valid
+from beam_joins.transforms.columns.pairs import Pairs
 from beam_joins.two_changes import TwoChanges
 
 FOREVER = np.iinfo(np.int64).max
@@ -131,18 +132,21 @@ def answers(subscribed: pa.Table, rights: pa.Table, join: Join, how: How) -> pa.
     asked_time, right_time = left_time[asking], changes.timestamp[right]
     latest = np.where((met & (ask[asking] != Ask.GONE)) | at_once[asking], np.maximum(asked_time, right_time), asked_time)
     joined = valid(left_value)[asking] & (ask[asking] != Ask.END) & (met | (how == "left"))
+    key, timestamp = one_chunk(subscribed["key"]).take(pa.array(asking)), np.where(opening, latest, right_time)
     value = join(
         Pairs(
             left_value,
             np.where(joined, asking, -1),
             one_chunk(rights["value"]),
             np.where(joined & met, changes.index[right], -1),
+            key,
+            timestamp,
         )
     )
     columns = {
-        "key": one_chunk(subscribed["key"]).take(pa.array(asking)),
+        "key": key,
         "value": value,
-        "timestamp": pa.array(np.where(opening, latest, right_time)),
+        "timestamp": pa.array(timestamp),
         "position": pa.array(np.where(opening, position[asking], changes.position[right])),
     }
     return pa.record_batch(list(columns.values()), names=list(columns))

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from beam_joins.copied import copied
 from beam_joins.transforms.columns.order import gather, valid
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -83,10 +84,16 @@ def by_row(option: str, spec: str | Callable[..., Any], values: pa.Array, keys: 
         return gather(columns, np.where(valid(values), np.arange(len(values)), -1)) if values.null_count else columns
     rows = values.to_pylist()
     if keys is None:
-        given = [None if row is None else spec(row) for row in rows]
+        given = [None if row is None else copied(spec(row)) for row in rows]
     else:
-        given = [None if row is None else spec(key, row) for key, row in zip(keys(), rows, strict=True)]
+        given = [None if row is None else copied(spec(key, row)) for key, row in zip(keys(), rows, strict=True)]
     return array_of(given, option)
+
+
+def python_keys(keys: pa.Array) -> list[Any]:
+    """Keys as Python has them: those of several columns are tuples."""
+    python: list[Any] = keys.to_pylist()
+    return [None if key is None else tuple(key.values()) for key in python] if pa.types.is_struct(keys.type) else python
 
 
 def array_of(given: Sequence[Any], option: str) -> pa.Array:

@@ -2,26 +2,19 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import acero
 
-from beam_joins.transforms.columns.functions import array_of, batch_of, values_of, vectorized
-from beam_joins.transforms.columns.keys import Ints
+from beam_joins.copied import copied
+from beam_joins.function_failed import NO_KEY, FunctionFailed
+from beam_joins.transforms.columns.functions import array_of, batch_of, python_keys, values_of, vectorized
 from beam_joins.transforms.columns.order import gather
-
-
-class Pairs(NamedTuple):
-    """Left and right values, and the indices of those that are joined: -1 for an absent one, on both sides for a pair to leave null."""
-
-    left: pa.Array
-    left_index: Ints
-    right: pa.Array
-    right_index: Ints
-
+from beam_joins.transforms.columns.pairs import Pairs, each_joined
+from beam_joins.transforms.user_functions import Functions
 
 Join = Callable[[Pairs], pa.Array]
 """Gives one value for every pair: null where there is no row."""
@@ -70,32 +63,28 @@ def narrowed(values: pa.Array, side: str, columns: frozenset[str] | None) -> pa.
     return pa.StructArray.from_arrays([parts[i] for i in kept], fields=[values.type.field(i) for i in kept], mask=values.is_null())
 
 
-def joiner_in_columns(joiner: Any) -> Join:
+def joiner_in_columns(joiner: Any, functions: Functions | None = None) -> Join:
     """How a user's joiner joins in columns; raises ``ValueError`` if it is none."""
+    functions = functions or Functions("a join")
     if isinstance(joiner, Mapping):
         return _expressions(joiner)
     if isinstance(joiner, vectorized):
-        return _by_column(joiner)
+        return _by_column(functions.function("joiner", joiner))
     if callable(joiner):
-        return _by_record(joiner)
+        return _by_record(joiner, functions)
     raise ValueError(
         f"joiner={joiner!r}: give a function of the left and the right value, a vectorized one, or a dict of columns such as"
         ' {"amount": "left.amount"}'
     )
 
 
-def _by_record(joiner: Callable[[Any, Any], Any]) -> Join:
+def _by_record(joiner: Callable[[Any, Any], Any], functions: Functions) -> Join:
     def join(pairs: Pairs) -> pa.Array:
-        left, right = pairs.left.to_pylist(), pairs.right.to_pylist()
-        left.append(None)
-        right.append(None)
-        return array_of(
-            [
-                joiner(left[i], right[j]) if i >= 0 or j >= 0 else None
-                for i, j in zip(pairs.left_index.tolist(), pairs.right_index.tolist(), strict=True)
-            ],
-            "joiner",
-        )
+        def key_of(n: int) -> Any:
+            return python_keys(pairs.key.slice(n, 1))[0] if pairs.key is not None else NO_KEY
+
+        results = each_joined(joiner, functions, pairs, pairs.left.to_pylist(), pairs.right.to_pylist(), key_of)
+        return array_of([copied(result) for result in results], "joiner")
 
     return join
 
@@ -110,8 +99,9 @@ def _by_column(joiner: Callable[[Any, Any], Any]) -> Join:
         right = gather(pairs.right, pairs.right_index[asked])
         try:
             values = values_of(joiner(batch_of(left), batch_of(right)), len(left))
-        except (KeyError, pa.ArrowInvalid) as error:
-            if not unknown:
+        except (KeyError, pa.ArrowInvalid, FunctionFailed) as failed:
+            error = failed.__cause__ if isinstance(failed, FunctionFailed) else failed
+            if not unknown or not isinstance(error, KeyError | pa.ArrowInvalid):
                 raise
             raise ValueError(
                 f"the joiner asks for a column of the {unknown[0]} table, which has no batch at all to say what columns it has ({error}):"

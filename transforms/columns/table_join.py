@@ -5,9 +5,10 @@ import pyarrow as pa
 
 from beam_joins.coders.block import one_chunk
 from beam_joins.lookup_join import LookupHow
-from beam_joins.transforms.columns.joiner import Join, Pairs
-from beam_joins.transforms.columns.keys import codes, joined_keys
+from beam_joins.transforms.columns.joiner import Join
+from beam_joins.transforms.columns.keys import codes
 from beam_joins.transforms.columns.order import integers, last_seen, ordered, starts, valid
+from beam_joins.transforms.columns.pairs import Pairs
 from beam_joins.two_changes import TwoChanges
 
 
@@ -43,14 +44,17 @@ def joined_rows(left: pa.Table, right: pa.Table, join: Join, how: LookupHow) -> 
     left_row, right_row = sides
     met_left, met_right = left_row >= 0, right_row >= 0
     joined = (met_left & met_right) | (met_left & (how in ("left", "outer"))) | (met_right & (how in ("right", "outer")))
+    key = pa.concat_arrays([side for side in (left_key, right_key) if not pa.types.is_null(side.type)] or [left_key])
+    key = key.take(pa.array(by[ends]))
     value = join(
         Pairs(
             one_chunk(left["value"]),
             np.where(joined & met_left, by[left_row], -1),
             one_chunk(right["value"]),
             np.where(joined & met_right, by[right_row] - len(left), -1),
+            key,
+            time,
         )
     )
-    key = joined_keys(left_key, right_key)
-    columns = {"key": key.take(pa.array(by[ends])), "value": value, "timestamp": pa.array(time), "position": pa.array(position[ends])}
+    columns = {"key": key, "value": value, "timestamp": pa.array(time), "position": pa.array(position[ends])}
     return pa.record_batch(list(columns.values()), names=list(columns))

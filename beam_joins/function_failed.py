@@ -1,0 +1,52 @@
+"""The error of a function that a user gave to a transform: which one, for which key, given what."""
+
+from collections.abc import Sequence
+from reprlib import Repr
+from typing import Any, Final
+
+NO_KEY: Final = object()
+"""In the place of a key: there is none."""
+
+
+class FunctionFailed(RuntimeError):
+    """A function that was given to a transform raised.
+
+    The message is one sentence: it names the transform by its label, the option that the function was given as, the exception, the key (where
+    there is one) and the records. The exception itself is ``__cause__``.
+
+    A runner may raise it again with the name of a step behind the message, or only write it into a message of its own.
+
+    >>> raise failure("Enrich", "joiner", KeyError("name"), [{"id": 7}, None], key=7)
+    Traceback (most recent call last):
+    beam_joins.function_failed.FunctionFailed: Enrich: joiner raised KeyError: 'name' for the key 7, given {'id': 7}, None
+    """
+
+
+def failure(label: str, option: str, error: BaseException, given: Sequence[Any], key: Any = NO_KEY) -> FunctionFailed:
+    """The error of a function that raised ``error`` when it was given some values; to be raised from that."""
+    message = " ".join(str(error).split())
+    what = type(error).__name__ + (f": {_short.repr_line(message)}" if message else "")
+    of_key = "" if key is NO_KEY else f" for the key {_short.repr(key)}"
+    values = f", given {', '.join(map(_short.repr, given))}" if given else ""
+    return FunctionFailed(f"{label}: {option} raised {what}{of_key}{values}")
+
+
+class _Short(Repr):
+    """What values look like, shortened; on one line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxdict, self.maxlist, self.maxtuple = 4, 12, 6, 6
+        self.maxstring = self.maxother = 80
+
+    def repr(self, value: Any) -> str:
+        """At most 300 characters."""
+        return self.repr_line(" ".join(super().repr(value).split()))
+
+    def repr_line(self, line: str) -> str:
+        """The line itself, or its beginning and its end."""
+        return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 60]} ... {line[-55:]}"
+
+
+_LONGEST = 300
+_short = _Short()

@@ -1,0 +1,53 @@
+"""The pairs of rows that a join is about, and a joiner of records called for each."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from beam_joins.copied import copied
+from beam_joins.transforms.columns.keys import Ints
+from beam_joins.transforms.user_functions import Functions
+
+
+class Pairs(NamedTuple):
+    """Left and right values, and the indices of those that are joined: -1 for an absent one, on both sides for a pair to leave null.
+
+    ``key`` and ``timestamp`` are those of the results. A join appends to ``left_out`` the indices of the pairs for which the joiner raised.
+    """
+
+    left: pa.Array
+    left_index: Ints
+    right: pa.Array
+    right_index: Ints
+    key: Any = None
+    timestamp: Any = None
+    left_out: list[int] | None = None
+
+
+def each_joined(
+    joiner: Callable[[Any, Any], Any],
+    functions: Functions,
+    pairs: Pairs,
+    lefts: list[Any],
+    rights: list[Any],
+    key_of: Callable[[int], Any],
+) -> Iterator[Any]:
+    """What a joiner of records gives for each pair, ``None`` for one to leave null or for which it raised; ``key_of`` gives the key of the pair's result.
+
+    It may write into what it is given, and has to be done with a result when it is asked for the next.
+    """
+    lefts, rights = [*lefts, None], [*rights, None]
+    for n, (i, j) in enumerate(zip(pairs.left_index.tolist(), pairs.right_index.tolist(), strict=True)):
+        if i < 0 and j < 0:
+            yield None
+            continue
+        try:
+            result = joiner(copied(lefts[i]), copied(rights[j]))
+        except Exception as error:
+            timestamp = 0 if pairs.timestamp is None else int(pairs.timestamp[n])
+            functions.failed("joiner", error, (lefts[i], rights[j]), timestamp, key=key_of(n))
+            if pairs.left_out is not None:
+                pairs.left_out.append(n)
+            result = None
+        yield result
