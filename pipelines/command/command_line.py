@@ -8,7 +8,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.pipelines.command.input_error import OutputError, input_error_in, os_sentence
-from beam_joins.pipelines.spark import SparkJobFailed, SparkOptions
+from beam_joins.pipelines.spark import RunnerSetupError, SparkJobFailed, SparkOptions
 
 FAILED: Final = 1
 WRONG_INPUT: Final = 2
