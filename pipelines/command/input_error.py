@@ -44,7 +44,7 @@ def os_sentence(path: str, error: OSError) -> str:
     >>> os_sentence("out/e.jsonl", OSError(28, "No space left on device"))
     'out/e.jsonl: No space left on device'
     """
-    if isinstance(error, FileExistsError | NotADirectoryError) and error.filename:
+    if isinstance(error, FileExistsError) and error.filename:
         return f"{path}: {error.filename} is not a directory"
     reason = error.strerror or (str(error).splitlines() or [type(error).__name__])[0]
     return f"{path}: {reason}"

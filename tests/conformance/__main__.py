@@ -63,7 +63,7 @@ def main(argv: list[str]) -> int:
         return 2
     scenarios = [scenario for scenario in scenarios if arguments.only in scenario.name]
     if arguments.sample is not None:
-        scenarios = sample(scenarios, arguments.sample)
+        scenarios = sample([scenario for scenario in scenarios if runs(scenario, arguments.form)], arguments.sample)
     if not scenarios:
         print("error: no scenario is left to run: check --only and --sample", file=sys.stderr)
         return 2
