@@ -9,7 +9,7 @@ from beam_joins.record import Record
 class TwoChanges(ValueError):
     """A table has two changes of one row at one position; ``input`` numbers the operator's input that it is.
 
-    A core or a kernel raises it with the key as it has it, encoded. Users see :meth:`of_key`, with the key as they have it.
+    A core or a kernel raises it with the key as it has it, encoded where the table is. Users see :meth:`of_key`, with the key as they have it.
 
     >>> TwoChanges(b"k", 5).of_key("k")
     ValueError("the table has two changes of key 'k' at position 5: make it with TableFromChangelog, which keeps one")

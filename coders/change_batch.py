@@ -5,6 +5,7 @@ from apache_beam.coders import registry
 
 from beam_joins.coders.block import read_block, write_block
 from beam_joins.coders.corrupt import CorruptData, StrictCoder
+from beam_joins.coders.opaque import is_opaque
 
 _NAMES = ("key", "new", "before", "timestamp", "position")
 
@@ -43,12 +44,29 @@ class ChangeBatch:
         return len(self.key)
 
     def to_arrow(self) -> pa.RecordBatch:
-        """The columns key, old, new, timestamp, position; ``pa.Table.from_batches([...]).flatten()`` makes ``new.amount`` of the values'."""
+        """The columns key, old, new, timestamp, position; ``pa.Table.from_batches([...]).flatten()`` makes ``new.amount`` of the values'.
+
+        Raises ``ValueError`` for keys or values that are Python objects, made by a function of one record.
+        """
+        require_columns(self)
         columns = {"key": self.key, "old": self.old, "new": self.new, "timestamp": self.timestamp, "position": self.position}
         return pa.record_batch(list(columns.values()), names=list(columns))
 
     def __repr__(self) -> str:
         return f"ChangeBatch({len(self)} changes, key: {self.key.type}, value: {self.new.type})"
+
+
+def require_columns(batch: ChangeBatch) -> None:
+    """Raise ``ValueError`` for keys or values that are Python objects, made by a function of one record."""
+    for what, column, remedy in (
+        ("keys", batch.key, "key= columns by name"),
+        ("values", batch.new, "schema=, the columns of its result"),
+    ):
+        if is_opaque(column.type):
+            raise ValueError(
+                f"the {what} of this table are Python objects, as a function of one record has made them: give the transform that"
+                f" made them {remedy}, or take its changes with TableToRecords()"
+            )
 
 
 class ChangeBatchCoder(StrictCoder):

@@ -51,16 +51,16 @@ class WindowedCoder(StrictCoder):
     """
 
     def __init__(self, key_coder: Coder | None = None) -> None:
-        self._key_coder = key_coder or KeyCoder()
+        self.source_coder = key_coder or KeyCoder()
 
     def encode(self, value: Windowed[Any]) -> bytes:
         """The key, then its window."""
-        return write_windowed(self._key_coder.encode(value.key), value.window)
+        return write_windowed(self.source_coder.encode(value.key), value.window)
 
     def read(self, encoded: bytes) -> Windowed[Any]:
         """The key and its window."""
-        return Windowed(self._key_coder.decode(source_key(encoded)), read_window(encoded))
+        return Windowed(self.source_coder.decode(source_key(encoded)), read_window(encoded))
 
     def is_deterministic(self) -> bool:
         """True if the key's coder is."""
-        return bool(self._key_coder.is_deterministic())
+        return bool(self.source_coder.is_deterministic())

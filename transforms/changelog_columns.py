@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
-from beam_joins.transforms.columns.functions import array_of, by_row, field_of, vectorized
+from beam_joins.transforms.columns.functions import by_row, each_row, field_of, keys_of, vectorized
 from beam_joins.transforms.columns.hashes import hashes
-from beam_joins.transforms.columns.keys import Bools, comparable
+from beam_joins.transforms.columns.keys import Bools
 from beam_joins.transforms.columns.order import valid
-from beam_joins.transforms.fields import Field, Fields, key_getter, micros, names_of, place, tie_order
+from beam_joins.transforms.fields import Field, Fields, micros, names_of, place, tie_order
 from beam_joins.transforms.outlet import Outlet
 from beam_joins.transforms.replay import Rows
 
@@ -46,23 +46,21 @@ def column_rows(to: str, columns: ChangelogColumns) -> Rows:
     def rows(batch: Any, arrival: int, outlet: Outlet) -> None:
         records = struct_of(batch)
         timestamp = times_of("timestamp_by", columns.timestamp, records, arrival)
-        key = key_of(columns.key, records)
+        key = keys_of("key", columns.key, records)
         within = None
         sequence = timestamp
         if columns.sequence is not None:
             sequence, within = places("sequence_by", columns.sequence, records)
         required = {"null_timestamp": timestamp, "null_key": key, "null_sequence": sequence}
         # every function before the first record is dropped: one that raises has the others called again
-        deleted = None if columns.deletes is None else by_row("apply_as_deletes", columns.deletes, records)
+        deleted = None if columns.deletes is None else deleted_rows(columns.deletes, records)
         tie = None if columns.tie is None else tie_orders(columns.tie, records)
         given = given_rows(records, required, timestamp.fill_null(arrival), outlet)
+        if columns.left_out and len(records):
+            outlet.noted(to).update(field.name for field in records.type)
         value = without(records, columns.left_out)
         if deleted is not None:
-            if pa.types.is_null(deleted.type):
-                deleted = deleted.cast(pa.bool_())
-            if not pa.types.is_boolean(deleted.type):
-                raise ValueError(f"apply_as_deletes gave values of type {deleted.type}: give true for a row that deletes")
-            value = pc.if_else(deleted.fill_null(False), pa.scalar(None, value.type), value)
+            value = pc.if_else(deleted, pa.scalar(None, value.type), value)
         table = pa.record_batch([key, value, timestamp, sequence], names=["key", "value", "timestamp", "position"])
         if within is not None:
             table = table.append_column("within", within)
@@ -83,16 +81,14 @@ def struct_of(batch: Any) -> pa.Array:
     return struct.combine_chunks() if isinstance(struct, pa.ChunkedArray) else struct
 
 
-def key_of(spec: Any, records: pa.Array) -> pa.Array:
-    """The keys of records: null where a part is."""
-    if isinstance(spec, (str, vectorized)):
-        return comparable(by_row("key", spec, records), "the key")
-    if callable(spec):
-        return comparable(array_of([spec(record) for record in records.to_pylist()], "key"), "the key")
-    key_getter(spec)
-    parts = [comparable(field_of(records, name, "key"), f"the key's {name}") for name in spec]
-    missing = ~np.logical_and.reduce([valid(part) for part in parts])
-    return pa.StructArray.from_arrays(parts, names=list(spec), mask=pa.array(missing))
+def deleted_rows(spec: Any, records: pa.Array) -> pa.Array:
+    """Which records delete their row; raises ``ValueError`` for what is neither true nor false."""
+    if isinstance(spec, str | vectorized):
+        deleted = by_row("apply_as_deletes", spec, records)
+        if not pa.types.is_boolean(deleted.type) and not pa.types.is_null(deleted.type):
+            raise ValueError(f"apply_as_deletes gave values of type {deleted.type}: give true for a row that deletes")
+        return deleted.cast(pa.bool_()).fill_null(False)
+    return pa.array([bool(deletes) for deletes in each_row(spec, records)], pa.bool_())
 
 
 def times_of(option: str, spec: Field | None, records: pa.Array, arrival: int) -> pa.Array:

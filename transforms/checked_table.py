@@ -57,4 +57,5 @@ def naming_keys(form: TableForm) -> Iterator[None]:
     try:
         yield
     except TwoChanges as error:
-        raise error.of_key(form.keys(pa.array([error.key]))[0]) from None
+        key = form.keys(pa.array([error.key], pa.binary()))[0] if isinstance(form, InRecords) else error.key
+        raise error.of_key(key) from None

@@ -1,8 +1,9 @@
 """ForeignKeyJoin: a table with the table that a field of its rows refers to (KIP-213)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
+import pyarrow as pa
 from apache_beam.coders import Coder, NullableCoder
 from apache_beam.pvalue import PCollection
 
@@ -13,7 +14,7 @@ from beam_joins.foreign_key import How
 from beam_joins.lookup_join import LookupHow
 from beam_joins.transforms.checked_table import checked_table
 from beam_joins.transforms.columns.joiner import Join, Joiner, columns_read, joiner_in_columns, of_records
-from beam_joins.transforms.fields import of_row
+from beam_joins.transforms.fields import of_row, place_of_row
 from beam_joins.transforms.foreign_key_protocol import (
     LEFT,
     RIGHT,
@@ -40,7 +41,8 @@ class ForeignKeyJoin(WithOutputs):
     ``(PCollection[Change[K, V]], PCollection[Change[FK, W]]) -> PCollection[Change[K, R]]``, keyed by the left key. A change of the left row
     joins it anew; a change of a right row joins anew every left row that refers to it.
 
-    * ``foreign_key(key, value)`` gives the right key that a left row refers to, or ``None``; or name the field of the left value.
+    * ``foreign_key(key, value)`` gives the right key that a left row refers to, or ``None``; or name the field of the left value, or several
+      fields for a compound key: ``["shop", "customer"]`` is the tuple of both, and refers to nothing where one of them is null.
     * ``foreign_keys``, instead of ``foreign_key``, gives a list of right keys: one left row refers to several right rows.
     * ``joiner(left value, right value)`` gives the result's value; if it gives ``None`` there is no row.
     * ``how``: ``"inner"``; ``"left"`` keeps left rows without a right row, ``joiner(left value, None)``; ``"right"`` keeps right rows that no
@@ -53,13 +55,15 @@ class ForeignKeyJoin(WithOutputs):
 
     Two tables in columns are joined in columns, ``PCollection[ChangeBatch]``, if ``foreign_key`` is given and ``how`` is ``"inner"`` or
     ``"left"``. There ``foreign_key`` may be :class:`~beam_joins.vectorized`, and so may ``joiner``, or columns by name, as in
-    ``{"amount": "left.amount", "name": "right.name"}``, or Arrow expressions.
+    ``{"amount": "left.amount", "name": "right.name"}``, or Arrow expressions. What a joiner of one record gives stays a Python object
+    there, unless ``schema``, a ``pyarrow.Schema``, says what columns it has: no type is inferred from the rows of one partition.
 
     At every position the content of the result is the join of the contents of both tables. A result has the larger timestamp of both
     rows if its left row changed, and the right row's if only that did; one keyed by a combined key has the larger in any case.
 
     Where left rows are not kept, a left change whose foreign key is ``None`` is dropped, as ``"null_foreign_key"``: counted, and an output of
-    :meth:`with_outputs`. Foreign keys are compared by their bytes: 7 is not "7".
+    :meth:`with_outputs`. Keys that are equal in Python are equal here: 7 and 7.0, a list and a tuple. Where the foreign
+    keys are of kinds that no right key is of, as text and numbers are, the run raises ``ValueError`` that names both.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to tables ordered by different
     things, or to keys whose coder is not deterministic; and in the run for a foreign key that is not of the right key's type.
@@ -79,21 +83,23 @@ class ForeignKeyJoin(WithOutputs):
         self,
         *,
         joiner: Joiner,
-        foreign_key: str | Callable[[Any, Any], Any] | None = None,
+        foreign_key: str | Sequence[str] | Callable[[Any, Any], Any] | None = None,
         foreign_keys: str | Callable[[Any, Any], Any] | None = None,
         how: LookupHow = "inner",
+        schema: pa.Schema | None = None,
         partitions: int | None = None,
     ) -> None:
         super().__init__()
         if (foreign_key is None) == (foreign_keys is None):
             raise ValueError("give one of foreign_key, for one reference, and foreign_keys, for a list of them")
         if foreign_key is not None:
-            self._references = of_row("foreign_key", foreign_key)
+            self._references = place_of_row("foreign_key", foreign_key)
         elif foreign_keys is not None:
             self._references = of_row("foreign_keys", foreign_keys)
-        joiner_in_columns(joiner)
+        joiner_in_columns(joiner, schema=schema)
         self._foreign_key, self._foreign_keys = foreign_key, foreign_keys
         self._joiner = joiner
+        self._schema = schema
         self._how: LookupHow = choice("how", how, LookupHow)
         self._partitions = partition_count(partitions)
 
@@ -104,7 +110,7 @@ class ForeignKeyJoin(WithOutputs):
         if protocol and left.element_type is ChangeBatch and right.element_type is ChangeBatch:
             return self._in_columns(left, right)
         left, right = in_records(left, "Left in records"), in_records(right, "Right in records")
-        joiner = of_records("ForeignKeyJoin", self._joiner)
+        joiner = of_records("ForeignKeyJoin", self._joiner, self._schema)
         if protocol:
             return self._in_records(left, right, joiner)
         keys, one = (_key_coder("left", left), _key_coder("right", right)), self._called_references
@@ -125,12 +131,12 @@ class ForeignKeyJoin(WithOutputs):
     def _in_columns(self, left: PCollection[Any], right: PCollection[Any]) -> Outputs:
         left = checked_table(left, "the key of ForeignKeyJoin's left table", self._partitions)
         form, needed, functions = InColumns(), columns_read(self._joiner), self.handling.functions
-        foreign_key = self._foreign_key if isinstance(self._foreign_key, str) else self._called_references
+        foreign_key = self._called_references if callable(self._foreign_key) else self._foreign_key
         references = references_in_columns(foreign_key, form, functions)
         send = functions.route(Subscribe(form, self._protocol_how, references, functions, needed[0]).send)
         asked = left | "Subscribe" >> Route(send, to=(SUBSCRIPTIONS, *self.dropping, *self.handling.tags), partitions=self._partitions)
         rights = right | "Right" >> Route(batch_rows(RIGHT, needed[1]), to=(RIGHT,), partitions=self._partitions)
-        return self._outputs(left, right, asked, rights, joiner_in_columns(self._joiner, functions), form, form)
+        return self._outputs(left, right, asked, rights, joiner_in_columns(self._joiner, functions, self._schema), form, form)
 
     def _in_records(self, left: PCollection[Any], right: PCollection[Any], joiner: Callable[[Any, Any], Any]) -> Outputs:
         keys, right_keys = _key_coder("left", left), _key_coder("right", right)

@@ -1,7 +1,7 @@
 """KIP-213's protocol in three stages: subscribe, answer, and back to the left row; see :mod:`beam_joins.transforms.columns.foreign_key`."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -10,17 +10,19 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.coders.block import read_blocks
 from beam_joins.coders.change_batch import ChangeBatch
-from beam_joins.coders.key import encode_key
+from beam_joins.coders.key import KeyCoder, encode_key
+from beam_joins.coders.opaque import opaque_keys
 from beam_joins.copied import copied
 from beam_joins.foreign_key import How
 from beam_joins.transforms.checked_table import naming_keys
 from beam_joins.transforms.columns.foreign_key import answers, subscriptions
-from beam_joins.transforms.columns.functions import array_of, by_row, vectorized
+from beam_joins.transforms.columns.functions import keys_of, vectorized
 from beam_joins.transforms.columns.hashes import hashes
 from beam_joins.transforms.columns.joiner import Join, narrowed
-from beam_joins.transforms.columns.keys import comparable
+from beam_joins.transforms.columns.keys import kinds, kinds_of_encoded
 from beam_joins.transforms.columns.order import valid
 from beam_joins.transforms.columns.upsert import upsert
+from beam_joins.transforms.notes import keys_may_meet
 from beam_joins.transforms.outlet import MAIN, Outlet
 from beam_joins.transforms.outputs import Handling
 from beam_joins.transforms.replay import Replay
@@ -31,8 +33,13 @@ from beam_joins.transforms.user_functions import Functions
 LEFT, RIGHT, SUBSCRIPTIONS, RESULTS = "left", "right", "subscriptions", "results"
 
 
-References = Callable[[ChangeBatch], tuple[pa.Array, dict[int, BaseException]]]
-"""What the rows of a batch refer to, and what was raised for those of which that is not known: they refer to nothing."""
+class References(NamedTuple):
+    """What the rows of a batch refer to."""
+
+    of: Callable[[ChangeBatch], tuple[pa.Array, dict[int, BaseException]]]
+    """The foreign keys, and what was raised for the rows of which they are not known: those refer to nothing."""
+    kinds: Callable[[pa.Array], set[str]]
+    """The kinds of foreign keys, none where that is not known."""
 
 
 class Subscribe:
@@ -51,7 +58,7 @@ class Subscribe:
         """Put the subscriptions of a batch into the outlet."""
         if not isinstance(batch, ChangeBatch):
             raise not_a_change(batch)
-        foreign_key, raised = self._references(batch)
+        foreign_key, raised = self._references.of(batch)
         failed = np.zeros(len(batch), np.bool_)
         if raised:
             failed[list(raised)] = True
@@ -61,7 +68,8 @@ class Subscribe:
             nowhere = valid(batch.new) & ~valid(foreign_key) & ~failed
             outlet.drop_rows("null_foreign_key", int(nowhere.sum()), lambda: self._changes(batch, nowhere))
         asked = subscriptions(batch, foreign_key, self._how)
-        asked = asked.set_column(asked.schema.get_field_index("value"), "value", narrowed(asked.column("value"), LEFT, self._columns))
+        asked = asked.set_column(asked.schema.get_field_index("value"), "value", narrowed(asked.column("value"), self._columns))
+        outlet.noted(SUBSCRIPTIONS).update(self._references.kinds(foreign_key))
         keys = asked.column("foreign_key")
         where = np.where(valid(keys), hashes(keys), hashes(asked.column("key")))
         outlet.send_columns(SUBSCRIPTIONS, where, asked)
@@ -81,14 +89,14 @@ class Subscribe:
 
 def references_in_columns(foreign_key: Any, form: TableForm, functions: Functions) -> References:
     """What rows in columns refer to."""
-    if isinstance(foreign_key, str | vectorized):
-        return lambda batch: (comparable(by_row("foreign_key", foreign_key, batch.new), "the foreign key"), {})
+    if not callable(foreign_key) or isinstance(foreign_key, vectorized):
+        return References(lambda batch: (keys_of("foreign_key", foreign_key, batch.new), {}), kinds)
 
     def references(batch: ChangeBatch) -> tuple[pa.Array, dict[int, BaseException]]:
         given, raised = _each_reference(foreign_key, form, functions, batch)
-        return comparable(array_of(given, "foreign_key"), "the foreign key"), raised
+        return opaque_keys(given), raised
 
-    return references
+    return References(references, kinds)
 
 
 def references_in_records(
@@ -101,7 +109,7 @@ def references_in_records(
         encoded = [None if key is None else encode_key(right_keys, key, "the foreign key") for key in given]
         return pa.array(encoded, pa.binary()), raised
 
-    return references
+    return References(references, kinds_of_encoded if isinstance(right_keys, KeyCoder) else lambda encoded: set())
 
 
 def _each_reference(
@@ -158,7 +166,12 @@ def by_protocol(
 ) -> PCollection[Any]:
     """The joined table, in the given form; the right table is in a form of its own."""
     answer = handling.functions.replay(_Answer(join, how, right_form))
-    answered = (subscribed, rights) | "Answer" >> Replay(answer, to=(RESULTS, *handling.tags), partitions=partitions)
+    answered = (subscribed, rights) | "Answer" >> Replay(
+        answer,
+        to=(RESULTS, *handling.tags),
+        partitions=partitions,
+        check=keys_may_meet("ForeignKeyJoin", SUBSCRIPTIONS, RIGHT, "foreign keys", "right table's keys"),
+    )
     handling.collect(answered)
     returned = (answered[RESULTS],) | "Return" >> Replay(_Return(form), partitions=partitions, main_type=form.element_type)
     joined: PCollection[Any] = returned[MAIN]

@@ -9,7 +9,7 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 from beam_joins.coders.block import read_blocks
-from beam_joins.coders.change_batch import ChangeBatch
+from beam_joins.coders.change_batch import ChangeBatch, require_columns
 from beam_joins.coders.key import value_coder
 from beam_joins.transforms.checked_table import checked_table
 from beam_joins.transforms.columns.keys import Bools, codes
@@ -26,7 +26,8 @@ from beam_joins.transforms.table_type import require_bounded, table_key_coder, t
 class LatestTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
     """The rows that a table has in the end: ``PCollection[Change[K, V]]`` to ``PCollection[tuple[K, V]]``, one element per live row.
 
-    Of a table in columns, ``PCollection[ChangeBatch]``, it makes record batches with the columns ``key``, ``value`` and ``timestamp``.
+    Of a table in columns, ``PCollection[ChangeBatch]``, it makes record batches with the columns ``key``, ``value`` and ``timestamp``; it
+    raises ``ValueError`` for keys or values that are Python objects there, made by a function of one record.
     An element carries the timestamp of the row's last change. ``partitions`` is as in :mod:`beam_joins.transforms.partitions`. Raises ``ValueError`` when
     applied to windowed or unbounded input or to keys whose coder is not deterministic, and in the run for two changes of one row at one
     position.
@@ -84,6 +85,7 @@ def _is_last(batch: ChangeBatch) -> Bools:
 
 
 def _latest_rows(batch: ChangeBatch) -> Iterator[pa.RecordBatch]:
+    require_columns(batch)
     last = _is_last(batch)
     if last.any():
         columns = {"key": batch.key, "value": batch.new, "timestamp": batch.timestamp}

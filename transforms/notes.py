@@ -7,6 +7,7 @@ of them: each bundle notes what it has seen, and the first partition compares it
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
+from typing import Any
 
 Notes = Mapping[str, set[str]]
 """What was noted, by the name of the input."""
@@ -65,5 +66,31 @@ def keys_may_meet(transform: str, left: str, right: str, left_keys: str = "left 
                 f"{transform}: the {left_keys} are of kind {' or '.join(sorted(one))}, the {right_keys} of kind"
                 f" {' or '.join(sorted(other))}: they are never equal; convert one of them"
             )
+
+    return check
+
+
+def note_columns(noted: set[str], value: Any, looked_for: frozenset[str]) -> None:
+    """Note which of the columns looked for a mapping has, and once the columns that there are."""
+    if isinstance(value, Mapping):
+        if not noted:
+            noted.update(map(str, value))
+        elif not looked_for <= noted:
+            noted.update(looked_for & value.keys())
+
+
+def columns_are_there(option: str, to: str, columns: frozenset[str]) -> Check:
+    """A check that every column named by the option was noted; input without records passes.
+
+    >>> columns_are_there("except_columns", "rows", frozenset({"opp"}))({"rows": {"id", "op"}})
+    Traceback (most recent call last):
+    ValueError: except_columns names opp, which no record has; there are id, op
+    """
+
+    def check(notes: Notes) -> None:
+        noted = notes.get(to, set())
+        missing = sorted(columns - noted)
+        if noted and missing:
+            raise ValueError(f"{option} names {', '.join(missing)}, which no record has; there are {', '.join(sorted(noted))}")
 
     return check

@@ -19,6 +19,7 @@ from beam_joins.lookup_join import LookupHow, ResultKey
 from beam_joins.record import Record
 from beam_joins.transforms.checked_table import checked_table
 from beam_joins.transforms.lookup_replay import LookupReplay
+from beam_joins.transforms.notes import keys_may_meet
 from beam_joins.transforms.outlet import DROPPED, MAIN, Outlet
 from beam_joins.transforms.outputs import Handling, Outputs
 from beam_joins.transforms.replay import Replay, Route, Rows
@@ -102,7 +103,9 @@ def reference_join(
     left_rows = functions.route(_referring_rows(functions.of_rows(references), coder, values[0], nothing))
     lefts = left | "Left" >> Route(left_rows, to=(LEFT, *dropping, *handling.tags), partitions=partitions)
     rights = right | "Right" >> Route(
-        table_rows(RIGHT, coder.prefix, values[1], input=1, windowed=table_type(right).windowed), to=(RIGHT,), partitions=partitions
+        table_rows(RIGHT, coder.prefix, values[1], input=1, windowed=table_type(right).windowed, noted=_canonical(coder)),
+        to=(RIGHT,),
+        partitions=partitions,
     )
     operator = LookupReplay(
         joiner,
@@ -118,7 +121,11 @@ def reference_join(
         shared_keys=False,
     )
     joined = (lefts[LEFT], rights[RIGHT]) | "Join" >> Replay(
-        functions.replay(operator), to=(MAIN, *handling.tags), partitions=partitions, main_type=Change
+        functions.replay(operator),
+        to=(MAIN, *handling.tags),
+        partitions=partitions,
+        main_type=Change,
+        check=keys_may_meet(transform, LEFT, RIGHT, "foreign keys", "keys that they refer to"),
     )
     handling.collect(lefts, joined)
     return Outputs(as_table(joined[MAIN], TableType(Any if key_mapper else CombinedKey, Any, order)), lefts.get(DROPPED))
@@ -127,7 +134,7 @@ def reference_join(
 def _referring_rows(references: OfRows, coder: PrefixCoder, values: Coder, nothing: bytes | None) -> Rows:
     encode: Callable[[CombinedKey[Any, Any]], bytes]
     encode = partial(encode_key, coder, what="the combined key") if type(coder) is CombinedKeyCoder else partial(checked_encode, coder)
-    prefix_of = _prefix_of(coder)
+    prefix_of, canonical = _prefix_of(coder), _canonical(coder)
 
     def combined(key: Any, value: Any) -> dict[bytes, None]:
         if value is None:
@@ -150,10 +157,16 @@ def _referring_rows(references: OfRows, coder: PrefixCoder, values: Coder, nothi
             outlet.drop("null_foreign_key", change, timestamp)
         for combined_key in before | after:
             start = prefix_of(combined_key)
+            if canonical is not None and (part := canonical(combined_key)) is not None:
+                outlet.note_key(LEFT, part)
             record = Record(combined_key, encoded if combined_key in after else None, timestamp, position)
             outlet.send(LEFT, combined_key if start == nothing else start, record)
 
     return rows
+
+
+def _canonical(coder: PrefixCoder) -> Callable[[bytes], bytes | None] | None:
+    return coder.canonical_foreign_key if isinstance(coder, CombinedKeyCoder) else None
 
 
 def _prefix_of(coder: PrefixCoder) -> Callable[[bytes], bytes]:

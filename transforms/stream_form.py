@@ -1,6 +1,6 @@
 """The two forms in which a stream's rows reach the windowed join: as Arrow columns, or encoded, one record at a time at both ends."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -11,10 +11,11 @@ from apache_beam.typehints import typehints
 
 from beam_joins.coders.block import one_chunk
 from beam_joins.copied import copied
-from beam_joins.transforms.changelog_columns import given_rows, key_of, places, struct_of, times_of
+from beam_joins.transforms.changelog_columns import given_rows, places, struct_of, times_of
+from beam_joins.transforms.columns.functions import keys_of, vectorized
 from beam_joins.transforms.columns.hashes import hashes
 from beam_joins.transforms.columns.joiner import Joiner, joiner_in_columns
-from beam_joins.transforms.columns.keys import joined_keys
+from beam_joins.transforms.columns.keys import joined_keys, kinds
 from beam_joins.transforms.columns.pairs import Pairs, each_joined
 from beam_joins.transforms.columns.stream_join import Matches
 from beam_joins.transforms.outlet import Outlet, at
@@ -50,8 +51,13 @@ class StreamInColumns:
 
     element_type = pa.RecordBatch
 
-    def __init__(self, joiner: Joiner, functions: Functions) -> None:
-        self._join = joiner_in_columns(joiner, functions)
+    def __init__(self, joiner: Joiner, functions: Functions, schema: pa.Schema | None) -> None:
+        if schema is None and not isinstance(joiner, Mapping | vectorized):
+            raise ValueError(
+                "WindowedStreamJoin of streams in columns gives record batches, and a joiner of one record does not say what columns they"
+                " have: give schema=, a pyarrow.Schema, or a joiner of columns"
+            )
+        self._join = joiner_in_columns(joiner, functions, schema)
 
     def elements(self, left: pa.Table, right: pa.Table, found: Matches) -> Iterator[pa.RecordBatch]:
         """One batch, with the columns key, value and timestamp."""
@@ -109,7 +115,7 @@ def column_stream_rows(to: str, columns: StreamColumns, *, keeps_null: bool) -> 
 
     def rows(batch: Any, arrival: int, outlet: Outlet) -> None:
         records = struct_of(batch)
-        key, timestamp = key_of(columns.key, records), times_of("timestamp_by", columns.timestamp, records, arrival)
+        key, timestamp = keys_of("key", columns.key, records), times_of("timestamp_by", columns.timestamp, records, arrival)
         position = timestamp
         if columns.sequence is not None:
             position, _ = places("sequence_by", columns.sequence, records, lambda: InColumns().keys(key))
@@ -120,6 +126,7 @@ def column_stream_rows(to: str, columns: StreamColumns, *, keeps_null: bool) -> 
             required["null_sequence"] = position
         given = given_rows(records, required, timestamp.fill_null(arrival), outlet)
         table = pa.record_batch([key, records, timestamp, position], names=["key", "value", "timestamp", "position"])
+        outlet.noted(to).update(kinds(key))
         outlet.send_columns(to, hashes(key)[given], table.filter(pa.array(given)) if not given.all() else table)
 
     return rows
@@ -128,4 +135,4 @@ def column_stream_rows(to: str, columns: StreamColumns, *, keeps_null: bool) -> 
 def keyed_records(columns: StreamColumns, batch: Any) -> Iterator[tuple[Any, Any]]:
     """Key and value of every record of a batch."""
     records = struct_of(batch)
-    return zip(InColumns().keys(key_of(columns.key, records)), records.to_pylist(), strict=True)
+    return zip(InColumns().keys(keys_of("key", columns.key, records)), records.to_pylist(), strict=True)

@@ -62,11 +62,13 @@ def stream_rows(
     input: int,
     sequence: OfRow | None,
     null: str,
+    noted: Callable[[bytes], bytes] | None = None,
 ) -> Rows:
     """The records of a stream as ``input`` of the replay named ``to``.
 
     ``keys(key, value)`` gives the routing key and the record's key, or ``None`` for a record that meets nothing: it is dropped for the
-    reason ``null``, or passed over if that is empty (see :func:`alone`). Dropped are also a ``"null_value"`` and a ``"null_sequence"``.
+    reason ``null``, or passed over if that is empty (see :func:`alone`). ``noted`` gives the canonical bytes whose kind is noted, of a routing
+    key. Dropped are also a ``"null_value"`` and a ``"null_sequence"``.
     """
 
     def rows(element: Any, timestamp: int, outlet: Outlet) -> None:
@@ -83,6 +85,8 @@ def stream_rows(
                 return outlet.drop("null_sequence", element, timestamp)
             position, _ = placed
         route, record_key = encoded
+        if noted is not None:
+            outlet.note_key(to, noted(route))
         return outlet.send(to, route, Record(record_key, values.encode(value), timestamp, position, input))
 
     return rows

@@ -18,12 +18,13 @@ from beam_joins.stream_lookup import LookupStreamHow, StreamLookup
 from beam_joins.transforms.columns.joiner import of_records
 from beam_joins.transforms.core_operator import CoreOperator
 from beam_joins.transforms.fields import Fields, of_row
+from beam_joins.transforms.notes import keys_may_meet
 from beam_joins.transforms.options import function
 from beam_joins.transforms.outlet import MAIN, Outlet, at
 from beam_joins.transforms.replay import Replay, Route
 from beam_joins.transforms.stream_rows import OfRow, alone, require_one_order, stream_rows, stream_type, two_inputs
 from beam_joins.transforms.stream_transform import StreamTransform
-from beam_joins.transforms.table_rows import table_rows
+from beam_joins.transforms.table_rows import canonical_part, table_rows
 from beam_joins.transforms.table_to_records import in_records
 from beam_joins.transforms.table_type import TableType, common_key_type, perhaps_windowed, table_key_coder, table_type
 from beam_joins.transforms.user_functions import Functions
@@ -75,7 +76,11 @@ class _LookupJoin(StreamTransform):
         keeps_all = self._how == "left"
         handling, functions, null = self.handling, self.handling.functions, "" if keeps_all else self._null_reason
         records = stream | "Stream" >> Route(
-            functions.route(stream_rows(STREAM, keys.written, values, input=1, sequence=self.called_sequence, null=null)),
+            functions.route(
+                stream_rows(
+                    STREAM, keys.written, values, input=1, sequence=self.called_sequence, null=null, noted=canonical_part(table_keys)
+                )
+            ),
             to=(STREAM, *self.dropping, *handling.tags),
             partitions=self._partitions,
             timed=True,
@@ -86,6 +91,7 @@ class _LookupJoin(StreamTransform):
             to=(MAIN, *handling.tags),
             partitions=self._partitions,
             main_type=typehints.KV[Any, Any],
+            check=keys_may_meet(name, STREAM, TABLE, "keys that the stream looks up", "table's keys"),
         )
         joined = replayed[MAIN]
         handling.collect(records, replayed)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pyarrow as pa
+
 from beam_joins.transforms.columns.joiner import joiner_in_columns
 from beam_joins.transforms.fields import Fields, place_of_row
 from beam_joins.transforms.options import choice
@@ -20,10 +22,11 @@ class StreamTransform(WithOutputs):
         choices: Any,
         *,
         sequence_by: Fields | OfRow | None,
+        schema: pa.Schema | None = None,
         partitions: int | None,
     ) -> None:
         super().__init__()
-        joiner_in_columns(joiner)
+        joiner_in_columns(joiner, schema=schema)
         self._joiner = joiner
         self._how = choice("how", how, choices)
         self._sequence, self._sequence_by = None if sequence_by is None else place_of_row("sequence_by", sequence_by), sequence_by

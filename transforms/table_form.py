@@ -10,8 +10,8 @@ from beam_joins.change import Change
 from beam_joins.coders.block import one_chunk
 from beam_joins.coders.change_batch import ChangeBatch
 from beam_joins.coders.key import canonical_value
+from beam_joins.coders.opaque import python_keys, python_values
 from beam_joins.copied import copied
-from beam_joins.transforms.columns.functions import python_keys
 from beam_joins.transforms.columns.joiner import Join
 from beam_joins.transforms.columns.pairs import Pairs, each_joined
 from beam_joins.transforms.outlet import at
@@ -47,13 +47,12 @@ class InColumns:
         return python_keys(keys)
 
     def values(self, values: pa.Array) -> list[Any]:
-        """Values with fields are dicts."""
-        python: list[Any] = values.to_pylist()
-        return python
+        """Values with fields are dicts, opaque ones what they were."""
+        return python_values(values)
 
     def encode(self, values: pa.Array) -> list[bytes]:
         """Canonical."""
-        return [canonical_value(value, repr(value).encode()) for value in values.to_pylist()]
+        return [canonical_value(value, repr(value).encode()) for value in python_values(values)]
 
     def elements(self, batch: ChangeBatch) -> Iterator[ChangeBatch]:
         """The batch itself; an empty one too if it says what columns there are."""

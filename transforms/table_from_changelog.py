@@ -18,6 +18,7 @@ from beam_joins.transforms.changelog_columns import ChangelogColumns, column_row
 from beam_joins.transforms.columns.upsert import upsert
 from beam_joins.transforms.element_types import annotated, known, pair_types
 from beam_joins.transforms.fields import Field, Fields, flag_getter, getter, key_getter, micros, place, place_getter, tie_order
+from beam_joins.transforms.notes import columns_are_there, note_columns
 from beam_joins.transforms.options import choice, function
 from beam_joins.transforms.outlet import MAIN, Outlet
 from beam_joins.transforms.outputs import Outputs, WithOutputs
@@ -126,6 +127,7 @@ class TableFromChangelog(WithOutputs):
             to=(MAIN, *self.dropping),
             partitions=self._partitions,
             main_type=form.element_type,
+            check=columns_are_there("except_columns", ROWS, self._except) if self._except else None,
         )
         order: Order = "time" if self._columns.sequence is None else "sequence"
         return Outputs(as_table(replayed[MAIN], known_type._replace(order=order)), self.all_dropped(routed, replayed))
@@ -151,6 +153,8 @@ class TableFromChangelog(WithOutputs):
                 if placed is None:
                     return outlet.drop("null_sequence", element, timestamp)
                 at, within = placed
+            if left_out:
+                note_columns(outlet.noted(ROWS), element if key_of else value, left_out)
             if deletes and deletes(element):
                 value = None
             elif left_out and value is not None:

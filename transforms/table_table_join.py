@@ -45,8 +45,8 @@ class TableTableJoin(HandlesExceptions):
       ``joiner(None, right value)`` too. The joiner is never called with both sides ``None``.
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 
-    Two tables in columns are joined in columns, ``PCollection[ChangeBatch]``; there the joiner may be one of columns, as in
-    :class:`~beam_joins.ForeignKeyJoin`.
+    Two tables in columns are joined in columns, ``PCollection[ChangeBatch]``; there the joiner may be one of columns, and ``schema`` says what
+    columns a joiner of one record gives, as in :class:`~beam_joins.ForeignKeyJoin`.
 
     Two windowed tables join on the same key and window. A change of either side joins the row anew, and a tombstone comes out only for a
     row that was there. A result has the larger timestamp of both sides. More tables are joined in a chain:
@@ -66,9 +66,10 @@ class TableTableJoin(HandlesExceptions):
     Change(key='apple', old=0, new=3.5, timestamp=2, position=2)
     """
 
-    def __init__(self, joiner: Joiner, *, how: How = "inner", partitions: int | None = None) -> None:
+    def __init__(self, joiner: Joiner, *, how: How = "inner", schema: pa.Schema | None = None, partitions: int | None = None) -> None:
         super().__init__()
-        joiner_in_columns(joiner)
+        joiner_in_columns(joiner, schema=schema)
+        self._schema = schema
         self._joiner = joiner
         self._how: How = choice("how", how, How)
         self._partitions = partition_count(partitions)
@@ -82,7 +83,9 @@ class TableTableJoin(HandlesExceptions):
         result_type = self._result_type(left, right)
         keys = table_key_coder(result_type, "the key of TableTableJoin")
         values, results = (value_coder(table_type(left).value), value_coder(table_type(right).value)), value_coder(Any)
-        join = encoded_joiner(of_records("TableTableJoin", self._joiner), self.handling.functions, keys, *values, results)
+        join = encoded_joiner(
+            of_records("TableTableJoin", self._joiner, self._schema), self.handling.functions, keys, *values, results
+        )
         return self._joined(
             left | "Left" >> Route(table_rows(LEFT, keys, values[0]), to=(LEFT,), partitions=self._partitions),
             right | "Right" >> Route(table_rows(RIGHT, keys, values[1]), to=(RIGHT,), partitions=self._partitions),
@@ -95,7 +98,7 @@ class TableTableJoin(HandlesExceptions):
         return self._joined(
             left | "Left" >> Route(batch_rows(LEFT, needed[0]), to=(LEFT,), partitions=self._partitions),
             right | "Right" >> Route(batch_rows(RIGHT, needed[1]), to=(RIGHT,), partitions=self._partitions),
-            _Join(joiner_in_columns(self._joiner, self.handling.functions), self._how, InColumns()),
+            _Join(joiner_in_columns(self._joiner, self.handling.functions, self._schema), self._how, InColumns()),
             self._result_type(left, right),
         )
 

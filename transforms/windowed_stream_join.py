@@ -17,6 +17,7 @@ from beam_joins.transforms.columns.joiner import Joiner, of_records
 from beam_joins.transforms.columns.stream_join import Spans, matches
 from beam_joins.transforms.duration import Span, span_micros
 from beam_joins.transforms.fields import Fields
+from beam_joins.transforms.notes import keys_may_meet
 from beam_joins.transforms.outlet import DROPPED, MAIN, Outlet
 from beam_joins.transforms.replay import Replay, Route
 from beam_joins.transforms.stream_form import (
@@ -31,6 +32,7 @@ from beam_joins.transforms.stream_form import (
 from beam_joins.transforms.stream_rows import OfRow, alone, stream_rows, stream_type, two_inputs
 from beam_joins.transforms.stream_transform import StreamTransform
 from beam_joins.transforms.table_form import no_rows
+from beam_joins.transforms.table_rows import canonical_part
 from beam_joins.transforms.table_type import common_key_type
 
 
@@ -62,7 +64,8 @@ class WindowedStreamJoin(StreamTransform):
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 
     The values of streams in columns are their rows; the joiner may be one of columns, as in :class:`~beam_joins.ForeignKeyJoin`, and the
-    result is of record batches with the columns ``key``, ``value`` and ``timestamp``.
+    result is of record batches with the columns ``key``, ``value`` and ``timestamp``. A joiner of one record needs ``schema`` there, a
+    ``pyarrow.Schema``: the columns of what it gives.
 
     The stream time of a key is the largest timestamp of those of its records, of both sides, that come earlier in the sequence. (In Kafka
     Streams other keys of the task count too, so what is late depends on the partitions.) A record more than ``grace`` behind it is late
@@ -104,9 +107,11 @@ class WindowedStreamJoin(StreamTransform):
         key: str | Sequence[str] | None = None,
         timestamp_by: str | None = None,
         sequence_by: Fields | OfRow | None = None,
+        schema: pa.Schema | None = None,
         partitions: int | None = None,
     ) -> None:
-        super().__init__(joiner, how, StreamHow, sequence_by=sequence_by, partitions=partitions)
+        super().__init__(joiner, how, StreamHow, sequence_by=sequence_by, schema=schema, partitions=partitions)
+        self._schema = schema
         self._spans = Spans(span_micros("before", before), span_micros("after", after), span_micros("grace", grace))
         self._columns = StreamColumns(key, timestamp_by, sequence_by)
 
@@ -123,15 +128,17 @@ class WindowedStreamJoin(StreamTransform):
                 functions.route_batches(column_stream_rows(side, columns, keeps_null=i in kept), arguments)
                 for i, side in enumerate(SIDES)
             ]
-            form, without_key, timed = StreamInColumns(self._joiner, functions), [], False
+            form, without_key, timed = StreamInColumns(self._joiner, functions, self._schema), [], False
         else:
-            joiner = of_records("WindowedStreamJoin", self._joiner)
+            joiner = of_records("WindowedStreamJoin", self._joiner, self._schema)
             left, right = (stream_type("WindowedStreamJoin", stream, self._sequence) for stream in streams)
             keys = key_coder(common_key_type("WindowedStreamJoin", left, right), "the key of WindowedStreamJoin")
             values = value_coder(left.value), value_coder(right.value)
             null = ["" if i in kept else "null_key" for i in (0, 1)]
             rows = [
-                functions.route(stream_rows(side, _own_key(keys), values[i], input=i, sequence=sequence, null=null[i]))
+                functions.route(
+                    stream_rows(side, _own_key(keys), values[i], input=i, sequence=sequence, null=null[i], noted=canonical_part(keys))
+                )
                 for i, side in enumerate(SIDES)
             ]
             form, timed = StreamInRecords(joiner, functions, keys, values), True
@@ -146,6 +153,7 @@ class WindowedStreamJoin(StreamTransform):
             to=(MAIN, *self.dropping, *handling.tags),
             partitions=self._partitions,
             main_type=form.element_type,
+            check=keys_may_meet("WindowedStreamJoin", *SIDES, "left keys", "right keys"),
         )
         handling.collect(*routed, replayed)
         results = [replayed[MAIN], *without_key]

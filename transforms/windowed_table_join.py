@@ -12,6 +12,7 @@ from beam_joins.coders.windowed import read_window, source_key, write_windowed
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.record import Record
 from beam_joins.transforms.lookup_replay import LookupReplay
+from beam_joins.transforms.notes import keys_may_meet
 from beam_joins.transforms.options import choice, function
 from beam_joins.transforms.outlet import MAIN
 from beam_joins.transforms.outputs import HandlesExceptions
@@ -119,7 +120,11 @@ class WindowedTableJoin(HandlesExceptions):
         )
         together = (blocks[0]["left"], blocks[1]["right"])
         joined = together | "Join" >> Replay(
-            functions.replay(operator), to=(MAIN, *self.handling.tags), partitions=self._partitions, main_type=Change
+            functions.replay(operator),
+            to=(MAIN, *self.handling.tags),
+            partitions=self._partitions,
+            main_type=Change,
+            check=keys_may_meet(_NAME, "left", "right", "left table's keys", "right table's keys"),
         )
         self.handling.collect(joined)
         return as_table(joined[MAIN], result)

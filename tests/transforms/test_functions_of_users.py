@@ -45,6 +45,17 @@ ORDERS = [
 ]
 LOG = {"key": "id", "sequence_by": "lsn", "timestamp_by": "lsn", "apply_as_deletes": "gone"}
 REUSED = []
+ROW = pa.struct(
+    [
+        ("id", pa.string()),
+        ("by", pa.string()),
+        ("tags", pa.list_(pa.string())),
+        ("lsn", pa.int64()),
+        ("gone", pa.bool_()),
+        ("seen", pa.int64()),
+    ]
+)
+JOINED = pa.schema([("left", ROW), ("right", ROW)])
 
 
 def marked(value):
@@ -63,6 +74,11 @@ def writing(*values):
 
 def pure(*values):
     return [marked(copy.deepcopy(value)) for value in values]
+
+
+def named(joiner):
+    """The joiner, giving a dict."""
+    return lambda *values: dict(zip(("left", "right"), joiner(*values), strict=True))
 
 
 def removing(option):
@@ -181,10 +197,10 @@ def test_a_joiner_of_streams_in_columns_may_write_into_its_arguments(direct):
     with direct() as p:
         orders = p | "o" >> beam.Create([pa.Table.from_pylist(ORDERS)]).with_output_types(pa.Table)
         customers = p | "c" >> beam.Create([pa.Table.from_pylist(CUSTOMERS)]).with_output_types(pa.Table)
-        options = {"key": "id", "timestamp_by": "lsn", "before": 1, "after": 1, "grace": 0}
+        options = {"key": "id", "timestamp_by": "lsn", "before": 1, "after": 1, "grace": 0, "schema": JOINED}
         joined = [
             (orders, customers)
-            | name >> WindowedStreamJoin(joiner, **options)
+            | name >> WindowedStreamJoin(named(joiner), **options)
             | f"{name} rows" >> beam.FlatMap(lambda batch: batch.to_pylist())
             for name, joiner in (("writing", writing), ("pure", pure))
         ]

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from beam_joins.coders.block import one_chunk
 from beam_joins.coders.change_batch import ChangeBatch
+from beam_joins.coders.opaque import python_keys
 from beam_joins.foreign_key import How
 from beam_joins.transforms.columns.joiner import Join
 from beam_joins.transforms.columns.keys import Ints, codes
@@ -82,7 +83,7 @@ class _Changes:
         alone = starts(code[by], position[by])
         if not alone.all():
             i = int(by[np.argmin(alone)])
-            raise TwoChanges(rights["key"][i].as_py(), int(position[i]))
+            raise TwoChanges(python_keys(one_chunk(rights["key"]).slice(int(i), 1))[0], int(position[i]))
         self.index = np.append(by, -1)
         self.code = np.append(code[by], -1)
         self.position = np.append(position[by], 0)

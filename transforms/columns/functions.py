@@ -1,14 +1,17 @@
 """The functions that a user gives, on tables in columns: a column's name, a function of columns, or one of a record."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from beam_joins.coders.opaque import is_opaque, opaque_keys, python_values
 from beam_joins.copied import copied
+from beam_joins.transforms.columns.keys import comparable
 from beam_joins.transforms.columns.order import gather, valid
+from beam_joins.transforms.fields import place_getter
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,10 +40,23 @@ class vectorized(Generic[F]):  # it is used as a decorator
 
 
 def batch_of(values: pa.Array) -> pa.RecordBatch:
-    """The fields of values as the columns of a record batch; a single column ``value`` if they have no fields."""
+    """The fields of values as the columns of a record batch; a single column ``value`` if they have no fields.
+
+    Raises ``ValueError`` for opaque values.
+    """
+    require_columns(values)
     if pa.types.is_struct(values.type):
         return pa.RecordBatch.from_arrays(values.flatten(), names=[field.name for field in values.type])
     return pa.RecordBatch.from_arrays([values], names=["value"])
+
+
+def require_columns(values: pa.Array) -> None:
+    """Raise ``ValueError`` for values that are Python objects, made by a function of one record."""
+    if is_opaque(values.type):
+        raise ValueError(
+            "the values of a table in columns are Python objects here, as a function of one record has made them: give that transform"
+            " schema=, the columns of its result, or use functions of one record here too"
+        )
 
 
 def values_of(columns: Any, length: int) -> pa.Array:
@@ -66,42 +82,38 @@ def values_of(columns: Any, length: int) -> pa.Array:
 
 def field_of(values: pa.Array, name: str, option: str) -> pa.Array:
     """A field of values; raises ``ValueError`` naming the option and the fields that there are."""
+    require_columns(values)
     names = [field.name for field in values.type] if pa.types.is_struct(values.type) else []
     if name not in names:
         raise ValueError(f"{option}={name!r}: there is no such column; there are {', '.join(names) or 'none'}")
     return values.flatten()[names.index(name)]
 
 
-def by_row(option: str, spec: str | Callable[..., Any], values: pa.Array, keys: Callable[[], list[Any]] | None = None) -> pa.Array:
-    """One array that a column's name, a vectorized function or a function of one row gives; with ``keys`` that is of key and value.
-
-    Null values give null.
-    """
+def by_row(option: str, spec: "str | vectorized[Any]", values: pa.Array) -> pa.Array:
+    """One array that a column's name or a vectorized function gives; null values give null."""
     if isinstance(spec, str):
         return field_of(values, spec, option)
-    if isinstance(spec, vectorized):
-        columns = values_of(spec(batch_of(values)), len(values))
-        return gather(columns, np.where(valid(values), np.arange(len(values)), -1)) if values.null_count else columns
-    rows = values.to_pylist()
-    if keys is None:
-        given = [None if row is None else copied(spec(row)) for row in rows]
-    else:
-        given = [None if row is None else copied(spec(key, row)) for key, row in zip(keys(), rows, strict=True)]
-    return array_of(given, option)
+    columns = values_of(spec(batch_of(values)), len(values))
+    return gather(columns, np.where(valid(values), np.arange(len(values)), -1)) if values.null_count else columns
 
 
-def python_keys(keys: pa.Array) -> list[Any]:
-    """Keys as Python has them: those of several columns are tuples."""
-    python: list[Any] = keys.to_pylist()
-    return [None if key is None else tuple(key.values()) for key in python] if pa.types.is_struct(keys.type) else python
+def each_row(spec: Callable[[Any], Any], values: pa.Array) -> list[Any]:
+    """What a function of one row gives for each; null values give null."""
+    return [None if row is None else copied(spec(row)) for row in python_values(values)]
 
 
-def array_of(given: Sequence[Any], option: str) -> pa.Array:
-    """What a function of one row gave, as an array; raises ``ValueError`` if that has no Arrow type."""
-    try:
-        return pa.array(given)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise ValueError(
-            f"what {option} gives for the rows of a table in columns has no common Arrow type ({error}): give values of one type, or turn"
-            " the table into records with TableToRecords() before"
-        ) from None
+def keys_of(option: str, spec: Any, values: pa.Array) -> pa.Array:
+    """The keys that a column's name, several names, a vectorized function or a function of one row gives; null where a part is.
+
+    Those that a function of one row gives are opaque, as no type is inferred from the rows of a batch, and so are those of opaque values.
+    """
+    if is_opaque(values.type) and not callable(spec):
+        spec = place_getter(option, spec)
+    if isinstance(spec, str | vectorized):
+        return comparable(by_row(option, spec, values), f"the {option.replace('_', ' ')}")
+    if callable(spec):
+        return opaque_keys(each_row(spec, values))
+    names = tuple(spec)
+    parts = [comparable(field_of(values, name, option), f"the {option.replace('_', ' ')}'s {name}") for name in names]
+    missing = ~np.logical_and.reduce([valid(part) for part in parts])
+    return pa.StructArray.from_arrays(parts, names=list(names), mask=pa.array(missing))

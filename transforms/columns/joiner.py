@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import acero
 
+from beam_joins.coders.opaque import opaque_values, python_keys, python_values
 from beam_joins.copied import copied
 from beam_joins.function_failed import NO_KEY, FunctionFailed
-from beam_joins.transforms.columns.functions import array_of, batch_of, python_keys, values_of, vectorized
+from beam_joins.transforms.columns.functions import batch_of, values_of, vectorized
 from beam_joins.transforms.columns.order import gather
 from beam_joins.transforms.columns.pairs import Pairs, each_joined
 from beam_joins.transforms.user_functions import Functions
@@ -24,8 +26,10 @@ Joiner = Callable[[Any, Any], Any] | Mapping[str, Any]
 """What a user gives: a function of the left and the right value, a vectorized one, or columns by name."""
 
 
-def of_records(transform: str, joiner: Joiner) -> Callable[[Any, Any], Any]:
-    """The joiner as a function of records; raises ``ValueError`` for one of columns."""
+def of_records(transform: str, joiner: Joiner, schema: pa.Schema | None = None) -> Callable[[Any, Any], Any]:
+    """The joiner as a function of records; raises ``ValueError`` for one of columns, and for a schema."""
+    if schema is not None:
+        raise ValueError(f"{transform} joins records here, and schema= is for tables in columns: leave it out")
     if isinstance(joiner, Mapping | vectorized):
         raise ValueError(
             f"{transform} joins records here, and its joiner columns: give it tables made by TableFromChangelog of Arrow batches"
@@ -46,16 +50,16 @@ def columns_read(joiner: Joiner) -> tuple[frozenset[str] | None, frozenset[str] 
     return left, right
 
 
-def narrowed(values: pa.Array, side: str, columns: frozenset[str] | None) -> pa.Array:
+def narrowed(values: pa.Array, columns: frozenset[str] | None) -> pa.Array:
     """The values with those of their columns only, as what no joiner reads need not travel; at least one column stays.
 
-    Raises ``ValueError`` if one is not there.
+    A batch without one of the columns stays whole: others may have it, and if none has, the error names all columns.
     """
     if columns is None or not pa.types.is_struct(values.type) or not values.type.num_fields:
         return values
     names = [field.name for field in values.type]
-    for missing in sorted(columns.difference(names)):
-        raise ValueError(f"joiner: the {side} table has no column {missing!r}; it has {', '.join(names)}")
+    if not columns.issubset(names):
+        return values
     kept = [i for i, name in enumerate(names) if name in columns] or [0]
     if len(kept) == len(names):
         return values
@@ -63,30 +67,52 @@ def narrowed(values: pa.Array, side: str, columns: frozenset[str] | None) -> pa.
     return pa.StructArray.from_arrays([parts[i] for i in kept], fields=[values.type.field(i) for i in kept], mask=values.is_null())
 
 
-def joiner_in_columns(joiner: Any, functions: Functions | None = None) -> Join:
-    """How a user's joiner joins in columns; raises ``ValueError`` if it is none."""
+def joiner_in_columns(joiner: Any, functions: Functions | None = None, schema: pa.Schema | None = None) -> Join:
+    """How a user's joiner joins in columns; raises ``ValueError`` if it is none.
+
+    What a joiner of records gives has the columns of ``schema``; without one it is opaque.
+    """
+    if schema is not None and not (isinstance(schema, pa.Schema) and len(schema)):
+        raise ValueError(f"schema={schema!r}: give a pyarrow.Schema, the columns of what the joiner gives")
+    if schema is not None and (isinstance(joiner, Mapping | vectorized) or not callable(joiner)):
+        raise ValueError("schema= says what a joiner of one record gives, and this joiner gives columns by itself: leave schema= out")
     functions = functions or Functions("a join")
     if isinstance(joiner, Mapping):
         return _expressions(joiner)
     if isinstance(joiner, vectorized):
         return _by_column(functions.function("joiner", joiner))
     if callable(joiner):
-        return _by_record(joiner, functions)
+        return _by_record(joiner, functions, schema)
     raise ValueError(
         f"joiner={joiner!r}: give a function of the left and the right value, a vectorized one, or a dict of columns such as"
         ' {"amount": "left.amount"}'
     )
 
 
-def _by_record(joiner: Callable[[Any, Any], Any], functions: Functions) -> Join:
+def _by_record(joiner: Callable[[Any, Any], Any], functions: Functions, schema: pa.Schema | None) -> Join:
+    write = opaque_values if schema is None else partial(_typed, pa.struct(schema))
+
     def join(pairs: Pairs) -> pa.Array:
         def key_of(n: int) -> Any:
             return python_keys(pairs.key.slice(n, 1))[0] if pairs.key is not None else NO_KEY
 
-        results = each_joined(joiner, functions, pairs, pairs.left.to_pylist(), pairs.right.to_pylist(), key_of)
-        return array_of([copied(result) for result in results], "joiner")
+        results = each_joined(joiner, functions, pairs, python_values(pairs.left), python_values(pairs.right), key_of)
+        return write(copied(result) for result in results)
 
     return join
+
+
+def _typed(kind: pa.StructType, results: Iterable[Any]) -> pa.Array:
+    rows, names = list(results), {field.name for field in kind}
+    for row in rows:
+        if row is not None and not (isinstance(row, Mapping) and row.keys() <= names):
+            raise ValueError(
+                f"joiner gave {row!r}, and schema= has the columns {', '.join(sorted(names))}: give a dict with these only"
+            )
+    try:
+        return pa.array(rows, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        raise ValueError(f"joiner gave a value that is not of its type in schema=: {error}") from None
 
 
 def _by_column(joiner: Callable[[Any, Any], Any]) -> Join:

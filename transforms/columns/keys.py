@@ -80,9 +80,12 @@ def kinds(keys: pa.Array) -> set[str]:
     """
     if keys.null_count == len(keys):
         return set()
-    if is_opaque(keys.type):
-        return {kind_of(encoded) for encoded in _samples_of_each_kind(keys.storage)}
-    return {_kind(keys.type)}
+    return kinds_of_encoded(keys.storage) if is_opaque(keys.type) else {_kind(keys.type)}
+
+
+def kinds_of_encoded(keys: pa.Array) -> set[str]:
+    """The kinds of keys in their canonical encoding, a column of bytes."""
+    return {kind_of(encoded) for encoded in _samples_of_each_kind(keys)}
 
 
 def _kind(kind: pa.DataType) -> str:

@@ -4,9 +4,10 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.coders.block import one_chunk
+from beam_joins.coders.opaque import python_keys
 from beam_joins.lookup_join import LookupHow
 from beam_joins.transforms.columns.joiner import Join
-from beam_joins.transforms.columns.keys import codes
+from beam_joins.transforms.columns.keys import codes, joined_keys
 from beam_joins.transforms.columns.order import integers, last_seen, ordered, starts, valid
 from beam_joins.transforms.columns.pairs import Pairs
 from beam_joins.two_changes import TwoChanges
@@ -29,7 +30,8 @@ def joined_rows(left: pa.Table, right: pa.Table, join: Join, how: LookupHow) -> 
     if not alone.all():
         again = int(np.argmin(alone))
         i = int(by[again])
-        raise TwoChanges((left_key[i] if i < len(left) else right_key[i - len(left)]).as_py(), int(position[again]))
+        key = left_key.slice(i, 1) if i < len(left) else right_key.slice(i - len(left), 1)
+        raise TwoChanges(python_keys(key)[0], int(position[again]))
 
     first = starts(code)
     opens = starts(code, position)
@@ -44,8 +46,7 @@ def joined_rows(left: pa.Table, right: pa.Table, join: Join, how: LookupHow) -> 
     left_row, right_row = sides
     met_left, met_right = left_row >= 0, right_row >= 0
     joined = (met_left & met_right) | (met_left & (how in ("left", "outer"))) | (met_right & (how in ("right", "outer")))
-    key = pa.concat_arrays([side for side in (left_key, right_key) if not pa.types.is_null(side.type)] or [left_key])
-    key = key.take(pa.array(by[ends]))
+    key = joined_keys(left_key, right_key).take(pa.array(by[ends]))
     value = join(
         Pairs(
             one_chunk(left["value"]),

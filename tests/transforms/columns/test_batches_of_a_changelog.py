@@ -23,6 +23,7 @@ from beam_joins import (
 from beam_joins.coders.block import read_blocks
 from beam_joins.transforms.changelog_columns import ChangelogColumns, column_rows
 from beam_joins.transforms.columns.upsert import upsert
+from beam_joins.transforms.notes import NoteReader
 from beam_joins.transforms.outlet import Outlet
 from beam_joins.transforms.table_form import InColumns
 from tests.transforms.columns.kernels import changes_in
@@ -48,7 +49,7 @@ def changes(batches, *, apart=False, **options):
         if apart:
             blocks += [block for _, (_, block), _ in outlet.drain()]
     blocks += [block for _, (_, block), _ in outlet.drain()]
-    batch, _ = upsert(read_blocks(blocks)["rows"], options.get("emit", "updates"), InColumns().encode)
+    batch, _ = upsert(read_blocks(NoteReader(blocks).blocks())["rows"], options.get("emit", "updates"), InColumns().encode)
     return sorted(changes_in(batch), key=lambda change: change.position)
 
 
@@ -200,6 +201,26 @@ def test_batches_of_one_changelog_may_differ_wherever_they_are_cut(batches, apar
 def test_batches_whose_columns_have_no_common_type_are_refused_wherever_they_are_cut(apart):
     with pytest.raises(ValueError, match="the columns of 'rows' differ from one batch to another"):
         changes([ROWS, ROWS.set_column(2, "name", pa.array([1, 2, 3]))], apart=apart)
+
+
+def test_a_column_left_out_of_some_batches_is_there_for_all_partitions(direct):
+    """The columns of a table are those of all its batches, wherever they went."""
+    without = pa.table({"id": [f"k{i}" for i in range(20)], "lsn": [1] * 20, "n": [1] * 20})
+    with_it = pa.table({"id": ["k0"], "lsn": [2], "n": [2], "s": ["x"]})
+    expected = [(f"k{i}", 1, None) for i in range(20)] + [("k0", 2, "x")]
+    with direct() as p:
+        for partitions in (1, 16):
+            for turn in (1, -1):
+                name = f"{partitions} {turn}"
+                log = p | f"log {name}" >> beam.Create([without, with_it][::turn]).with_output_types(pa.Table)
+                table = log | name >> TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn", partitions=partitions)
+                joined = (table, table) | f"join {name}" >> TableTableJoin({"s": "right.s"}, partitions=partitions)
+                found = (
+                    joined
+                    | f"records {name}" >> TableToRecords()
+                    | f"seen {name}" >> beam.Map(lambda c: (c.key, c.position, c.new["s"]))
+                )
+                assert_that(found, equal_to(expected), label=name)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,17 @@
 """The functions that a user gives, on columns."""
 
+import datetime as dt
+import uuid
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 from beam_joins import vectorized
-from beam_joins.transforms.columns.functions import array_of, batch_of, by_row, field_of, values_of
+from beam_joins.coders.opaque import KEYS, opaque_values, python_keys
+from beam_joins.transforms.columns.functions import batch_of, by_row, field_of, keys_of, values_of
+from beam_joins.transforms.columns.keys import codes
 
 ROWS = pa.array([{"a": 1, "b": "x"}, None, {"a": None, "b": "z"}])
 
@@ -89,13 +94,23 @@ def test_a_column_that_is_not_there_is_refused_naming_those_that_are():
         pytest.param(lambda row: row["b"], id="a function of a row"),
     ],
 )
-def test_one_array_of_rows_may_be_given_in_three_ways(spec):
-    given = by_row("foreign_key", spec, ROWS)
-    assert given.to_pylist() == ["x", None, "z"]
+def test_keys_may_be_given_in_three_ways_and_are_equal(spec):
+    given = keys_of("key", spec, ROWS)
+    assert python_keys(given) == ["x", None, "z"]
+    assert given.type == (KEYS if callable(spec) and not isinstance(spec, vectorized) else pa.string())
+    assert codes(given)[0].tolist() == codes(pa.array(["x", None, "z"]))[0].tolist()
 
 
-def test_a_function_of_key_and_value_gets_both_and_never_a_null_value():
-    assert by_row("foreign_key", lambda key, row: (key, row["a"]), ROWS, lambda: [7, 8, 9]).to_pylist() == [[7, 1], None, [9, None]]
+def test_the_keys_of_several_columns_are_null_where_a_part_is():
+    assert python_keys(keys_of("foreign_key", ["a", "b"], ROWS)) == [(1, "x"), None, None]
+    with pytest.raises(ValueError, match="foreign_key='c': there is no such column; there are a, b"):
+        keys_of("foreign_key", ["a", "c"], ROWS)
+
+
+@pytest.mark.parametrize("odd", [[1, "a"], [(1, "a")], [2**70, 0.5], [dt.date(2020, 1, 1), uuid.UUID(int=7)]])
+def test_a_function_of_a_row_may_give_keys_of_any_type(odd):
+    rows = pa.array([{"n": n} for n in range(len(odd))])
+    assert python_keys(keys_of("key", lambda row: odd[row["n"]], rows)) == odd
 
 
 def test_null_values_give_null_whatever_a_vectorized_function_makes_of_them():
@@ -104,8 +119,9 @@ def test_null_values_give_null_whatever_a_vectorized_function_makes_of_them():
     assert given.to_pylist() == ["x", None, "z"]
 
 
-def test_what_has_no_common_arrow_type_is_refused_with_the_remedy():
-    assert array_of([None, 1], "key").to_pylist() == [None, 1]
-    for odd in ([1, "a"], [object()], [(1, "a")]):
-        with pytest.raises(ValueError, match=r"what key gives .* has no common Arrow type .*TableToRecords\(\) before"):
-            array_of(odd, "key")
+def test_functions_of_columns_do_not_take_values_that_are_python_objects():
+    for use in (batch_of, lambda values: field_of(values, "b", "key")):
+        with pytest.raises(
+            ValueError, match="are Python objects here, as a function of one record has made them: give that transform schema="
+        ):
+            use(opaque_values([{"b": 1}]))

@@ -5,7 +5,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from beam_joins import vectorized
+from beam_joins import ForeignKeyJoin, TableTableJoin, vectorized
+from beam_joins.coders.opaque import VALUES, python_values
 from beam_joins.transforms.columns.joiner import Pairs, columns_read, joiner_in_columns, narrowed, of_records
 
 LEFT = pa.array([{"a": 1, "b": "x"}, {"a": 2, "b": None}, None])
@@ -39,12 +40,13 @@ def side(row, name):
 )
 def test_every_kind_of_joiner_joins_the_same_pairs_an_absent_side_all_null(joiner):
     join = joiner_in_columns(joiner)
-    assert join(PAIRS).to_pylist() == JOINED
+    assert python_values(join(PAIRS)) == JOINED
     nobody = np.array([-1, -1])
-    assert join(Pairs(LEFT, nobody, RIGHT, nobody)).to_pylist() == [None, None]
+    assert python_values(join(Pairs(LEFT, nobody, RIGHT, nobody))) == [None, None]
     nothing = np.array([], np.int64)
-    assert join(Pairs(LEFT, nothing, RIGHT, nothing)).to_pylist() == []
-    assert join(Pairs(LEFT.slice(1), np.array([0]), RIGHT.slice(1), np.array([0]))).to_pylist() == [{"l": 2, "r": 20, "b": None}]
+    assert python_values(join(Pairs(LEFT, nothing, RIGHT, nothing))) == []
+    sliced = join(Pairs(LEFT.slice(1), np.array([0]), RIGHT.slice(1), np.array([0])))
+    assert python_values(sliced) == [{"l": 2, "r": 20, "b": None}]
 
 
 @pytest.mark.parametrize(
@@ -59,8 +61,8 @@ def test_a_table_without_a_row_has_no_columns_and_is_absent(joiner):
     """A collection without an element does not say what columns it would have."""
     join = joiner_in_columns(joiner)
     nothing = np.array([], np.int64)
-    assert join(Pairs(LEFT, nothing, pa.nulls(0), nothing)).to_pylist() == []
-    assert join(Pairs(LEFT, np.array([0, 1]), pa.nulls(0), np.array([-1, -1]))).to_pylist() == [
+    assert python_values(join(Pairs(LEFT, nothing, pa.nulls(0), nothing))) == []
+    assert python_values(join(Pairs(LEFT, np.array([0, 1]), pa.nulls(0), np.array([-1, -1])))) == [
         {"l": 1, "r": None},
         {"l": 2, "r": None},
     ]
@@ -77,14 +79,14 @@ def test_an_expression_computes():
 def test_values_that_have_no_fields_are_the_column_value():
     pairs = Pairs(pa.array([1, 2]), np.array([0, 1]), pa.array(["x", "y"]), np.array([1, -1]))
     assert joiner_in_columns({"n": "left.value", "t": "right.value"})(pairs).to_pylist() == [{"n": 1, "t": "y"}, {"n": 2, "t": None}]
-    assert joiner_in_columns(lambda n, t: f"{n}{t}")(pairs).to_pylist() == ["1y", "2None"]
+    assert python_values(joiner_in_columns(lambda n, t: f"{n}{t}")(pairs)) == ["1y", "2None"]
 
 
 def test_a_null_result_is_no_row_and_an_array_is_a_result_without_fields():
     some = joiner_in_columns(vectorized(lambda left, right: pc.if_else(pc.greater(left["a"], 1), left["a"], None)))
     assert some(PAIRS).to_pylist() == [None, 2, None, None, None]
-    assert joiner_in_columns(lambda left, right: left and left["b"])(PAIRS).to_pylist() == ["x", None, None, None, "x"]
-    assert joiner_in_columns(lambda left, right: None)(PAIRS).to_pylist() == [None] * 5
+    assert python_values(joiner_in_columns(lambda left, right: left and left["b"])(PAIRS)) == ["x", None, None, None, "x"]
+    assert python_values(joiner_in_columns(lambda left, right: None)(PAIRS)) == [None] * 5
     masked = vectorized(lambda left, right: pa.StructArray.from_arrays([left["a"]], ["a"], mask=pc.is_null(right["a"])))
     assert joiner_in_columns(masked)(PAIRS).to_pylist() == [{"a": 1}, None, {"a": None}, None, {"a": 1}]
 
@@ -107,14 +109,61 @@ def test_a_joiner_is_never_called_for_what_is_not_joined():
         ({"x": "left.zzz"}, "joiner: the left table has no column 'zzz'; it has a, b"),
         ({"x": "right.zzz"}, "joiner: the right table has no column 'zzz'; it has a"),
         ({"x": pc.field("left", "zzz")}, "zzz.*\n*.*left: struct<a: int64, b: string>"),
-        (lambda left, right: object(), "what joiner gives .* has no common Arrow type"),
-        (lambda left, right: "x" if left else 7, "what joiner gives .* has no common Arrow type"),
     ],
 )
 def test_what_a_joiner_must_not_do_is_refused_in_the_run(joiner, complaint):
     join = joiner_in_columns(joiner)
     with pytest.raises(ValueError, match=complaint):
         join(PAIRS)
+
+
+def test_what_a_joiner_of_records_gives_is_of_one_type_whatever_rows_there_are():
+    """Rows of one partition must not decide: without a schema all are Python objects, with one they have its columns."""
+    odd = joiner_in_columns(lambda left, right: {"b": left["b"]} if left and left["a"] > 1 else (right and 1.0))
+    assert python_values(odd(PAIRS)) == [1.0, {"b": None}, 1.0, None, 1.0]
+    schema = pa.schema([("b", pa.string()), ("n", pa.int64())])
+    typed = joiner_in_columns(lambda left, right: {"b": left["b"]} if left else None, schema=schema)
+    nothing = np.array([], np.int64)
+    for join, kind in ((odd, VALUES), (typed, pa.struct(schema))):
+        assert {
+            join(pairs).type
+            for pairs in (PAIRS, Pairs(LEFT, nothing, RIGHT, nothing), Pairs(LEFT, np.array([1]), RIGHT, np.array([-1])))
+        } == {kind}
+    assert typed(PAIRS).to_pylist() == [{"b": "x", "n": None}, {"b": None, "n": None}, None, None, {"b": "x", "n": None}]
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"b": 7}, "joiner gave a value that is not of its type in schema=: .*'int' object"),
+        ({"n": "seven"}, "joiner gave a value that is not of its type in schema="),
+        ({"n": 2**63}, "joiner gave a value that is not of its type in schema="),
+        ({"c": 1}, "joiner gave {'c': 1}, and schema= has the columns b, n: give a dict with these only"),
+        ("x", "joiner gave 'x', and schema= has the columns b, n"),
+    ],
+)
+def test_what_does_not_fit_the_schema_is_refused_in_the_run(given, complaint):
+    join = joiner_in_columns(lambda left, right: given, schema=pa.schema([("b", pa.string()), ("n", pa.int64())]))
+    with pytest.raises(ValueError, match=complaint):
+        join(PAIRS)
+
+
+@pytest.mark.parametrize(
+    ("joiner", "schema", "complaint"),
+    [
+        (max, "b: string", "schema='b: string': give a pyarrow.Schema"),
+        (max, pa.schema([]), "give a pyarrow.Schema"),
+        ({"x": "left.a"}, pa.schema([("x", pa.int64())]), "this joiner gives columns by itself: leave schema= out"),
+        (vectorized(max), pa.schema([("x", pa.int64())]), "this joiner gives columns by itself: leave schema= out"),
+    ],
+)
+def test_a_schema_that_says_nothing_is_refused_at_construction(joiner, schema, complaint):
+    for construct in (
+        lambda: TableTableJoin(joiner, schema=schema),
+        lambda: ForeignKeyJoin(foreign_key="b", joiner=joiner, schema=schema),
+    ):
+        with pytest.raises(ValueError, match=complaint):
+            construct()
 
 
 @pytest.mark.parametrize(
@@ -148,8 +197,8 @@ def test_only_the_columns_that_a_joiner_reads_travel():
     assert columns_read({"x": "left.a.b"}) == ({"a.b"}, frozenset())
     assert columns_read({"x": "left.a", "y": pc.field("right", "c")}) == (None, None)
     assert columns_read(max) == columns_read(vectorized(max)) == (None, None)
-    assert narrowed(LEFT, "left", frozenset({"b"})).to_pylist() == [{"b": "x"}, {"b": None}, None]
-    assert narrowed(LEFT.slice(1), "left", frozenset({"b"})).to_pylist() == [{"b": None}, None]
-    assert narrowed(LEFT, "left", frozenset()).to_pylist() == [{"a": 1}, {"a": 2}, None], "one column says which values are there"
-    assert narrowed(LEFT, "left", None) is LEFT
-    assert narrowed(pa.array([7]), "left", frozenset()).to_pylist() == [7]
+    assert narrowed(LEFT, frozenset({"b"})).to_pylist() == [{"b": "x"}, {"b": None}, None]
+    assert narrowed(LEFT.slice(1), frozenset({"b"})).to_pylist() == [{"b": None}, None]
+    assert narrowed(LEFT, frozenset()).to_pylist() == [{"a": 1}, {"a": 2}, None], "one column says which values are there"
+    assert narrowed(LEFT, None) is LEFT
+    assert narrowed(pa.array([7]), frozenset()).to_pylist() == [7]

@@ -109,6 +109,5 @@ def test_records_without_a_key_match_nothing_not_even_each_other():
     assert found["outer"] == Counter([(None, "l", None, 1), (None, None, "r", 1)])
 
 
-def test_keys_of_two_types_are_refused():
-    with pytest.raises(ValueError, match="never equal"):
-        stream_join([Record("7", "v", 1, 1)], [Record(7, "v", 1, 1)], "inner", Spans(1, 1, 1))
+def test_keys_of_two_kinds_never_meet():
+    assert stream_join([Record("7", "v", 1, 1)], [Record(7, "v", 1, 1)], "inner", Spans(1, 1, 1)) == ([], [])

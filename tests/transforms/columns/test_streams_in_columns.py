@@ -15,6 +15,7 @@ from tests.transforms.columns.both_forms import CUTS, batches, compared, one_bat
 
 STREAM = pa.schema([("k", pa.string()), ("l", pa.int16()), ("at", pa.int64()), ("offset", pa.int64()), ("v", pa.string())])
 SECOND = 1_000_000
+VALUES = pa.schema([("l", pa.string()), ("r", pa.string())])
 SPANS = {"before": 4, "after": 9, "grace": 6}
 JOINERS = [
     lambda left, right: {"l": left and left["v"], "r": right and right["v"]},
@@ -54,6 +55,11 @@ def with_time(element, time=beam.DoFn.TimestampParam):
     return (*element, time.micros)
 
 
+def columns_of(joiner):
+    """The option that a joiner of records needs in columns."""
+    return {"schema": VALUES} if joiner is JOINERS[0] else {}
+
+
 def rows_of_batch(batch):
     assert batch.schema.names == ["key", "value", "timestamp"]
     keys = (tuple(key.values()) if isinstance(key, dict) else key for key in batch["key"].to_pylist())
@@ -77,7 +83,7 @@ def test_a_join_of_streams_gives_the_same_in_both_forms(direct, key, sequence_by
             form = f"{partitions} {cut.__name__}"
             tables = tuple(batches(p, f"{form} {i}", rows, STREAM, cut) for i, rows in enumerate(sides))
             for how in ("inner", "left", "outer"):
-                options = {**SPANS, "how": how, "sequence_by": sequence_by, "partitions": partitions}
+                options = {**SPANS, "how": how, "sequence_by": sequence_by, "partitions": partitions, **columns_of(joiner)}
                 outputs = (
                     tables | f"{how} of {form}" >> WindowedStreamJoin(joiner, key=key, timestamp_by="at", **options).with_outputs()
                 )
@@ -100,7 +106,7 @@ def test_a_sequence_may_be_a_function_of_key_and_value_in_both_forms(direct):
         left, right = (pairs(p, f"side {i}", rows, "k") for i, rows in enumerate(sides))
         both.add("joined", "records", (left, right) | "records" >> WindowedStreamJoin(**options) | beam.Map(with_time))
         tables = tuple(batches(p, f"batches {i}", rows, STREAM) for i, rows in enumerate(sides))
-        joined = tables | "columns" >> WindowedStreamJoin(**options, key="k", timestamp_by="at")
+        joined = tables | "columns" >> WindowedStreamJoin(**options, key="k", timestamp_by="at", schema=VALUES)
         both.add("joined", "columns", joined | beam.FlatMap(rows_of_batch))
 
 
@@ -112,7 +118,7 @@ def test_a_record_without_key_and_sequence_is_dropped_for_the_same_reason_in_bot
         both.add(
             "dropped", "records", ((stream, stream) | "records" >> WindowedStreamJoin(**options).with_outputs()).dropped, value_of
         )
-        join = WindowedStreamJoin(**options, key="k", timestamp_by="at").with_outputs()
+        join = WindowedStreamJoin(**options, key="k", timestamp_by="at", schema=VALUES).with_outputs()
         both.add("dropped", "columns", ((table, table) | "columns" >> join).dropped, value_of)
 
 
@@ -129,19 +135,21 @@ def test_either_stream_may_be_empty_and_times_lie_at_the_ends_of_what_beam_has(d
                 kind = f"{name} {type(joiner).__name__}"
                 left = (
                     (some, none)
-                    | f"left {kind}" >> WindowedStreamJoin(joiner, **join)
+                    | f"left {kind}" >> WindowedStreamJoin(joiner, **join, **columns_of(joiner))
                     | f"left rows {kind}" >> beam.FlatMap(rows_of_batch)
                 )
                 right = (
                     (none, some)
-                    | f"right {kind}" >> WindowedStreamJoin(joiner, **join)
+                    | f"right {kind}" >> WindowedStreamJoin(joiner, **join, **columns_of(joiner))
                     | f"right rows {kind}" >> beam.FlatMap(rows_of_batch)
                 )
                 assert_that(left, equal_to(alone), label=f"left alone {kind}")
                 mirrored = [(key, {"l": None, "r": value["l"]}, at) for key, value, at in alone]
                 assert_that(right, equal_to(mirrored), label=f"right alone {kind}")
             assert_that(
-                (none, none) | f"nothing {kind}" >> WindowedStreamJoin(JOINERS[0], **join), equal_to([]), label=f"nothing of {kind}"
+                (none, none) | f"nothing {kind}" >> WindowedStreamJoin(JOINERS[0], **join, schema=VALUES),
+                equal_to([]),
+                label=f"nothing of {kind}",
             )
 
 
@@ -149,7 +157,7 @@ def test_a_result_of_null_is_a_result(direct):
     with direct() as p:
         stream = batches(p, "stream", stream_rows(1)[1:3], STREAM)
         join = {**SPANS, "key": "k", "timestamp_by": "at", "how": "left"}
-        nulls = (stream, stream) | WindowedStreamJoin(lambda left, right: None, **join)
+        nulls = (stream, stream) | WindowedStreamJoin(lambda left, right: None, schema=VALUES, **join)
         assert_that(nulls | beam.FlatMap(rows_of_batch) | beam.Map(lambda row: row[1]), check_nulls)
 
 
@@ -165,6 +173,16 @@ def test_streams_in_columns_need_key_and_time(direct, missing):
     options = {"key": "k", "timestamp_by": "at", missing: None}
     with pytest.raises(ValueError, match="streams in columns needs key= and timestamp_by=: the names of their columns"):
         _ = (stream, stream) | WindowedStreamJoin(JOINERS[0], **SPANS, **options)
+
+
+def test_a_joiner_of_records_says_what_columns_it_gives(direct):
+    p = direct()
+    stream = batches(p, "stream", [], STREAM)
+    with pytest.raises(ValueError, match="a joiner of one record does not say what columns they have: give schema="):
+        _ = (stream, stream) | WindowedStreamJoin(JOINERS[0], **SPANS, key="k", timestamp_by="at")
+    records = p | beam.Create([("k", 1)])
+    with pytest.raises(ValueError, match="joins records here, and schema= is for tables in columns"):
+        _ = (records, records) | "records" >> WindowedStreamJoin(JOINERS[0], **SPANS, schema=VALUES)
 
 
 def test_a_joiner_of_columns_does_not_join_records(direct):

@@ -1,6 +1,7 @@
 """Tables in columns in Beam: what comes out is what comes out of the same pipeline on records, however the input is cut and partitioned."""
 
 import apache_beam as beam
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from apache_beam.metrics import MetricsFilter
@@ -318,8 +319,31 @@ def test_a_joiner_of_columns_finds_those_of_an_empty_table_null(direct, how, joi
 
 def test_every_batch_of_a_join_has_the_columns_that_its_joiner_gives(direct):
     """Most of the partitions are empty, and a joiner of records says nothing of columns where it is not called."""
+    schema = pa.schema([("l", pa.string())])
     with direct() as p:
         left, right = some_and_none(p, "deletes only")
-        names = (left, right) | TableTableJoin(lambda left, right: {"l": left["name"]}, how="left", partitions=16)
-        columns = names | beam.Map(lambda batch: [field.name for field in batch.new.type])
-        assert_that(columns, equal_to([["l"]]))
+        names = (left, right) | TableTableJoin(lambda left, right: {"l": left["name"]}, how="left", schema=schema, partitions=16)
+        columns = names | beam.Map(lambda batch: tuple(field.name for field in batch.new.type)) | beam.Distinct()
+        assert_that(columns, equal_to([("l",)]))
+
+
+def test_a_table_of_python_objects_is_joined_and_made_changes_of_but_is_no_arrow_table(direct):
+    with direct() as p:
+        left, right = some_and_none(p, "deletes only")
+        objects = (left, right) | TableTableJoin(lambda left, right: (left["name"], right), how="left")
+        again = (objects, left) | "again" >> TableTableJoin(lambda both, left: [*both, left["name"]])
+        seen = again | TableToRecords() | beam.Map(lambda change: change.new)
+        assert_that(seen, equal_to([["Ann", None, "Ann"]]))
+    for use in (LatestTable(), beam.Map(lambda batch: batch.to_arrow())):
+        with (
+            pytest.raises(
+                Exception, match="the values of this table are Python objects, .*: give the transform that made them schema="
+            ),
+            direct() as p,
+        ):
+            left, right = some_and_none(p, "deletes only")
+            _ = (left, right) | TableTableJoin(lambda left, right: left, how="left") | use
+    with pytest.raises(Exception, match="give that transform schema="), direct() as p:
+        left, right = some_and_none(p, "deletes only")
+        objects = (left, right) | TableTableJoin(lambda left, right: left, how="left")
+        _ = (objects, left) | "again" >> TableTableJoin({"x": "left.name"})
