@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from beam_joins.pipelines.command.failed_function import failed_function_in
 from beam_joins.pipelines.command.input_error import input_error_in
 from beam_joins.pipelines.spark import SparkJobFailed, SparkOptions, SparkSetupError
 
@@ -43,6 +44,9 @@ def said(error: BaseException) -> tuple[BaseException, int]:
     wrong = input_error_in(error)
     if wrong is not None:
         return wrong, WRONG_INPUT
+    failed = failed_function_in(error)
+    if failed is not None:
+        return failed, FAILED
     if isinstance(error, SparkSetupError) or "Unexpected pipeline runner" in str(error):
         return error, WRONG_INPUT
     if isinstance(error, SparkJobFailed | OSError):

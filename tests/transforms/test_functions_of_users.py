@@ -92,7 +92,7 @@ def table(p, name, rows, form="records", **options):
 
 def stream(p, name, rows):
     pairs = p | name >> beam.Create([((row["id"], row), row["lsn"]) for row in rows])
-    return pairs | f"Times {name}" >> beam.MapTuple(lambda pair, at: TimestampedValue(pair, at))
+    return pairs | f"Times {name}" >> beam.MapTuple(TimestampedValue)
 
 
 def windowed(p):
@@ -283,17 +283,12 @@ def written_into(change):
     ],
 )
 def test_what_a_map_behind_a_table_writes_into_a_new_value_is_not_the_next_old_value(direct, transform, form):
+    def built(p, name):
+        orders = table(p, name, ORDERS, form)
+        changes = orders if form == "records" and transform is TableToRecords else orders | name + "'s" >> transform()
+        return changes | f"{name} as records" >> TableToRecords() if changes.element_type is ChangeBatch else changes
+
     with direct() as p:
-        orders = table(p, "orders", ORDERS, form)
-        if form == "records" and transform is TableToRecords:
-            changes = orders
-        else:
-            changes = orders | transform()
-        records = changes | "records" >> TableToRecords() if changes.element_type is ChangeBatch else changes
-        same_texts(
-            records | "writing" >> beam.Map(written_into) | "t1" >> beam.Map(repr),
-            records
-            | "copy" >> beam.Map(copy.deepcopy)
-            | "reading" >> beam.Map(lambda change: (change.key, change.old))
-            | "t2" >> beam.Map(repr),
-        )
+        written = built(p, "one") | "writing" >> beam.Map(written_into) | "one's text" >> beam.Map(repr)
+        read = built(p, "other") | "reading" >> beam.Map(lambda change: (change.key, change.old)) | "other's text" >> beam.Map(repr)
+        same_texts(written, read)
