@@ -60,6 +60,9 @@ class ForeignKeyJoin(WithOutputs):
     Where left rows are not kept, a left change whose foreign key is ``None`` is dropped, as ``"null_foreign_key"``: counted, and an output of
     :meth:`with_outputs`. Foreign keys are compared by their bytes: 7 is not "7".
 
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
+    an output of its own.
+
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to tables ordered by different
     things, or to keys whose coder is not deterministic; and in the run for a foreign key that is not of the right key's type.
 

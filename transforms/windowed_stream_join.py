@@ -70,6 +70,9 @@ class WindowedStreamJoin(StreamTransform):
 
     Equal records are separate records. Both sides may be the same stream.
 
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
+    an output of its own.
+
     Raises ``ValueError`` at construction for a wrong option, when applied to tables, to windowed or unbounded input, or to keys of
     different types or without a deterministic coder, and in the run for elements that are not pairs.
 
