@@ -46,13 +46,14 @@ bench-small: .venv/benched  ## The same at a twentieth of the size (minutes): sh
 growth: .venv/benched  ## Measure time and memory as the input grows, and plot them
 	$(BIN)/python -m benchmarks.growth
 
-conformance: .venv/tested  ## Hold all recorded scenarios against the direct runner
-	$(BIN)/python -m tests.conformance tests/conformance/scenarios.jsonl.gz --expected tests/conformance/expected.jsonl.gz --runner DirectRunner
+conformance: .venv/tested  ## Hold all recorded scenarios against the direct runner, in records and in columns
+	$(BIN)/python -m tests.conformance --runner DirectRunner --mutate
+	$(BIN)/python -m tests.conformance --runner DirectRunner --form columns
 
 lock: .venv/installed  ## Find anew which jars Beam's Spark runner needs (slow)
 	$(BIN)/python -m pipelines.launcher.lock_jars
 
 clean:  ## Remove the virtual environment and what runs have left
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info orders-out sample-data benchmark-data growth.png growth.svg
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info orders-out sample-data benchmark-data growth.png growth.svg
 
 .PHONY: help orders test test-quick lint conformance bench bench-small growth lock clean

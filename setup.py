@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from setuptools import find_namespace_packages, setup
+from setuptools import find_packages, setup
 
 SPARK = [
     "pyspark>=3.5,<4",  # Beam's Spark runner is built for Spark 3 and Scala 2.12
@@ -29,9 +29,10 @@ setup(
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     python_requires=">=3.11",
-    packages=find_namespace_packages(include=["beam_joins*"]),
+    packages=find_packages(include=["beam_joins*"]),
+    entry_points={"console_scripts": ["beam-joins=beam_joins.pipelines.command.programs:main"]},
     package_data={
-        "beam_joins": ["py.typed"],
+        "": ["py.typed"],
         "beam_joins.pipelines.launcher": ["*.lock"],
     },
     install_requires=[

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from beam_joins.transforms.table_table_join import TableTableJoin
     from beam_joins.transforms.table_to_records import TableToRecords
     from beam_joins.transforms.table_to_stream import TableToStream
+    from beam_joins.transforms.table_type import as_windowed_table
     from beam_joins.transforms.windowed_aggregate import WindowedAggregate
     from beam_joins.transforms.windowed_stream_join import WindowedStreamJoin
     from beam_joins.transforms.windowed_table_join import WindowedTableJoin
@@ -66,6 +67,7 @@ __all__ = [
     "WindowedStreamJoin",
     "WindowedTableJoin",
     "WindowedTableToStream",
+    "as_windowed_table",
     "content",
     "vectorized",
 ]
@@ -91,6 +93,7 @@ _UPSTAIRS = {
     "WindowedStreamJoin": "beam_joins.transforms.windowed_stream_join",
     "WindowedTableJoin": "beam_joins.transforms.windowed_table_join",
     "WindowedTableToStream": "beam_joins.transforms.windowed_table_to_stream",
+    "as_windowed_table": "beam_joins.transforms.table_type",
     "vectorized": "beam_joins.transforms.columns.functions",
 }
 

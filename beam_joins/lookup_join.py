@@ -12,6 +12,7 @@ from typing import Generic, Literal, NamedTuple
 
 from beam_joins.change import Change, V
 from beam_joins.record import Record
+from beam_joins.two_changes import require_one_change
 
 LookupHow = Literal["inner", "left", "right", "outer"]
 
@@ -30,7 +31,7 @@ class LookupJoin(Generic[V]):
     values, ``None`` for an absent side, and gives the result (``None``: no row). With ``how="right"`` or ``"outer"`` a right row that no
     left row looks up has a row of its own; with ``shared_keys`` it is the row of the same key on the left, as in a table-table join.
 
-    A result has the larger timestamp of both sides.
+    A result has the larger timestamp of both sides: of a row that goes, the time of its delete, and of the right row that it looked up.
 
     >>> join = LookupJoin(lambda left, right: left + b"-" + right, "inner", lambda left: left.key, shared_keys=True)
     >>> list(join.advance(1, [Record(b"k", b"l", 3, 1), Record(b"k", b"r", 2, 1, input=1)]))
@@ -62,14 +63,23 @@ class LookupJoin(Generic[V]):
 
         Raises ``ValueError`` if a table has two changes of one row at this position.
         """
-        if len(events) > 1 and len({(event.input, event.key) for event in events}) < len(events):
-            raise ValueError(
-                f"a table has two changes of one key at position {position}: make it with TableFromChangelog, which keeps one"
-            )
+        if len(events) > 1:
+            require_one_change(events)
+        leaving = {
+            event.key: looked_up for event in events if event.value is None and (looked_up := self._looked_up(event)) is not None
+        }
         touched: dict[ResultKey, int] = {}
         for event in events:
             for key in self._apply_right(event) if event.input else self._apply_left(event):
                 touched[key] = max(touched.get(key, event.timestamp), event.timestamp)
+        if leaving:
+            times = {event.key: event.timestamp for event in events if event.input}
+            for left_key, right_key in leaving.items():
+                right = self._right.get(right_key)
+                time = right.timestamp if right else times.get(right_key)
+                if time is not None:
+                    key = ResultKey(left_key, False)
+                    touched[key] = max(touched[key], time)
         for key, timestamp in touched.items():
             self.joining = key, timestamp
             new, time = self._row(key, timestamp)
@@ -78,6 +88,10 @@ class LookupJoin(Generic[V]):
                 self._results[key] = new
             if old is not None or new is not None:
                 yield Change(key, old, new, time, position)
+
+    def _looked_up(self, event: Record) -> bytes | None:
+        """What a left row that changes looked up before."""
+        return None if event.input else self._left.get(event.key, (event, None))[1]
 
     def _apply_left(self, event: Record) -> Iterator[ResultKey]:
         _, before = self._left.pop(event.key, (event, None))

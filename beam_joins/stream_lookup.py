@@ -6,6 +6,7 @@ from typing import Generic, Literal
 from beam_joins.change import V
 from beam_joins.record import Record
 from beam_joins.stream_join import Joined
+from beam_joins.two_changes import require_one_change
 
 LookupStreamHow = Literal["inner", "left"]
 
@@ -33,7 +34,12 @@ class StreamLookup(Generic[V]):
         """The stream record that the joiner is being called for."""
 
     def advance(self, position: int, events: Sequence[Record]) -> Iterator[Joined[V]]:
-        """Apply the table's changes of one position, then look up what its stream records ask for."""
+        """Apply the table's changes of one position, then look up what its stream records ask for.
+
+        Raises ``ValueError`` if the table has two changes of one row at this position.
+        """
+        if len(events) > 1:
+            require_one_change(event for event in events if not event.input)
         for event in events:
             if event.input:
                 yield from self._look_up(event)

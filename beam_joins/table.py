@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from beam_joins.change import Change, Dropped, K, V
 from beam_joins.record import Record
+from beam_joins.two_changes import TwoChanges
 
 Emit = Literal["updates", "changes", "records", "latest"]
 """Which records of a changelog become changes.
@@ -33,7 +34,7 @@ def content(changes: Iterable[Change[K, V]], position: int | None = None) -> dic
         if position is not None and change.position > position:
             break
         if last.get(change.key) == change.position:
-            raise ValueError(f"two changes of key {change.key!r} at position {change.position}: a table has one")
+            raise TwoChanges(change.key, change.position).of_key(change.key)
         if rows.get(change.key) != change.old:
             raise ValueError(f"{change} says that the row was {change.old!r}, but it was {rows.get(change.key)!r}")
         last[change.key] = change.position

@@ -4,6 +4,8 @@ from typing import Any, Generic, NamedTuple
 
 from beam_joins.change import K
 
+_LIMIT = 1 << 63
+
 
 class Window(NamedTuple):
     """A span of event time, ``start`` inclusive, ``end`` exclusive, in microseconds since the epoch.
@@ -16,8 +18,11 @@ class Window(NamedTuple):
     end: int
 
     def shift(self, by: int) -> "Window":
-        """The same span, ``by`` microseconds later (earlier if negative)."""
-        return Window(self.start + by, self.end + by)
+        """The same span, ``by`` microseconds later (earlier if negative); raises ``ValueError`` if that is beyond 64 bits."""
+        shifted = Window(self.start + by, self.end + by)
+        if shifted.start < -_LIMIT or shifted.end >= _LIMIT:
+            raise ValueError(f"{self} shifted by {by} microseconds does not fit in 64 bits")
+        return shifted
 
 
 class Windowed(NamedTuple, Generic[K]):

@@ -15,9 +15,10 @@ from benchmarks.__main__ import chosen
 from benchmarks.data.dataset import Dataset, foreign_key, tiny
 from benchmarks.data.parquet import provide
 from benchmarks.harness.comparison import compare
-from benchmarks.harness.figures import Run
+from benchmarks.harness.figures import Run, start_bounds
 from benchmarks.harness.growth_report import Grown, growth_table
 from benchmarks.harness.lineup import CONTESTANTS, DUCKDB, OURS, OURS_DIRECT, Contestant
+from benchmarks.harness.noise import TOO_SHORT
 from benchmarks.harness.process import ROOT, ContestantFailed, run
 from benchmarks.harness.publish import publish
 from benchmarks.harness.rounds import LIMIT_SECONDS
@@ -42,12 +43,12 @@ class Growth:
 
     def __init__(self, data: Path, scratch: Path, limit: float) -> None:
         self._data, self._scratch, self._limit = data, scratch, limit
-        self._starts: dict[str, float] = {}
+        self._starts: dict[str, list[float]] = {}
 
     def measure(self, contestant: Contestant, series: str, value: int, dataset: Dataset, options: tuple[str, ...]) -> Grown:
         """One point."""
         try:
-            start = self._start(contestant)
+            starts = self._measured_starts(contestant)
             folder = provide(dataset, self._data)
             done = self._run(contestant, folder, "out", options)
             reference = self._scratch / dataset.name
@@ -58,15 +59,16 @@ class Growth:
                 raise ContestantFailed(f"differs from DuckDB: {comparison}")
         except ContestantFailed as failure:
             return Grown(series, value, contestant.title, dataset.left, trouble=str(failure))
+        start, short = median(starts), done.seconds <= start_bounds(starts).most
         work = max(done.seconds - start, 0.0)
-        return Grown(series, value, contestant.title, dataset.left, start, work, done.jvm, done.python)
+        return Grown(series, value, contestant.title, dataset.left, start, work, done.jvm, done.python, too_short=short)
 
-    def _start(self, contestant: Contestant) -> float:
+    def _measured_starts(self, contestant: Contestant) -> list[float]:
         if contestant.title not in self._starts:
             folder = provide(tiny("uniform"), self._data)
             # The first start is not counted: it may keep something for the later ones.
             runs = [self._run(contestant, folder, "out", ()) for _ in range(_STARTS + 1)][1:]
-            self._starts[contestant.title] = median(each.seconds for each in runs)
+            self._starts[contestant.title] = [each.seconds for each in runs]
         return self._starts[contestant.title]
 
     def _run(self, contestant: Contestant, data: Path, name: str, options: tuple[str, ...]) -> Run:
@@ -119,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for series, value, dataset, options in points(asked):
             for contestant in contestants:
                 grown.append(growth.measure(contestant, series, value, dataset, options))
-                said = grown[-1].trouble or f"{grown[-1].work:.1f} s of work"
+                said = grown[-1].trouble or (TOO_SHORT if grown[-1].too_short else f"{grown[-1].work:.1f} s of work")
                 print(f"{series} {value:,}, {contestant.title}: {said}", file=sys.stderr, flush=True)
     table = growth_table(grown)
     print(table)

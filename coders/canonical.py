@@ -34,23 +34,6 @@ TEXT, BYTES, UUID = b"s", b"b", b"u"
 INSTANT, LOCAL, DATE, TIME, SPAN, TIMESTAMP = b"t", b"l", b"d", b"c", b"x", b"m"
 TUPLE, SET, FIELDS, ROW, MEMBER, RECORD = b"(", b"{", b"=", b"r", b"e", b"a"
 
-_KINDS: Final = {
-    **dict.fromkeys((FRACTION, DECIMAL, BELOW, WHOLE, ABOVE), "number"),
-    NULL: "null",
-    TEXT: "text",
-    BYTES: "bytes",
-    UUID: "UUID",
-    INSTANT: "datetime with a time zone",
-    LOCAL: "datetime without a time zone",
-    DATE: "date",
-    TIME: "time of day",
-    SPAN: "timedelta",
-    TIMESTAMP: "Beam Timestamp",
-    SET: "set",
-    FIELDS: "dict",
-    ROW: "Row",
-}
-
 
 class NotCanonical(ValueError):
     """A value of a type that has no canonical encoding."""
@@ -80,18 +63,29 @@ def decode(encoded: bytes) -> Any:
         raise CorruptData(f"{len(encoded)} bytes are no canonical encoding: {error}") from error
 
 
-def kind(encoded: bytes) -> str:
-    """The kind of an encoded value, in words: values of two kinds are never equal.
+def parts(encoded: bytes) -> Iterator[bytes]:
+    """The encoded parts of an encoded tuple."""
+    return _parts(encoded[1:])
 
-    >>> kind(encode((7.5, "a"))), kind(encode(dt.date(2026, 1, 1)))
-    ('(number, text)', 'date')
+
+def number(encoded: bytes) -> int | float | None:
+    """The number that an encoded one is, or the count of days or microseconds of a date or a time; ``None`` for anything else.
+
+    >>> number(encode(7.5)), number(encode(dt.timedelta(seconds=1))), number(encode("7"))
+    (7.5, 1000000, None)
     """
-    tag = encoded[:1]
-    if tag == TUPLE:
-        return f"({', '.join(map(kind, _parts(encoded[1:])))})"
-    if tag in (MEMBER, RECORD):
-        return next(_parts(encoded[1:])).decode()
-    return _KINDS.get(tag, "unknown")
+    tag, data = encoded[:1], encoded[1:]
+    if tag in (WHOLE, BELOW, ABOVE):
+        return int(_READERS[tag](data))
+    if tag in (INSTANT, LOCAL, SPAN):
+        return _read_number(data)
+    if tag == FRACTION:
+        return _read_float(data)
+    if tag == DATE:
+        return dt.date.fromisoformat(data.decode()).toordinal() - _EPOCH.toordinal()
+    if tag == TIME:
+        return (dt.datetime.combine(_EPOCH, dt.time.fromisoformat(data.decode())) - _EPOCH) // _MICROSECOND
+    return None
 
 
 def _whole(value: int) -> bytes:

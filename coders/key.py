@@ -19,8 +19,9 @@ from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins.change import Change
-from beam_joins.coders.canonical import NotCanonical, decode, encode, kind
+from beam_joins.coders.canonical import NotCanonical, decode, encode
 from beam_joins.coders.corrupt import StrictCoder
+from beam_joins.coders.kinds import kind
 
 _NUMBERS = (int, float, Decimal, np.number)
 _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (

@@ -1,24 +1,26 @@
 """Orders with their customers: the pipeline of ``python -m pipelines.orders``, for use in other pipelines too."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
 from apache_beam.pvalue import PCollection
 
 from beam_joins import FilterTable, ForeignKeyJoin, TableFromChangelog
-from beam_joins.pipelines.changelog_files.columns import Columns
+from beam_joins.pipelines.changelog_files.columns import PLACE, Columns
 
 Value = dict[str, Any]
 How = Literal["inner", "left"]
 
 
 class Enriched(NamedTuple):
-    """The table of enriched orders, and what each of the three steps dropped."""
+    """The table of enriched orders, what each of the three steps dropped, and the table of orders that was joined."""
 
     table: PCollection[Any]
     dropped_orders: PCollection[Any]
     dropped_customers: PCollection[Any]
     dropped_joins: PCollection[Any]
+    orders: PCollection[Any]
 
 
 def enrich(
@@ -30,7 +32,7 @@ def enrich(
     foreign_key: str = "customer_id",
     how: How = "inner",
     amount: str = "amount",
-    min_amount: float | None = None,
+    min_amount: float | Decimal | None = None,
     customer_field: str = "customer",
     partitions: int | None = None,
 ) -> Enriched:
@@ -49,7 +51,7 @@ def enrich(
         how=how,
         partitions=partitions,
     ).with_outputs()
-    return Enriched(enriched, dropped_orders, dropped_customers, dropped_joins)
+    return Enriched(enriched, dropped_orders, dropped_customers, dropped_joins, orders)
 
 
 def table(columns: Columns, partitions: int | None = None) -> TableFromChangelog:
@@ -57,22 +59,26 @@ def table(columns: Columns, partitions: int | None = None) -> TableFromChangelog
     return TableFromChangelog(
         key=columns.key,
         timestamp_by=columns.time_of,
-        sequence_by=columns.position_of if columns.sequence else None,
+        sequence_by=columns.sequence_of if columns.sequence else None,
+        tie_break_by=columns.place_of,
         apply_as_deletes=columns.is_delete,
-        except_columns=columns.about_the_change(),
+        except_columns=(*columns.about_the_change(), PLACE),
         partitions=partitions,
     ).with_outputs()
 
 
-def at_least(column: str, least: float) -> Callable[[Any, Value], bool]:
+def at_least(column: str, least: float | Decimal) -> Callable[[Any, Value], bool]:
     """A predicate: the row has a number in the column, and it is not below.
+
+    A float is compared with the float next to ``least``, other numbers with ``least`` itself: 0.1 is not below 0.1 in any form.
 
     >>> at_least("amount", 5)("k", {"amount": 5}), at_least("amount", 5)("k", {"amount": None})
     (True, False)
     """
+    exact, rounded = Decimal(str(least)), float(least)
 
     def predicate(key: Any, row: Value) -> bool:
         amount = row.get(column)
-        return amount is not None and bool(amount >= least)
+        return amount is not None and bool(amount >= (rounded if isinstance(amount, float) else exact))
 
     return predicate

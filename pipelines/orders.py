@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from beam_joins.pipelines.changelog_files.changelog import absolute, find_changelog
+from beam_joins.pipelines.changelog_files.changelog import find_changelog
 from beam_joins.pipelines.changelog_files.outputs import check_output
+from beam_joins.pipelines.changelog_files.paths import absolute
 from beam_joins.pipelines.command.command_line import beam_options, said
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.interruption import interruptible
@@ -32,14 +33,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     with interruptible() as interruption:
         try:
             with progress.phase("start-up"):
+                options = beam_options(arguments.own.runner, arguments.beam)
                 job = _job(arguments)
-            report, files = job.run(beam_options(arguments.own.runner, arguments.beam), progress)
+            report, files = job.run(options, progress)
         except (Exception, KeyboardInterrupt) as error:
             interrupted = "interrupted; no results were written", interruption.exit_code
             sentence, code = interrupted if interruption.by else said(error)
             print(f"{PROGRAM}: {sentence}", file=sys.stderr)
             return code
-    print(summary(report, files, progress.seconds))
+    print(summary(report, files, progress.seconds, job.remarks()))
     return 0
 
 

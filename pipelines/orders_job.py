@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 import apache_beam as beam
@@ -11,14 +12,16 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_joins import Change, LatestTable
 from beam_joins.pipelines.changelog_files.changelog import Changelog
 from beam_joins.pipelines.changelog_files.enriched_schema import changelog_schema, enriched_schema, key_type
-from beam_joins.pipelines.changelog_files.outputs import Output, Staging, prepare, publish
+from beam_joins.pipelines.changelog_files.outputs import Output, Staging
 from beam_joins.pipelines.changelog_files.read_changelog import OnBadRecord, ReadChangelog
-from beam_joins.pipelines.changelog_files.tally import TallyDropped
+from beam_joins.pipelines.changelog_files.tally import TallyDropped, TallyRows
+from beam_joins.pipelines.changelog_files.time_units import remarks_on, require_one_unit
 from beam_joins.pipelines.changelog_files.write_parts import Report, WriteParts, WriteReport, read_report
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.progress import Progress
+from beam_joins.pipelines.command.runner import any_runner
+from beam_joins.pipelines.command.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.enrich import How, enrich
-from beam_joins.pipelines.spark import spark_runner
 from beam_joins.transforms.partitions import suggested_partitions
 
 CHANGES: Final = "changes"
@@ -35,7 +38,7 @@ class OrdersJob:
     foreign_key: str
     how: How
     amount: str
-    min_amount: float | None
+    min_amount: Decimal | None
     customer_field: str
     on_bad_record: OnBadRecord
     one_file: bool
@@ -47,7 +50,7 @@ class OrdersJob:
             for option, column in (
                 ("key", columns.key),
                 ("timestamp", columns.timestamp),
-                ("sequence", columns.sequence),
+                *(("sequence", column) for column in (columns.sequence, *columns.within)),
                 ("delete-column", columns.delete),
             ):
                 if column is not None:
@@ -63,6 +66,7 @@ class OrdersJob:
             raise InputError(
                 f"orders have a column '{self.customer_field}' already: give the customer another name with --customer-field"
             )
+        require_one_unit(self.orders, self.customers)
         reference, key = self.orders.kind_of(self.foreign_key), self.customers.kind_of(self.customers.columns.key)
         if reference and key and reference != key:
             raise InputError(
@@ -70,13 +74,17 @@ class OrdersJob:
                 "no order would find its customer"
             )
 
+    def remarks(self) -> list[str]:
+        """What the summary says of the inputs."""
+        return [*remarks_on(self.orders), *remarks_on(self.customers)]
+
     def run(self, options: PipelineOptions, progress: Progress) -> tuple[Report, dict[str, list[str]]]:
         """Run it; gives what was counted, and for each output the paths of its files."""
         with Staging(self.outputs) as staging:
             report_path = f"{staging.beside(self.outputs[0])}/report.json"
             with ExitStack() as running:
                 with progress.phase("starting the runner"):
-                    ready = running.enter_context(spark_runner(options))
+                    ready = running.enter_context(any_runner(options))
                 with progress.phase("run", staging.said):
                     self._pipeline(ready, staging, report_path).run().wait_until_finish()
             with progress.phase("finishing"):
@@ -84,18 +92,26 @@ class OrdersJob:
                 parts = {
                     output.name: sorted(part.path for part in report.parts if part.output == output.name) for output in self.outputs
                 }
-                moves = [(output, prepare(output, parts[output.name], staging, one_file=self.one_file)) for output in self.outputs]
-                return report, {output.name: publish(output, move) for output, move in moves}
+                return report, staging.publish(parts, one_file=self.one_file)
 
     def _pipeline(self, options: PipelineOptions, staging: Staging, report_path: str) -> beam.Pipeline:
         pipeline = beam.Pipeline(options=options)
+        order_key, customer_key = self.orders.columns.key, self.customers.columns.key
+        referred = self.customers.first_kind_of(customer_key)
         orders = pipeline | "Read orders" >> ReadChangelog(
             self.orders,
             on_bad_record=self.on_bad_record,
             reference=self.foreign_key,
             number=None if self.min_amount is None else self.amount,
+            kinds={
+                self.foreign_key: referred or self.orders.first_kind_of(self.foreign_key),
+                order_key: self.orders.first_kind_of(order_key),
+            },
+            places=True,
         )
-        customers = pipeline | "Read customers" >> ReadChangelog(self.customers, on_bad_record=self.on_bad_record)
+        customers = pipeline | "Read customers" >> ReadChangelog(
+            self.customers, on_bad_record=self.on_bad_record, kinds={customer_key: referred}, places=True
+        )
         partitions = suggested_partitions(self.orders.bytes + self.customers.bytes)
         enriched = enrich(
             orders.rows,
@@ -116,6 +132,11 @@ class OrdersJob:
             ("join", enriched.dropped_joins),
         ):
             facts.append(dropped | f"Tally {place}" >> beam.ParDo(TallyDropped(place)))
+        foreign_key, customer_field = self.foreign_key, self.customer_field
+        refer = {ROWS: lambda order: True, UNREFERRING: lambda order: order.get(foreign_key) is None}
+        matched = {MATCHED: lambda order: order[customer_field] is not None}
+        facts.append(enriched.orders | "Tally rows" >> beam.ParDo(TallyRows("orders", refer)))
+        facts.append(enriched.table | "Tally matched" >> beam.ParDo(TallyRows("orders", matched)))
         for output in self.outputs:
             rows = (
                 enriched.table | "Records" >> beam.Map(record_of)

@@ -2,29 +2,34 @@
 
 import argparse
 from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
-from beam_joins.pipelines.changelog_files.columns import UNITS, Columns
+from beam_joins.pipelines.changelog_files.columns import DELETES, UNITS, UPSERTS, Columns
 from beam_joins.pipelines.command.command_line import parse_known
 from beam_joins.pipelines.command.input_error import InputError
+from beam_joins.pipelines.command.program import program
 
-PROGRAM = "python -m pipelines.orders"
-EXAMPLES = """\
+PROGRAM = program("orders")
+EXAMPLES = f"""\
 examples:
-  python -m pipelines.orders
+  {PROGRAM}
       the sample: made in sample-data/ on first use, enriched into orders-out/
 
-  python -m pipelines.orders --orders 'dump/orders-*.jsonl.gz' --customers dump/customers.jsonl --output enriched.jsonl
+  {PROGRAM} --orders 'dump/orders-*.jsonl.gz' --customers dump/customers.jsonl --output enriched.jsonl
       your own files, JSON lines
 
-  python -m pipelines.orders --orders o.avro --customers c.avro --orders-key id --orders-timestamp ts_ms --orders-timestamp-unit ms \\
+  {PROGRAM} --orders o.avro --customers c.avro --orders-key id --orders-timestamp ts_ms --orders-timestamp-unit ms \\
       --how left --min-amount 100 --output enriched.avro --latest now.avro
       Avro, other column names, only orders of 100 or more, with or without a customer
 
-  python -m pipelines.orders --orders o.jsonl --customers c.jsonl --orders-sequence= --customers-sequence= --latest now.jsonl
+  {PROGRAM} --orders o.jsonl --customers c.jsonl --orders-sequence= --customers-sequence= --latest now.jsonl
       changelogs without a commit sequence: their times order the changes
 
-  python -m pipelines.orders --runner=SparkRunner
+  {PROGRAM} --orders o.jsonl --customers c.jsonl --orders-sequence commit_lsn,lsn --customers-sequence commit_lsn,lsn
+      transactions that change a row several times: they are seen whole, with the last change of each row
+
+  {PROGRAM} --runner=SparkRunner
       on Spark, on all cores of this machine; --spark_master_url=spark://host:7077 for a cluster
 """
 
@@ -47,14 +52,44 @@ def columns_of(side: str, own: argparse.Namespace) -> Columns:
     for option in ("key", "timestamp"):
         if not get(f"{side}_{option}"):
             raise InputError(f"--{side}-{option} must name a column")
+    columns = [column for name in get(f"{side}_sequence").split(",") if (column := name.strip())]
+    deletes, upserts = _operations(side, get(f"{side}_deletes"), get(f"{side}_upserts"))
     return Columns(
         key=get(f"{side}_key"),
         timestamp=get(f"{side}_timestamp"),
         unit=get(f"{side}_timestamp_unit"),
-        sequence=get(f"{side}_sequence") or None,
+        sequence=columns[0] if columns else None,
+        within=tuple(columns[1:]),
         delete=get(f"{side}_delete_column") or None,
-        delete_values=frozenset(value.strip().lower() for value in get(f"{side}_delete_values").split(",")),
+        deletes=deletes,
+        upserts=upserts,
+        side=side,
     )
+
+
+def _operations(side: str, deletes: str | None, upserts: str | None) -> tuple[frozenset[str], frozenset[str]]:
+    """The words for deletes and for upserts; one that is given for one of them is none of the defaults of the other."""
+    deleting, upserting = _words(deletes), _words(upserts)
+    if both := sorted((deleting or frozenset()) & (upserting or frozenset())):
+        raise InputError(f"{', '.join(both)} stands in both --{side}-deletes and --{side}-upserts: a record is one or the other")
+    return (
+        DELETES - (upserting or frozenset()) if deleting is None else deleting,
+        UPSERTS - (deleting or frozenset()) if upserting is None else upserting,
+    )
+
+
+def _words(listed: str | None) -> frozenset[str] | None:
+    return None if listed is None else frozenset(filter(None, (word.strip().lower() for word in listed.split(","))))
+
+
+def _finite(text: str) -> Decimal:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        raise argparse.ArgumentTypeError(f"not a number: {text!r}") from None
+    if not number.is_finite():
+        raise argparse.ArgumentTypeError(f"{text} is no amount that others can be compared with: give a finite number")
+    return number
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -76,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
         "--on-bad-record",
         choices=("fail", "drop"),
         default="fail",
-        help="what to do with a line that is not JSON or a record without a usable key, time or sequence (default: %(default)s); "
+        help="what to do with a line that is not JSON or a record without a usable key, time, sequence or operation (default: %(default)s); "
         "dropped ones are counted and the first few named",
     )
 
@@ -90,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="COLUMN",
         help="column of the orders with the customer's key (default: %(default)s)",
     )
-    what.add_argument("--min-amount", type=float, metavar="N", help="only orders of at least this amount (default: all)")
+    what.add_argument("--min-amount", type=_finite, metavar="N", help="only orders of at least this amount (default: all)")
     what.add_argument(
         "--amount", default="amount", metavar="COLUMN", help="column of the orders that --min-amount compares (default: %(default)s)"
     )
@@ -126,8 +161,9 @@ def _parser() -> argparse.ArgumentParser:
         group.add_argument(
             f"--{side}-sequence",
             default="lsn",
-            metavar="COLUMN",
-            help="commit sequence, common to both changelogs: a whole number (default: %(default)s); empty: the time orders the changes",
+            metavar="COLUMNS",
+            help="commit sequence, common to both changelogs: a whole number (default: %(default)s); empty: the time orders the changes; several, as "
+            "in commit_lsn,lsn: the first is the position, the others say which change of a row within it is the last",
         )
         group.add_argument(
             f"--{side}-timestamp",
@@ -145,14 +181,15 @@ def _parser() -> argparse.ArgumentParser:
             f"--{side}-delete-column",
             default="op",
             metavar="COLUMN",
-            help="says whether a record deletes its row (default: %(default)s); empty: none does",
+            help="the operation: says whether a record deletes its row (default: %(default)s); empty: none does",
         )
-        group.add_argument(
-            f"--{side}-delete-values",
-            default="d,delete,true",
-            metavar="VALUES",
-            help="the values of that column that mean a delete, in any case (default: %(default)s)",
-        )
+        for option, meaning, words in (("deletes", "a delete", DELETES), ("upserts", "an insert or an update", UPSERTS)):
+            group.add_argument(
+                f"--{side}-{option}",
+                metavar="VALUES",
+                help=f"the values of that column that mean {meaning}, in any case; null stands for null (default: {','.join(sorted(words))}). "
+                "A record with a value in neither list is a bad record",
+            )
     beam = parser.add_argument_group("runner", "All options of Beam's are passed on; without any, the job runs in this process.")
     beam.add_argument("--runner", metavar="NAME", help="DirectRunner (default), SparkRunner, or another of Beam's")
     return parser

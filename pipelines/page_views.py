@@ -13,28 +13,30 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from beam_joins.pipelines.changelog_files.changelog import absolute, find_changelog
+from beam_joins.pipelines.changelog_files.changelog import find_changelog
 from beam_joins.pipelines.changelog_files.columns import UNITS, Columns
 from beam_joins.pipelines.changelog_files.outputs import Output, check_output
+from beam_joins.pipelines.changelog_files.paths import absolute
 from beam_joins.pipelines.command.command_line import beam_options, parse_known, said
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.interruption import interruptible
+from beam_joins.pipelines.command.program import program
 from beam_joins.pipelines.command.progress import Progress
 from beam_joins.pipelines.made_up.views import views_on_first_use
 from beam_joins.pipelines.page_views_job import PageViewsJob
 from beam_joins.pipelines.page_views_report import totals, weeks_table
 
-PROGRAM: Final = "python -m pipelines.page_views"
+PROGRAM: Final = program("page-views")
 SAMPLE_DIRECTORY: Final = "sample-data"
-EXAMPLES: Final = """\
+EXAMPLES: Final = f"""\
 examples:
-  python -m pipelines.page_views
+  {PROGRAM}
       the sample: five weeks of a made-up site, made in sample-data/ on first use
 
-  python -m pipelines.page_views --views 'logs/2026-*.jsonl.gz' --page url --time ts --time-unit ms --output weeks.jsonl
+  {PROGRAM} --views 'logs/2026-*.jsonl.gz' --page url --time ts --time-unit ms --output weeks.jsonl
       your own page views, and all weeks of all pages written to a file
 
-  python -m pipelines.page_views --runner=SparkRunner
+  {PROGRAM} --runner=SparkRunner
       on Spark, on all cores of this machine; --spark_master_url=spark://host:7077 for a cluster
 """
 
@@ -48,8 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             path = own.output or os.path.join(running.enter_context(tempfile.TemporaryDirectory()), "weeks.jsonl")
             with progress.phase("start-up"):
+                options = beam_options(own.runner, rest)
                 job = _job(own, path)
-            report = job.run(beam_options(own.runner, rest), progress)
+            report = job.run(options, progress)
             print(weeks_table(job.rows()))
         except BaseException as error:
             if interruption.by:

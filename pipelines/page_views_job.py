@@ -12,13 +12,13 @@ from beam_joins import LatestTable
 from beam_joins.pipelines.changelog_files.changelog import Changelog
 from beam_joins.pipelines.changelog_files.columns import Columns
 from beam_joins.pipelines.changelog_files.json_lines import read_json_lines
-from beam_joins.pipelines.changelog_files.outputs import Output, Staging, prepare, publish
+from beam_joins.pipelines.changelog_files.outputs import Output, Staging
 from beam_joins.pipelines.changelog_files.read_changelog import OnBadRecord, ReadChangelog
 from beam_joins.pipelines.changelog_files.tally import TallyDropped
 from beam_joins.pipelines.changelog_files.write_parts import Report, WriteParts, WriteReport, read_report
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.progress import Progress
-from beam_joins.pipelines.spark import spark_runner
+from beam_joins.pipelines.command.runner import any_runner
 from beam_joins.pipelines.week_over_week import has_week, row_of, week_over_week
 from beam_joins.transforms.outlet import at
 
@@ -40,12 +40,12 @@ class PageViewsJob:
         """Run it and publish the output; gives what was counted."""
         with Staging([self.output]) as staging:
             report_path = f"{staging.beside(self.output)}/report.json"
-            with progress.phase("run", staging.said), spark_runner(options) as ready:
+            with progress.phase("run", staging.said), any_runner(options) as ready:
                 self._pipeline(ready, staging, report_path).run().wait_until_finish()
             with progress.phase("finishing"):
                 report = read_report(report_path)
                 parts = sorted(part.path for part in report.parts)
-                publish(self.output, prepare(self.output, parts, staging, one_file=True))
+                staging.publish({self.output.name: parts}, one_file=True)
         return report
 
     def rows(self) -> Iterator[dict[str, Any]]:

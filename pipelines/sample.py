@@ -4,11 +4,9 @@ See :mod:`beam_joins.pipelines.made_up.shop` for what happens in them. The same 
 """
 
 import argparse
-import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, NamedTuple, Protocol
@@ -16,8 +14,12 @@ from typing import Any, BinaryIO, Final, Literal, NamedTuple, Protocol
 import orjson
 from fastavro.write import Writer
 
+from beam_joins.pipelines.changelog_files.whole_files import appear_whole
+from beam_joins.pipelines.command.input_error import InputError
+from beam_joins.pipelines.command.program import program
 from beam_joins.pipelines.made_up.shop import CustomerChange, Line, OrderChange, Shop
 
+PROGRAM: Final = program("sample")
 Format = Literal["avro", "jsonl"]
 FORMATS: Final[tuple[Format, ...]] = ("avro", "jsonl")
 DEFAULT_ORDERS: Final = 20_000
@@ -47,6 +49,7 @@ def write_sample(
 
     Raises:
         ValueError: a negative number, or a format that is none of FORMATS.
+        InputError: another run writes them.
         OSError: the directory cannot be written.
     """
     if format not in FORMATS:
@@ -54,9 +57,7 @@ def write_sample(
     shop = Shop(orders=orders, customers=customers, seed=seed)
     directory.mkdir(parents=True, exist_ok=True)
     files = SampleFiles(directory / f"orders.{format}", directory / f"customers.{format}")
-    with ExitStack() as stack:
-        order_file = stack.enter_context(appears_whole(files.orders))
-        customer_file = stack.enter_context(appears_whole(files.customers))
+    with appear_whole(*files) as ((order_file, customer_file), _):
         write_order = JsonLines(order_file) if format == "jsonl" else Avro(order_file, ORDER_SCHEMA)
         write_customer = JsonLines(customer_file) if format == "jsonl" else Avro(customer_file, CUSTOMER_SCHEMA)
         late_orders, late_customers = LateLines(write_order), LateLines(write_customer)
@@ -164,25 +165,13 @@ ORDER_SCHEMA: Final = avro_schema("Order", order_id="long", customer_id="long", 
 CUSTOMER_SCHEMA: Final = avro_schema("Customer", customer_id="long", name="string", city="string", segment="string")
 
 
-@contextmanager
-def appears_whole(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes its name only when everything is written."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb", buffering=1 << 20) as file:
-            yield file
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m pipelines.sample",
+        prog=PROGRAM,
         description="Write two changelogs of a made-up shop, orders and customers, with everything that real ones have: updates, deletes, late, "
         "repeated and unsorted lines, references to unknown customers, skew. The same arguments give the same bytes on every machine.",
-        epilog="example: python -m pipelines.sample --orders 1000000 --customers 100000 --out big-sample",
+        epilog=f"example: {PROGRAM} --orders 1000000 --customers 100000 --out big-sample",
     )
     parser.add_argument("--orders", type=int, default=DEFAULT_ORDERS, metavar="N", help="lines about orders (default: %(default)s)")
     parser.add_argument(
@@ -201,8 +190,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     start = time.monotonic()
     try:
         files = write_sample(options.out, orders=options.orders, customers=options.customers, seed=options.seed, format=options.format)
-    except OSError as error:
-        print(f"python -m pipelines.sample: cannot write the sample: {error}", file=sys.stderr)
+    except (InputError, OSError) as error:
+        print(f"{PROGRAM}: cannot write the sample: {error}", file=sys.stderr)
         return 2
     seconds = time.monotonic() - start
     for path, lines in zip(files, (options.orders, options.customers), strict=True):

@@ -31,13 +31,16 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.utils.subprocess_server import JavaJarServer
 
 from beam_joins.pipelines.launcher.class_archive import ClassArchive
-from beam_joins.pipelines.launcher.jars import locked_jars, provide
-from beam_joins.pipelines.launcher.java import find_java
+from beam_joins.pipelines.launcher.docker import check_docker
+from beam_joins.pipelines.launcher.jars import is_writable, locked_jars, provide
+from beam_joins.pipelines.launcher.java import java_launcher
+from beam_joins.pipelines.launcher.job_endpoint import check_job_endpoint
 from beam_joins.pipelines.launcher.job_failure import SparkJobFailed, job_failure
 from beam_joins.pipelines.launcher.job_server import JobServer
+from beam_joins.pipelines.launcher.local_connections import no_proxy_here
 from beam_joins.pipelines.launcher.master import Master
 from beam_joins.pipelines.launcher.pathing_jar import pathing_jar, spark_jars
-from beam_joins.pipelines.launcher.setup_error import SparkSetupError
+from beam_joins.pipelines.launcher.setup_error import RunnerSetupError, SparkSetupError
 from beam_joins.pipelines.launcher.spark_log import machinery_into, new_log_file, tell
 from beam_joins.pipelines.launcher.spark_options import (
     SparkOptions,
@@ -48,16 +51,17 @@ from beam_joins.pipelines.launcher.spark_options import (
     python_workers,
     spark_conf,
 )
+from beam_joins.pipelines.launcher.staging import staged_in
 from beam_joins.pipelines.launcher.workers import WorkerPool
 
-__all__ = ["SparkJobFailed", "SparkOptions", "SparkSetupError", "spark_runner"]
+__all__ = ["RunnerSetupError", "SparkJobFailed", "SparkOptions", "SparkSetupError", "spark_runner"]
 
 _ENVIRONMENT_CACHE_MS = 60_000
 _ARCHIVE_SECONDS = 60.0
 _PATIENCE_SECONDS = 5.0
 
 # Measured: the second compiler and G1 cost more processor time than they save, even in a job of minutes.
-_JVM = ("-XX:+UseParallelGC", "-Xmn256m", "-XX:TieredStopAtLevel=1", "-Dspark.ui.enabled=false")
+_JVM = ("-XX:+UseParallelGC", "-Xmn256m", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Dspark.ui.enabled=false")
 _JVM_LOCAL = ("-Dspark.driver.host=127.0.0.1", "-Dspark.driver.bindAddress=127.0.0.1")
 
 
@@ -67,18 +71,23 @@ def spark_runner(options: PipelineOptions) -> Iterator[PipelineOptions]:
 
     Options that name another runner, or that bring a job server of their own (`--job_endpoint`,
     `--spark_job_server_jar`, `--spark_submit_uber_jar`), are yielded unchanged. The options passed in are never changed.
+    Connections to this machine take no proxy. After success nothing stays in the directory for temporary files; after
+    a failure Spark's log does.
 
-    Raises SparkSetupError when Spark cannot start, and SparkJobFailed in place of Beam's RuntimeError when the job
-    fails; both have messages for a terminal. Ctrl-C and SIGTERM end everything, too.
+    Raises SparkSetupError when Spark cannot start, RunnerSetupError when a job server of `--job_endpoint` does not
+    answer within five seconds, and SparkJobFailed in place of Beam's RuntimeError when the job fails; all have messages
+    for a terminal. Ctrl-C and SIGTERM end everything, too.
 
     >>> with spark_runner(PipelineOptions(["--runner=DirectRunner"])) as options:
     ...     options.view_as(StandardOptions).runner
     'DirectRunner'
     """
     if not _is_ours(options):
-        yield options
+        with no_proxy_here():
+            check_job_endpoint(options)
+            yield options
         return
-    with _interruptible(), ExitStack() as stack:
+    with _interruptible(), no_proxy_here(), ExitStack() as stack:
         run = _Run(copy.deepcopy(options), stack)
         try:
             yield run.options
@@ -92,9 +101,9 @@ def spark_runner(options: PipelineOptions) -> Iterator[PipelineOptions]:
 
 def _is_ours(options: PipelineOptions) -> bool:
     spark = options.view_as(SparkRunnerOptions)
-    name = (options.view_as(StandardOptions).runner or "").rsplit(".", 1)[-1]
+    name = (options.view_as(StandardOptions).runner or "").rsplit(".", 1)[-1].lower()
     elsewhere = options.view_as(PortableOptions).job_endpoint or spark.spark_job_server_jar or spark.spark_submit_uber_jar
-    return name.lower() == "sparkrunner" and not elsewhere
+    return name in ("sparkrunner", "spark") and not elsewhere  # Beam takes both
 
 
 class _Run:
@@ -108,9 +117,12 @@ class _Run:
         self._master = Master.parse(master_url(options))
         workers = python_workers(ours.python_workers, portable, self._master)
         self._log = _log_file(ours.spark_log)
+        if not ours.spark_log:
+            stack.callback(self._forget_log)
 
         scratch = Path(tempfile.mkdtemp(prefix="beam-spark-"))
         stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+        stack.enter_context(staged_in(scratch, options))
 
         # The workers' process is forked first of all, as threads and gRPC do not survive a fork.
         pool = None
@@ -118,10 +130,12 @@ class _Run:
             values = options.get_all_options(drop_default=True, retain_unknown_options=True)
             pool = stack.enter_context(WorkerPool(values, log=self._log, orphan=scratch))
         self._master.check()
+        if portable.environment_type == "DOCKER" and self._master.cores is not None:
+            check_docker()
 
-        tell(f"Spark's log: {self._log}")
         stack.enter_context(machinery_into(self._log))
         self._server = self._start_server([*memory, *conf], scratch, stack)
+        tell(f"Spark's log: {self._log}" + ("" if ours.spark_log else " (kept if the job fails, or with --spark_log)"))
         if pool is not None:
             portable.environment_type, portable.environment_config = "EXTERNAL", pool.serve()
             stack.callback(pool.close)  # before the server ends: workers would complain of the lost connection
@@ -132,26 +146,33 @@ class _Run:
 
     def _start_server(self, jvm: list[str], scratch: Path, stack: ExitStack) -> JobServer:
         given = self.options.view_as(JobServerOptions)
-        java = find_java() if given.job_server_java_launcher == "java" else Path(given.job_server_java_launcher)
+        java = java_launcher(given.job_server_java_launcher)
         cache = Path(given.jar_cache_dir or JavaJarServer.JAR_CACHE)
         beam, spark = provide(locked_jars(), cache=cache, repository=maven_repository(self.options)), spark_jars()
         local = self._master.cores is not None
-        jar = pathing_jar(beam, spark, cache / "spark")
-        self._archive = ClassArchive(java, [jar, *beam, *spark], cache / "spark")
-        options = [*_JVM, *(_JVM_LOCAL if local else ()), *self._archive.use()]
+        kept = cache / "spark"
+        if not is_writable(kept):
+            kept = scratch
+        jar = pathing_jar(beam, spark, kept)
+        self._archive = ClassArchive(java, [jar, *beam, *spark], kept) if kept != scratch else None
+        options = [*_JVM, *(_JVM_LOCAL if local else ()), *(self._archive.use() if self._archive else ())]
         options += [*jvm, *(given.job_server_jvm_properties or ())]
         server = JobServer(java=java, jar=jar, master=self._master.url, scratch=scratch, log=self._log, jvm=options)
         stack.callback(self._end)
         return server
 
     def _end(self) -> None:
-        archive = self._archive
-        writes = archive.missing
-        if writes and self.succeeded:
+        archive = self._archive if self._archive and self._archive.missing else None
+        if archive and self.succeeded:
             tell("Keeping Spark's classes for faster starts, once ...")
-        self._server.close(_ARCHIVE_SECONDS if writes and self.succeeded else _PATIENCE_SECONDS)
-        if writes:
+        self._server.close(_ARCHIVE_SECONDS if archive and self.succeeded else _PATIENCE_SECONDS)
+        if archive:
             archive.keep() if self.succeeded else archive.discard()
+
+    def _forget_log(self) -> None:
+        # an empty one is of a run that was refused before anything started
+        if self.succeeded or not self._log.stat().st_size:
+            self._log.unlink(missing_ok=True)
 
     def explain(self, error: Exception) -> SparkJobFailed | None:
         """The failure that a RuntimeError or a broken connection means, or None when it is not of the job."""

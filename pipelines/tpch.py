@@ -18,14 +18,13 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
+from beam_joins.pipelines.changelog_files.whole_files import appear_whole
 from beam_joins.pipelines.command.input_error import InputError
-from beam_joins.pipelines.sample import JsonLines, SampleFiles, appears_whole
+from beam_joins.pipelines.sample import JsonLines, SampleFiles
 
 Row = dict[str, Any]
 FIRST_DAY: Final = dt.date(1991, 6, 1)
@@ -48,16 +47,14 @@ def write_tpch(directory: Path, *, scale: float) -> SampleFiles:
     """Write ``orders.jsonl`` and ``customers.jsonl``; either both appear, whole, or neither.
 
     Raises:
-        InputError: ``tpchgen-cli`` is not installed, or refuses the scale.
+        InputError: ``tpchgen-cli`` is not installed, or refuses the scale; or another run writes the files.
         OSError: the directory cannot be written.
     """
     directory.mkdir(parents=True, exist_ok=True)
     files = SampleFiles(directory / "orders.jsonl", directory / "customers.jsonl")
-    with ExitStack() as stack:
-        tables = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".tpch-", dir=directory)))
+    with appear_whole(*files) as ((order_file, customer_file), tables):
         _generate(tables, scale)
-        order_lines = JsonLines(stack.enter_context(appears_whole(files.orders)))
-        customer_lines = JsonLines(stack.enter_context(appears_whole(files.customers)))
+        order_lines, customer_lines = JsonLines(order_file), JsonLines(customer_file)
         _write(order_lines, _rows(tables / "orders.csv"), order_changes)
         _write(customer_lines, _rows(tables / "customer.csv"), customer_changes)
     return files

@@ -12,6 +12,7 @@ from beam_joins.coders.combined_key import combine
 from beam_joins.coders.key import encode_key, key_coder, value_coder
 from beam_joins.record import Record
 from beam_joins.transforms.aggregate_replay import AggregateReplay
+from beam_joins.transforms.checked_table import checked_table
 from beam_joins.transforms.fields import of_row
 from beam_joins.transforms.options import function
 from beam_joins.transforms.outlet import MAIN, Outlet
@@ -89,7 +90,7 @@ class AggregateTable(WithOutputs):
         """The aggregates and the dropped records."""
         name = type(self).__name__
         require_bounded(name, pvalue)
-        pvalue = in_records(pvalue)
+        pvalue = checked_table(in_records(pvalue), f"the key of {name}", self._partitions)
         table = table_type(pvalue)
         keys, values = table_key_coder(table, f"the key of {name}"), value_coder(table.value)
         groups = key_coder(Any, f"the group of {name}")

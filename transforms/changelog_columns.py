@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
 from beam_joins.transforms.columns.functions import array_of, by_row, field_of, vectorized
-from beam_joins.transforms.columns.keys import Bools, comparable, hashes
+from beam_joins.transforms.columns.hashes import hashes
+from beam_joins.transforms.columns.keys import Bools, comparable
 from beam_joins.transforms.columns.order import valid
 from beam_joins.transforms.fields import Field, Fields, key_getter, micros, names_of, place, tie_order
 from beam_joins.transforms.outlet import Outlet

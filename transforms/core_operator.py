@@ -9,6 +9,7 @@ import numpy as np
 from beam_joins.coders.block import RECORDS, read_blocks
 from beam_joins.record import Core, Record
 from beam_joins.transforms.outlet import Outlet
+from beam_joins.two_changes import TwoChanges
 
 _RECORD = partial(tuple.__new__, Record)  # Record(...) without a call of a Python function
 
@@ -28,6 +29,10 @@ class CoreOperator:
         """What a core gives when the records of its routing key are at their end: by default nothing."""
         return ()
 
+    def row_key(self, key: bytes, input: int) -> Any:
+        """The key of a row of the given input, which is a table, as the user has it."""
+        return key
+
     def write(self, output: Any, outlet: Outlet) -> Any:
         """A core's output as an element of the main output, or ``None`` if it went into the outlet."""
         raise NotImplementedError
@@ -46,10 +51,13 @@ class CoreOperator:
                 position, following = records[start].position, start + 1
                 while following < end and records[following].position == position:
                     following += 1
-                for output in core.advance(position, records[start:following]):
-                    element = write(output, outlet)
-                    if element is not None:
-                        yield element
+                try:
+                    for output in core.advance(position, records[start:following]):
+                        element = write(output, outlet)
+                        if element is not None:
+                            yield element
+                except TwoChanges as error:
+                    raise error.of_key(self.row_key(error.key, error.input)) from None
                 start = following
             for output in self.finish(core):
                 element = write(output, outlet)

@@ -9,10 +9,11 @@ Span = Duration | timedelta | int | float
 """A Beam ``Duration``, a ``timedelta``, or a number of seconds."""
 
 _MICROSECOND = timedelta(microseconds=1)
+_LIMIT = 1 << 63
 
 
 def span_micros(option: str, span: Span) -> int:
-    """The microseconds of a span of time; raises ``ValueError``, naming the option, for a negative one and for what is not a span.
+    """The microseconds of a span of time; raises ``ValueError``, naming the option, for what is negative, is not a span or exceeds 64 bits.
 
     >>> span_micros("grace", 1.5), span_micros("grace", timedelta(minutes=1))
     (1500000, 60000000)
@@ -27,4 +28,6 @@ def span_micros(option: str, span: Span) -> int:
         raise ValueError(f"{option}={span!r}: give a span of time: seconds, a timedelta or a Beam Duration")
     if micros < 0:
         raise ValueError(f"{option}={span!r} is negative: give a span of time of 0 or more")
+    if micros >= _LIMIT:
+        raise ValueError(f"{option}={span!r} does not fit in 64 bits of microseconds: give a span of less than 292,000 years")
     return micros

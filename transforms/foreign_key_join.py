@@ -11,6 +11,7 @@ from beam_joins.coders.combined_key import CombinedKeyCoder
 from beam_joins.coders.key import value_coder
 from beam_joins.foreign_key import How
 from beam_joins.lookup_join import LookupHow
+from beam_joins.transforms.checked_table import checked_table
 from beam_joins.transforms.columns.joiner import Join, Joiner, columns_read, joiner_in_columns, of_records
 from beam_joins.transforms.fields import of_row
 from beam_joins.transforms.foreign_key_protocol import (
@@ -125,13 +126,14 @@ class ForeignKeyJoin(WithOutputs):
         )
 
     def _in_columns(self, left: PCollection[Any], right: PCollection[Any]) -> Outputs:
+        left = checked_table(left, "the key of ForeignKeyJoin's left table", self._partitions)
         form, needed, functions = InColumns(), columns_read(self._joiner), self.handling.functions
         foreign_key = self._foreign_key if isinstance(self._foreign_key, str) else self._called_references
         references = references_in_columns(foreign_key, form, functions)
         send = functions.route(Subscribe(form, self._protocol_how, references, functions, needed[0]).send)
         asked = left | "Subscribe" >> Route(send, to=(SUBSCRIPTIONS, *self.dropping, *self.handling.tags), partitions=self._partitions)
         rights = right | "Right" >> Route(batch_rows(RIGHT, needed[1]), to=(RIGHT,), partitions=self._partitions)
-        return self._outputs(left, right, asked, rights, joiner_in_columns(self._joiner, functions), form)
+        return self._outputs(left, right, asked, rights, joiner_in_columns(self._joiner, functions), form, form)
 
     def _in_records(self, left: PCollection[Any], right: PCollection[Any], joiner: Callable[[Any, Any], Any]) -> Outputs:
         keys, right_keys = _key_coder("left", left), _key_coder("right", right)
@@ -145,17 +147,30 @@ class ForeignKeyJoin(WithOutputs):
         )
         rights = right | "Right" >> Route(table_rows(RIGHT, right_keys, right_values), to=(RIGHT,), partitions=self._partitions)
         join = encoded_joiner(joiner, functions, keys, values, right_values, results)
-        return self._outputs(left, right, asked, rights, join, InRecords(keys, results))
+        return self._outputs(left, right, asked, rights, join, InRecords(keys, results), InRecords(right_keys, right_values))
 
     def _outputs(
-        self, left: PCollection[Any], right: PCollection[Any], asked: Any, rights: Any, join: Join, form: TableForm
+        self,
+        left: PCollection[Any],
+        right: PCollection[Any],
+        asked: Any,
+        rights: Any,
+        join: Join,
+        form: TableForm,
+        right_form: TableForm,
     ) -> Outputs:
         left_type = table_type(left)
         order = common_order("ForeignKeyJoin", left_type, table_type(right))
         blocks = asked[SUBSCRIPTIONS], rights[RIGHT]
         self.handling.collect(asked)
         joined = by_protocol(
-            *blocks, join=join, how=self._protocol_how, form=form, handling=self.handling, partitions=self._partitions
+            *blocks,
+            join=join,
+            how=self._protocol_how,
+            form=form,
+            right_form=right_form,
+            handling=self.handling,
+            partitions=self._partitions,
         )
         return Outputs(as_table(joined, left_type._replace(value=Any, order=order)), self.all_dropped(asked))
 

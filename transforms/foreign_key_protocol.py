@@ -13,10 +13,12 @@ from beam_joins.coders.change_batch import ChangeBatch
 from beam_joins.coders.key import encode_key
 from beam_joins.copied import copied
 from beam_joins.foreign_key import How
+from beam_joins.transforms.checked_table import naming_keys
 from beam_joins.transforms.columns.foreign_key import answers, subscriptions
 from beam_joins.transforms.columns.functions import array_of, by_row, vectorized
+from beam_joins.transforms.columns.hashes import hashes
 from beam_joins.transforms.columns.joiner import Join, narrowed
-from beam_joins.transforms.columns.keys import comparable, hashes
+from beam_joins.transforms.columns.keys import comparable
 from beam_joins.transforms.columns.order import valid
 from beam_joins.transforms.columns.upsert import upsert
 from beam_joins.transforms.outlet import MAIN, Outlet
@@ -118,14 +120,16 @@ def _each_reference(
 class _Answer:
     """Step two, at the side of the foreign key: subscriptions joined with the right rows."""
 
-    def __init__(self, join: Join, how: How) -> None:
+    def __init__(self, join: Join, how: How, rights: TableForm) -> None:
         self._join = join
         self._how: How = how
+        self._rights = rights
 
     def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
         inputs = read_blocks(blocks)
         if SUBSCRIPTIONS in inputs:
-            rows = answers(inputs[SUBSCRIPTIONS], inputs.get(RIGHT, no_rows()), self._join, self._how)
+            with naming_keys(self._rights):
+                rows = answers(inputs[SUBSCRIPTIONS], inputs.get(RIGHT, no_rows()), self._join, self._how)
             outlet.send_columns(RESULTS, hashes(rows.column("key")), rows)
         return iter(())
 
@@ -148,11 +152,12 @@ def by_protocol(
     join: Join,
     how: How,
     form: TableForm,
+    right_form: TableForm,
     handling: Handling,
     partitions: int,
 ) -> PCollection[Any]:
-    """The joined table, in the given form."""
-    answer = handling.functions.replay(_Answer(join, how))
+    """The joined table, in the given form; the right table is in a form of its own."""
+    answer = handling.functions.replay(_Answer(join, how, right_form))
     answered = (subscribed, rights) | "Answer" >> Replay(answer, to=(RESULTS, *handling.tags), partitions=partitions)
     handling.collect(answered)
     returned = (answered[RESULTS],) | "Return" >> Replay(_Return(form), partitions=partitions, main_type=form.element_type)

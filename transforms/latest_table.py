@@ -11,13 +11,14 @@ from apache_beam.pvalue import PCollection
 from beam_joins.coders.block import read_blocks
 from beam_joins.coders.change_batch import ChangeBatch
 from beam_joins.coders.key import value_coder
-from beam_joins.transforms.columns.keys import codes
+from beam_joins.transforms.checked_table import checked_table
+from beam_joins.transforms.columns.keys import Bools, codes
 from beam_joins.transforms.columns.order import valid
 from beam_joins.transforms.columns.upsert import upsert
 from beam_joins.transforms.outlet import MAIN, Outlet, at
 from beam_joins.transforms.partitions import partition_count
 from beam_joins.transforms.replay import Replay, Route
-from beam_joins.transforms.table_form import InRecords, TableForm, changes, require_one_change
+from beam_joins.transforms.table_form import InRecords, TableForm, require_one_change
 from beam_joins.transforms.table_rows import table_rows
 from beam_joins.transforms.table_type import require_bounded, table_key_coder, table_type
 
@@ -27,7 +28,8 @@ class LatestTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
 
     Of a table in columns, ``PCollection[ChangeBatch]``, it makes record batches with the columns ``key``, ``value`` and ``timestamp``.
     An element carries the timestamp of the row's last change. ``partitions`` is as in :mod:`beam_joins.transforms.partitions`. Raises ``ValueError`` when
-    applied to windowed or unbounded input or to keys whose coder is not deterministic.
+    applied to windowed or unbounded input or to keys whose coder is not deterministic, and in the run for two changes of one row at one
+    position.
 
     >>> from beam_joins import Change
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -49,6 +51,7 @@ class LatestTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
         """Apply the transform."""
         require_bounded("LatestTable", pcoll)
         if pcoll.element_type is ChangeBatch:
+            pcoll = checked_table(pcoll, "the key of LatestTable", self._partitions)
             rows: PCollection[Any] = pcoll | "Latest" >> beam.FlatMap(_latest_rows).with_output_types(pa.RecordBatch)
             return rows
         table = table_type(pcoll)
@@ -66,15 +69,22 @@ class _Last:
         self._form = form
 
     def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
-        batch, lost = upsert(read_blocks(blocks)["rows"], "latest", self._form.encode)
+        batch, lost = upsert(read_blocks(blocks)["rows"], "records", self._form.encode)
         require_one_change(self._form, lost)
-        for change in changes(self._form, batch):
-            yield at((change.key, change.new), change.timestamp)
+        last = pa.array(_is_last(batch))
+        keys, values = self._form.keys(batch.key.filter(last)), self._form.values(batch.new.filter(last))
+        yield from map(at, zip(keys, values, strict=True), batch.timestamp.filter(last).to_pylist())
+
+
+def _is_last(batch: ChangeBatch) -> Bools:
+    """Which changes are the last of rows that are there."""
+    (row,) = codes(batch.key)
+    changes_next: Bools = np.append(row[1:] != row[:-1], True)[: len(row)]
+    return changes_next & valid(batch.new)
 
 
 def _latest_rows(batch: ChangeBatch) -> Iterator[pa.RecordBatch]:
-    (row,) = codes(batch.key)
-    last = np.append(row[1:] != row[:-1], True) & valid(batch.new)
+    last = _is_last(batch)
     if last.any():
         columns = {"key": batch.key, "value": batch.new, "timestamp": batch.timestamp}
         yield pa.record_batch(list(columns.values()), names=list(columns)).filter(pa.array(last))

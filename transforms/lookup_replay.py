@@ -18,8 +18,8 @@ from beam_joins.transforms.user_functions import Functions
 class LookupReplay(CoreOperator):
     """Left rows (input 0) with the right rows (input 1) that they look up, all of one routing key.
 
-    ``lookup`` and ``route`` work on encoded records; ``row_key`` makes the key of a result from its encoded one, and
-    ``key_mapper`` another one from that. ``swapped`` says that the joiner takes the right value first.
+    ``lookup`` and ``route`` work on encoded records; ``result_key`` makes the key of a result from its encoded one, ``key_mapper`` another one
+    from that, and ``row_key`` the key of a row of the given input. ``swapped`` says that the joiner takes the right value first.
     """
 
     def __init__(
@@ -29,7 +29,8 @@ class LookupReplay(CoreOperator):
         *,
         functions: Functions,
         values: tuple[Coder, Coder],
-        row_key: Callable[[ResultKey], Any],
+        result_key: Callable[[ResultKey], Any],
+        row_key: Callable[[bytes, int], Any],
         key_mapper: Callable[[Any], Any] | None = None,
         swapped: bool = False,
         lookup: Callable[[Record], bytes | None] = lambda left: left.key,
@@ -40,6 +41,7 @@ class LookupReplay(CoreOperator):
         self._how: LookupHow = how
         self._functions = functions
         self._left_values, self._right_values = values
+        self._result_key = result_key
         self._row_key = row_key
         self._key_mapper = key_mapper
         self._swapped = swapped
@@ -62,7 +64,7 @@ class LookupReplay(CoreOperator):
             assert core.joining is not None
             key, timestamp = core.joining
             given = self._arguments(left, right)
-            self._functions.failed("joiner", error, given, timestamp, key=self._row_key(key))
+            self._functions.failed("joiner", error, given, timestamp, key=self._result_key(key))
             return None
         return copied(result)
 
@@ -76,10 +78,14 @@ class LookupReplay(CoreOperator):
         route = self._route
         return [record.key for record in records] if route is None else [route(record) for record in records]
 
+    def row_key(self, key: bytes, input: int) -> Any:
+        """Decoded."""
+        return self._row_key(key, input)
+
     def write(self, output: Change[ResultKey, Any], outlet: Outlet) -> Any:
         """The change with its key decoded, at its event time; ``None`` if its key is one for which ``key_mapper`` raised."""
-        row_key, old, new, timestamp, position = output
-        key = self._row_key(row_key)
+        encoded, old, new, timestamp, position = output
+        key = self._result_key(encoded)
         try:
             result_key = key if self._key_mapper is None else self._key_mapper(key)
         except FunctionFailed as failed:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from beam_joins.coders.combined_key import CombinedKeyCoder
-from beam_joins.coders.key import key_coder, value_coder
+from beam_joins.coders.key import value_coder
 from beam_joins.combined_key import CombinedKey
 from beam_joins.transforms.columns.joiner import of_records
 from beam_joins.transforms.fields import of_row
@@ -23,7 +23,8 @@ class OneToManyJoin(WithOutputs):
     row joins it with all its many rows; a change of one of the many joins it with its one; a row whose reference moves deletes its old
     pair first.
 
-    * ``foreign_key(key, value)`` gives the one row's key that a row of the many refers to, or ``None``; or name the field of its value.
+    * ``foreign_key(key, value)`` gives the one row's key that a row of the many refers to, or ``None``; or name the field of its value. Where
+      the one table is windowed that is a ``Windowed`` key.
     * ``joiner(one value, many value)`` gives the result's value; if it gives ``None`` there is no row.
     * ``key_mapper(combined key)`` makes the result's key, and ``key_inverse`` undoes it, which is checked: two pairs must not get one key.
     * ``combined_key_coder``: a coder of ``CombinedKey`` with a method ``prefix(foreign key)``, by default
@@ -36,7 +37,7 @@ class OneToManyJoin(WithOutputs):
     an output of its own.
 
     Raises ``ValueError`` at construction for a wrong option, when applied to what is not two bounded tables, and in the run for a coder or a
-    mapping that does not keep its word.
+    mapping that does not keep its word, and for two changes of one row at one position.
 
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -81,7 +82,7 @@ class OneToManyJoin(WithOutputs):
         functions = self.handling.functions
         foreign_key = functions.function("foreign_key", self._foreign_key_given, self._foreign_key)
         coder = self._coder or CombinedKeyCoder(
-            key_coder(one_type.key, "the key of OneToManyJoin's one table"),
+            table_key_coder(one_type, "the key of OneToManyJoin's one table"),
             table_key_coder(many_type, "the key of OneToManyJoin's many table"),
         )
         return reference_join(

@@ -15,7 +15,9 @@ from apache_beam.utils.windowed_value import create as create_windowed_value
 
 from beam_joins.change import Dropped
 from beam_joins.coders.block import records_in_columns, together, write_block
+from beam_joins.coders.kinds import OF_PARTS, kind
 from beam_joins.record import Record
+from beam_joins.transforms.notes import write_note
 
 BLOCK_RECORDS = 4096
 PENDING_BYTES = 64 << 20  # wide rows go out before their blocks are full
@@ -42,7 +44,22 @@ class Outlet:
         self._records: dict[tuple[str, int], list[Record]] = {}
         self._columns: dict[tuple[str, int], list[pa.RecordBatch]] = {}
         self._pending_bytes = 0
+        self._noted: dict[str, set[str]] = {}
+        self._noted_tags: dict[str, set[bytes]] = {}
         self._ready: list[Output] = []
+
+    def noted(self, to: str) -> set[str]:
+        """What was noted of the rows for the replay input ``to`` (:mod:`beam_joins.transforms.notes`); add to it."""
+        return self._noted.setdefault(to, set())
+
+    def note_key(self, to: str, encoded: bytes) -> None:
+        """Note the kind of a key in its canonical encoding."""
+        tags = self._noted_tags.setdefault(to, set())
+        tag = encoded[:1]
+        if tag not in tags:
+            if tag not in OF_PARTS:
+                tags.add(tag)
+            self.noted(to).add(kind(encoded))
 
     def send(self, to: str, route: bytes, record: Record) -> None:
         """Send a record to the replay named ``to``, where it meets the other records of the routing key ``route``."""
@@ -65,9 +82,10 @@ class Outlet:
         rows = rows.take(pa.array(np.argsort(partitions, kind="stable")))
         start = 0
         for partition, count in enumerate(counts):
+            batches = self._columns.setdefault((to, partition), [])
             # a partition without rows learns at least what columns there are
-            if count or (to, partition) not in self._columns:
-                self._columns.setdefault((to, partition), []).append(rows.slice(start, count))
+            if count or all(batch.schema != rows.schema for batch in batches):
+                batches.append(rows.slice(start, count))
                 start += count
         self._pending_bytes += rows.nbytes
         if self._pending_bytes >= PENDING_BYTES:
@@ -96,12 +114,17 @@ class Outlet:
         return ready
 
     def drain(self) -> Iterator[tuple[str, tuple[int, bytes], int]]:
-        """The blocks that are not full, each with its name and its earliest timestamp."""
+        """The blocks that are not full, each with its name and its earliest timestamp, and the notes."""
         for (to, partition), records in self._records.items():
             yield to, (partition, write_block(records_in_columns(records), to)), min(record.timestamp for record in records)
         for (to, partition), batches in self._columns.items():
             rows = together(to, batches)
             yield to, (partition, write_block(rows, to)), pc.min(rows["timestamp"]).as_py() or 0
+        for to, noted in self._noted.items():
+            if noted:
+                yield to, (0, write_note(to, noted)), _EARLIEST
+        self._noted.clear()
+        self._noted_tags.clear()
         self._records.clear()
         self._columns.clear()
         self._pending_bytes = 0

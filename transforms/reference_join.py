@@ -17,6 +17,7 @@ from beam_joins.coders.key import encode_key
 from beam_joins.combined_key import CombinedKey
 from beam_joins.lookup_join import LookupHow, ResultKey
 from beam_joins.record import Record
+from beam_joins.transforms.checked_table import checked_table
 from beam_joins.transforms.lookup_replay import LookupReplay
 from beam_joins.transforms.outlet import DROPPED, MAIN, Outlet
 from beam_joins.transforms.outputs import Handling, Outputs
@@ -74,6 +75,8 @@ def reference_join(
     swapped: bool = False,
 ) -> Outputs:
     """The joined table, keyed by combined keys or by what ``key_mapper`` makes of them, and the dropped records."""
+    # the changes of a left row part here, each to its foreign key
+    left = checked_table(left, f"the key of {transform}'s referring table", partitions)
     nothing = coder.prefix(None) if how in ("left", "outer") else None
     order = common_order(transform, table_type(left), table_type(right))
     prefix_of = _prefix_of(coder)
@@ -82,6 +85,11 @@ def reference_join(
         if result.right_alone:
             return CombinedKey(coder.foreign_key(result.key), None)  # type: ignore[attr-defined]  # only for our own coder
         return coder.decode(result.key)
+
+    def row_key(key: bytes, input: int) -> Any:
+        if not input:
+            return coder.decode(key).primary_key
+        return coder.foreign_key(key) if isinstance(coder, CombinedKeyCoder) else key
 
     def lookup(record: Record) -> bytes | None:
         start = prefix_of(record.key)
@@ -93,13 +101,16 @@ def reference_join(
     functions = handling.functions
     left_rows = functions.route(_referring_rows(functions.of_rows(references), coder, values[0], nothing))
     lefts = left | "Left" >> Route(left_rows, to=(LEFT, *dropping, *handling.tags), partitions=partitions)
-    rights = right | "Right" >> Route(table_rows(RIGHT, coder.prefix, values[1], input=1), to=(RIGHT,), partitions=partitions)
+    rights = right | "Right" >> Route(
+        table_rows(RIGHT, coder.prefix, values[1], input=1, windowed=table_type(right).windowed), to=(RIGHT,), partitions=partitions
+    )
     operator = LookupReplay(
         joiner,
         how,
         functions=functions,
         values=values,
-        row_key=key_of,
+        result_key=key_of,
+        row_key=row_key,
         key_mapper=key_mapper,
         swapped=swapped,
         lookup=lookup,

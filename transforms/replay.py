@@ -23,7 +23,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import PCollection, TaggedOutput
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
+from apache_beam.utils.timestamp import Timestamp
 
+from beam_joins.transforms.notes import Check, NoteReader
 from beam_joins.transforms.outlet import BAD, DROPPED, MAIN, Outlet, Output, at
 
 
@@ -39,6 +41,18 @@ class ReplayOptions(PipelineOptions):
             help="how the blocks of a partition wait until all are there: grouped, which is faster, or in the state of a stateful DoFn until"
             " its timer fires, which takes partitions that are too large for one element of the runner (default: group)",
         )
+
+
+def element_time(timestamp: Timestamp) -> int:
+    """The event time of an element in microseconds, cut to the millisecond as Beam cuts it between stages: towards 1970.
+
+    Within a fused stage an element still has its microseconds, so what reads them would depend on the shape of the pipeline.
+
+    >>> element_time(Timestamp(micros=1_999)), element_time(Timestamp(micros=-1_999))
+    (1000, -1000)
+    """
+    micros = int(timestamp.micros)
+    return micros // 1000 * 1000 if micros >= 0 else -(-micros // 1000 * 1000)
 
 
 Rows = Callable[[Any, int, Outlet], None]
@@ -87,7 +101,7 @@ class _RouteDoFn(_BundleDoFn):
         self._rows = rows
 
     def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> list[Any]:
-        self._rows(element, timestamp.micros, self._outlet)
+        self._rows(element, element_time(timestamp), self._outlet)
         return self._emitter.emit(self._outlet.take())
 
 
@@ -99,21 +113,35 @@ class _UntimedRouteDoFn(_RouteDoFn):
         return self._emitter.emit(self._outlet.take())
 
 
-class _GroupedDoFn(_BundleDoFn):
-    def __init__(self, operator: Operator, emitter: _Emitter) -> None:
-        super().__init__(emitter)
-        self._operator = operator
+class _Partition:
+    """A partition's blocks through the operator, and the notes of the whole input through the check."""
 
-    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        _, blocks = element
-        outlet, emit = self._outlet, self._emitter.emit
-        for output in self._operator.replay(blocks, outlet):
+    def __init__(self, operator: Operator, check: Check | None, emitter: _Emitter) -> None:
+        self._operator = operator
+        self._check = check
+        self._emitter = emitter
+
+    def replay(self, elements: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+        reader, emit = NoteReader(elements), self._emitter.emit
+        blocks = reader.blocks()
+        for output in () if blocks is None else self._operator.replay(blocks, outlet):
             yield output
             yield from emit(outlet.take())
+        if self._check is not None:
+            self._check(reader.notes)
         yield from emit(outlet.take())
 
 
-def _stateful_dofn(name: str, operator: Operator, emitter: _Emitter) -> beam.DoFn:
+class _GroupedDoFn(_BundleDoFn):
+    def __init__(self, partition: _Partition, emitter: _Emitter) -> None:
+        super().__init__(emitter)
+        self._partition = partition
+
+    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
+        return self._partition.replay(element[1], self._outlet)
+
+
+def _stateful_dofn(name: str, partition: _Partition, emitter: _Emitter) -> beam.DoFn:
     # Two stateful DoFns of one pipeline must not share ids: the direct runner would deliver one's timers to the other.
     blocks_spec = BagStateSpec(f"blocks of {name}", BytesCoder())
     timer_spec = TimerSpec(f"replay of {name}", TimeDomain.WATERMARK)
@@ -133,11 +161,8 @@ def _stateful_dofn(name: str, operator: Operator, emitter: _Emitter) -> beam.DoF
         @on_timer(timer_spec)
         def replay(self, blocks: Any = beam.DoFn.StateParam(blocks_spec)) -> Iterator[Any]:
             outlet = emitter.outlet()
-            for element in operator.replay(blocks.read(), outlet):
-                yield element
-                yield from emitter.emit(outlet.take())
+            yield from partition.replay(blocks.read(), outlet)
             blocks.clear()
-            yield from emitter.emit(outlet.take())
             yield from emitter.emit((to, block) for to, block, _ in outlet.drain())
 
     return StatefulDoFn()  # type: ignore[no-untyped-call]
@@ -183,19 +208,21 @@ class Replay(_Stage):
     """Blocks, from one collection or several, through an operator.
 
     The outputs are a dict with the names in ``to``: ``MAIN``, of elements of ``main_type``; ``DROPPED``; ``BAD``; any other name is a collection of
-    blocks for another replay.
+    blocks for another replay. ``check`` gets what the outlets noted of the whole input (:mod:`beam_joins.transforms.notes`).
     """
 
-    def __init__(self, operator: Operator, *, partitions: int, to: tuple[str, ...] = (MAIN,), main_type: Any = Any) -> None:
+    def __init__(
+        self, operator: Operator, *, partitions: int, to: tuple[str, ...] = (MAIN,), main_type: Any = Any, check: Check | None = None
+    ) -> None:
         super().__init__(to, partitions, main_type)
-        self._operator = operator
+        self._partition = _Partition(operator, check, self._emitter)
 
     def expand(self, blocks: Any) -> Any:
         """Apply the transform."""
         together = blocks | "Together" >> beam.Flatten() if len(blocks) > 1 else blocks[0]
         if together.pipeline.options.view_as(ReplayOptions).beam_joins_replay == "group":
             grouped = together | "Partitions" >> beam.GroupByKey()
-            return self._outputs(grouped, _GroupedDoFn(self._operator, self._emitter))
+            return self._outputs(grouped, _GroupedDoFn(self._partition, self._emitter))
         # The full label is unique in a pipeline and the same at every submission; Beam shows it to nobody else.
         name = together.pipeline._current_transform().full_label
-        return self._outputs(together, _stateful_dofn(name, self._operator, self._emitter))
+        return self._outputs(together, _stateful_dofn(name, self._partition, self._emitter))

@@ -12,8 +12,9 @@ from apache_beam.typehints import typehints
 from beam_joins.coders.block import one_chunk
 from beam_joins.copied import copied
 from beam_joins.transforms.changelog_columns import given_rows, key_of, places, struct_of, times_of
+from beam_joins.transforms.columns.hashes import hashes
 from beam_joins.transforms.columns.joiner import Joiner, joiner_in_columns
-from beam_joins.transforms.columns.keys import hashes
+from beam_joins.transforms.columns.keys import joined_keys
 from beam_joins.transforms.columns.pairs import Pairs, each_joined
 from beam_joins.transforms.columns.stream_join import Matches
 from beam_joins.transforms.outlet import Outlet, at
@@ -57,8 +58,7 @@ class StreamInColumns:
         if not len(found.timestamp):
             return
         keys = one_chunk(left["key"]), one_chunk(right["key"])
-        kind = keys[1].type if pa.types.is_null(keys[0].type) else keys[0].type
-        together = pa.concat_arrays([column if column.type == kind else pa.nulls(len(column), kind) for column in keys])
+        together = joined_keys(*keys)
         key = together.take(pa.array(np.where(found.left_index >= 0, found.left_index, found.right_index + len(left))))
         values, left_out = (one_chunk(left["value"]), one_chunk(right["value"])), list[int]()
         pairs = Pairs(values[0], found.left_index, values[1], found.right_index, key, found.timestamp, left_out)

@@ -1,4 +1,7 @@
-"""What a stream is to a join: ``(key, value)`` pairs, each a record at its event time or at the position that ``sequence_by`` gives."""
+"""What a stream is to a join: ``(key, value)`` pairs, each a record at its event time or at the position that ``sequence_by`` gives.
+
+The event time of a pair is its element's timestamp, cut to the millisecond (:func:`beam_joins.transforms.replay.element_time`).
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,9 +14,9 @@ from beam_joins.copied import copied
 from beam_joins.record import Record
 from beam_joins.transforms.element_types import pair_types
 from beam_joins.transforms.fields import place
-from beam_joins.transforms.outlet import Outlet
+from beam_joins.transforms.outlet import Outlet, at
 from beam_joins.transforms.outputs import Handling
-from beam_joins.transforms.replay import Rows
+from beam_joins.transforms.replay import Rows, element_time
 from beam_joins.transforms.table_type import TableType, require_bounded
 
 OfRow = Callable[[Any, Any], Any]
@@ -96,15 +99,15 @@ def alone(
     """The results of the records of a stream that meet nothing, at once: they are not shuffled. The stream is the join's left or right ``side``."""
     functions = handling.functions
 
-    def results(element: Any) -> Iterator[Any]:
+    def results(element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
         key, value = pair(element)
         if value is None or not meets_nothing(key, value):
             return
-        values = (None, value) if side else (value, None)
+        values, time = (None, value) if side else (value, None), element_time(timestamp)
         try:
-            yield key, copied(joiner(*map(copied, values)))
+            yield at((key, copied(joiner(*map(copied, values)))), time)
         except Exception as error:
-            functions.failed("joiner", error, values, None, key=key)
+            functions.failed("joiner", error, values, time, key=key)
             yield from functions.take()
 
     given = handling.apply(label, beam.FlatMap(results), stream)

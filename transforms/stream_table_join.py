@@ -25,7 +25,7 @@ from beam_joins.transforms.stream_rows import OfRow, alone, require_one_order, s
 from beam_joins.transforms.stream_transform import StreamTransform
 from beam_joins.transforms.table_rows import table_rows
 from beam_joins.transforms.table_to_records import in_records
-from beam_joins.transforms.table_type import TableType, common_key_type, table_key_coder, table_type
+from beam_joins.transforms.table_type import TableType, common_key_type, perhaps_windowed, table_key_coder, table_type
 from beam_joins.transforms.user_functions import Functions
 from beam_joins.windowed import Window, Windowed
 
@@ -82,7 +82,7 @@ class _LookupJoin(StreamTransform):
         )
         changes = table | "Table" >> Route(table_rows(TABLE, table_keys, rows), to=(TABLE,), partitions=self._partitions)
         replayed = (records[STREAM], changes[TABLE]) | "Join" >> Replay(
-            functions.replay(_Lookup(self._joiner, functions, self._how, keys, values, rows)),
+            functions.replay(_Lookup(self._joiner, functions, self._how, keys, table_keys, values, rows)),
             to=(MAIN, *handling.tags),
             partitions=self._partitions,
             main_type=typehints.KV[Any, Any],
@@ -107,7 +107,8 @@ class StreamTableJoin(_LookupJoin):
     * ``joiner(value, row)``; if it gives ``None`` the result is ``(key, None)``, as in Kafka Streams: a stream may say that.
     * ``how``: ``"inner"``, or ``"left"`` to give records without a row too: ``joiner(value, None)``.
     * ``sequence_by(key, value)``, or the name of a field of the values: the position of a record, for a table that has ``sequence_by``
-      too; both from one common sequence. Of several, as in :class:`~beam_joins.TableFromChangelog`, the first is the position. By default the position is the event time.
+      too; both from one common sequence. Of several, as in :class:`~beam_joins.TableFromChangelog`, the first is the position. By default the
+      position is the event time, cut to the millisecond, as Beam carries it.
     * ``window_of(key, value)``, for a windowed table ``PCollection[Change[Windowed[K], W]]`` and only there: the window of the record's key
       that it looks up; a record for which it gives ``None`` is as one without a key.
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
@@ -119,7 +120,8 @@ class StreamTableJoin(_LookupJoin):
     an output of its own.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to a stream and a table ordered
-    by different things, or to keys of different types or without a deterministic coder; and in the run for elements that are not pairs.
+    by different things, or to keys of different types or without a deterministic coder; and in the run for elements that are not pairs and
+    for two changes of one row at one position.
 
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import Change
@@ -161,6 +163,7 @@ class StreamTableJoin(_LookupJoin):
         if table.windowed != (self._window_of is not None):
             raise ValueError(
                 "window_of names the window of a windowed table that a record looks up: give it for one, and only for one"
+                + perhaps_windowed(table)
             )
         common_key_type("StreamTableJoin", stream, table)
         row_key = self._row_key()
@@ -241,12 +244,20 @@ class _Lookup(CoreOperator):
     """Input 0 is the table, so that a record sees the changes at its own position."""
 
     def __init__(
-        self, joiner: Callable[[Any, Any], Any], functions: Functions, how: LookupStreamHow, keys: _Keys, values: Coder, rows: Coder
+        self,
+        joiner: Callable[[Any, Any], Any],
+        functions: Functions,
+        how: LookupStreamHow,
+        keys: _Keys,
+        table_keys: Coder,
+        values: Coder,
+        rows: Coder,
     ) -> None:
         self._joiner = joiner
         self._functions = functions
         self._how: LookupStreamHow = how
         self._written, self._looked_up, self._of_result = keys
+        self._table_keys = table_keys
         self._values = values
         self._rows = rows
 
@@ -259,6 +270,9 @@ class _Lookup(CoreOperator):
     def routes(self, records: Sequence[Record]) -> list[bytes]:
         looked_up = self._looked_up
         return [looked_up(record.key) if record.input else record.key for record in records]
+
+    def row_key(self, key: bytes, input: int) -> Any:
+        return self._table_keys.decode(key)
 
     def _join(self, core: StreamLookup[Any], value: bytes, row: bytes | None) -> Any:
         try:

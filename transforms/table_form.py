@@ -16,6 +16,7 @@ from beam_joins.transforms.columns.joiner import Join
 from beam_joins.transforms.columns.pairs import Pairs, each_joined
 from beam_joins.transforms.outlet import at
 from beam_joins.transforms.user_functions import Functions
+from beam_joins.two_changes import TwoChanges
 
 
 class TableForm(Protocol):
@@ -113,10 +114,8 @@ def encoded_joiner(
 def require_one_change(form: TableForm, lost: pa.Table) -> None:
     """Raise ``ValueError`` if rows of a table lost against others of the same key and position: a table has one change there."""
     if len(lost):
-        raise ValueError(
-            f"the table has two changes of key {form.keys(one_chunk(lost['key']))[0]!r} at position {lost['position'][0]}: make it with"
-            " TableFromChangelog, which keeps one"
-        )
+        key = form.keys(one_chunk(lost["key"]))[0]
+        raise TwoChanges(key, lost["position"][0].as_py()).of_key(key)
 
 
 def no_rows() -> pa.Table:

@@ -42,7 +42,7 @@ class TableFromChangelog(WithOutputs):
 
     * ``key``: a field name, a list of field names (their values make a tuple), or a function. The element is then the value.
     * ``timestamp_by``: a field name or function that gives the event time: microseconds since the epoch, a datetime with a time zone, or
-      a Beam ``Timestamp``. By default the element's timestamp.
+      a Beam ``Timestamp``. By default the element's timestamp, cut to the millisecond, as Beam carries it between stages.
     * ``sequence_by``: a field name or function that gives the position, an int of 64 bits (an LSN, an offset, a commit number). By
       default the event time is the position. A list of names, or a function that gives a tuple, orders by several numbers as AUTO CDC's
       struct does: in ``["commit_lsn", "lsn"]`` the first is the position, so that a transaction is seen whole, and the others say which

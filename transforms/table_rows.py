@@ -12,13 +12,16 @@ from apache_beam.coders import Coder
 
 from beam_joins.change import Change
 from beam_joins.coders.change_batch import ChangeBatch
-from beam_joins.coders.key import encode_key
+from beam_joins.coders.key import KeyCoder, encode_key
+from beam_joins.coders.windowed import WindowedCoder
 from beam_joins.record import Record
+from beam_joins.transforms.columns.hashes import hashes
 from beam_joins.transforms.columns.joiner import narrowed
-from beam_joins.transforms.columns.keys import hashes
+from beam_joins.transforms.columns.keys import kinds
 from beam_joins.transforms.outlet import Outlet
 from beam_joins.transforms.replay import Rows
-from beam_joins.transforms.table_type import not_a_change
+from beam_joins.transforms.table_type import not_a_change, not_known_windowed
+from beam_joins.windowed import Windowed
 
 
 def table_rows(
@@ -28,18 +31,26 @@ def table_rows(
     *,
     input: int = 0,
     route: Callable[[bytes], bytes] | None = None,
+    windowed: bool = False,
 ) -> Rows:
     """The records of a table as ``input`` of the replay named ``to``.
 
-    ``keys`` is the keys' coder, or whatever else encodes a key; ``route`` makes the routing key of an encoded key.
+    ``keys`` is the keys' coder, or whatever else encodes a key, ``windowed`` ones too if it says so; ``route`` makes the routing key of an
+    encoded key. The run raises ``ValueError`` for a windowed key of a table that is not known to be windowed.
     """
+    canonical = isinstance(keys, KeyCoder)
+    windowed = windowed or isinstance(keys, WindowedCoder)
     encode: Callable[[Any], bytes] = partial(encode_key, keys, what="the key") if isinstance(keys, Coder) else keys
 
     def rows(change: Change[Any, Any], arrival: int, outlet: Outlet) -> None:
         if type(change) is not Change:
             raise not_a_change(change)
         key, old, new, timestamp, position = change
+        if type(key) is Windowed and not windowed:
+            raise not_known_windowed(key)
         encoded_key = encode(key)
+        if canonical:
+            outlet.note_key(to, encoded_key)
         record = Record(encoded_key, None if new is None else values.encode(new), timestamp, position, input)
         outlet.send(to, route(encoded_key) if route else encoded_key, record)
 
@@ -54,6 +65,7 @@ def batch_rows(to: str, columns: frozenset[str] | None = None) -> Rows:
             raise not_a_change(batch)
         arrays = [batch.key, narrowed(batch.new, to, columns), batch.timestamp, batch.position]
         table = pa.record_batch(arrays, names=["key", "value", "timestamp", "position"])
+        outlet.noted(to).update(kinds(batch.key))
         outlet.send_columns(to, hashes(batch.key), table)
 
     return rows

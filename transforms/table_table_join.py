@@ -9,9 +9,11 @@ from apache_beam.pvalue import PCollection
 from beam_joins.coders.block import read_blocks
 from beam_joins.coders.change_batch import ChangeBatch
 from beam_joins.coders.key import value_coder
+from beam_joins.transforms.checked_table import naming_keys
 from beam_joins.transforms.columns.joiner import Join, Joiner, columns_read, joiner_in_columns, of_records
 from beam_joins.transforms.columns.table_join import joined_rows
 from beam_joins.transforms.columns.upsert import upsert
+from beam_joins.transforms.notes import keys_may_meet
 from beam_joins.transforms.options import choice
 from beam_joins.transforms.outlet import MAIN, Outlet
 from beam_joins.transforms.outputs import HandlesExceptions
@@ -111,6 +113,7 @@ class TableTableJoin(HandlesExceptions):
             to=(MAIN, *self.handling.tags),
             partitions=self._partitions,
             main_type=operator.form.element_type,
+            check=keys_may_meet("TableTableJoin", LEFT, RIGHT, "left table's keys", "right table's keys"),
         )
         self.handling.collect(joined)
         return as_table(joined[MAIN], result_type)
@@ -124,6 +127,7 @@ class _Join:
 
     def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
         inputs = read_blocks(blocks)
-        rows = joined_rows(inputs.get(LEFT, no_rows()), inputs.get(RIGHT, no_rows()), self._join, self._how)
+        with naming_keys(self.form):
+            rows = joined_rows(inputs.get(LEFT, no_rows()), inputs.get(RIGHT, no_rows()), self._join, self._how)
         batch, _ = upsert(pa.Table.from_batches([rows]), "updates", self.form.encode)
         return self.form.elements(batch)

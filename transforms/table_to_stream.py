@@ -9,7 +9,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_joins.change import Change
 from beam_joins.transforms.outlet import at
 from beam_joins.transforms.table_to_records import in_records
-from beam_joins.transforms.table_type import table_type
+from beam_joins.transforms.table_type import not_known_windowed, table_type
+from beam_joins.windowed import Windowed
 
 
 class TableToStream(beam.PTransform[PCollection[Any], PCollection[Any]]):
@@ -37,4 +38,6 @@ class TableToStream(beam.PTransform[PCollection[Any], PCollection[Any]]):
 
 
 def _upsert(change: Change[Any, Any]) -> WindowedValue:
+    if type(change.key) is Windowed:
+        raise not_known_windowed(change.key)
     return at((change.key, change.new), change.timestamp)

@@ -11,11 +11,13 @@ from beam_joins.change import Change
 from beam_joins.coders.change_batch import ChangeBatch
 from beam_joins.coders.key import key_coder
 from beam_joins.coders.windowed import WindowedCoder
+from beam_joins.windowed import Windowed
 
 Order = Literal["time", "sequence", "unknown"]
 """What a position is: the event time, a sequence of the source, or what only the author of the table knows."""
 
 _MARK = "_beam_joins_table_type"
+_SAY_AGAIN = "behind a beam.Map, Reshuffle or Flatten of your own that is forgotten, so use MapTable or FilterTable there, or as_windowed_table(table)"
 
 
 class TableType(NamedTuple):
@@ -36,6 +38,35 @@ def as_table(pcoll: PCollection[Any], table_type: TableType) -> PCollection[Any]
         pcoll.element_type = Change
     setattr(pcoll, _MARK, table_type)
     return pcoll
+
+
+def as_windowed_table(table: PCollection[Any]) -> PCollection[Any]:
+    """The same table, known to be windowed again: a ``PCollection[Change[Windowed[K], V]]`` behind a step that is not of this library.
+
+    A windowed table is known by the transform that made it. Behind a ``beam.Map``, ``Reshuffle`` or ``Flatten`` of your own nothing is known
+    any more, and what needs its windows refuses it; after ``MapTable`` and ``FilterTable`` it is still known. Raises ``ValueError`` for what
+    cannot be one.
+
+    >>> import apache_beam as beam
+    >>> from beam_joins import Window, Windowed
+    >>> counts = beam.Pipeline() | beam.Create([Change(Windowed("home", Window(0, 7)), None, 10, timestamp=1, position=1)])
+    >>> table_type(as_windowed_table(counts)).windowed
+    True
+    """
+    if not isinstance(table, PCollection) or table.element_type is ChangeBatch or isinstance(table.element_type, TupleConstraint):
+        raise ValueError(f"as_windowed_table takes a collection of changes keyed by Windowed, not {table}")
+    known = table_type(table)
+    return as_table(table, known._replace(key=Any if known.key is Windowed else known.key, windowed=True))
+
+
+def not_known_windowed(key: Any) -> ValueError:
+    """The error of a table whose keys turn out to be windowed."""
+    return ValueError(f"the table has the key {key!r} and is not known to be a windowed table: {_SAY_AGAIN}")
+
+
+def perhaps_windowed(*tables: TableType) -> str:
+    """What a message about tables that are not windowed says too if one of them may have been: nothing is known of it."""
+    return f" ({_SAY_AGAIN})" if any(not table.windowed and table.order == "unknown" for table in tables) else ""
 
 
 def table_type(pcoll: PCollection[Any]) -> TableType:
@@ -75,6 +106,7 @@ def common_windowing(transform: str, left: TableType, right: TableType) -> bool:
     if left.windowed != right.windowed:
         raise ValueError(
             f"{transform} joins a windowed table with one that is not, so their keys are never equal: use WindowedTableJoin"
+            + perhaps_windowed(left, right)
         )
     return left.windowed
 

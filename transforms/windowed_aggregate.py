@@ -36,7 +36,8 @@ class WindowedAggregate(WithOutputs):
     * ``initial`` is the aggregate of no records, or a function without arguments that gives it.
     * ``add(aggregate, value)`` gives the aggregate with one record more; if it gives ``None`` the window has no row. It may write into the
       aggregate that it is given and give that. A value may be ``None``: a stream has no tombstones.
-    * ``sequence_by(key, value)`` gives the position, an int of 64 bits; or name the field of the value. By default it is the event time.
+    * ``sequence_by(key, value)`` gives the position, an int of 64 bits; or name the field of the value. By default it is the event time,
+      which is the element's, cut to the millisecond, as Beam carries it between stages.
     * ``grace`` is how long after its end a window still takes records: seconds, a ``timedelta`` or a Beam ``Duration``. The clock is the
       latest time among the records of the same key up to that position. ``None`` waits for ever. It matters only with ``sequence_by``: by
       event time no record is late.
@@ -149,6 +150,8 @@ def _without_merging(window_fn: Any) -> WindowFn:
         raise ValueError(
             f"window_fn={window_fn!r} merges windows, and add= alone cannot merge their aggregates: {remedy}; sessions are not supported"
         )
+    if isinstance(window_fn, FixedWindows | SlidingWindows):
+        span_micros("window_fn.size", window_fn.size)
     return window_fn
 
 

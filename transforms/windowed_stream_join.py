@@ -54,9 +54,11 @@ class WindowedStreamJoin(StreamTransform):
       does so for both sides. A record that finds a match never had a result without one.
     * ``before``, ``after``, ``grace``: seconds, a ``timedelta`` or a Beam ``Duration``; 0 or more.
     * ``sequence_by(key, value)``, or the name of a field of the values: the order of arrival, a whole number of 64 bits, comparable
-      between both streams. Of several, as in :class:`~beam_joins.TableFromChangelog`, the first counts: records of one position come together. By default records come in the order of event time, and none is late.
-    * ``key``, ``timestamp_by``: for streams in columns, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``: the column
-      or the columns of the key, and that of the event time (microseconds, or an Arrow timestamp with a time zone).
+      between both streams. Of several, as in :class:`~beam_joins.TableFromChangelog`, the first counts: records of one position come
+      together. By default records come in the order of event time, and none is late. The time of a pair is that of its element, cut to the
+      millisecond, as Beam carries it between stages.
+    * ``key``, ``timestamp_by``: for streams in columns, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``, and only
+      there: the column or the columns of the key, and that of the event time (microseconds, or an Arrow timestamp with a time zone).
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 
     The values of streams in columns are their rows; the joiner may be one of columns, as in :class:`~beam_joins.ForeignKeyJoin`, and the
@@ -73,8 +75,9 @@ class WindowedStreamJoin(StreamTransform):
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
     an output of its own.
 
-    Raises ``ValueError`` at construction for a wrong option, when applied to tables, to windowed or unbounded input, or to keys of
-    different types or without a deterministic coder, and in the run for elements that are not pairs.
+    Raises ``ValueError`` at construction for a wrong option, when applied to tables, to windowed or unbounded input, to one stream in
+    columns and one in records, or to keys of different types or without a deterministic coder, and in the run for elements that are not
+    pairs.
 
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from apache_beam.transforms.window import TimestampedValue
@@ -116,8 +119,8 @@ class WindowedStreamJoin(StreamTransform):
         kept = {"inner": (), "left": (0,), "outer": (0, 1)}[self._how]
         form: StreamForm
         handling, functions, sequence = self.handling, self.handling.functions, self.called_sequence
-        if all(in_columns(stream) for stream in streams):
-            columns = self._columns if isinstance(self._columns.sequence, str) else self._columns._replace(sequence=sequence)
+        if self._in_columns(streams):
+            columns = self._columns._replace(sequence=sequence) if callable(self._columns.sequence) else self._columns
             arguments = partial(keyed_records, columns)
             rows = [
                 functions.route_batches(column_stream_rows(side, columns, keeps_null=i in kept), arguments)
@@ -154,6 +157,22 @@ class WindowedStreamJoin(StreamTransform):
             replayed.get(DROPPED),
             self.all_dropped(*routed),
         )
+
+    def _in_columns(self, streams: tuple[PCollection[Any], PCollection[Any]]) -> bool:
+        """Whether both streams are in columns; raises ``ValueError`` if one is, and for options of columns where none is."""
+        left, right = (in_columns(stream) for stream in streams)
+        if left != right:
+            raise ValueError(
+                f"WindowedStreamJoin got {'columns' if left else 'records'} on the left and {'columns' if right else 'records'} on the"
+                " right: give both streams in one form, batches of Arrow rows declared with .with_output_types(pyarrow.Table)"
+            )
+        named = [name for name, given in (("key", self._columns.key), ("timestamp_by", self._columns.timestamp)) if given is not None]
+        if named and not left:
+            raise ValueError(
+                f"WindowedStreamJoin takes {'= and '.join(named)}= for streams in columns only, and these are of (key, value) pairs at the"
+                " times of their elements: leave it out, or declare batches with .with_output_types(pyarrow.Table)"
+            )
+        return left
 
     def _without_key(self, side: int, stream: PCollection[Any]) -> PCollection[Any]:
         label = f"{SIDES[side].capitalize()} without a key"

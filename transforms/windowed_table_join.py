@@ -24,6 +24,7 @@ from beam_joins.transforms.table_type import (
     as_table,
     common_key_type,
     common_order,
+    perhaps_windowed,
     table_key_coder,
     table_type,
     two_tables,
@@ -53,15 +54,15 @@ class WindowedTableJoin(HandlesExceptions):
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
     an output of its own.
 
-    Raises ``ValueError`` for a wrong option at construction, and for one that does not fit the tables when applied to them.
+    Raises ``ValueError`` for a wrong option at construction, for one that does not fit the tables when applied to them, and in the run for
+    two changes of one row at one position. A table that is no longer known to be windowed: :func:`beam_joins.as_windowed_table`.
 
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-    >>> from beam_joins import TableFromChangelog, Windowed
-    >>> from beam_joins.transforms.table_type import TableType, as_table
+    >>> from beam_joins import Windowed, as_windowed_table
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
     ...     counts = [Change(Windowed("home", Window(start, start + 7)), None, 10 + start, start, start) for start in (0, 7)]
-    ...     weeks = as_table(pipeline | beam.Create(counts), TableType(str, int, "time", windowed=True))
+    ...     weeks = as_windowed_table(pipeline | beam.Create(counts))
     ...     growth = (weeks, weeks) | WindowedTableJoin(lambda now, before: (now, before), shift=lambda week: week.shift(-7))
     ...     _ = growth | beam.Map(lambda change: print(change.key.window, change.new))
     Window(start=0, end=7) (10, None)
@@ -113,7 +114,8 @@ class WindowedTableJoin(HandlesExceptions):
             self._how,
             functions=functions,
             values=values,
-            row_key=lambda key: keys[0].decode(key.key),
+            result_key=lambda key: keys[0].decode(key.key),
+            row_key=lambda key, side: keys[side].decode(key),
             lookup=self._lookup(*types, keys[0], values[0]),
             route=lambda record: routes[record.input](record.key),
             shared_keys=types[0].windowed and types[1].windowed and self._shift is None,
@@ -126,16 +128,17 @@ class WindowedTableJoin(HandlesExceptions):
         return as_table(joined[MAIN], result)
 
     def _check(self, left: TableType, right: TableType) -> None:
+        again = perhaps_windowed(left, right)
         if not left.windowed and not right.windowed:
-            raise ValueError(f"{_NAME} got no windowed table: make one with WindowedAggregate, or use TableTableJoin")
+            raise ValueError(f"{_NAME} got no windowed table: make one with WindowedAggregate, or use TableTableJoin{again}")
         if self._shift is not None and not (left.windowed and right.windowed):
-            raise ValueError("shift takes a window to another: both tables must be windowed")
+            raise ValueError(f"shift takes a window to another: both tables must be windowed{again}")
         if (self._window_of is not None) != (not left.windowed):
             raise ValueError(
-                "window_of names the window that a row of a table without windows looks up: give it there, and only there"
+                f"window_of names the window that a row of a table without windows looks up: give it there, and only there{again}"
             )
         if self._how == "outer" and not (left.windowed and right.windowed):
-            raise ValueError("how='outer' joins two windowed tables on the same window: choose 'inner' or 'left'")
+            raise ValueError(f"how='outer' joins two windowed tables on the same window: choose 'inner' or 'left'{again}")
 
     def _lookup(self, left: TableType, right: TableType, keys: Coder, values: Coder) -> Callable[[Record], bytes | None]:
         functions = self.handling.functions

@@ -10,6 +10,7 @@ from beam_joins.change import Change, Dropped, V
 from beam_joins.foreign_key.messages import How, Response
 from beam_joins.foreign_key.value_hash import value_hash
 from beam_joins.record import Record
+from beam_joins.two_changes import TwoChanges
 
 
 class ResponseJoiner(Generic[V]):
@@ -42,15 +43,12 @@ class ResponseJoiner(Generic[V]):
         for event in events:
             if isinstance(event, Record):
                 if left_seen:
-                    raise ValueError(
-                        f"the left table of a foreign-key join has two changes of one key at position {position}:"
-                        " make it with TableFromChangelog, which keeps one"
-                    )
+                    raise TwoChanges(event.key, position)
                 left_seen = True
                 self._left = event if event.value is not None else None
                 self._hash = value_hash(event.value, event.position)
             elif event.hash == self._hash:
-                answer = event
+                answer = event if answer is None or event.timestamp > answer.timestamp else answer
                 self._result = self._join(event)
                 self._joined_from = self._left
             else:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from beam_joins.foreign_key.messages import Instruction, Response, Subscription
 from beam_joins.record import Record
+from beam_joins.two_changes import TwoChanges
 
 
 class SubscriptionStore:
@@ -16,6 +17,9 @@ class SubscriptionStore:
     Every left row gets at most one answer per position: a subscription and a change of the right row at one position are one event.
     An answer to a subscription has the larger timestamp of both sides; an answer that only the right row caused has the right row's
     (seen in 4.3.1: left at 100, right at 50 gives 50).
+
+    Beyond Kafka, where no two records are at one position: of a left row that is deleted as its right row changes the tombstone has the
+    larger timestamp too, so its subscription is answered even if it says that somebody else answers.
     """
 
     def __init__(self) -> None:
@@ -38,10 +42,7 @@ class SubscriptionStore:
                 else:
                     self._subscribers[event.primary_key] = event.hash
             elif right_changed:
-                raise ValueError(
-                    f"the right table of a foreign-key join has two changes of one key at position {position}:"
-                    " make it with TableFromChangelog, which keeps one"
-                )
+                raise TwoChanges(event.key, position)
             else:
                 right_changed, right_time = True, event.timestamp
                 self._right = event if event.value is not None else None
@@ -49,7 +50,8 @@ class SubscriptionStore:
         for subscription in asked.values():
             _, primary_key, instruction, value_hash, timestamp, _ = subscription
             answer = None if instruction.deletes else value
-            if instruction is Instruction.DELETE_KEY_NO_PROPAGATE:
+            deleted_at_once = right_changed and value_hash is None
+            if instruction is Instruction.DELETE_KEY_NO_PROPAGATE and not deleted_at_once:
                 continue
             if instruction is Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE and answer is None and not right_changed:
                 continue

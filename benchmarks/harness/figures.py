@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
 BUSY: Final = 0.15
 """A run that others have taken more than this part of the machine from is one to repeat."""
+
+START_NOISE: Final = 0.05
+"""A start-up may be off by this part of it at least, since few rounds show little of what it varies by."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,13 @@ class Run:
     jvm: int
     python: int
     others: float = 0.0
+
+
+class Bounds(NamedTuple):
+    """The least and the most that a value may be."""
+
+    least: float
+    most: float
 
 
 @dataclass
@@ -40,7 +50,8 @@ class Measured:
 class Figure:
     """Seconds of start-up, of work beyond it, and of both; peaks of memory in bytes; rows of the result at the largest measured size.
 
-    ``measured_at`` are the sizes that have been measured; a figure for another ``size`` is extrapolated.
+    ``measured_at`` are the sizes that have been measured; a figure for another ``size`` is extrapolated. ``work_between`` is the least and
+    the most that its work may be.
     """
 
     case: str
@@ -52,6 +63,7 @@ class Figure:
     python: int = 0
     rows: int = 0
     measured_at: tuple[int, ...] = ()
+    work_between: Bounds | None = None
     trouble: str = ""
 
     @property
@@ -82,7 +94,27 @@ def figure(measured: Measured) -> Figure:
         python=max(run.python for run in every),
         rows=measured.rows[totals[-1][0]],
         measured_at=tuple(size for size, _ in totals),
+        work_between=work_bounds(measured),
     )
+
+
+def start_bounds(seconds: Sequence[float]) -> Bounds:
+    """What a start-up may take, by its rounds.
+
+    >>> start_bounds([5.0, 6.0, 7.0]), start_bounds([10.0])
+    (Bounds(least=5.0, most=7.0), Bounds(least=9.5, most=10.5))
+    """
+    middle = median(seconds)
+    return Bounds(min(*seconds, middle * (1 - START_NOISE)), max(*seconds, middle * (1 + START_NOISE)))
+
+
+def work_bounds(measured: Measured) -> Bounds:
+    """Seconds of work at least, of the fastest run after the slowest start, and at most, of the slowest run after the fastest start."""
+    start = start_bounds([run.seconds for run in measured.starts])
+    *smaller, (last, seconds) = [(size, [run.seconds for run in runs]) for size, runs in sorted(measured.runs.items())]
+    fast = [*((size, max(each)) for size, each in smaller), (last, min(seconds))]
+    slow = [*((size, min(each)) for size, each in smaller), (last, max(seconds))]
+    return Bounds(work_seconds(start.most, fast, measured.size), work_seconds(start.least, slow, measured.size))
 
 
 def work_seconds(start: float, totals: Sequence[tuple[int, float]], size: int) -> float:

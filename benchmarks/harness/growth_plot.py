@@ -50,7 +50,8 @@ def plot(grown: Sequence[Grown], path: Path) -> None:
 
 
 def _time(axis: Axes, line: Sequence[Grown], label: str, colour: str, marker: str) -> None:
-    axis.plot([each.value for each in line], [each.per_million for each in line], color=colour, marker=marker, label=label)
+    told = [each for each in line if not each.too_short]
+    axis.plot([each.value for each in told], [each.per_million for each in told], color=colour, marker=marker, label=label)
 
 
 def _memory(axis: Axes, line: Sequence[Grown], colour: str, marker: str) -> None:

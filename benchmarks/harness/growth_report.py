@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from benchmarks.harness.noise import TOO_SHORT
 from benchmarks.harness.report import gigabytes, seconds
 
 SERIES: Final = {
@@ -16,7 +17,10 @@ SERIES: Final = {
 
 @dataclass(frozen=True)
 class Grown:
-    """A point of a series: seconds of start-up and of work, peaks of memory in bytes. ``changes`` are those of orders."""
+    """A point of a series: seconds of start-up and of work, peaks of memory in bytes. ``changes`` are those of orders.
+
+    ``too_short`` says that the run took no longer than a start-up may.
+    """
 
     series: str
     value: int
@@ -27,6 +31,7 @@ class Grown:
     jvm: int = 0
     python: int = 0
     trouble: str = ""
+    too_short: bool = False
 
     @property
     def per_million(self) -> float:
@@ -48,6 +53,7 @@ def growth_table(grown: Sequence[Grown]) -> str:
             cells += [each.trouble.replace("|", "\\|"), "", "", "", ""]
         else:
             jvm = gigabytes(each.jvm) if each.jvm else "-"
-            cells += [seconds(each.start), seconds(each.work), seconds(each.per_million), jvm, gigabytes(each.python)]
+            work = [TOO_SHORT] * 2 if each.too_short else [seconds(each.work), seconds(each.per_million)]
+            cells += [seconds(each.start), *work, jvm, gigabytes(each.python)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

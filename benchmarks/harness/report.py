@@ -5,8 +5,9 @@ import platform
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 
-from benchmarks.harness.figures import Figure, ratio
+from benchmarks.harness.figures import Bounds, Figure, ratio
 from benchmarks.harness.lineup import PYSPARK, Case
+from benchmarks.harness.noise import TOO_SHORT, too_short
 from benchmarks.harness.targets import Target
 from benchmarks.works import WORKS
 
@@ -59,14 +60,17 @@ def row(figure: Figure, peer: Figure | None) -> tuple[str, ...]:
         said = figure.trouble if figure.trouble.startswith("differs") else f"failed: {figure.trouble}"
         return (figure.contestant, _cell(said), *[""] * (len(_HEADER) - 2))
     about = "≈ " if figure.extrapolated else ""
-    ratios = [
-        f"{about}{number(part)}" if part is not None else ""
-        for part in ((ratio(figure.work, peer.work), ratio(figure.total, peer.total)) if peer else (None, None))
-    ]
+    short = too_short(figure)
+    parts = (
+        (None if short or too_short(peer) else ratio(figure.work, peer.work), ratio(figure.total, peer.total))
+        if peer
+        else (None, None)
+    )
+    ratios = [f"{about}{number(part)}" if part is not None else "" for part in parts]
     return (
         figure.contestant,
         seconds(figure.start),
-        about + seconds(figure.work),
+        TOO_SHORT if short else about + seconds(figure.work),
         about + seconds(figure.total),
         *ratios,
         gigabytes(figure.jvm) if figure.jvm else "-",
@@ -76,17 +80,22 @@ def row(figure: Figure, peer: Figure | None) -> tuple[str, ...]:
 
 
 def target_table(targets: Sequence[Target]) -> Iterator[str]:
-    """The table of the targets, line by line; a target is kept or missed by work time."""
+    """The table of the targets, line by line; a target is kept or missed by work time, where the rounds tell."""
     yield "### Targets"
     yield ""
     rows = []
     for target in targets:
-        unknown = "not measured" if target.total is None else "too short to tell"
-        said = {None: unknown, True: "kept", False: "missed"}[target.kept]
         limit = f"{'at most' if target.most else 'at least'} {number(target.limit)}"
-        values = ["" if value is None else number(value) for value in (target.work, target.total)]
-        rows.append((target.meaning, limit, *values, said))
+        work = "" if target.work is None or target.between is None else _with_bounds(target.work, target.between)
+        rows.append((target.meaning, limit, work, "" if target.total is None else number(target.total), target.verdict))
     yield from _table(("target", "limit", "by work time", "by total time", "work time's verdict"), rows)
+
+
+def _with_bounds(value: float, between: Bounds) -> str:
+    if between.least == between.most:
+        return number(value)
+    most = "any" if between.most == float("inf") else number(between.most)
+    return f"{number(value)} ({number(between.least)} to {most})"
 
 
 def seconds(value: float) -> str:

@@ -1,10 +1,11 @@
 """What has been promised, and whether it is kept."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from benchmarks.harness.figures import Figure, ratio
+from benchmarks.harness.figures import Bounds, Figure, ratio
 from benchmarks.harness.lineup import OURS, OURS_DIRECT, OURS_DIRECT_RECORDS, OURS_RECORDS, PYSPARK, STATEFUL
+from benchmarks.harness.noise import Verdict, bounds, ratio_bounds, too_short, verdict
 
 Figures = Mapping[tuple[str, str], Figure]
 """Figures by case and contestant."""
@@ -23,20 +24,24 @@ RATIOS: Final = (
 
 
 class Target(NamedTuple):
-    """A promise: ``work`` and ``total`` are the values by work time and by total time, ``most`` whether ``limit`` is an upper one."""
+    """A promise: ``work`` and ``total`` are the values by work time and by total time, ``most`` whether ``limit`` is an upper one.
+
+    ``between`` is what the value by work time may be, ``None`` if work of 0 seconds is part of it; ``short`` is true if some of its work
+    cannot be told from what a start-up varies by.
+    """
 
     meaning: str
     limit: float
     work: float | None
     total: float | None
     most: bool = True
+    between: Bounds | None = None
+    short: bool = False
 
     @property
-    def kept(self) -> bool | None:
-        """Whether the work time keeps it; None when it has not been measured."""
-        if self.work is None:
-            return None
-        return self.work <= self.limit if self.most else self.work >= self.limit
+    def verdict(self) -> Verdict:
+        """Whether the work time keeps it."""
+        return "not measured" if self.total is None else verdict(self.between, self.limit, most=self.most, short=self.short)
 
 
 def targets(figures: Figures) -> Iterator[Target]:
@@ -47,20 +52,27 @@ def targets(figures: Figures) -> Iterator[Target]:
     for case in ("tables-per-key", "changelog-per-key"):
         yield _compared(f"{case}: {STATEFUL} / {OURS}", 100, figures, (case, STATEFUL), (case, OURS), most=False)
     ours = _good(figures, ("fk-uniform", OURS))
-    per_second = [ratio(ours.size, seconds) if ours else None for seconds in ((ours.work, ours.total) if ours else (0.0, 0.0))]
     meaning = f"fk-uniform: left updates per second, {OURS} (5 x Kafka Streams 4.3.1's {KAFKA_STREAMS_PER_SECOND:,}, quoted)"
-    yield Target(meaning, 5 * KAFKA_STREAMS_PER_SECOND, per_second[0], per_second[1], most=False)
+    one_second = Figure("", "", 1, work=1.0)
+    yield _target(meaning, 5 * KAFKA_STREAMS_PER_SECOND, one_second, ours, times=ours.size if ours else 1, most=False)
 
 
 def _compared(
     meaning: str, limit: float, figures: Figures, one: tuple[str, str], other: tuple[str, str], *, most: bool = True
 ) -> Target:
-    above, below = _good(figures, one), _good(figures, other)
+    return _target(meaning, limit, _good(figures, one), _good(figures, other), most=most)
 
-    def of(seconds: Callable[[Figure], float]) -> float | None:
-        return ratio(seconds(above), seconds(below)) if above and below else None
 
-    return Target(meaning, limit, of(lambda figure: figure.work), of(lambda figure: figure.total), most)
+def _target(meaning: str, limit: float, above: Figure | None, below: Figure | None, *, times: int = 1, most: bool = True) -> Target:
+    if above is None or below is None:
+        return Target(meaning, limit, None, None, most)
+    work, total = (
+        None if value is None else value * times for value in (ratio(above.work, below.work), ratio(above.total, below.total))
+    )
+    between = ratio_bounds(bounds(above), bounds(below)) if above.work > 0 and below.work > 0 else None
+    if between is not None:
+        between = Bounds(between.least * times, between.most * times)
+    return Target(meaning, limit, work, total, most, between, too_short(above) or too_short(below))
 
 
 def _good(figures: Figures, key: tuple[str, str]) -> Figure | None:

@@ -93,5 +93,7 @@ class AvroWriter:
 
     def close(self) -> None:
         """Write what is left and close the file."""
-        self._writer.flush()
-        self._file.close()
+        try:
+            self._writer.flush()
+        finally:
+            self._file.close()

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.changelog_files import avro_records, json_lines
 from beam_joins.pipelines.changelog_files.avro_records import Schema
 from beam_joins.pipelines.changelog_files.columns import Columns
+from beam_joins.pipelines.changelog_files.paths import absolute, is_local, matching, require_file_system
 from beam_joins.pipelines.command.input_error import InputError
 
 Format = Literal["avro", "json lines"]
@@ -30,8 +31,9 @@ class File(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The records of a file that begin in ``[start, stop)``; stop 0: all that follow."""
+    """The records of a file that begin in ``[start, stop)``; stop 0: all that follow. ``file`` is the file's number."""
 
+    file: int
     path: str
     start: int
     stop: int
@@ -57,12 +59,12 @@ class Changelog:
     def parts(self) -> list[Part]:
         """The files in parts of about PART_BYTES; a compressed one cannot be cut."""
         parts = []
-        for file in self.files:
+        for number, file in enumerate(self.files):
             path, size, shown = file
             if path.endswith(_PACKED):
-                parts.append(Part(path, 0, 0, shown))
+                parts.append(Part(number, path, 0, 0, shown))
             else:
-                parts += [Part(path, start, min(start + PART_BYTES, size), shown) for start in range(0, size, PART_BYTES)]
+                parts += [Part(number, path, start, min(start + PART_BYTES, size), shown) for start in range(0, size, PART_BYTES)]
         return parts
 
     def require(self, option: str, column: str) -> None:
@@ -75,8 +77,12 @@ class Changelog:
 
     def kind_of(self, column: str) -> str | None:
         """What the column holds, in words, if the records looked at agree."""
-        kinds = {_kind(row[column]) for row in self.first if row.get(column) is not None}
+        kinds = {kind(row[column]) for row in self.first if row.get(column) is not None}
         return kinds.pop() if len(kinds) == 1 else None
+
+    def first_kind_of(self, column: str) -> str | None:
+        """What the column holds, in words, in the first record looked at that has it."""
+        return next((kind(row[column]) for row in self.first if row.get(column) is not None), None)
 
 
 def find_changelog(name: str, pattern: str, columns: Columns) -> Changelog:
@@ -89,15 +95,14 @@ def find_changelog(name: str, pattern: str, columns: Columns) -> Changelog:
     """
     if os.path.isdir(pattern):
         raise InputError(f"{name}: {pattern} is a directory: name a file, or a glob such as {os.path.join(pattern, '*.jsonl')}")
+    if not is_local(pattern):
+        require_file_system(name, pattern)
     try:
-        # Beam finds nothing for a glob without a directory
-        found = FileSystems.match([absolute(pattern)])[0].metadata_list
-    except BeamIOError as error:
+        found = matching(pattern)
+    except Exception as error:  # each file system has errors of its own: of the network, of credentials
         raise InputError(f"{name}: cannot look for {pattern}: {_reason(error)}") from error
-    except ValueError as error:
-        raise InputError(f"{name}: cannot look for {pattern}: {error}") from error
     shown = (lambda path: path) if absolute(pattern) == pattern else os.path.relpath
-    files = tuple(sorted(File(file.path, file.size_in_bytes, shown(file.path)) for file in found))
+    files = tuple(File(file.path, file.bytes, shown(file.path)) for file in found)
     if not files:
         raise InputError(f"{name}: there is no file {pattern}")
     formats = {format_of(name, file.shown) for file in files}
@@ -133,11 +138,6 @@ def format_of(what: str, path: str) -> Format:
     )
 
 
-def absolute(path: str) -> str:
-    """The path as a worker with another working directory finds it."""
-    return path if "://" in path else os.path.abspath(path)
-
-
 def _common_schema(name: str, files: Sequence[File]) -> Schema:
     schemas = []
     for file in files:
@@ -163,10 +163,15 @@ def _first_records(name: str, files: Sequence[File], format_: Format) -> Iterato
                 raise InputError(f"{name}: {file.shown} {error}") from error
 
 
-def _kind(value: object) -> str:
+def kind(value: object) -> str:
+    """What a value is, in words.
+
+    >>> kind(7)
+    'whole numbers'
+    """
     kinds = {bool: "true or false", int: "whole numbers", str: "text", bytes: "bytes", float: "fractions"}
     return kinds.get(type(value), type(value).__name__)
 
 
 def _reason(error: BaseException) -> str:
-    return getattr(error, "strerror", None) or str(error).splitlines()[0] or type(error).__name__
+    return getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]

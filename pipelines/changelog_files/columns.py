@@ -8,30 +8,46 @@ from typing import Any, Final, Literal, TypeAlias
 Row: TypeAlias = Mapping[str, Any]
 Unit = Literal["us", "ms", "s"]
 UNITS: Final[dict[Unit, int]] = {"us": 1, "ms": 1_000, "s": 1_000_000}
+DELETES: Final = frozenset(["d", "delete", "deleted", "remove", "removed", "t", "truncate", "true"])
+"""What means a delete if nothing else is said: the words of Debezium, of Maxwell, GoldenGate and DMS, of DynamoDB, and true."""
+UPSERTS: Final = frozenset(
+    ["c", "create", "r", "read", "snapshot", "i", "insert", "u", "update", "upsert", "replace", "modify", "f", "false"]
+)
+"""What means an insert or an update if nothing else is said."""
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+PLACE: Final = "\0place"
+"""Where a row has its place in the files, for as long as that is needed: no column of anyone's is called so."""
+_LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
     """The columns of one changelog that say how to read it.
 
-    ``sequence`` None: the event time is the position. ``delete`` None: there are no deletes; else a record is one if the column's text
-    (``true`` for true) is among ``delete_values``, whatever its case. ``unit`` is what a whole number in ``timestamp`` counts.
+    ``sequence`` None: the event time is the position; ``within``: columns that order the changes of a row at one position. ``delete`` None: there are no deletes; else the column's text, in any
+    case (``true`` for true, ``null`` for null), is among ``deletes`` or among ``upserts``. ``unit`` is what a whole number in ``timestamp``
+    counts. ``side`` is what the options of these columns begin with: ``orders``.
 
-    >>> columns = Columns(key="id", timestamp="at", sequence="lsn", delete="op", unit="ms")
+    >>> columns = Columns(key="id", timestamp="at", sequence="lsn", delete="op", unit="ms", side="orders")
     >>> row = {"id": 1, "at": 5, "lsn": "17", "op": "D"}
     >>> columns.time_of(row), columns.position_of(row), columns.is_delete(row), columns.fault(row)
     (5000, 17, True, None)
     >>> columns.fault({"id": 1, "at": "yesterday", "lsn": 1, "op": "c"})
     "column 'at' is not a time: 'yesterday'"
+    >>> columns.fault({"id": 1, "at": 5, "lsn": 1, "op": None})
+    "column 'op' is null: add null to --orders-upserts or --orders-deletes to say what that means"
     """
 
     key: str
     timestamp: str
     sequence: str | None = None
+    within: tuple[str, ...] = ()
     delete: str | None = None
-    delete_values: frozenset[str] = frozenset({"d", "delete", "true"})
+    deletes: frozenset[str] = DELETES
+    upserts: frozenset[str] = UPSERTS
     unit: Unit = "us"
+    side: str = ""
 
     def time_of(self, row: Row) -> int:
         """The event time in microseconds since the epoch; text is ISO 8601, in UTC if it does not say.
@@ -58,48 +74,60 @@ class Columns:
             ValueError: it is something else.
             KeyError: there is no such column.
         """
-        if self.sequence is None:
-            return self.time_of(row)
-        value = row[self.sequence]
-        if value is None or type(value) is int:
-            return value
-        if isinstance(value, str):
-            return int(value)
-        raise ValueError("not a whole number")
+        return self.time_of(row) if self.sequence is None else _whole_number(row[self.sequence])
+
+    def sequence_of(self, row: Row) -> tuple[int | None, ...]:
+        """The position, and what orders the changes of a row within it."""
+        return (self.position_of(row), *(_whole_number(row[column]) for column in self.within))
+
+    def place_of(self, row: Row) -> tuple[int, ...]:
+        """The place in the files, which orders what nothing else does; empty where a row has none."""
+        place: tuple[int, ...] = row.get(PLACE, ())
+        return place
 
     def is_delete(self, row: Row) -> bool:
         """Whether the record deletes its row."""
-        if self.delete is None:
-            return False
-        value = row.get(self.delete)
-        return value is not None and str(value).lower() in self.delete_values
+        return self.delete is not None and _word(row.get(self.delete)) in self.deletes
 
     def about_the_change(self) -> tuple[str, ...]:
         """The columns that describe the change and not the row: they are not part of the row's value."""
         return tuple(
-            column for column in (self.delete, self.sequence) if column is not None and column not in (self.key, self.timestamp)
+            column
+            for column in (self.delete, self.sequence, *self.within)
+            if column is not None and column not in (self.key, self.timestamp)
         )
 
     def fault(self, row: Row) -> str | None:
         """What makes the record unusable, or None. A null key or sequence is no fault here: the table drops and counts it."""
         try:
-            fault = key_fault(self.key, row[self.key])
-            position = None if fault else self._position_or_fault(row)
+            return key_fault(self.key, row[self.key]) or self._operation_fault(row) or self._order_fault(row)
         except KeyError as error:
             return f"no column {error}"
-        if isinstance(position, int) and not -(2**63) <= position < 2**63:
-            return f"column '{self.sequence or self.timestamp}' does not fit in 64 bits: {position}"
-        return position if isinstance(position, str) else fault
 
-    def _position_or_fault(self, row: Row) -> int | str | None:
+    def _operation_fault(self, row: Row) -> str | None:
+        if self.delete is None:
+            return None
+        word = _word(row.get(self.delete))
+        if word in self.upserts or word in self.deletes:
+            return None
+        seen = "null" if row.get(self.delete) is None else repr(row[self.delete])
+        return f"column '{self.delete}' is {seen}: add {word} to --{self.side}-upserts or --{self.side}-deletes to say what that means"
+
+    def _order_fault(self, row: Row) -> str | None:
         try:
-            self.time_of(row)
+            time = self.time_of(row)
         except (ValueError, OverflowError):
             return f"column '{self.timestamp}' is not a time: {row[self.timestamp]!r}"
-        try:
-            return self.position_of(row)
-        except ValueError:
-            return f"column '{self.sequence}' is not a whole number: {row[self.sequence or '']!r}"
+        if not _LEAST <= time <= _MOST:
+            return f"column '{self.timestamp}' does not fit in 64 bits as microseconds: {row[self.timestamp]!r}"
+        for column in (self.sequence, *self.within):
+            try:
+                number = None if column is None else _whole_number(row[column])
+            except ValueError:
+                return f"column '{column}' is not a whole number: {row[column or '']!r}"
+            if number is not None and not _LEAST <= number <= _MOST:
+                return f"column '{column}' does not fit in 64 bits: {number}"
+        return None
 
 
 def key_fault(column: str, key: object) -> str | None:
@@ -111,3 +139,15 @@ def key_fault(column: str, key: object) -> str | None:
     if key is None or isinstance(key, int | str | bytes):
         return None
     return f"column '{column}' is no key: {key!r} (keys are whole numbers, text, true or false)"
+
+
+def _word(value: object) -> str:
+    return "null" if value is None else str(value).lower()
+
+
+def _whole_number(value: object) -> int | None:
+    if value is None or type(value) is int:
+        return value
+    if isinstance(value, str):
+        return int(value)
+    raise ValueError("not a whole number")

@@ -1,13 +1,13 @@
 """JSON lines: one object a line. Files are read in parts, by byte offset, and written a part per bundle."""
 
-import base64
 import gzip
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
-import orjson
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
+
+from beam_joins.pipelines.changelog_files.exact_json import dumps_line, loads
 
 SUFFIXES: Final = (".jsonl", ".json", ".ndjson")
 
@@ -32,10 +32,10 @@ def read_json_lines(path: str, start: int = 0, stop: int = 0) -> Iterator[tuple[
             offset += len(file.readline()) - 1
         while (not stop or offset < stop) and (line := file.readline()):
             try:
-                row = orjson.loads(line)
-            except orjson.JSONDecodeError as error:
+                row = loads(line)
+            except ValueError as error:
                 if line.strip():
-                    yield offset, f"not JSON: {error.msg}"
+                    yield offset, f"not JSON: {getattr(error, 'msg', error)}"
             else:
                 yield offset, row if isinstance(row, dict) else f"not a JSON object but {_short(line)}"
             offset += len(line)
@@ -52,22 +52,18 @@ def line_number(path: str, offset: int) -> int:
 
 
 class JsonLinesWriter:
-    """Writes rows; times and decimals become text, bytes base64."""
+    """Writes rows; times become text, bytes base64."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
 
     def write(self, row: dict[str, Any]) -> None:
         """Write one line."""
-        self._file.write(orjson.dumps(row, default=_as_text, option=orjson.OPT_APPEND_NEWLINE))
+        self._file.write(dumps_line(row))
 
     def close(self) -> None:
         """Write what is left and close the file."""
         self._file.close()
-
-
-def _as_text(value: Any) -> str:
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
 def _short(line: bytes) -> str:

@@ -3,9 +3,9 @@
 import os
 import re
 import shutil
-import uuid
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import NamedTuple
 
 import fastavro
 from apache_beam.io.filesystem import CompressionTypes
@@ -13,11 +13,12 @@ from apache_beam.io.filesystems import FileSystems
 from fastavro.write import Writer
 
 from beam_joins.pipelines.changelog_files.avro_records import AvroWriter, Schema
-from beam_joins.pipelines.changelog_files.changelog import Format, absolute, format_of
+from beam_joins.pipelines.changelog_files.changelog import Format, format_of
+from beam_joins.pipelines.changelog_files.claim import held, new_claim, release, staging_of, take
 from beam_joins.pipelines.changelog_files.json_lines import JsonLinesWriter
-from beam_joins.pipelines.command.input_error import InputError
-
-_PART_NAME: Final = re.compile(r"-\d{5}-of-\d{5}$")
+from beam_joins.pipelines.changelog_files.paths import absolute, is_local, remove, require_file_system
+from beam_joins.pipelines.changelog_files.publishing import Move, part_name, parts_of, publish
+from beam_joins.pipelines.command.input_error import InputError, writing
 
 
 class Output(NamedTuple):
@@ -34,17 +35,11 @@ class Output(NamedTuple):
         return JsonLinesWriter(file) if self.schema is None else AvroWriter(file, self.schema)
 
 
-class Move(NamedTuple):
-    """A file that is whole, and the name that it is to get."""
-
-    source: str
-    target: str
-
-
 def check_output(option: str, path: str) -> Format:
     """The format of a path to be written; makes its directory. Raises InputError if nothing can be written there."""
     format_ = format_of(option, path)
-    if "://" in path:
+    if not is_local(path):
+        require_file_system(option, path)
         return format_
     if os.path.isdir(path):
         raise InputError(f"{option}: {path} is a directory: name a file in it")
@@ -59,56 +54,70 @@ def check_output(option: str, path: str) -> Format:
 
 
 class Staging:
-    """A hidden directory beside each output for what is not yet whole; gone when the block ends, however it ends."""
+    """A hidden directory beside each output for what is not yet whole; gone when the block ends, however it ends.
+
+    Within the block no other run writes the outputs; entering it raises InputError if one does, OutputError if nothing can be written.
+    """
 
     def __init__(self, outputs: Sequence[Output]) -> None:
-        name = f".beam_joins-{uuid.uuid4().hex[:12]}"
-        self._of_parent = {parent: os.path.join(parent, name) for parent in map(_parent, outputs)}
+        self._outputs = outputs
+        self._claim = new_claim()
+        self._stack = ExitStack()
 
     def __enter__(self) -> "Staging":
-        for directory in self._of_parent.values():
-            FileSystems.mkdirs(directory)
+        with ExitStack() as stack, writing(self._outputs[0].path):
+            for output in self._outputs:
+                take(output.path, self._claim)
+                stack.callback(release, output.path, self._claim)
+            for output in self._outputs:
+                directory = self.beside(output)
+                stack.callback(remove, directory)
+                if is_local(directory):
+                    os.makedirs(directory, exist_ok=True)
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *error: object) -> None:
-        FileSystems.delete(list(self._of_parent.values()))
+        self._stack.close()
 
     def beside(self, output: Output) -> str:
         """The hidden directory in the output's own one."""
-        return self._of_parent[_parent(output)]
+        return staging_of(output.path, self._claim)
 
     def said(self) -> str:
         """How much is in it by now, in words; nothing where that cannot be seen from here."""
-        sizes = [
-            entry.stat().st_size
-            for directory in self._of_parent.values()
-            if os.path.isdir(directory)
-            for entry in os.scandir(directory)
-        ]
+        directories = {self.beside(output) for output in self._outputs}
+        sizes = [entry.stat().st_size for directory in directories if os.path.isdir(directory) for entry in os.scandir(directory)]
         return f"{sum(sizes) / 1e6:,.1f} MB written" if sizes else ""
 
+    def publish(self, parts: Mapping[str, Sequence[str]], *, one_file: bool) -> dict[str, list[str]]:
+        """Give the outputs their parts, joined or as they are, all outputs or none; gives the paths of each output's files.
 
-def prepare(output: Output, parts: Sequence[str], staging: Staging, *, one_file: bool) -> list[Move]:
-    """Make an output's parts ready: joined into one file, or as they are."""
+        Raises:
+            InputError: another run has taken an output over.
+            OutputError: they cannot be written.
+        """
+        moves: list[list[Move]] = []
+        for output in self._outputs:
+            with writing(output.path):
+                moves.append(_prepared(output, parts[output.name], self.beside(output), one_file))
+            if not held(output.path, self._claim):
+                raise InputError(f"{output.path} has been taken over by another run: no results were written")
+        first = self._outputs[0]
+        with writing(first.path):
+            earlier = {path for output in self._outputs for path in _earlier(output)}
+            publish([Move(source, absolute(target)) for each in moves for source, target in each], earlier, self.beside(first))
+        return {output.name: [move.target for move in each] for output, each in zip(self._outputs, moves, strict=True)}
+
+
+def _prepared(output: Output, parts: Sequence[str], directory: str, one_file: bool) -> list[Move]:
+    """The files of an output: its parts joined into one, or as they are."""
     if one_file or not parts:
-        whole = os.path.join(staging.beside(output), f"whole-{os.path.basename(output.path)}")
+        whole = os.path.join(directory, f"whole-{output.name}-{os.path.basename(output.path)}")
         (_join_avro if output.schema is not None else _join_lines)(output, parts, whole)
         return [Move(whole, output.path)]
     stem, suffix = split_suffix(output.path)
-    return [Move(part, f"{stem}-{number:05d}-of-{len(parts):05d}{suffix}") for number, part in enumerate(parts)]
-
-
-def publish(output: Output, moves: Sequence[Move]) -> list[str]:
-    """Give the files their names, and remove what an earlier run left under other names of the same output."""
-    earlier = _earlier(output)
-    for source, target in moves:
-        if "://" in target and target in earlier:  # a local rename replaces, others may refuse
-            FileSystems.delete([target])
-        FileSystems.rename([source], [target])
-    stale = earlier - {absolute(move.target) for move in moves}
-    if stale:
-        FileSystems.delete(sorted(stale))
-    return [move.target for move in moves]
+    return [Move(part, part_name(stem, number, len(parts), suffix)) for number, part in enumerate(parts)]
 
 
 def split_suffix(path: str) -> tuple[str, str]:
@@ -121,15 +130,9 @@ def split_suffix(path: str) -> tuple[str, str]:
     return (path[: found.start()], found[0]) if found else (path, "")
 
 
-def _parent(output: Output) -> str:
-    return os.path.dirname(absolute(output.path))
-
-
 def _earlier(output: Output) -> set[str]:
-    stem, suffix = split_suffix(absolute(output.path))
-    found = [file.path for match in FileSystems.match([f"{stem}-*{suffix}"]) for file in match.metadata_list]
-    parts = [path for path in found if path.startswith(stem) and _PART_NAME.match(path.removesuffix(suffix)[len(stem) :])]
-    return {*parts, absolute(output.path)} if FileSystems.exists(output.path) else set(parts)
+    path = absolute(output.path)
+    return {*parts_of(*split_suffix(output.path)), *({path} if FileSystems.exists(path) else ())}
 
 
 def _join_lines(output: Output, parts: Sequence[str], whole: str) -> None:

@@ -1,6 +1,6 @@
 """Reading a changelog in a pipeline: rows, and a tally of what was read and what was dropped."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple
 
@@ -8,8 +8,8 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection, TaggedOutput
 
 from beam_joins.pipelines.changelog_files.avro_records import read_avro
-from beam_joins.pipelines.changelog_files.changelog import Changelog, Part
-from beam_joins.pipelines.changelog_files.columns import key_fault
+from beam_joins.pipelines.changelog_files.changelog import Changelog, Part, kind
+from beam_joins.pipelines.changelog_files.columns import PLACE, key_fault
 from beam_joins.pipelines.changelog_files.json_lines import line_number, read_json_lines
 from beam_joins.pipelines.changelog_files.tally import EXAMPLES, Tally, at_bundle_end
 from beam_joins.pipelines.command.input_error import InputError
@@ -30,16 +30,25 @@ class Rows(NamedTuple):
 class ReadChangelog(beam.PTransform[Any, Any]):
     """The records of a changelog, in no order.
 
-    A bad record is a line that is not a JSON object, or one whose key, time, sequence, ``reference`` (a column with another table's key) or
-    ``number`` (a column that is compared) cannot be used. It fails the run with an InputError that names the file and the line, or is dropped and counted.
+    A bad record is a line that is not a JSON object, or one whose key, time, sequence, operation, ``reference`` (a column with another table's
+    key) or ``number`` (a column that is compared) cannot be used, or whose column is not of its kind in ``kinds`` (the words of
+    :func:`~beam_joins.pipelines.changelog_files.changelog.kind`). It fails the run with an InputError that names the file and the line, or
+    is dropped and counted. With ``places`` each row has its place in the files under :data:`PLACE`.
     """
 
     def __init__(
-        self, changelog: Changelog, *, on_bad_record: OnBadRecord = "fail", reference: str | None = None, number: str | None = None
+        self,
+        changelog: Changelog,
+        *,
+        on_bad_record: OnBadRecord = "fail",
+        reference: str | None = None,
+        number: str | None = None,
+        kinds: Mapping[str, str | None] | None = None,
+        places: bool = False,
     ) -> None:
         super().__init__()
         self._changelog = changelog
-        self._read = _ReadParts(changelog, on_bad_record, reference, number)
+        self._read = _ReadParts(changelog, on_bad_record, reference, number, kinds or {}, places)
 
     def expand(self, pipeline: Any) -> Any:
         """Apply the transform."""
@@ -49,13 +58,23 @@ class ReadChangelog(beam.PTransform[Any, Any]):
 
 
 class _ReadParts(beam.DoFn):
-    def __init__(self, changelog: Changelog, on_bad_record: OnBadRecord, reference: str | None, number: str | None) -> None:
+    def __init__(
+        self,
+        changelog: Changelog,
+        on_bad_record: OnBadRecord,
+        reference: str | None,
+        number: str | None,
+        kinds: Mapping[str, str | None],
+        places: bool,
+    ) -> None:
         # not the changelog itself: its first records need not travel
         self._name = changelog.name
         self._format = changelog.format
         self._columns = changelog.columns
         self._reference = reference
         self._number = number
+        self._places = places
+        self._kinds = [(column, expected) for column, expected in kinds.items() if expected is not None]
         self._on_bad_record = on_bad_record
 
     def start_bundle(self) -> None:
@@ -75,6 +94,8 @@ class _ReadParts(beam.DoFn):
             self._count += 1
             fault = row if isinstance(row, str) else self._fault(row)
             if fault is None:
+                if self._places:
+                    row[PLACE] = (part.file, part.start, place)
                 yield row
             else:
                 self._drop(part, place, fault)
@@ -99,7 +120,7 @@ class _ReadParts(beam.DoFn):
             and not isinstance(number := row.get(self._number), int | float | Decimal | None)
         ):
             fault = f"column '{self._number}' is not a number: {number!r}"
-        return fault
+        return fault or next(filter(None, (_kind_fault(row, column, expected) for column, expected in self._kinds)), None)
 
     def _drop(self, part: Part, place: int, fault: str) -> None:
         if self._on_bad_record == "drop":
@@ -113,6 +134,13 @@ class _ReadParts(beam.DoFn):
         if self._on_bad_record == "fail":
             raise InputError(f"{sentence} (--on-bad-record=drop goes on without such records)")
         self._examples.append(sentence)
+
+
+def _kind_fault(row: dict[str, Any], column: str, expected: str) -> str | None:
+    value = row.get(column)
+    if value is None or kind(value) == expected:
+        return None
+    return f"column '{column}' holds {expected}, but here {kind(value)}: {value!r}"
 
 
 def _sentence(error: BaseException) -> str:

@@ -1,6 +1,6 @@
 """Counts that a run brings home: exact on every runner, since they travel as data and not as metrics."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import apache_beam as beam
@@ -39,6 +39,33 @@ class TallyDropped(beam.DoFn):
         """Say the counts."""
         for reason, count in self._counts.items():
             yield at_bundle_end(Tally(self._place, reason, count))
+
+
+class TallyRows(beam.DoFn):
+    """``PCollection[Change]`` to how many rows of the table there are in the end, one :class:`Tally` a bundle for each name in ``which``.
+
+    ``which`` says what is counted: its functions are true for rows that are. Inserts count for, deletes against, so that the sum is exact
+    in whatever bundles the changes come.
+    """
+
+    def __init__(self, place: str, which: Mapping[str, Callable[[Any], bool]]) -> None:
+        self._place = place
+        self._which = which
+
+    def start_bundle(self) -> None:
+        """Count from nothing."""
+        self._counts = dict.fromkeys(self._which, 0)
+
+    def process(self, element: Any) -> None:
+        """Count one change."""
+        old, new = element.old, element.new
+        for what, counts in self._which.items():
+            self._counts[what] += (new is not None and counts(new)) - (old is not None and counts(old))
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        """Say the counts."""
+        for what, count in self._counts.items():
+            yield at_bundle_end(Tally(self._place, what, count))
 
 
 def at_bundle_end(element: Any) -> WindowedValue:

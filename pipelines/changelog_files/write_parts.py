@@ -4,6 +4,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -12,7 +13,9 @@ from apache_beam.io.filesystems import FileSystems
 from beam_joins.pipelines.changelog_files.avro_records import AvroWriter
 from beam_joins.pipelines.changelog_files.json_lines import JsonLinesWriter
 from beam_joins.pipelines.changelog_files.outputs import Output
+from beam_joins.pipelines.changelog_files.paths import remove
 from beam_joins.pipelines.changelog_files.tally import Tally, at_bundle_end
+from beam_joins.pipelines.command.input_error import writing
 
 
 class WrittenPart(NamedTuple):
@@ -44,18 +47,34 @@ class WriteParts(beam.DoFn):
 
     def process(self, element: dict[str, Any]) -> None:
         """Write one row."""
-        if self._writer is None:
-            # the output's own name comes last, since its suffix says how to compress
-            self._path = os.path.join(self._directory, f"{uuid.uuid4().hex}-{self._output.name}-{os.path.basename(self._output.path)}")
-            self._writer = self._output.create(self._path)
-        self._writer.write(element)
+        with self._whole():
+            if self._writer is None:
+                # the output's own name comes last, since its suffix says how to compress
+                name = f"{uuid.uuid4().hex}-{self._output.name}-{os.path.basename(self._output.path)}"
+                self._path = os.path.join(self._directory, name)
+                self._writer = self._output.create(self._path)
+            self._writer.write(element)
         self._records += 1
 
     def finish_bundle(self) -> Iterator[Any]:
         """Close the file and name it."""
         if self._writer is not None:
-            self._writer.close()
+            with self._whole():
+                self._writer.close()
             yield at_bundle_end(WrittenPart(self._output.name, self._path, self._records))
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """If the block fails nothing of this bundle is left, so that a full disk has room again."""
+        try:
+            with writing(self._output.path):
+                yield
+        except BaseException:
+            if self._writer is not None:
+                with suppress(OSError):
+                    self._writer.close()
+                remove(self._path)
+            raise
 
 
 class WriteReport(beam.PTransform[Any, Any]):
@@ -97,6 +116,7 @@ def _as_line(fact: Tally | WrittenPart) -> tuple[int, str]:
 
 def _write_report(lines_of_all: tuple[int, Iterable[str]], path: str) -> None:
     part = f"{path}.{uuid.uuid4().hex}"
-    with FileSystems.create(part) as file:
-        file.write("\n".join(lines_of_all[1]).encode())
-    FileSystems.rename([part], [path])
+    with writing(os.path.dirname(path)):
+        with FileSystems.create(part) as file:
+            file.write("\n".join(lines_of_all[1]).encode())
+        FileSystems.rename([part], [path])

@@ -1,14 +1,15 @@
 """What the command lines of jobs have in common: Beam's options passed on, and failures said in one sentence."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.pipelines.command.failed_function import failed_function_in
-from beam_joins.pipelines.command.input_error import input_error_in
-from beam_joins.pipelines.spark import SparkJobFailed, SparkOptions, SparkSetupError
+from beam_joins.pipelines.command.input_error import OutputError, input_error_in, os_sentence
+from beam_joins.pipelines.spark import RunnerSetupError, SparkJobFailed, SparkOptions
 
 FAILED: Final = 1
 WRONG_INPUT: Final = 2
@@ -30,28 +31,58 @@ def parse_known(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> 
 
 
 def beam_options(runner: str | None, rest: Sequence[str]) -> PipelineOptions:
-    """Beam's options, with a runner that is always the same.
+    """Beam's options, with a runner that is always the same; Beam's file systems have them from now on.
 
     >>> beam_options("DirectRunner", []).get_all_options()["runner"] == ENGINE
     True
     """
     # What Beam calls DirectRunner is one of three engines, whichever it finds; this is the one for bounded input.
-    return PipelineOptions(list(rest), runner=ENGINE if runner in (None, "DirectRunner") else runner)
+    options = PipelineOptions(list(rest), runner=ENGINE if runner in (None, "DirectRunner") else runner)
+    FileSystems.set_options(options)  # inputs are looked at before there is a pipeline
+    return options
 
 
-def said(error: BaseException) -> tuple[BaseException, int]:
-    """What to say of an error in one sentence, and the exit code; raises the error itself if it is ours to mend."""
-    wrong = input_error_in(error)
-    if wrong is not None:
-        return wrong, WRONG_INPUT
-    failed = failed_function_in(error)
-    if failed is not None:
-        return failed, FAILED
-    if isinstance(error, SparkSetupError) or "Unexpected pipeline runner" in str(error):
-        return error, WRONG_INPUT
-    if isinstance(error, SparkJobFailed | OSError):
-        return error, FAILED
+def said(error: BaseException) -> tuple[object, int]:
+    """What to say of an error in one sentence, and the exit code; raises the error itself if nothing explains it."""
+    for explanation in EXPLANATIONS:
+        found = explanation(error)
+        if found is not None:
+            return found
     raise error
+
+
+def _wrong_input(error: BaseException) -> tuple[object, int] | None:
+    found = input_error_in(error)
+    return None if found is None else (found, FAILED if isinstance(found, OutputError) else WRONG_INPUT)
+
+
+def _wrong_runner(error: BaseException) -> tuple[object, int] | None:
+    return (error, WRONG_INPUT) if isinstance(error, RunnerSetupError) else None
+
+
+def _failed_function(error: BaseException) -> tuple[object, int] | None:
+    found = failed_function_in(error)
+    return None if found is None else (found, FAILED)
+
+
+def _failed_job(error: BaseException) -> tuple[object, int] | None:
+    return (error, FAILED) if isinstance(error, SparkJobFailed) else None
+
+
+def _system(error: BaseException) -> tuple[object, int] | None:
+    if not isinstance(error, OSError):
+        return None
+    return (os_sentence(str(error.filename), error) if error.filename else error), FAILED
+
+
+EXPLANATIONS: Final[tuple[Callable[[BaseException], tuple[object, int] | None], ...]] = (
+    _wrong_input,
+    _wrong_runner,
+    _failed_function,
+    _failed_job,
+    _system,
+)
+"""Each says what an error means and gives the exit code, or None if it is not one of its own; the first that does counts."""
 
 
 def _all_subclasses(cls: type[Any]) -> list[type[Any]]:

@@ -1,6 +1,8 @@
-"""What is wrong with what the user gave: said in one sentence, without a stack trace."""
+"""What is wrong with what the user gave, or why a result cannot be written: said in one sentence, without a stack trace."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class InputError(ValueError):
@@ -10,7 +12,13 @@ class InputError(ValueError):
     """
 
 
-_SAID = re.compile(r"\binput_error\.InputError: (?P<sentence>[^\n]+?)(?: \[while running '[^\n]*)?$", re.MULTILINE)
+class OutputError(InputError):
+    """A result that cannot be written: a full disk, a missing permission. The message is one sentence that names it."""
+
+
+_SAID = re.compile(
+    r"\binput_error\.(?P<kind>InputError|OutputError): (?P<sentence>[^\n]+?)(?: \[while running '[^\n]*)?$", re.MULTILINE
+)
 
 
 def input_error_in(error: BaseException) -> InputError | None:
@@ -23,8 +31,33 @@ def input_error_in(error: BaseException) -> InputError | None:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, InputError):
-            return InputError(re.sub(r" \[while running '[^\n]*$", "", str(cause)))
+            return type(cause)(re.sub(r" \[while running '[^\n]*$", "", str(cause)))
         if said := _SAID.search(str(cause)):
-            return InputError(said["sentence"])
+            return (OutputError if said["kind"] == "OutputError" else InputError)(said["sentence"])
         cause = cause.__cause__ or cause.__context__
     return None
+
+
+def os_sentence(path: str, error: OSError) -> str:
+    """What an error of the system's means for a path.
+
+    >>> os_sentence("out/e.jsonl", OSError(28, "No space left on device"))
+    'out/e.jsonl: No space left on device'
+    """
+    if isinstance(error, FileExistsError) and error.filename:
+        return f"{path}: {error.filename} is not a directory"
+    reason = error.strerror or (str(error).splitlines() or [type(error).__name__])[0]
+    return f"{path}: {reason}"
+
+
+@contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Within the block an OSError becomes an OutputError that names the path; in a cloud whatever its library raises does."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"cannot write {os_sentence(path, error)}") from error
+    except Exception as error:
+        if "://" not in path or isinstance(error, InputError):
+            raise
+        raise OutputError(f"cannot write {path}: {(str(error).splitlines() or [type(error).__name__])[0]}") from error

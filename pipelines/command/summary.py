@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from apache_beam.io.filesystems import FileSystems
-
+from beam_joins.pipelines.changelog_files.paths import matching
 from beam_joins.pipelines.changelog_files.read_changelog import READ
 from beam_joins.pipelines.changelog_files.tally import Tally, add_up
 from beam_joins.pipelines.changelog_files.write_parts import Report
@@ -14,13 +13,20 @@ REASONS: Final = {
     "null_key": "without a key",
     "null_sequence": "without a sequence",
     "null_timestamp": "without a time",
-    "duplicate_position": "repeated: same key, same position",
+    "duplicate_position": "repeated: the same record again",
+    "ambiguous_position": "other records of one key and position: the last in time counts, then in the files; give a finer order: "
+    "--{side}-sequence commit_lsn,lsn",
     "null_foreign_key": "orders that refer to no customer",
 }
+ROWS: Final = "rows"
+"""Orders in the end; of these:"""
+MATCHED: Final = "matched"
+UNREFERRING: Final = "unreferring"
+_NOT_DROPPED: Final = frozenset({READ, ROWS, MATCHED, UNREFERRING})
 
 
-def summary(report: Report, files: Mapping[str, Sequence[str]], seconds: Mapping[str, float]) -> str:
-    """The summary as text.
+def summary(report: Report, files: Mapping[str, Sequence[str]], seconds: Mapping[str, float], remarks: Sequence[str] = ()) -> str:
+    """The summary as text; ``remarks`` are sentences for its end.
 
     >>> from beam_joins.pipelines.changelog_files.write_parts import WrittenPart
     >>> report = Report([Tally("orders", "read", 1200), Tally("orders", "null_key", 2)], [WrittenPart("latest", "p", 7)])
@@ -30,6 +36,8 @@ def summary(report: Report, files: Mapping[str, Sequence[str]], seconds: Mapping
       customers                    0
     dropped
       orders                       2  without a key (null_key)
+    without a customer
+      orders                       0  of 0 in the end; 0 of them refer to none
     seconds
       run                        1.2
       all                        1.2
@@ -39,12 +47,19 @@ def summary(report: Report, files: Mapping[str, Sequence[str]], seconds: Mapping
     for place in ("orders", "customers"):
         lines.append(_line(place, tallies.get((place, READ), Tally(place, READ, 0)).records))
     lines.append("dropped")
-    dropped = [tally for (place, what), tally in tallies.items() if place and what != READ]
+    dropped = [tally for (place, what), tally in tallies.items() if place and what not in _NOT_DROPPED]
     for tally in sorted(dropped, key=lambda t: (("orders", "customers", "join").index(t.place), t.what)):
-        lines.append(f"{_line(tally.place, tally.records)}  {REASONS.get(tally.what, tally.what)} ({tally.what})")
+        lines.append(
+            f"{_line(tally.place, tally.records)}  {REASONS.get(tally.what, tally.what).format(side=tally.place)} ({tally.what})"
+        )
         lines += [f"    {example}" for example in tally.examples]
     if not dropped:
         lines.append("  nothing")
+    rows, matched, unreferring = (
+        tallies.get(("orders", what), Tally("orders", what, 0)).records for what in (ROWS, MATCHED, UNREFERRING)
+    )
+    lines.append("without a customer")
+    lines.append(f"{_line('orders', rows - matched)}  of {rows:,} in the end; {unreferring:,} of them refer to none")
     if files:
         lines.append("out")
     for output, paths in files.items():
@@ -53,6 +68,8 @@ def summary(report: Report, files: Mapping[str, Sequence[str]], seconds: Mapping
         lines.append(f"{_line(output, records)}  {said}, {_where(paths)}")
     lines.append("seconds")
     lines += [f"  {phase:<19} {taken:>10,.1f}" for phase, taken in (*seconds.items(), ("all", sum(seconds.values())))]
+    if remarks:
+        lines += ["remarks", *(f"  {remark}" for remark in remarks)]
     return "\n".join(lines)
 
 
@@ -61,6 +78,6 @@ def _line(what: str, count: int) -> str:
 
 
 def _where(paths: Sequence[str]) -> str:
-    size = sum(file.size_in_bytes for match in FileSystems.match(list(paths)) for file in match.metadata_list)
+    size = sum(file.bytes for path in paths for file in matching(path))
     place = paths[0] if len(paths) == 1 else f"{len(paths)} files {paths[0]} ..."
     return f"{size:,} bytes in {place}"

@@ -5,6 +5,7 @@
 fetches what is missing, so that later starts need no network. Spark itself is the one inside PySpark.
 """
 
+import errno
 import hashlib
 import logging
 import os
@@ -27,6 +28,10 @@ from beam_joins.pipelines.launcher.setup_error import SparkSetupError
 
 _THREADS = 16
 _SILENCE_SECONDS = 30.0
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_UNWRITABLE = (*_FULL, errno.EACCES, errno.EPERM, errno.EROFS)
+_ALL_MB = 100
+_ELSEWHERE = "name another directory with --jar_cache_dir"
 
 
 @dataclass(frozen=True, order=True)
@@ -83,7 +88,7 @@ def provide(
     directory of its own, and moves into the cache only after its SHA-256 is right; so the cache never holds a half
     jar. Nothing is fetched when all are there.
 
-    Raises SparkSetupError when a jar cannot be fetched, or is not the locked one even after fetching.
+    Raises SparkSetupError when a jar cannot be fetched, is not the locked one even after fetching, or cannot be kept.
     """
     directory = Path(cache or JavaJarServer.JAR_CACHE)
     paths = [directory / jar.file_name for jar in jars]
@@ -91,15 +96,34 @@ def provide(
         intact = list(threads.map(_is_intact, jars, paths))
     wanted = [jar for jar, good in zip(jars, intact, strict=True) if not good]
     if wanted:
-        _fetch_all(wanted, directory, repository, fetch, progress)
+        try:
+            _fetch_all(wanted, directory, repository, fetch, progress)
+        except OSError as error:
+            raise SparkSetupError(_cannot_keep(directory, error)) from None
     return paths
+
+
+def is_writable(directory: Path) -> bool:
+    """Whether files can be made in the directory, which is itself made if it is not there."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=directory).close()
+    except OSError:
+        return False
+    return True
+
+
+def _cannot_keep(directory: Path, error: OSError) -> str:
+    if error.errno in _FULL:
+        return f"There is no room for the jars of Beam's Spark runner in {directory}; free {_ALL_MB} MB there, or {_ELSEWHERE}."
+    return f"The jars of Beam's Spark runner cannot be written into {directory} ({error.strerror or error}); {_ELSEWHERE}."
 
 
 def _is_intact(jar: Jar, path: Path) -> bool:
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest() == jar.sha256
-    except FileNotFoundError:
+    except OSError:
         return False
 
 
@@ -128,6 +152,8 @@ def _fetch_one(jar: Jar, cache: Path, scratch: Path, repository: str | None, fet
     try:
         fetched = Path(fetch(jar.url(repository), str(scratch)))
     except (RuntimeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in _UNWRITABLE:
+            raise
         state = "is corrupted" if place.exists() else "is not there"
         raise SparkSetupError(
             f"The jar {place} {state} and could not be fetched ({_reason(error)}); connect to the network once, or copy "

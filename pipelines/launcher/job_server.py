@@ -15,6 +15,9 @@ _START_SECONDS = 120.0
 _STOP_SECONDS = 15.0
 _STARTED = re.compile(rb"JobService started on \S+:(\d+)")
 
+# gRPC for Java sends all connections there, and all of the server's are to this machine or its cluster.
+_JAVAS_PROXY = "GRPC_PROXY_EXP"
+
 # Before Spark has configured logging, Beam's server would not even say its port.
 _LOG4J = """\
 rootLogger.level = info
@@ -66,6 +69,7 @@ class JobServer:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=scratch,
+                env={name: value for name, value in os.environ.items() if name != _JAVAS_PROXY},
                 start_new_session=True,  # Ctrl-C is for the job, which then ends the server in order
             )
 

@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import sys
 
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, SetupOptions, SparkRunnerOptions
 
@@ -41,7 +42,8 @@ def master_url(options: PipelineOptions) -> str:
     """The master that is meant: what was asked for, else all cores of this machine."""
     url = str(options.view_as(SparkRunnerOptions).spark_master_url)
     # Beam's default is four threads on any machine; take all cores unless someone has asked for just that.
-    asked = any(str(flag).startswith("--spark_master_url") for flag in getattr(options, "_flags", ()))
+    flags = getattr(options, "_flags", None)  # None: those of the process
+    asked = any(str(flag).startswith("--spark_master_url") for flag in (sys.argv if flags is None else flags))
     return url if asked or url != "local[4]" else "local[*]"
 
 

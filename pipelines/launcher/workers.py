@@ -5,36 +5,29 @@ single-threaded and free of gRPC, forks a worker per request. The keeper is itse
 its modules, as long as gRPC has not been used there (gRPC does not survive a fork); else it is a fresh interpreter.
 """
 
-import ctypes
-import logging
+import json
 import multiprocessing
 import os
-import shutil
-import signal
+import subprocess
 import sys
 import threading
-import time
-import traceback
 import warnings
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import grpc
-import pyarrow as pa
-from apache_beam.internal import pickler
-from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, SetupOptions
-from apache_beam.options.value_provider import RuntimeValueProvider
+from apache_beam.internal import cloudpickle_pickler
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
-from apache_beam.runners.worker import sdk_worker, sdk_worker_main
 
-_GRACE_SECONDS = 5.0
+from beam_joins.pipelines.launcher.keeper import FRESH, GRACE_SECONDS, classes_of_main, keep
+
+Keeper: TypeAlias = "BaseProcess | subprocess.Popen[bytes]"
+
 _START_SECONDS = 120.0
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
-_PR_SET_PDEATHSIG = 1
 
 
 class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
@@ -55,16 +48,12 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
         `options` are the pipeline's, as `PipelineOptions.get_all_options()` gives them. `orphan` is a directory that
         the keeper removes when the job's process has vanished without a word.
         """
-        method = "fork" if fork_is_safe() else "spawn"
-        context = multiprocessing.get_context(method)
-        self._pipe, theirs = context.Pipe()
-        inherited = self._pipe if method == "fork" else None
-        self._keeper = context.Process(  # type: ignore[attr-defined]
-            target=_keep, args=(theirs, inherited, dict(options), log, orphan), name="beam-worker-keeper", daemon=True
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self._keeper.start()
+        self._pipe, theirs = multiprocessing.Pipe()
+        classes = classes_of_main()  # before a fork, so that both sides know them by the names that pickling gives them
+        if fork_is_safe():
+            self._keeper: Keeper = _forked(self._pipe, theirs, dict(options), log, orphan)
+        else:
+            self._keeper = _fresh(self._pipe, theirs, cloudpickle_pickler.dumps((dict(options), log, orphan, classes)))
         theirs.close()
         self._one_at_a_time = threading.Lock()
         self._server: grpc.Server | None = None
@@ -103,10 +92,9 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
         if not self._pipe.closed:
             self._ask("end", "", "")
             self._pipe.close()
-        self._keeper.join(2 * _GRACE_SECONDS)
-        if self._keeper.is_alive():
+        if not _has_ended(self._keeper, 2 * GRACE_SECONDS):
             self._keeper.kill()
-            self._keeper.join()
+            _has_ended(self._keeper, GRACE_SECONDS)
 
     def __enter__(self) -> "WorkerPool":
         """Return the pool."""
@@ -115,6 +103,35 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
     def __exit__(self, *failure: object) -> None:
         """Close the pool."""
         self.close()
+
+
+def _forked(ours: Connection, theirs: Connection, options: dict[str, Any], log: Path, orphan: Path | None) -> BaseProcess:
+    keeper = multiprocessing.get_context("fork").Process(
+        target=keep, args=(theirs, ours, options, log, orphan), name="beam-worker-keeper", daemon=True
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        keeper.start()
+    return keeper
+
+
+def _fresh(ours: Connection, theirs: Connection, first: bytes) -> "subprocess.Popen[bytes]":
+    # Not by multiprocessing, which would run the main script of the job once more.
+    command = [sys.executable, "-c", FRESH, str(theirs.fileno()), json.dumps([str(place) for place in sys.path])]
+    keeper = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+    ours.send_bytes(first)
+    return keeper
+
+
+def _has_ended(keeper: Keeper, seconds: float) -> bool:
+    if isinstance(keeper, BaseProcess):
+        keeper.join(seconds)
+        return not keeper.is_alive()
+    try:
+        keeper.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def fork_is_safe() -> bool:
@@ -128,114 +145,3 @@ def fork_is_safe() -> bool:
         except OSError:
             continue
     return not any(name.startswith(("grpc", "event_engine", "lifeguard")) for name in names)
-
-
-def _keep(pipe: Connection, inherited: Connection | None, options: dict[str, Any], log: Path, orphan: Path | None) -> None:
-    if inherited is not None:
-        inherited.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-    _stderr_into(log)
-    _keep_memory()
-    workers: dict[str, int] = {}
-    while True:
-        try:
-            verb, worker_id, control = pipe.recv()
-        except (EOFError, OSError):
-            break
-        answer = ""
-        if verb == "start":
-            answer = _fork(workers, worker_id, control, options)
-        elif verb == "stop":
-            _end([workers.pop(worker_id)] if worker_id in workers else [], _GRACE_SECONDS)
-        else:
-            orphan = None
-            _end(list(workers.values()), 0)
-            workers.clear()
-        pipe.send(answer)
-    _end(list(workers.values()), 0)
-    if orphan is not None:
-        time.sleep(_GRACE_SECONDS)  # the JVM is ending, too
-        shutil.rmtree(orphan, ignore_errors=True)
-
-
-def _keep_memory() -> None:
-    """Have the workers use memory again that they have freed, instead of giving it back for every array and asking anew.
-
-    Measured in a join on columns: half of the workers' time in the kernel was for new pages.
-    """
-    if sys.platform == "linux":
-        libc = ctypes.CDLL(None)
-        for option, value in ((_M_MMAP_THRESHOLD, 32 << 20), (_M_TRIM_THRESHOLD, 64 << 20), (_M_ARENA_MAX, 1)):
-            if hasattr(libc, "mallopt"):
-                libc.mallopt(option, value)
-        pa.set_memory_pool(pa.system_memory_pool())
-
-
-def _fork(workers: dict[str, int], worker_id: str, control: str, options: dict[str, Any]) -> str:
-    sys.stdout.flush()
-    keeper = os.getpid()
-    try:
-        workers[worker_id] = os.fork()
-    except OSError as error:
-        return f"no more worker processes: {error}"
-    if workers[worker_id] == 0:
-        _work(worker_id, control, options, keeper)
-    return ""
-
-
-def _work(worker_id: str, control: str, options: dict[str, Any], keeper: int) -> None:
-    code = 1
-    try:
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != keeper:
-                os._exit(1)
-        if hasattr(sys.stdout, "reconfigure"):
-            sys.stdout.reconfigure(line_buffering=True)
-        if "numpy" in sys.modules:
-            sys.modules["numpy"].random.seed()
-        _harness(worker_id, control, options).run()
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def _harness(worker_id: str, control: str, values: dict[str, Any]) -> sdk_worker.SdkHarness:
-    # The same steps as Beam's sdk_worker_main takes in a worker of its own.
-    RuntimeValueProvider.set_runtime_options(values)
-    options = PipelineOptions.from_dictionary(values)
-    FileSystems.set_options(options)
-    pickler.set_library(options.view_as(SetupOptions).pickle_library)
-    experiments = options.view_as(DebugOptions).experiments or []
-    return sdk_worker.SdkHarness(
-        control,
-        worker_id=worker_id,
-        state_cache_size=sdk_worker_main._get_state_cache_size_bytes(options),
-        data_buffer_time_limit_ms=sdk_worker_main._get_data_buffer_time_limit_ms(experiments),
-    )
-
-
-def _end(pids: list[int], grace: float) -> None:
-    for number, seconds in ((0, grace), (signal.SIGTERM, 2.0), (signal.SIGKILL, 60.0)):
-        for pid in pids if number else ():
-            os.kill(pid, number)
-        until = time.monotonic() + seconds
-        while pids and time.monotonic() < until:
-            pids = [pid for pid in pids if os.waitpid(pid, os.WNOHANG) == (0, 0)]
-            time.sleep(0.01)
-        if not pids:
-            return
-
-
-def _stderr_into(log: Path) -> None:
-    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    os.dup2(file, 2)
-    os.close(file)
-    for handler in logging.getLogger().handlers:
-        handler.flush()

@@ -9,8 +9,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from beam_joins.pipelines.changelog_files.whole_files import appear_whole
 from beam_joins.pipelines.made_up.shop import zipf_steps
-from beam_joins.pipelines.sample import JsonLines, appears_whole
+from beam_joins.pipelines.sample import JsonLines
 
 FIRST_WEEK: Final = 1_767_571_200_000_000
 """Monday, 2026-01-05, 00:00 UTC, in microseconds."""
@@ -58,7 +59,7 @@ def views_on_first_use(directory: Path) -> Path:
     path = directory / "views.jsonl"
     if not path.exists():
         directory.mkdir(parents=True, exist_ok=True)
-        with appears_whole(path) as file:
+        with appear_whole(path) as ((file,), _):
             lines = JsonLines(file)
             for view in page_views():
                 lines.write(view)

@@ -64,7 +64,7 @@ def test_both_sides_changed_at_one_position_are_one_change():
 
 
 def test_two_changes_of_a_row_at_one_position_are_refused():
-    with pytest.raises(ValueError, match="two changes of one key at position 5"):
+    with pytest.raises(ValueError, match="the table has two changes of key b'k' at position 5: make it with TableFromChangelog"):
         list(table_table("inner").advance(5, [Record(b"k", b"l", 1, 5, LEFT), Record(b"k", b"m", 1, 5, LEFT)]))
 
 

@@ -5,7 +5,7 @@ import doctest
 import pytest
 
 from benchmarks.data import dataset
-from benchmarks.harness import figures, growth_report, lineup, publish, report
+from benchmarks.harness import figures, growth_report, lineup, noise, publish, report
 from benchmarks.harness.figures import Figure, Measured, Run, figure
 from benchmarks.harness.growth_report import Grown, growth_table
 from benchmarks.harness.lineup import CONTESTANTS, OURS, PYSPARK, STATEFUL, cases
@@ -15,7 +15,9 @@ from benchmarks.harness.targets import targets
 CASE = next(case for case in cases(small=False) if case.name == "fk-uniform")
 
 
-@pytest.mark.parametrize("module", [dataset, figures, growth_report, lineup, publish, report], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [dataset, figures, growth_report, lineup, noise, publish, report], ids=lambda module: module.__name__
+)
 def test_the_examples_in_docstrings_hold(module):
     assert doctest.testmod(module).failed == 0
 
@@ -86,21 +88,69 @@ def kept(*figures):
 def test_a_target_is_kept_or_missed_by_work_time():
     found = kept(made(PYSPARK, 5, 10), made(OURS, 9, 4))
     ours = found[f"fk-uniform: {OURS} / {PYSPARK}"]
-    assert (ours.work, ours.kept) == (0.4, True)
+    assert (ours.work, ours.verdict) == (0.4, "kept")
     assert ours.total == 13 / 15
-    assert found[f"tables: {OURS} / {PYSPARK}"].kept is None
+    assert found[f"tables: {OURS} / {PYSPARK}"].verdict == "not measured"
 
 
 def test_a_lower_bound_is_kept_from_above():
     stateful = made(STATEFUL, 5, 400, case="tables-per-key", size=20_000)
     found = kept(stateful, made(OURS, 5, 5, case="tables-per-key", size=20_000), made(OURS, 5, 10))
-    assert found[f"tables-per-key: {STATEFUL} / {OURS}"].kept is False
+    assert found[f"tables-per-key: {STATEFUL} / {OURS}"].verdict == "missed"
     (updates,) = [target for meaning, target in found.items() if "updates per second" in meaning]
-    assert (updates.work, updates.limit, updates.kept) == (100_000, 110_000, False)
+    assert (updates.work, updates.limit, updates.verdict) == (100_000, 110_000, "missed")
 
 
 def test_a_figure_with_trouble_counts_for_no_target():
-    assert kept(made(PYSPARK, 5, 10), made(OURS, 5, 1, trouble="differs"))[f"fk-uniform: {OURS} / {PYSPARK}"].kept is None
+    found = kept(made(PYSPARK, 5, 10), made(OURS, 5, 1, trouble="differs"))
+    assert found[f"fk-uniform: {OURS} / {PYSPARK}"].verdict == "not measured"
+
+
+def test_work_lies_between_the_fastest_run_after_the_slowest_start_and_the_slowest_run_after_the_fastest_start():
+    found = figure(Measured("c", "x", 100, starts=runs(5, 6), runs={100: runs(12, 11)}, rows={100: 7}))
+    assert (found.work, found.work_between) == (6, (5, 7))
+    found = figure(Measured("c", "x", 300, starts=runs(5, 5), runs={100: runs(8, 9), 200: runs(13, 12)}, rows={100: 1, 200: 2}))
+    assert found.work_between == (12 - 5.25 + (12 - 9), 13 - 4.75 + (13 - 8))
+
+
+def test_one_round_may_be_off_by_a_twentieth_of_the_start():
+    found = figure(Measured("c", "x", 100, starts=runs(10), runs={100: runs(13)}, rows={100: 7}))
+    assert found.work_between == (2.5, 3.5)
+
+
+def measured(contestant, starts, seconds, case="fk-uniform"):
+    return figure(Measured(case, contestant, 1_000_000, starts=runs(*starts), runs={1_000_000: runs(*seconds)}, rows={1_000_000: 42}))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "work", "said"),
+    [
+        ((8, 8.2), "0.22", "kept"),
+        ((9.9, 10.5), "0.43", "within noise"),
+        ((14, 14.5), "0.84", "missed"),
+        ((5.9, 6.1), "too short to tell", "kept"),  # of what is surely no more than half
+        ((5.5, 6.0), "too short to tell", "too short to tell"),  # nothing, by the medians
+    ],
+)
+def test_a_difference_that_the_rounds_do_not_show_is_no_verdict(seconds, work, said):
+    ours, peer = measured(OURS, (5.8, 6.1), seconds), measured(PYSPARK, (6.0, 6.2), (15.8, 16.2))
+    assert kept(peer, ours)[f"fk-uniform: {OURS} / {PYSPARK}"].verdict == said
+    (line,) = [line for line in case_table(CASE, [peer, ours]) if line.startswith(f"| {OURS} |")]
+    assert f"| {work} |" in line
+
+
+def test_a_difference_from_a_peer_that_is_too_short_is_no_verdict_either():
+    ours, peer = measured(OURS, (5.8, 6.1), (6.9, 6.8), "fk-final"), measured(PYSPARK, (6.0, 7.2), (7.1, 7.3), "fk-final")
+    target = kept(peer, ours)[f"fk-final: {OURS} / {PYSPARK}"]
+    assert target.verdict == "too short to tell"
+    (line,) = [line for line in target_table([target]) if line.startswith("| fk-final")]
+    assert line == f"| fk-final: {OURS} / {PYSPARK} | at most 1.00 | 1.50 (0.43 to any) | 0.95 | too short to tell |"
+
+
+def test_the_range_of_a_target_is_shown():
+    ours, peer = measured(OURS, (5, 5), (9, 9)), measured(PYSPARK, (5, 5), (15, 15))
+    target = kept(peer, ours)[f"fk-uniform: {OURS} / {PYSPARK}"]
+    assert f"| {target.work:.2f} (0.37 to 0.44) |" in "\n".join(target_table([target]))
 
 
 def test_the_table_of_targets_says_what_was_not_measured():
@@ -123,3 +173,8 @@ def test_growth_is_shown_per_million():
     text = growth_table([good, Grown("partitions", 4, "ours", 10, trouble="ended with code 1: no memory")])
     assert "| changes of orders | 4,000,000 | ours | 5.0 s | 8.0 s | 2.0 s | 1.0 GB | 0.10 GB |" in text
     assert "ended with code 1" in text
+
+
+def test_growth_that_a_start_may_hide_is_too_short_to_tell():
+    text = growth_table([Grown("changes", 100_000, "ours", 100_000, start=5.8, work=0.1, python=10**8, too_short=True)])
+    assert "| 5.8 s | too short to tell | too short to tell | - |" in text

@@ -2,8 +2,9 @@
 
     python -m tests.conformance SCENARIOS --runner core --out RESULTS
     python -m tests.conformance SCENARIOS --expected EXPECTED --runner DirectRunner
+    python -m tests.conformance --mutate
 
-Exit code 0: no difference; 1: some scenario differs; 2: a file cannot be used. Options that the tool does not know go to the runner.
+Exit code 0: no difference; 1: some scenario differs, or a mistake made on purpose is not noticed; 2: a file cannot be used. Options that the tool does not know go to the runner.
 """
 
 import argparse
@@ -14,7 +15,8 @@ from typing import get_args
 
 from tests.conformance.compare import compare
 from tests.conformance.files import EXPECTED, SCENARIOS, UnreadableFile, read_answers, read_scenarios, write_answers
-from tests.conformance.runners import Runner
+from tests.conformance.mutation_report import mutation_report
+from tests.conformance.runners import Form, Runner, runs
 from tests.conformance.sample import sample
 
 
@@ -32,12 +34,27 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("--expected", metavar="EXPECTED", type=Path, help="recorded answers to compare with")
     parser.add_argument("--runner", choices=get_args(Runner), default="core", help="default: core, the pure cores without Beam")
+    parser.add_argument(
+        "--form", choices=get_args(Form), default="records", help="default: records; columns: Arrow batches, the ops that take them"
+    )
     parser.add_argument("--only", metavar="SUBSTRING", default="", help="only scenarios whose name has this in it")
     parser.add_argument("--sample", metavar="N", type=int, help="only N scenarios, some of every op and kind")
     parser.add_argument("--out", metavar="RESULTS", type=Path, help="write our answers to this file, in the recorded format")
+    parser.add_argument(
+        "--mutate",
+        metavar="SEED",
+        nargs="?",
+        const=0,
+        type=int,
+        help="make mistakes in our answers and count which are noticed (default seed: 0)",
+    )
     arguments, runner_options = parser.parse_known_args(argv)
     own = arguments.scenarios is None
     expected = arguments.expected or (EXPECTED if own else None)
+    if arguments.form == "columns" and arguments.runner == "core":
+        parser.error("--form columns needs --runner: the cores take records")
+    if arguments.mutate is not None and not expected:
+        parser.error("--mutate needs --expected: without recorded answers nothing is judged")
     try:
         scenarios = read_scenarios(SCENARIOS if own else arguments.scenarios)
         recorded = read_answers(expected) if expected else {}
@@ -46,19 +63,26 @@ def main(argv: list[str]) -> int:
         return 2
     scenarios = [scenario for scenario in scenarios if arguments.only in scenario.name]
     if arguments.sample is not None:
-        scenarios = sample(scenarios, arguments.sample)
+        scenarios = sample([scenario for scenario in scenarios if runs(scenario, arguments.form)], arguments.sample)
     if not scenarios:
         print("error: no scenario is left to run: check --only and --sample", file=sys.stderr)
         return 2
     started = time.monotonic()
-    ours, report = compare(scenarios, recorded, arguments.runner, runner_options)
+    ours, report = compare(scenarios, recorded, arguments.runner, runner_options, arguments.form)
     seconds = time.monotonic() - started
     if arguments.out:
         write_answers(arguments.out, ours)
     if expected:
         print("\n".join(report.lines()))
     print(f"{len(ours)} of {len(scenarios)} scenarios run on {arguments.runner} in {seconds:.1f} s")
-    return 1 if expected and report.differing else 0
+    unnoticed = []
+    if arguments.mutate is not None:
+        mutated = mutation_report(
+            [scenario for scenario in scenarios if runs(scenario, arguments.form)], recorded, ours, arguments.mutate
+        )
+        print("\n".join(mutated.lines()))
+        unnoticed = mutated.unnoticed
+    return 1 if unnoticed or (expected and report.differing) else 0
 
 
 if __name__ == "__main__":

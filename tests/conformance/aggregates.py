@@ -24,6 +24,7 @@ from beam_joins.aggregate import ADD, SUBTRACT, GroupAggregate
 from beam_joins.lookup_join import LookupJoin
 from beam_joins.record import Record
 from beam_joins.windowed_aggregate import WindowedAggregate as WindowedAggregateCore
+from tests.conformance import table_rules
 from tests.conformance.aggregate_judge import judge_aggregate, judge_windowed, windows_of
 from tests.conformance.answer import Run
 from tests.conformance.operators import Operator, Streams, Topology
@@ -204,6 +205,7 @@ AGGREGATE = Operator(
     core=_aggregate_core,
     pipeline=_aggregate_pipeline,
     branch=lambda topology: topology["agg"],
+    rule=table_rules.aggregate,
     judge=judge_aggregate,
 )
 WINDOWED = Operator(
@@ -212,6 +214,7 @@ WINDOWED = Operator(
     core=_windowed_core,
     pipeline=_windowed_pipeline,
     branch=lambda topology: (topology["size_ms"], topology.get("advance_ms"), topology["grace_ms"]),
+    rule=table_rules.windowed_counts,
     judge=judge_windowed,
 )
 WINDOWED_JOIN = Operator(
@@ -220,5 +223,6 @@ WINDOWED_JOIN = Operator(
     core=_windowed_join_core,
     pipeline=_windowed_join_pipeline,
     branch=lambda topology: (topology["type"], topology["size_ms"], topology["grace_ms"]),
+    rule=table_rules.windowed_counts,
     judge=judge_windowed,
 )

@@ -27,6 +27,7 @@ class Pair(NamedTuple):
 class Answer(NamedTuple):
     """What came out at each input, the changes behind it where they are known, and the result table in the end where there is one.
 
+    ``final_ts`` are the times of that table's rows, where they are recorded.
     ``raw`` is what came out on a raw changelog: as Kafka without old values, with the tombstones of rows that have no previous result.
     """
 
@@ -35,18 +36,19 @@ class Answer(NamedTuple):
     pairs: list[list[Pair]] | None
     final_table: dict[str, str] | None
     raw: list[list[Out]] | None = None
+    final_ts: dict[str, int] | None = None
 
     @classmethod
     def recorded(cls, document: dict[str, Any]) -> "Answer":
         """The answer that a line of the format holds."""
-        outs = [sorted((Out(o["key"], o["value"], o["ts"]) for o in s["out"]), key=_order) for s in document["steps"]]
+        outs = [in_steps_order(Out(o["key"], o["value"], o["ts"]) for o in s["out"]) for s in document["steps"]]
         pairs = None
         if all("changes" in s for s in document["steps"]):
             pairs = [
                 sorted((Pair(c["key"], c["old"], c["new"], c["ts"], c.get("latest", True)) for c in s["changes"]), key=_order)
                 for s in document["steps"]
             ]
-        return cls(document["name"], outs, pairs, document.get("final_table"))
+        return cls(document["name"], outs, pairs, document.get("final_table"), final_ts=document.get("final_ts"))
 
     def document(self) -> dict[str, Any]:
         """The answer in the recorded format."""
@@ -100,6 +102,11 @@ def milliseconds(micros: int) -> int:
     if rest:
         raise ValueError(f"a result at {micros} microseconds has the time of no input")
     return whole
+
+
+def in_steps_order(outs: Iterable[Out]) -> list[Out]:
+    """The records of one step in the order in which answers have them."""
+    return sorted(outs, key=_order)
 
 
 def _order(record: tuple[Any, ...]) -> tuple[Any, ...]:

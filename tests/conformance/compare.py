@@ -7,21 +7,25 @@ from tests.conformance.judge import judge
 from tests.conformance.operators import label
 from tests.conformance.registry import OPERATORS
 from tests.conformance.report import Report
-from tests.conformance.runners import Runner, answers
+from tests.conformance.runners import Form, Runner, answers, runs
 from tests.conformance.scenario import Scenario
 
 
 def compare(
-    scenarios: Sequence[Scenario], recorded: Mapping[str, Answer], runner: Runner, options: Sequence[str] = ()
+    scenarios: Sequence[Scenario],
+    recorded: Mapping[str, Answer],
+    runner: Runner,
+    options: Sequence[str] = (),
+    form: Form = "records",
 ) -> tuple[list[Answer], Report]:
-    """Our answers to the scenarios of known ops, and how they compare."""
+    """Our answers to the scenarios of ops that are known in this form, and how they compare."""
     report = Report()
-    runnable = [scenario for scenario in scenarios if scenario.op in OPERATORS]
-    ours = list(answers(runnable, runner, options))
+    runnable = [scenario for scenario in scenarios if runs(scenario, form)]
+    ours = list(answers(runnable, runner, options, form))
     for scenario, answer in zip(runnable, ours, strict=True):
         operator = OPERATORS[scenario.op]
         report.add(label(operator, scenario.topology), scenario.name, judge(operator, scenario, recorded.get(scenario.name), answer))
     for scenario in scenarios:
-        if scenario.op not in OPERATORS:
-            report.not_run(scenario.op)
+        if not runs(scenario, form):
+            report.not_run("not in columns" if scenario.op in OPERATORS else "op unknown", scenario.op)
     return ours, report

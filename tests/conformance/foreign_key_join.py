@@ -5,7 +5,9 @@ from typing import Any
 from apache_beam.pvalue import PCollection
 
 from beam_joins import ForeignKeyJoin, LatestTable
+from tests.conformance import table_rules
 from tests.conformance.answer import Run
+from tests.conformance.columns import ColumnTable, column_streams, pair_of
 from tests.conformance.operators import Operator, Streams, Topology
 from tests.conformance.scenario import Scenario
 from tests.conformance.tables import ChangelogTable, as_text, core_run
@@ -29,6 +31,12 @@ def _pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Stream
     return Streams(changes=joined, rows=joined | LatestTable())
 
 
+def _columns(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
+    left, right = inputs["left"] | "Left" >> ColumnTable(), inputs["right"] | "Right" >> ColumnTable()
+    joiner = {"left": "left.text", "right": "right.text"}
+    return column_streams((left, right) | ForeignKeyJoin(foreign_key="reference", joiner=joiner, how=topology["type"]), pair_of)
+
+
 def _numbered_fk(key: str, value: str) -> str | None:
     foreign_key = reference.fk_of(value)
     return None if foreign_key is None else f"{key.partition('/')[0]}/{foreign_key}"
@@ -43,21 +51,12 @@ def _encoded_pair(left: bytes, right: bytes | None) -> str:
     return reference.pair(left.decode(), None if right is None else right.decode())
 
 
-def _final_rows(scenario: Scenario) -> dict[str, str]:
-    return reference.foreign_key_join(
-        scenario.final_rows("left"),
-        scenario.final_rows("right"),
-        how=scenario.topology["type"],
-        foreign_key=reference.fk_of,
-        joiner=reference.pair,
-    )
-
-
 OPERATOR = Operator(
     topics=("left", "right"),
     kind=lambda topology: topology["type"],
     core=_core,
     pipeline=_pipeline,
+    columns=_columns,
     branch=lambda topology: topology["type"],
-    final_rows=_final_rows,
+    rule=table_rules.foreign_key_join,
 )

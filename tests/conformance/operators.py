@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from apache_beam.pvalue import PCollection
 
-from tests.conformance.answer import Answer, Run
+from tests.conformance.answer import Answer, Out, Run
 from tests.conformance.scenario import Scenario
 
 Topology = Mapping[str, Any]
@@ -31,10 +31,12 @@ class Operator(NamedTuple):
     * ``core``: a scenario through the pure cores.
     * ``pipeline``: a topology built of the project's transforms. Its inputs are collections of dicts with ``key`` (of the form
       ``number/key``), ``value``, ``ts`` (milliseconds) and ``position``.
+    * ``columns``: the same of transforms on columns; its inputs are batches of Arrow rows (:data:`tests.conformance.columns.ROWS`).
     * ``branch``: topologies that it builds alike, which share a branch of the pipeline.
-    * ``final_rows``: the result in the end by a naive computation from the final inputs, for scenarios with records in flight.
+    * ``rule``: what should come out at each input by a naive computation, for the results that Kafka Streams cannot be asked about.
     * ``judge``: how our answer is held against the recorded one, where not by the rules of :mod:`tests.conformance.judge`: a ``Verdict``,
       or ``None`` where they hold after all.
+    * ``raw_rule``: the same on a raw changelog, for ops that Kafka Streams runs on one: it forwards late records.
     * ``loses_lateness``: true if the topology keeps a versioned table's late records in a plain store, where they overwrite newer ones.
     """
 
@@ -43,7 +45,9 @@ class Operator(NamedTuple):
     core: Callable[[Scenario], Run]
     pipeline: Callable[[dict[str, PCollection[Any]], Topology], Streams]
     branch: Callable[[Topology], Hashable]
-    final_rows: Callable[[Scenario], dict[str, str]] | None = None
+    rule: Callable[[Scenario], list[list[Out]]]
+    columns: Callable[[dict[str, PCollection[Any]], Topology], Streams] | None = None
+    raw_rule: Callable[[Scenario], list[list[Out]]] | None = None
     loses_lateness: Callable[[Topology], bool] = lambda topology: False
     judge: Callable[[Scenario, Answer, Answer], Any] | None = None
 

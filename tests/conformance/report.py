@@ -11,15 +11,15 @@ class Report:
 
     def __init__(self) -> None:
         self._verdicts: dict[str, list[tuple[str, Verdict]]] = defaultdict(list)
-        self._unknown: Counter[str] = Counter()
+        self._unknown: Counter[tuple[str, str]] = Counter()
 
     def add(self, label: str, name: str, verdict: Verdict) -> None:
         """Count a scenario."""
         self._verdicts[label].append((name, verdict))
 
-    def not_run(self, op: str) -> None:
-        """Count a scenario of an op that the tool does not know."""
-        self._unknown[op] += 1
+    def not_run(self, reason: str, op: str) -> None:
+        """Count a scenario of an op that the tool does not know, or not in the form that is asked for."""
+        self._unknown[reason, op] += 1
 
     @property
     def differing(self) -> list[str]:
@@ -30,6 +30,17 @@ class Report:
     def excluded(self) -> list[str]:
         """The names of the scenarios that were not compared."""
         return [name for verdicts in self._verdicts.values() for name, verdict in verdicts if verdict.excluded]
+
+    def _set_right(self) -> Iterator[str]:
+        results: Counter[str] = Counter()
+        names = defaultdict(list)
+        for verdicts in self._verdicts.values():
+            for name, verdict in verdicts:
+                results.update(verdict.set_right)
+                for reason in verdict.set_right:
+                    names[reason].append(name)
+        for reason, count in sorted(results.items()):
+            yield f"set right: {reason}: {count} results of {len(names[reason])} scenarios ({', '.join(names[reason])})"
 
     def lines(self) -> Iterator[str]:
         """The report, line by line."""
@@ -45,8 +56,9 @@ class Report:
                 yield f"differs: {name}: {verdict.difference}"
         yield from _grouped("excluded", [(verdict.excluded, name) for name, verdict in everything if verdict.excluded])
         yield from _grouped("noted", [(verdict.note, name) for name, verdict in everything if verdict.note])
-        for op, count in sorted(self._unknown.items()):
-            yield f"not run: op unknown: {op} ({count})"
+        yield from self._set_right()
+        for (reason, op), count in sorted(self._unknown.items()):
+            yield f"not run: {reason}: {op} ({count})"
 
 
 def _grouped(what: str, reasons: list[tuple[str, str]]) -> Iterator[str]:

@@ -8,41 +8,52 @@ from pathlib import Path
 from typing import Any, Literal
 
 import apache_beam as beam
+import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import PCollection
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import Change
 from tests.conformance.answer import Answer, Run
+from tests.conformance.columns import batches
 from tests.conformance.operators import Operator, Streams, label
 from tests.conformance.registry import OPERATORS
 from tests.conformance.scenario import Scenario
 
 Runner = Literal["core", "DirectRunner", "SparkRunner"]
+Form = Literal["records", "columns"]
 STREAMS = Streams._fields
 
 
-def answers(scenarios: Sequence[Scenario], runner: Runner, options: Sequence[str] = ()) -> Iterator[Answer]:
-    """Our answers to scenarios of known ops, in their order; ``options`` are the runner's."""
+def runs(scenario: Scenario, form: Form = "records") -> bool:
+    """Whether the tool knows a scenario's op in this form."""
+    operator = OPERATORS.get(scenario.op)
+    return operator is not None and (form == "records" or operator.columns is not None)
+
+
+def answers(scenarios: Sequence[Scenario], runner: Runner, options: Sequence[str] = (), form: Form = "records") -> Iterator[Answer]:
+    """Our answers to scenarios of ops that are known in this form, in their order; ``options`` are the runner's."""
+    if not scenarios:
+        return
     if runner == "core":
         for scenario in scenarios:
             yield OPERATORS[scenario.op].core(scenario).answer(scenario)
         return
-    for scenario, run in zip(scenarios, _collected(scenarios, runner, options), strict=True):
+    for scenario, run in zip(scenarios, _collected(scenarios, runner, options, form), strict=True):
         yield run.answer(scenario)
 
 
-def _collected(scenarios: Sequence[Scenario], runner: Runner, options: Sequence[str]) -> list[Run]:
+def _collected(scenarios: Sequence[Scenario], runner: Runner, options: Sequence[str], form: Form) -> list[Run]:
     with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
         if runner == "DirectRunner":
             # Newer versions of Beam choose among several direct runners by themselves: keep to one.
             with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-                branches = _build(pipeline, scenarios, folder)
+                branches = _build(pipeline, scenarios, folder, form)
         else:
             from beam_joins.pipelines.spark import spark_runner
 
             with spark_runner(PipelineOptions([f"--runner={runner}", *options])) as spark, beam.Pipeline(options=spark) as pipeline:
-                branches = _build(pipeline, scenarios, folder)
+                branches = _build(pipeline, scenarios, folder, form)
         lines = [line for path in sorted(Path(folder).iterdir()) for line in path.read_text(encoding="utf-8").splitlines()]
     items: dict[tuple[str, int], list[Any]] = defaultdict(list)
     for line in lines:
@@ -58,7 +69,7 @@ def _run(streams: frozenset[str], items: Mapping[tuple[str, int], list[Any]], nu
     return Run(**given)
 
 
-def _build(pipeline: beam.Pipeline, scenarios: Sequence[Scenario], folder: str) -> "dict[int, _Branch]":
+def _build(pipeline: beam.Pipeline, scenarios: Sequence[Scenario], folder: str, form: Form) -> "dict[int, _Branch]":
     alike: dict[Any, list[int]] = defaultdict(list)
     for number, scenario in enumerate(scenarios):
         alike[scenario.op, OPERATORS[scenario.op].branch(scenario.topology)].append(number)
@@ -66,16 +77,22 @@ def _build(pipeline: beam.Pipeline, scenarios: Sequence[Scenario], folder: str) 
     lines = []
     for at, numbers in enumerate(alike.values()):
         first = scenarios[numbers[0]]
-        branch = _Branch(OPERATORS[first.op], first.topology)
+        branch = _Branch(OPERATORS[first.op], first.topology, form)
         name = f"{label(OPERATORS[first.op], first.topology)} {at}"
         inputs = {
-            topic: pipeline | f"{name} {topic}" >> beam.Create(_rows(scenarios, numbers, topic), reshuffle=False)
+            topic: pipeline | f"{name} {topic}" >> _source(_rows(scenarios, numbers, topic), form)
             for topic in OPERATORS[first.op].topics
         }
         lines.append(inputs | name >> branch)
         branches |= dict.fromkeys(numbers, branch)
     _ = lines | "Together" >> beam.Flatten() | "Write" >> beam.io.WriteToText(f"{folder}/answer")
     return branches
+
+
+def _source(rows: list[dict[str, Any]], form: Form) -> Any:
+    if form == "records":
+        return beam.Create(rows, reshuffle=False)
+    return beam.Create(batches(rows), reshuffle=False).with_output_types(pa.Table)
 
 
 def _rows(scenarios: Sequence[Scenario], numbers: Sequence[int], topic: str) -> list[dict[str, Any]]:
@@ -97,15 +114,15 @@ def _rows(scenarios: Sequence[Scenario], numbers: Sequence[int], topic: str) -> 
 class _Branch(beam.PTransform[Any, PCollection[str]]):
     """What one topology gives, as lines of JSON: the stream, the scenario's number, and the fields of its :class:`Run`."""
 
-    def __init__(self, operator: Operator, topology: Mapping[str, Any]) -> None:
+    def __init__(self, operator: Operator, topology: Mapping[str, Any], form: Form) -> None:
         super().__init__()
-        self._operator = operator
+        self._build = operator.columns if form == "columns" else operator.pipeline
         self._topology = topology
         self.streams: frozenset[str] = frozenset()
 
     def expand(self, inputs: Any) -> PCollection[str]:
         """Apply the transform."""
-        streams = self._operator.pipeline(inputs, self._topology)
+        streams = self._build(inputs, self._topology)  # type: ignore[misc]
         given = {name: pcoll for name, pcoll in zip(STREAMS, streams, strict=True) if pcoll is not None}
         self.streams = frozenset(given)
         lines = [pcoll | name >> beam.Map(_LINES[name], name) for name, pcoll in given.items()]

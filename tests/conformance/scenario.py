@@ -60,6 +60,10 @@ class Scenario:
         """The position of an input."""
         return record.ts * STEPS + record.number if self.retention else record.number
 
+    def by_position(self) -> list[int]:
+        """The indexes of the inputs in the order of their positions."""
+        return [record.number for record in sorted(self.inputs, key=self.position)]
+
     def arrivals(self, topic: str) -> list[Input]:
         """The inputs of a topic that have a key."""
         return [record for record in self.inputs if record.topic == topic and record.key is not None]
@@ -71,27 +75,23 @@ class Scenario:
             value = None if record.value is None else record.value.encode()
             yield Record(record.key.encode(), value, record.ts * 1000, self.position(record))
 
-    def final_rows(self, topic: str) -> dict[str, str]:
-        """The content of a topic's table in the end."""
-        last: dict[str, Input] = {}
-        for record in self.arrivals(topic):
-            assert record.key is not None
-            if record.key not in last or self.position(record) > self.position(last[record.key]):
-                last[record.key] = record
-        return {key: record.value for key, record in last.items() if record.value is not None}
-
-    def newest_expired(self) -> list[Input]:
-        """The newest records of their rows that Kafka refuses, because they are older than the history that it keeps."""
+    @cached_property
+    def expired(self) -> set[Input]:
+        """The records that Kafka refuses, because they are older than the history that it keeps."""
         now: dict[str, int] = {}
-        newest: dict[tuple[str, str | None], tuple[Input, bool]] = {}
+        expired = set()
         for record in self.inputs:
             if record.key is None or record.topic not in self.retention:
                 continue
             time = now[record.topic] = max(now.get(record.topic, record.ts), record.ts)
-            row = (record.topic, record.key)
-            if row not in newest or record.ts >= newest[row][0].ts:
-                newest[row] = (record, record.ts < time - self.retention[record.topic])
-        return [record for record, expired in newest.values() if expired]
+            if record.ts < time - self.retention[record.topic]:
+                expired.add(record)
+        return expired
+
+    def newest_expired(self) -> list[Input]:
+        """Those of the expired records that are the newest of their rows."""
+        newest = {(r.topic, r.key): r for r in sorted(self.inputs, key=self.position) if r.topic in self.retention}
+        return [record for record in newest.values() if record in self.expired]
 
 
 def step(position: int) -> int:

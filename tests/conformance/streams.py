@@ -6,18 +6,24 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
+import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
-from beam_joins import StreamForeignKeyJoin, StreamTableJoin, WindowedStreamJoin
+from beam_joins import StreamForeignKeyJoin, StreamTableJoin, WindowedStreamJoin, vectorized
 from beam_joins.record import Record
 from beam_joins.stream_join import Joined, StreamJoin
 from beam_joins.stream_lookup import StreamLookup
+from tests.conformance import stream_rules
 from tests.conformance.answer import Run
+from tests.conformance.columns import pair_of
 from tests.conformance.operators import Operator, Streams, Topology
 from tests.conformance.scenario import STEPS, Input, Scenario
-from tests.conformance.stream_judge import judge_stream_stream, judge_stream_table, stream_position
+from tests.conformance.stream_judge import judge_stream_table
+from tests.conformance.stream_rules import stream_position
+from tests.conformance.stream_stream_judge import judge_stream_stream
 from tests.conformance.tables import ChangelogTable
 from tests.properties import reference
 
@@ -159,12 +165,38 @@ def _stream_pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) ->
     return Streams(outs=joined | "Out" >> beam.Map(_out))
 
 
+@vectorized
+def _joined_columns(left: pa.RecordBatch, right: pa.RecordBatch) -> dict[str, pa.Array]:
+    sides = {"left": left["text"], "right": right["text"], "number": pc.coalesce(left["number"], right["number"])}
+    return sides | {"position": pc.max_element_wise(left["position"], right["position"])}
+
+
+def _rows_out(batch: pa.RecordBatch) -> Iterator[Any]:
+    for row in batch.to_pylist():
+        out = row["key"], (row["value"]["number"], row["value"]["position"] % STEPS, pair_of(row["value"]))
+        yield TimestampedValue(_out(out), Timestamp(micros=row["timestamp"]))
+
+
+def _stream_columns(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
+    spans = {name: Duration(micros=topology[f"{name}_ms"] * 1000) for name in ("before", "after", "grace")}
+    columns = {"key": "key", "timestamp_by": "at", "sequence_by": "position"}
+    # A row in columns has no null value: a record without one is none.
+    left, right = (
+        inputs[topic]
+        | f"{topic} values" >> beam.Map(lambda rows: rows.filter(pc.field("deleted") == pc.scalar(False))).with_output_types(pa.Table)
+        for topic in ("left", "right")
+    )
+    joined = (left, right) | WindowedStreamJoin(_joined_columns, how=topology["type"], **spans, **columns)
+    return Streams(outs=joined | "Out" >> beam.FlatMap(_rows_out))
+
+
 TABLE_JOIN = Operator(
     topics=("left", "right"),
     kind=lambda topology: topology["type"],
     core=_lookup_core(_own_key),
     pipeline=_table_pipeline,
     branch=lambda topology: (topology["type"], topology.get("history_retention_ms") is not None, bool(topology.get("grace_ms"))),
+    rule=lambda scenario: stream_rules.stream_table_join(scenario, _own_key),
     judge=judge_stream_table,
 )
 GLOBAL_TABLE_JOIN = Operator(
@@ -173,12 +205,15 @@ GLOBAL_TABLE_JOIN = Operator(
     core=_lookup_core(_fk),
     pipeline=_global_pipeline,
     branch=lambda topology: topology["type"],
+    rule=lambda scenario: stream_rules.stream_table_join(scenario, _fk),
 )
 STREAM_JOIN = Operator(
     topics=("left", "right"),
     kind=lambda topology: topology["type"],
     core=_stream_core,
     pipeline=_stream_pipeline,
+    columns=_stream_columns,
     branch=lambda topology: tuple(topology[name] for name in ("type", "before_ms", "after_ms", "grace_ms")),
+    rule=stream_rules.stream_stream_join,
     judge=judge_stream_stream,
 )

@@ -3,12 +3,15 @@
 from collections import defaultdict
 from typing import Any
 
+import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
 from beam_joins import LatestTable, TableTableJoin
 from beam_joins.lookup_join import LookupJoin
 from beam_joins.record import Record
+from tests.conformance import table_rules
 from tests.conformance.answer import Run
+from tests.conformance.columns import ColumnTable, column_streams, pair_of
 from tests.conformance.operators import Operator, Streams, Topology
 from tests.conformance.scenario import Scenario
 from tests.conformance.tables import ChangelogTable, core_run
@@ -46,10 +49,10 @@ def _pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Stream
     return Streams(changes=joined, rows=joined | LatestTable())
 
 
-def _final_rows(scenario: Scenario) -> dict[str, str]:
-    left, right = scenario.final_rows("left"), scenario.final_rows("right")
-    keys = {"inner": left.keys() & right.keys(), "left": left.keys(), "outer": left.keys() | right.keys()}
-    return {key: pair(left.get(key), right.get(key)) for key in keys[scenario.topology["type"]]}
+def _columns(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
+    left, right = inputs["left"] | "Left" >> ColumnTable(), inputs["right"] | "Right" >> ColumnTable()
+    joiner = {"left": pc.field("left", "text"), "right": pc.field("right", "text")}
+    return column_streams((left, right) | TableTableJoin(joiner, how=topology["type"]), pair_of)
 
 
 OPERATOR = Operator(
@@ -57,6 +60,7 @@ OPERATOR = Operator(
     kind=lambda topology: topology["type"],
     core=_core,
     pipeline=_pipeline,
+    columns=_columns,
     branch=lambda topology: topology["type"],
-    final_rows=_final_rows,
+    rule=table_rules.table_table_join,
 )

@@ -9,7 +9,9 @@ from apache_beam.pvalue import PCollection
 from beam_joins import Change, FilterTable, LatestTable, MapTable, TableFromChangelog, TableToStream
 from beam_joins.filter import filter_change, filter_upsert
 from beam_joins.table import Emit
+from tests.conformance import table_rules
 from tests.conformance.answer import Run
+from tests.conformance.columns import ColumnTable, column_streams, in_records, text_of
 from tests.conformance.operators import Operator, Streams, Topology
 from tests.conformance.scenario import Scenario
 from tests.properties.cores import changes_of, upsert_table
@@ -84,12 +86,13 @@ def old_values_unknown(topology: Topology) -> bool:
     return not asked or topology.get("history_retention_ms") is not None
 
 
+def _kept(topology: Topology) -> Callable[[Any, str], bool]:
+    keep, negate = predicate(topology), topology.get("not", False)
+    return lambda key, value: bool(keep(key, value) != negate)
+
+
 def _filter_core(scenario: Scenario) -> Run:
-    keep, negate = predicate(scenario.topology), scenario.topology.get("not", False)
-
-    def kept(key: Any, value: Any) -> bool:
-        return bool(keep(key, value) != negate)
-
+    kept = _kept(scenario.topology)
     changes = core_table(scenario, "in")
     filtered = (filter_change(kept, change) for change in changes)
     run = core_run([change for change in filtered if change is not None])
@@ -109,9 +112,9 @@ def _filter_pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) ->
     return Streams(changes=filtered, rows=filtered | LatestTable(), raw=raw)
 
 
-def _filter_rows(scenario: Scenario) -> dict[str, str]:
-    keep, negate = predicate(scenario.topology), scenario.topology.get("not", False)
-    return {key: value for key, value in scenario.final_rows("in").items() if keep(key, value) != negate}
+def _filter_columns(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
+    kept = _kept(topology)
+    return column_streams(inputs["in"] | ColumnTable() | FilterTable(lambda key, row: kept(key, text_of(row))), text_of)
 
 
 def _to_stream_core(scenario: Scenario) -> Run:
@@ -125,6 +128,12 @@ def _to_stream_pipeline(inputs: dict[str, PCollection[Any]], topology: Topology)
     return Streams(outs=changes | RawChangelog(), changes=changes, rows=changes | LatestTable(), raw=raw)
 
 
+def _to_stream_columns(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
+    changes = in_records(inputs["in"] | "Records" >> ColumnTable(), "Raw records")
+    texts = changes | "Raw text" >> beam.Map(lambda c: c._replace(old=None, new=c.new and text_of(c.new))).with_output_types(Change)
+    return column_streams(inputs["in"] | ColumnTable("updates"), text_of)._replace(raw=texts | "Raw" >> RawChangelog())
+
+
 def _text(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
@@ -134,8 +143,10 @@ FILTER = Operator(
     kind=lambda topology: "",
     core=_filter_core,
     pipeline=_filter_pipeline,
+    columns=_filter_columns,
     branch=lambda topology: (topology["predicate"], topology.get("not", False), old_values_unknown(topology)),
-    final_rows=_filter_rows,
+    rule=lambda scenario: table_rules.single_table(scenario, _kept(scenario.topology)),
+    raw_rule=lambda scenario: table_rules.raw_changelog(scenario, _kept(scenario.topology)),
     loses_lateness=lambda topology: bool(topology.get("materialized")),
 )
 TO_STREAM = Operator(
@@ -143,6 +154,8 @@ TO_STREAM = Operator(
     kind=lambda topology: "",
     core=_to_stream_core,
     pipeline=_to_stream_pipeline,
+    columns=_to_stream_columns,
     branch=lambda topology: (),
-    final_rows=lambda scenario: scenario.final_rows("in"),
+    rule=table_rules.single_table,
+    raw_rule=table_rules.raw_changelog,
 )

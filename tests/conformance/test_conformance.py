@@ -10,8 +10,9 @@ from tests.conformance.answer import Answer, Out
 from tests.conformance.compare import compare
 from tests.conformance.files import EXPECTED, SCENARIOS, read_answers, read_scenarios
 from tests.conformance.judge import judge, without_redundant_tombstones
+from tests.conformance.mutation_report import mutation_report
 from tests.conformance.registry import OPERATORS
-from tests.conformance.runners import Runner, answers
+from tests.conformance.runners import Runner, answers, runs
 from tests.conformance.sample import sample
 from tests.conformance.scenario import Scenario
 
@@ -40,6 +41,22 @@ def test_the_cores_answer_as_kafka_streams_does(scenarios: list[Scenario], recor
 
 def test_the_direct_runner_answers_as_kafka_streams_does(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
     check(scenarios, recorded, "DirectRunner")
+
+
+def test_tables_and_streams_in_columns_answer_as_kafka_streams_does(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
+    chosen = sample([scenario for scenario in scenarios if runs(scenario, "columns")], 22)
+    ours, report = compare(chosen, recorded, "DirectRunner", form="columns")
+    assert len(ours) == 22
+    assert report.differing == [], "\n".join(report.lines())
+    assert {scenario.op for scenario in chosen} == {
+        "fk_join",
+        "stream_stream_join",
+        "stream_to_table",
+        "table_filter",
+        "table_table_join",
+        "table_to_stream",
+    }
+    assert mutation_report(chosen, recorded, ours, seed=0).unnoticed == []
 
 
 @pytest.mark.spark
@@ -99,7 +116,7 @@ def test_a_row_whose_newest_record_kafka_refuses_is_excluded_and_counted(recorde
     assert any("older than the history Kafka keeps" in line and "expired" in line for line in report.lines())
 
 
-def test_a_filter_store_that_a_late_record_overwrote_is_excluded_if_we_are_right_and_a_difference_if_not() -> None:
+def test_a_filter_store_that_a_late_record_overwrote_is_noted_if_we_are_right_and_a_difference_if_not() -> None:
     document = {
         "name": "late",
         "topology": {"op": "table_filter", "predicate": "lt:2", "materialized": True, "history_retention_ms": 1000},
@@ -113,8 +130,45 @@ def test_a_filter_store_that_a_late_record_overwrote_is_excluded_if_we_are_right
     (ours,) = answers([scenario], "core")
     operator = OPERATORS["table_filter"]
     assert ours.final_table == {"a": "1"}
-    assert "overwrote a newer row" in judge(operator, scenario, recorded, ours).excluded
+    verdict = judge(operator, scenario, recorded, ours)
+    assert (verdict.basis, verdict.difference) == ("records", "")
+    assert "overwrote a newer row" in verdict.note
     assert judge(operator, scenario, recorded, ours._replace(final_table={})).difference != ""
+
+
+def test_a_late_record_that_kafka_refuses_is_kept_out_and_the_others_are_judged_record_by_record() -> None:
+    document = {
+        "name": "refused",
+        "topology": {"op": "stream_to_table", "history_retention_ms": 10},
+        "inputs": [
+            {"topic": "in", "key": "a", "value": "1", "ts": 100},
+            {"topic": "in", "key": "a", "value": "2", "ts": 95},
+            {"topic": "in", "key": "a", "value": "3", "ts": 50},
+        ],
+    }
+    scenario = Scenario(document)
+    recorded = Answer("refused", [[Out("a", "1", 100)], [Out("a", "2", 95)], []], None, {"a": "1"})
+    (ours,) = answers([scenario], "core")
+    operator = OPERATORS["stream_to_table"]
+    verdict = judge(operator, scenario, recorded, ours)
+    assert (verdict.basis, verdict.difference) == ("records", "")
+    assert "which it refuses" in verdict.note
+    without = judge(operator, scenario, recorded, ours._replace(outs=[ours.outs[0], [], ours.outs[2]]))
+    assert without.difference == "at input 1, in a:2@95: Kafka Streams gave a:2@95, we gave nothing"
+    without = judge(operator, scenario, recorded, ours._replace(outs=[*ours.outs[:2], []]))
+    assert without.difference.startswith("at input 2, in a:3@50: Kafka Streams gave a:3@50")
+
+
+def test_the_time_of_a_final_row_is_seen_where_only_the_final_table_is_compared(
+    scenarios: list[Scenario], recorded: dict[str, Answer]
+) -> None:
+    scenario = next(scenario for scenario in scenarios if scenario.name == "hw/ttj/outer/out_of_order_versioned")
+    (ours,) = answers([scenario], "core")
+    last = max((i for i, outs in enumerate(ours.outs) if outs), key=lambda i: scenario.position(scenario.inputs[i]))
+    wrong = [*ours.outs[:last], [out._replace(ts=out.ts + 1) for out in ours.outs[last]], *ours.outs[last + 1 :]]
+    verdict = judge(OPERATORS[scenario.op], scenario, recorded[scenario.name], ours._replace(outs=wrong))
+    assert (verdict.basis, verdict.by_rule) == ("final table", False)
+    assert "should have the time" in verdict.difference
 
 
 def test_a_sample_has_some_of_every_op_and_kind_and_is_always_the_same(scenarios: list[Scenario]) -> None:
@@ -142,6 +196,18 @@ def test_the_tool_exits_with_one_and_names_the_scenario_that_differs(tmp_path: P
     out = capsys.readouterr().out
     assert "fk_join/inner 1 of 2" in out
     assert "differs: hw/fk/inner/one_to_many: at input " in out
+
+
+def test_the_tool_counts_the_scenarios_that_it_does_not_run_in_columns(
+    scenarios: list[Scenario], recorded: dict[str, Answer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    counts = [scenario for scenario in scenarios if scenario.op == "table_aggregate"]
+    ours, report = compare(counts, recorded, "DirectRunner", form="columns")
+    assert ours == []
+    assert list(report.lines()) == [f"not run: not in columns: table_aggregate ({len(counts)})"]
+    with pytest.raises(SystemExit, match="2"):
+        main(["--form", "columns"])
+    assert "--form columns needs --runner" in capsys.readouterr().err
 
 
 def test_the_tool_names_ops_that_it_does_not_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

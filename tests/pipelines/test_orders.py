@@ -9,6 +9,8 @@ from beam_joins.pipelines.sample import SampleFiles
 from tests.pipelines.naive_orders import in_order
 from tests.pipelines.orders_run import Run, changes_in, dropped_in, inputs, naive, nothing_is_left, numbers, read_lines, write
 
+SAMPLE = SampleFiles(Path("sample-data/orders.jsonl"), Path("sample-data/customers.jsonl"))
+
 
 @pytest.mark.parametrize("how", ["inner", "left"])
 @pytest.mark.parametrize("least", [None, 60])
@@ -16,20 +18,25 @@ def test_changes_and_final_rows_are_those_of_the_naive_job(run: Run, small: Samp
     more = [] if least is None else ["--min-amount", least]
     ran = run(*inputs(small), "--how", how, *more, "--output", "out/e.jsonl", "--latest", "out/l.jsonl")
     assert ran.code == 0, ran.err
-    answer = naive(small, how=how, keep=lambda order: least is None or order["amount"] >= least)
+    answer, everyone = (naive(small, how=each, keep=lambda order: least is None or order["amount"] >= least) for each in (how, "left"))
     assert changes_in(read_lines(Path("out/e.jsonl"))) == in_order(answer.changes)
     assert sorted(map(json.dumps, read_lines(Path("out/l.jsonl")))) == sorted(map(json.dumps, answer.latest.values()))
+    without = [order for order in everyone.latest.values() if order["customer"] is None]
+    assert numbers(ran.out)["without a customer", "orders"] == len(without) > 0
+    nobody = sum(order["customer_id"] is None for order in without)
+    assert f"of {len(everyone.latest):,} in the end; {nobody:,} of them refer to none" in ran.out
 
 
 def test_without_arguments_it_makes_the_sample_and_its_summary_tells_the_truth(run: Run) -> None:
     ran = run()
     assert ran.code == 0, ran.err
-    answer = naive(SampleFiles(Path("sample-data/orders.jsonl"), Path("sample-data/customers.jsonl")))
+    answer = naive(SAMPLE)
     said = numbers(ran.out)
     assert (said["records in", "orders"], said["records in", "customers"]) == (20_000, 2_000)
     assert said["out", "changes"] == len(answer.changes) == len(read_lines(Path("orders-out/enriched.jsonl")))
     assert said["out", "latest"] == len(answer.latest) == len(read_lines(Path("orders-out/latest.jsonl")))
     assert dropped_in(said) == answer.dropped
+    assert said["without a customer", "orders"] == len(naive(SAMPLE, how="left").latest) - len(answer.latest) > 0
     assert f"{Path('orders-out/latest.jsonl').stat().st_size:,} bytes in orders-out/latest.jsonl" in ran.out
 
 
@@ -71,7 +78,7 @@ def test_columns_can_have_other_names_and_times_be_iso_text_or_milliseconds(run:
             "--orders-delete-column",
             "kind",
         ],
-        *["--orders-delete-values", "remove", "--foreign-key", "buyer", "--customers", "c.jsonl", "--customers-key", "key"],
+        *["--orders-deletes", "remove", "--foreign-key", "buyer", "--customers", "c.jsonl", "--customers-key", "key"],
         *[
             "--customers-sequence",
             "seq",
@@ -110,6 +117,7 @@ def test_on_spark_the_answer_and_the_summary_are_the_same(run: Run, small: Sampl
     said = numbers(ran.out)
     assert (said["records in", "orders"], said["records in", "customers"]) == (2_000, 300)
     assert dropped_in(said) == answer.dropped
+    assert said["without a customer", "orders"] == len(naive(small, how="left").latest) - len(answer.latest)
 
 
 @pytest.mark.spark

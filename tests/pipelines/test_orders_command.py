@@ -33,7 +33,7 @@ def test_an_interrupted_run_says_so_and_leaves_nothing(own_directory: Path, numb
         running.send_signal(number)
         out, err = running.communicate(timeout=60)
     assert (running.returncode, out) == (128 + number, "")
-    assert err == "python -m pipelines.orders: interrupted; no results were written\n"
+    assert err == "python -m beam_joins.pipelines.orders: interrupted; no results were written\n"
     assert nothing_is_left(Path("out"))
 
 
@@ -83,7 +83,7 @@ def test_beams_and_sparks_options_are_known(run: Run, small: SampleFiles) -> Non
 def test_help_has_examples_and_names_every_option(run: Run) -> None:
     ran = run("--help")
     assert ran.code == 0
-    for word in ("examples:", "--orders-key", "--customers-delete-values", "--on-bad-record", "--runner", "--min-amount"):
+    for word in ("examples:", "--orders-key", "--customers-upserts", "--on-bad-record", "--runner", "--min-amount"):
         assert word in ran.out
 
 

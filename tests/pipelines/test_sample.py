@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import subprocess
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import fastavro
 import pytest
 
+from beam_joins.pipelines.changelog_files.claim import new_claim, staging_of, take
 from beam_joins.pipelines.made_up.shop import MOST_LATE, Shop
 from beam_joins.pipelines.sample import main, sample_on_first_use, write_sample
 
@@ -156,3 +158,17 @@ def test_a_wrong_number_or_format_is_refused(tmp_path: Path) -> None:
     assert refused.value.code == 2
     with pytest.raises(ValueError, match="avro, jsonl"):
         write_sample(tmp_path, format="csv")  # type: ignore[arg-type]
+
+
+def test_a_second_run_that_writes_the_same_files_is_refused_and_what_a_dead_one_left_goes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with subprocess.Popen(["sleep", "60"]) as other:
+        claim = new_claim()._replace(pid=other.pid, process="")
+        take(str(tmp_path / "customers.jsonl"), claim)
+        Path(staging_of(str(tmp_path / "customers.jsonl"), claim)).mkdir()
+        assert main(["--orders", "50", "--customers", "5", "--out", str(tmp_path)]) == 2
+        assert f"is being written by another run, process {other.pid} on" in capsys.readouterr().err
+        other.kill()
+    assert main(["--orders", "50", "--customers", "5", "--out", str(tmp_path)]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["customers.jsonl", "orders.jsonl"]

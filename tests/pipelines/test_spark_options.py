@@ -1,11 +1,14 @@
 """What `spark_runner` refuses before it starts anything, and what it leaves alone."""
 
 import socket
+import sys
+import tempfile
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 
 from beam_joins.pipelines.launcher.master import Master, usable_cores
+from beam_joins.pipelines.launcher.spark_options import master_url
 from beam_joins.pipelines.spark import SparkSetupError, spark_runner
 
 
@@ -39,12 +42,19 @@ def test_a_master_that_does_not_answer_is_one_sentence():
             start(f"--spark_master_url=spark://127.0.0.1:{port}")
 
 
+def test_a_run_that_is_refused_leaves_no_log(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(SparkSetupError):
+        start("--spark_master_url=spark://127.0.0.1:1")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_cluster_elsewhere_without_a_worker_pool_is_told_how_to_start_one():
     with pytest.raises(SparkSetupError, match=r"worker_pool_main .* --environment_type=EXTERNAL"):
         start("--spark_master_url=spark://192.0.2.77:7077")
 
 
-@pytest.mark.parametrize("flags", [["--runner=DirectRunner"], ["--runner=SparkRunner", "--job_endpoint=localhost:1"]])
+@pytest.mark.parametrize("flags", [["--runner=DirectRunner"], ["--runner=SparkRunner", "--job_endpoint=embed"]])
 def test_options_for_another_runner_or_job_server_pass_unchanged(flags):
     options = PipelineOptions(flags)
     with spark_runner(options) as same:
@@ -55,3 +65,9 @@ def test_options_for_another_runner_or_job_server_pass_unchanged(flags):
 def test_a_star_is_all_cores_of_this_machine():
     assert Master.parse("local[*]").url == f"local[{usable_cores()}]"
     assert Master.parse("local").cores == 1
+
+
+@pytest.mark.parametrize(("flags", "url"), [([], "local[*]"), (["--spark_master_url=local[4]"], "local[4]")])
+def test_options_without_flags_are_those_of_the_command_line(monkeypatch, flags, url):
+    monkeypatch.setattr(sys, "argv", ["job.py", *flags])
+    assert master_url(PipelineOptions()) == url

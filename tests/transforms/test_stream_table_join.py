@@ -8,7 +8,7 @@ from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import TimestampedValue
 
-from beam_joins import Change, Dropped, StreamForeignKeyJoin, StreamTableJoin, TableFromChangelog, Window, Windowed
+from beam_joins import Change, Dropped, StreamForeignKeyJoin, StreamTableJoin, TableFromChangelog, Window, Windowed, as_windowed_table
 
 USERS = [
     {"id": "ann", "lsn": 2, "name": "Ann"},
@@ -116,7 +116,7 @@ def test_a_null_foreign_key_is_dropped_or_kept_without_a_row_and_a_null_key_is_f
 
 def test_a_row_of_a_windowed_table_is_a_foreign_key(direct):
     with direct() as p:
-        table = p | "table" >> beam.Create([Change(Windowed("page", Window(0, 10)), None, 3, 0, -1)])
+        table = as_windowed_table(p | "table" >> beam.Create([Change(Windowed("page", Window(0, 10)), None, 3, 0, -1)]))
         stream = p | "stream" >> beam.Create([TimestampedValue(("page", 7), 20), TimestampedValue(("page", 17), 20)])
         join = StreamForeignKeyJoin(
             foreign_key=lambda key, at: Windowed(key, Window(at // 10 * 10, at // 10 * 10 + 10)), joiner=lambda at, count: (at, count)

@@ -40,12 +40,14 @@ def test_a_changelog_in_any_order_is_one_table_on_every_runner(pipeline):
 
 
 def test_pairs_are_a_changelog_by_event_time(direct):
-    pairs = [("k", 1, 30), ("k", None, 20), ("k", 2, 10), ("l", None, 10)]
+    pairs = [("k", 1, 30_000), ("k", None, 20_000), ("k", 2, 10_000), ("l", None, 10_000)]
     with direct() as p:
         log = p | beam.Create(pairs) | beam.Map(lambda r: TimestampedValue(r[:2], Timestamp(micros=r[2])))
         assert_that(
             log | TableFromChangelog(),
-            equal_to([Change("k", None, 2, 10, 10), Change("k", 2, None, 20, 20), Change("k", None, 1, 30, 30)]),
+            equal_to(
+                [Change("k", None, 2, 10_000, 10_000), Change("k", 2, None, 20_000, 20_000), Change("k", None, 1, 30_000, 30_000)]
+            ),
         )
 
 

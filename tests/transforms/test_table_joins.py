@@ -275,9 +275,9 @@ def test_tables_that_do_not_fit_a_join_are_refused(direct):
 
 def test_a_stream_looks_up_the_window_that_it_names_as_of_its_position_on_every_runner(pipeline):
     with pipeline() as p:
-        views = windowed(p, "views", [("home", 0, 10, 1), ("home", 0, 11, 5), ("home", 1, 20, 8)])
+        views = windowed(p, "views", [("home", 0, 10, 1_000), ("home", 0, 11, 5_000), ("home", 1, 20, 8_000)])
         stream = p | "stream" >> beam.Create([("home", 3), ("home", 6), ("home", 9), ("help", 9), (None, 9)])
-        timed = stream | beam.Map(lambda pair: at(pair, pair[1]))
+        timed = stream | beam.Map(lambda pair: at(pair, pair[1] * 1_000))
         join = StreamTableJoin(
             lambda time, count: (time, count), how="left", window_of=lambda key, time: Window(0, 7) if time > 3 else None
         )

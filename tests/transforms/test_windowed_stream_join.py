@@ -4,6 +4,7 @@ import random
 from datetime import timedelta
 
 import apache_beam as beam
+import pyarrow as pa
 import pytest
 from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.testing.util import assert_that, equal_to
@@ -148,6 +149,9 @@ def test_joins_follow_one_another(direct):
         ({"grace": None}, "grace=None: give a span of time: seconds, a timedelta or a Beam Duration"),
         ({"grace": float("inf")}, "grace=inf: give a span"),
         ({"before": "1h"}, "before='1h': give a span"),
+        ({"before": timedelta.max}, "before=.* does not fit in 64 bits of microseconds: give a span of less than 292,000 years"),
+        ({"after": 1e300}, "after=1e.300 does not fit in 64 bits"),
+        ({"grace": Duration(micros=2**63)}, "grace=.* does not fit in 64 bits"),
         ({"sequence_by": 7}, "sequence_by=7: give a field name, a list of field names, or a function"),
         ({"joiner": "both"}, "joiner='both': give a function"),
         ({"partitions": 0}, "partitions=0"),
@@ -175,6 +179,38 @@ def test_what_is_not_two_streams_is_refused(direct):
         _ = (left, left | beam.WindowInto(FixedWindows(10))) | "windowed" >> join
     with pytest.raises(ValueError, match="never equal"):
         _ = (left, p | beam.Create([(1, "v")])) | "other keys" >> join
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"key": "k"}, "key="),
+        ({"timestamp_by": "at"}, "timestamp_by="),
+        ({"key": ["k"], "timestamp_by": "at"}, "key= and timestamp_by="),
+    ],
+)
+def test_options_of_columns_are_refused_for_records(direct, options, named):
+    p = direct()
+    both = stream(p, "left", VIEWS), stream(p, "right", CLICKS)
+    with pytest.raises(ValueError, match=f"WindowedStreamJoin takes {named} for streams in columns only"):
+        _ = both | WindowedStreamJoin(joiner, **WINDOW, **options)
+
+
+@pytest.mark.parametrize(
+    ("in_columns", "said"), [(0, "columns on the left and records on the right"), (1, "records on the left and columns")]
+)
+def test_one_stream_in_columns_and_one_in_records_are_refused(direct, in_columns, said):
+    p = direct()
+    streams = [stream(p, "records", VIEWS), p | beam.Create([]).with_output_types(pa.Table)]
+    with pytest.raises(ValueError, match=f"WindowedStreamJoin got {said}.*: give both streams in one form"):
+        _ = tuple(streams if in_columns else streams[::-1]) | WindowedStreamJoin(joiner, **WINDOW, key="k", timestamp_by="at")
+
+
+def test_the_largest_span_of_64_bits_is_one(direct):
+    longest = Duration(micros=2**63 - 1)
+    with direct() as p:
+        both = stream(p, "left", [("k", "l", -8e12)]), stream(p, "right", [("k", "r", 1e12)])
+        assert_that(both | WindowedStreamJoin(joiner, before=longest, after=longest, grace=longest), equal_to([("k", "l-r")]))
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from beam_joins.transforms.columns.joiner import Join
 from beam_joins.transforms.columns.keys import Ints, codes
 from beam_joins.transforms.columns.order import integers, ordered, starts, valid
 from beam_joins.transforms.columns.pairs import Pairs
+from beam_joins.two_changes import TwoChanges
 
 FOREVER = np.iinfo(np.int64).max
 
@@ -32,6 +33,8 @@ class Ask(IntEnum):
     """A null answer: the row refers to nothing any more."""
     NOTHING = 3
     """No answer: the version is joined with no right row."""
+    GONE = 4
+    """A null answer of a left join: the row is deleted, and the right row's time counts only if that changes at the same position."""
 
 
 def subscriptions(left: ChangeBatch, foreign_key: pa.Array, how: How) -> pa.RecordBatch:
@@ -54,8 +57,9 @@ def subscriptions(left: ChangeBatch, foreign_key: pa.Array, how: How) -> pa.Reco
         ask[~refers & referred] = Ask.END
         asks = refers | referred
     else:
+        ask[~valid(left.new) & referred] = Ask.GONE
         asks = valid(left.new) | (before >= 0)
-    asked = pa.array(np.where(refers, np.arange(len(left)), before), mask=~(refers | (ask == Ask.END)))
+    asked = pa.array(np.where(refers, np.arange(len(left)), before), mask=~(refers | (ask == Ask.END) | (ask == Ask.GONE)))
     columns = {
         "key": left.key,
         "foreign_key": foreign_key.take(asked),
@@ -75,11 +79,10 @@ class _Changes:
     def __init__(self, code: Ints, codes: int, rights: pa.Table) -> None:
         position = integers(rights["position"])
         by = ordered(code, position)
-        if not starts(code[by], position[by]).all():
-            raise ValueError(
-                "the right table of a foreign-key join has two changes of one key at one position: make it with TableFromChangelog,"
-                " which keeps one"
-            )
+        alone = starts(code[by], position[by])
+        if not alone.all():
+            i = int(by[np.argmin(alone)])
+            raise TwoChanges(rights["key"][i].as_py(), int(position[i]))
         self.index = np.append(by, -1)
         self.code = np.append(code[by], -1)
         self.position = np.append(position[by], 0)
@@ -127,7 +130,7 @@ def answers(subscribed: pa.Table, rights: pa.Table, join: Join, how: How) -> pa.
     met = changes.there[right]
 
     asked_time, right_time = left_time[asking], changes.timestamp[right]
-    latest = np.where(met | at_once[asking], np.maximum(asked_time, right_time), asked_time)
+    latest = np.where((met & (ask[asking] != Ask.GONE)) | at_once[asking], np.maximum(asked_time, right_time), asked_time)
     joined = valid(left_value)[asking] & (ask[asking] != Ask.END) & (met | (how == "left"))
     key, timestamp = one_chunk(subscribed["key"]).take(pa.array(asking)), np.where(opening, latest, right_time)
     value = join(

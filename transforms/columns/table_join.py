@@ -6,9 +6,10 @@ import pyarrow as pa
 from beam_joins.coders.block import one_chunk
 from beam_joins.lookup_join import LookupHow
 from beam_joins.transforms.columns.joiner import Join
-from beam_joins.transforms.columns.keys import codes
+from beam_joins.transforms.columns.keys import codes, joined_keys
 from beam_joins.transforms.columns.order import integers, last_seen, ordered, starts, valid
 from beam_joins.transforms.columns.pairs import Pairs
+from beam_joins.two_changes import TwoChanges
 
 
 def joined_rows(left: pa.Table, right: pa.Table, join: Join, how: LookupHow) -> pa.RecordBatch:
@@ -24,8 +25,11 @@ def joined_rows(left: pa.Table, right: pa.Table, join: Join, how: LookupHow) -> 
     side = np.repeat(np.array([0, 1]), [len(left), len(right)])
     by = ordered(code, position, side)
     code, position, timestamp, side, there = code[by], position[by], timestamp[by], side[by], there[by]
-    if not starts(code, position, side).all():
-        raise ValueError("a table has two changes of one key at one position: make it with TableFromChangelog, which keeps one")
+    alone = starts(code, position, side)
+    if not alone.all():
+        again = int(np.argmin(alone))
+        i = int(by[again])
+        raise TwoChanges((left_key[i] if i < len(left) else right_key[i - len(left)]).as_py(), int(position[again]))
 
     first = starts(code)
     opens = starts(code, position)
@@ -40,8 +44,7 @@ def joined_rows(left: pa.Table, right: pa.Table, join: Join, how: LookupHow) -> 
     left_row, right_row = sides
     met_left, met_right = left_row >= 0, right_row >= 0
     joined = (met_left & met_right) | (met_left & (how in ("left", "outer"))) | (met_right & (how in ("right", "outer")))
-    key = pa.concat_arrays([side for side in (left_key, right_key) if not pa.types.is_null(side.type)] or [left_key])
-    key = key.take(pa.array(by[ends]))
+    key = joined_keys(left_key, right_key).take(pa.array(by[ends]))
     value = join(
         Pairs(
             one_chunk(left["value"]),

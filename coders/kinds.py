@@ -1,0 +1,63 @@
+"""The kinds of values in their canonical encoding: what values of two kinds hold can never be equal."""
+
+from typing import Final
+
+from beam_joins.coders.canonical import (
+    ABOVE,
+    BELOW,
+    BYTES,
+    DATE,
+    DECIMAL,
+    FIELDS,
+    FRACTION,
+    INSTANT,
+    LOCAL,
+    MEMBER,
+    NULL,
+    RECORD,
+    ROW,
+    SET,
+    SPAN,
+    TEXT,
+    TIME,
+    TIMESTAMP,
+    TUPLE,
+    UUID,
+    WHOLE,
+    parts,
+)
+
+OF_PARTS: Final = (TUPLE, MEMBER, RECORD)
+"""What front bytes say nothing of the kind by themselves: it depends on the parts."""
+
+_KINDS: Final = {
+    **dict.fromkeys((FRACTION, DECIMAL, BELOW, WHOLE, ABOVE), "number"),
+    NULL: "null",
+    TEXT: "text",
+    BYTES: "bytes",
+    UUID: "UUID",
+    INSTANT: "datetime with a time zone",
+    LOCAL: "datetime without a time zone",
+    DATE: "date",
+    TIME: "time of day",
+    SPAN: "timedelta",
+    TIMESTAMP: "Beam Timestamp",
+    SET: "set",
+    FIELDS: "dict",
+    ROW: "Row",
+}
+
+
+def kind(encoded: bytes) -> str:
+    """The kind of an encoded value, in words: values of two kinds are never equal.
+
+    >>> from beam_joins.coders.canonical import encode
+    >>> kind(encode((7.5, "a"))), kind(encode(b"a"))
+    ('(number, text)', 'bytes')
+    """
+    tag = encoded[:1]
+    if tag == TUPLE:
+        return f"({', '.join(map(kind, parts(encoded)))})"
+    if tag in (MEMBER, RECORD):
+        return next(parts(encoded)).decode()
+    return _KINDS.get(tag, "unknown")

@@ -1,0 +1,57 @@
+"""The command `beam-joins`, also `python -m beam_joins`: all programs under one name.
+
+Beam is imported only by the program that needs it.
+"""
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+from beam_joins.pipelines.command.program import program
+
+PROGRAMS: Final = {
+    "orders": "enrich orders with their customers: two changelogs in, the changelog of the joined table out",
+    "page-views": "count page views by page and week, and set every week beside the one before",
+    "sample": "write sample changelogs of a made-up shop",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program that the first argument names with all other arguments; returns its exit code.
+
+    >>> main(["nonsense"])
+    Traceback (most recent call last):
+    SystemExit: 2
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    called = _parser().parse_args(arguments[:1]).program
+    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # programs say what fails in one sentence
+    module = import_module(f"beam_joins.pipelines.{called.replace('-', '_')}")
+    return int(module.main(arguments[1:]))
+
+
+def _parser() -> argparse.ArgumentParser:
+    prog = program("").rstrip(" .")
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Table semantics for Apache Beam, as programs.",
+        epilog="programs:\n"
+        + "".join(f"  {name:<12}{does}\n" for name, does in PROGRAMS.items())
+        + f"\n{prog} PROGRAM --help lists the options of a program.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"beam-joins {_version()}")
+    parser.add_argument("program", choices=tuple(PROGRAMS), metavar="PROGRAM", help=", ".join(PROGRAMS))
+    return parser
+
+
+def _version() -> str:
+    try:
+        return version("beam-joins")
+    except PackageNotFoundError:
+        return "(not installed)"

@@ -1,0 +1,163 @@
+"""Tables in columns into Parquet files that appear together when all are whole."""
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.pvalue import PCollection
+
+from beam_joins.pipelines.changelog_files.claim import Claim, held, lock_of, new_claim, release, staging_of, take
+from beam_joins.pipelines.changelog_files.paths import absolute, is_local, remove
+from beam_joins.pipelines.changelog_files.publishing import Move, part_name, parts_of, publish
+from beam_joins.pipelines.changelog_files.schemas import common_schema, conformed
+from beam_joins.pipelines.changelog_files.tally import at_bundle_end
+from beam_joins.pipelines.command.input_error import InputError, writing
+
+_RAW = CompressionTypes.UNCOMPRESSED
+_SUFFIX = ".parquet"
+
+
+class WriteParquet(beam.PTransform[PCollection[Any], PCollection[str]]):
+    """Arrow tables or record batches into files ``{prefix}-00000-of-00004.parquet``; gives their paths.
+
+    One file a bundle. The files get their names when all are whole, and those of an earlier result under the same prefix go; until then they
+    lie in a hidden directory beside them. What a run that fails leaves there is removed by the next run with the prefix.
+
+    ``schema`` is what the rows are cast to, column by column, by name. By default it is what all batches have in common: columns are matched
+    by name, one that a batch lacks is null, one that is null throughout a batch has the type of the others.
+
+    Raises :class:`InputError` in the run: for a column of two types (give ``schema``), for values that ``schema`` cannot hold or columns that
+    it does not name, and when another run writes to the same prefix (a file ``.{prefix}.lock`` says which; a run of this machine that has
+    ended, or an earlier one of the same process, is given up). Raises OutputError if a file cannot be written.
+    """
+
+    def __init__(self, prefix: str, *, schema: pa.Schema | None = None, compression: str = "snappy") -> None:
+        super().__init__()
+        if schema is not None and not isinstance(schema, pa.Schema):
+            raise ValueError(f"schema={schema!r}: give a pyarrow.Schema")
+        self._prefix = prefix
+        self._schema = schema
+        self._compression = compression
+
+    def expand(self, batches: PCollection[Any]) -> PCollection[str]:
+        """Apply the transform."""
+        result = _Result(self._prefix, self._schema, self._compression)
+        begin = batches.pipeline | "Begin" >> beam.Create([(0, None)], reshuffle=False).with_output_types(tuple[int, Any])
+        written = batches | "Write" >> beam.ParDo(_WriteBundle(result)).with_output_types(tuple[int, Any])
+        names: PCollection[str] = (
+            (written, begin)
+            | "All" >> beam.Flatten()
+            | "Together" >> beam.GroupByKey()
+            | "Name" >> beam.FlatMapTuple(lambda _, parts: result.publish(parts)).with_output_types(str)
+        )
+        return names
+
+
+class _Result:
+    """What a run writes to a prefix."""
+
+    def __init__(self, prefix: str, schema: pa.Schema | None, compression: str) -> None:
+        self._claim: Claim = new_claim()
+        self.prefix = prefix
+        self.path = absolute(prefix)
+        self.schema = schema
+        self._compression = compression
+
+    def take(self) -> None:
+        """Claim the prefix for this run. Raises InputError if it is another one's."""
+        with writing(self.prefix):
+            take(self.path, self._claim, again=True)
+
+    def writer(self, schema: pa.Schema) -> tuple[str, Any, pq.ParquetWriter]:
+        """A new file in the hidden directory: its path, the file, and what writes to it."""
+        path = os.path.join(staging_of(self.path, self._claim), f"{uuid.uuid4().hex}{_SUFFIX}")
+        file = FileSystems.create(path, compression_type=_RAW)
+        # a dictionary of whole numbers that hardly repeat costs time and saves nothing
+        worth = [field.name for field in schema if not pa.types.is_integer(field.type)]
+        return path, file, pq.ParquetWriter(file, schema, compression=self._compression, use_dictionary=worth)
+
+    def publish(self, parts: Iterable[tuple[str, bytes] | None]) -> list[str]:
+        """Give the parts of this run their names; gives these."""
+        written = sorted((path, pa.ipc.read_schema(pa.py_buffer(schema))) for path, schema in filter(None, parts))
+        staging = staging_of(self.path, self._claim)
+        names = [part_name(self.prefix, number, len(written), _SUFFIX) for number in range(len(written))]
+        targets = [absolute(name) for name in names]
+        if not FileSystems.exists(lock_of(self.path)) and parts_of(self.path, _SUFFIX) == set(targets) and targets:
+            return names  # an attempt before this one has done it, and its success was not heard of
+        self.take()
+        with writing(self.prefix):
+            if is_local(staging):
+                os.makedirs(staging, exist_ok=True)
+            schema = self.schema or (common_schema(schema for _, schema in written) if written else None)
+            sources = [path if have.equals(schema) else self._rewritten(path, schema) for path, have in written]
+            if not held(self.path, self._claim):
+                raise InputError(f"{self.prefix} has been taken over by a later run: this one has written nothing")
+            publish(list(map(Move, sources, targets)), parts_of(self.path, _SUFFIX), staging)
+        remove(staging)
+        release(self.path, self._claim)
+        return names
+
+    def _rewritten(self, path: str, schema: pa.Schema) -> str:
+        again, file, writer = self.writer(schema)
+        with FileSystems.open(path, compression_type=_RAW) as given, file, writer:
+            parquet = pq.ParquetFile(given)
+            for group in range(parquet.num_row_groups):
+                writer.write_table(conformed(parquet.read_row_group(group), schema))
+        return again
+
+
+class _WriteBundle(beam.DoFn):
+    def __init__(self, result: _Result) -> None:
+        self._result = result
+
+    def start_bundle(self) -> None:
+        self._writers: list[tuple[str, Any, pq.ParquetWriter]] = []
+
+    def process(self, element: pa.Table | pa.RecordBatch) -> None:
+        rows = pa.Table.from_batches([element]) if isinstance(element, pa.RecordBatch) else element
+        with self._whole():
+            if self._result.schema is not None:
+                rows = conformed(rows, self._result.schema)
+            self._writer_of(rows.schema).write_table(rows)
+
+    def finish_bundle(self) -> Iterator[Any]:
+        with self._whole():
+            for _, file, writer in self._writers:
+                writer.close()
+                file.close()
+        for path, _, writer in self._writers:
+            yield at_bundle_end((0, (path, writer.schema.serialize().to_pybytes())))
+
+    def _writer_of(self, schema: pa.Schema) -> pq.ParquetWriter:
+        """The writer of this schema; a bundle has one file for each that its batches have."""
+        for _, _, writer in self._writers:
+            if writer.schema.equals(schema):
+                return writer
+        if not self._writers:
+            self._result.take()
+        self._writers.append(self._result.writer(schema))
+        return self._writers[-1][2]
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """If the block fails nothing of this bundle is left, so that a full disk has room again."""
+        try:
+            with writing(self._result.prefix):
+                yield
+        except BaseException:
+            for path, file, writer in self._writers:
+                with suppress(OSError):
+                    writer.close()
+                writer.is_open = False  # or it would try again when it is collected
+                with suppress(OSError):
+                    file.close()
+                remove(path)
+            self._writers = []
+            raise

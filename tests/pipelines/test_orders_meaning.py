@@ -1,0 +1,148 @@
+"""python -m pipelines.orders: operations that nobody declared, times in another unit, and names that look like patterns."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.pipelines.orders_run import GOOD, Run, nothing_is_left, numbers, one_sentence, read_lines, write
+
+CUSTOMER = {"customer_id": 1, "op": "c", "lsn": 1, "updated_at": 1}
+FILES = ("--orders", "o.jsonl", "--customers", "c.jsonl", "--latest", "out/l.jsonl")
+NOW = 1_767_222_001_500_000
+
+
+def left_by(run: Run, op: object, *options: str) -> int:
+    """How many rows an insert and a record with this operation leave."""
+    write("o.jsonl", GOOD, {**GOOD, "op": op, "lsn": 2})
+    write("c.jsonl", CUSTOMER)
+    ran = run(*FILES, *options)
+    assert ran.code == 0, ran.err
+    return len(read_lines(Path("out/l.jsonl")))
+
+
+@pytest.mark.parametrize("op", ["d", "t", "D", "delete", "DELETE", "REMOVE", True, "true"])
+def test_common_words_for_deletes_delete(run: Run, op: object) -> None:
+    assert left_by(run, op) == 0
+
+
+@pytest.mark.parametrize("op", ["c", "u", "r", "I", "U", "insert", "UPDATE", "MODIFY", "upsert", "snapshot", False, "f"])
+def test_common_words_for_inserts_and_updates_do_not(run: Run, op: object) -> None:
+    assert left_by(run, op) == 1
+
+
+@pytest.mark.parametrize(
+    ("op", "options", "rows"),
+    [
+        ("gone", ["--orders-deletes", "gone, away"], 0),
+        ("r", ["--orders-deletes", "r"], 0),
+        ("u", ["--orders-deletes", "r"], 1),
+        ("d", ["--orders-upserts", "c,d"], 1),
+        ("new", ["--orders-upserts", "c,New"], 1),
+        (None, ["--orders-upserts", "c,null"], 1),
+        (None, ["--orders-deletes", "null"], 0),
+        (3, ["--orders-deletes", "3"], 0),
+        ("whatever", ["--orders-delete-column="], 1),
+    ],
+)
+def test_words_can_be_declared(run: Run, op: object, options: list[str], rows: int) -> None:
+    assert left_by(run, op, *options) == rows
+
+
+@pytest.mark.parametrize(
+    ("op", "options", "said"),
+    [
+        ("x", [], "column 'op' is 'x': add x to --orders-upserts or --orders-deletes"),
+        (None, [], "column 'op' is null: add null to --orders-upserts or --orders-deletes"),
+        ("update_preimage", [], "column 'op' is 'update_preimage'"),
+        ("d", ["--orders-deletes", "gone"], "column 'op' is 'd'"),
+        ("u", ["--orders-upserts", "c"], "column 'op' is 'u'"),
+    ],
+)
+def test_a_word_that_nobody_declared_is_a_bad_record(run: Run, op: object, options: list[str], said: str) -> None:
+    write("o.jsonl", GOOD, {**GOOD, "op": op, "lsn": 2})
+    write("c.jsonl", CUSTOMER)
+    assert f"orders: o.jsonl, line 2: {said}" in one_sentence(run(*FILES, *options))
+
+
+def test_the_customers_have_words_of_their_own(run: Run) -> None:
+    write("o.jsonl", GOOD)
+    write("c.jsonl", CUSTOMER, {**CUSTOMER, "op": "gone", "lsn": 2})
+    assert "add gone to --customers-upserts or --customers-deletes" in one_sentence(run(*FILES))
+    assert run(*FILES, "--customers-deletes", "gone").code == 0
+    assert read_lines(Path("out/l.jsonl")) == []
+
+
+def test_a_word_cannot_mean_both(run: Run) -> None:
+    write("o.jsonl", GOOD)
+    write("c.jsonl", CUSTOMER)
+    sentence = one_sentence(run(*FILES, "--orders-deletes", "d,x", "--orders-upserts", "X,c"))
+    assert sentence == "x stands in both --orders-deletes and --orders-upserts: a record is one or the other"
+
+
+@pytest.mark.parametrize(
+    ("orders", "customers", "named"),
+    [
+        (NOW // 1_000, NOW, "orders"),
+        (NOW, NOW // 1_000_000, "customers"),
+        (NOW // 1_000_000, NOW // 1_000, "orders"),
+        (NOW // 1_000 + 200_000_000_000, NOW // 1_000_000, "customers"),
+        ("2026-01-01T00:00:00Z", NOW * 1_000, "customers"),
+        (NOW // 1_000 + 200_000_000_000, NOW, "orders"),
+    ],
+)
+def test_times_in_another_unit_are_refused_by_the_name_of_the_option(run: Run, orders: object, customers: object, named: str) -> None:
+    # the times 0 and null are of no account
+    write("o.jsonl", *({**GOOD, "order_id": i, "updated_at": at} for i, at in enumerate((orders, orders, 0, None, 0))))
+    write("c.jsonl", {**CUSTOMER, "updated_at": customers})
+    sentence = one_sentence(run(*FILES))
+    assert f"say with --{named}-timestamp-unit what 'updated_at' counts" in sentence
+    assert nothing_is_left(Path("out"))
+
+
+def test_times_of_other_years_are_not_refused_and_not_remarked_on(run: Run) -> None:
+    write("o.jsonl", {**GOOD, "updated_at": NOW})
+    write("c.jsonl", {**CUSTOMER, "updated_at": NOW // 40})
+    ran = run(*FILES)
+    assert ran.code == 0, ran.err
+    assert "1970" not in ran.out
+
+
+def test_times_that_all_lie_in_1970_are_told_in_the_summary(run: Run) -> None:
+    write("o.jsonl", {**GOOD, "updated_at": NOW // 1_000}, {**GOOD, "order_id": 2, "updated_at": 0})
+    write("c.jsonl", {**CUSTOMER, "updated_at": NOW // 1_000})
+    ran = run(*FILES)
+    assert ran.code == 0, ran.err
+    for side, count in (("orders", 2), ("customers", 1)):
+        assert (
+            f"the times of the first {count} {side} all lie in 1970: does 'updated_at' count us? (--{side}-timestamp-unit)" in ran.out
+        )
+    assert "1970" not in run(*FILES, "--orders-timestamp-unit=ms", "--customers-timestamp-unit=ms").out
+
+
+@pytest.mark.parametrize("name", ["a[1].jsonl", "what?.jsonl", "all*.jsonl", "dir[x]/o.jsonl"])
+def test_a_name_that_looks_like_a_pattern_is_found_and_written(run: Run, name: str) -> None:
+    Path("dir[x]").mkdir()
+    write("a1.jsonl", {**GOOD, "order_id": 7})
+    write("what1.jsonl", {**GOOD, "order_id": 7})
+    write("c.jsonl", CUSTOMER)
+    write(name, GOOD)
+    output = f"out[1]/{Path(name).name}"
+    for _ in range(2):  # the second run replaces what the first has written
+        ran = run("--orders", name, "--customers", "c.jsonl", "--latest", output)
+        assert ran.code == 0, ran.err
+        assert numbers(ran.out)["records in", "orders"] == 1
+        assert f"{Path(output).stat().st_size:,} bytes in {output}" in ran.out
+    assert [order["order_id"] for order in read_lines(Path(output))] == [1]
+    assert [path.name for path in Path("out[1]").iterdir()] == [Path(name).name]
+
+
+def test_a_pattern_is_one_in_a_directory_whose_name_looks_like_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("in[1]").mkdir()
+    monkeypatch.chdir("in[1]")
+    for number in (1, 2):
+        write(f"o{number}.jsonl", {**GOOD, "order_id": number})
+    write("c.jsonl", CUSTOMER)
+    ran = run("--orders", "o?.jsonl", "--customers", "c.jsonl", "--latest", "l.jsonl")
+    assert ran.code == 0, ran.err
+    assert [json.loads(line)["order_id"] for line in sorted(Path("l.jsonl").read_text().splitlines())] == [1, 2]

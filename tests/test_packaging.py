@@ -1,0 +1,148 @@
+"""beam_joins as others get it: one name in site-packages, a command, and a job beside packages of the same names as our folders."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("beam_joins", "coders", "transforms", "pipelines")
+FILES = ("setup.py", "pyproject.toml", "README.md")
+
+JOB = """
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+
+import beam_joins
+from beam_joins import LatestTable, TableFromChangelog
+from beam_joins.pipelines.spark import spark_runner
+
+if __name__ == "__main__":
+    assert "site-packages" in beam_joins.__file__, beam_joins.__file__
+    with spark_runner(PipelineOptions()) as options:
+        with beam.Pipeline(options=options) as pipeline:
+            rows = pipeline | beam.Create([{"id": 1, "lsn": 1, "x": "a"}, {"id": 1, "lsn": 2, "x": "b"}])
+            latest = rows | TableFromChangelog(key="id", sequence_by="lsn") | LatestTable()
+            latest | beam.Map(lambda row: f"{row[0]} {row[1]['x']}") | beam.io.WriteToText("out")
+"""
+
+
+def checkout(directory: Path) -> Path:
+    """A copy of the repository's package files, links as links, for builds to leave their traces in."""
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, directory / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in FILES:
+        shutil.copy(ROOT / file, directory / file)
+    return directory
+
+
+def run(*command: object, directory: Path, path: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.run([str(part) for part in command], cwd=directory, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = checkout(tmp_path_factory.mktemp("source"))
+    built = run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", "wheels", ".", directory=source)
+    assert built.returncode == 0, built.stderr
+    return next((source / "wheels").glob("*.whl"))
+
+
+def environment(place: Path, *package: object) -> Path:
+    """The `bin` of a new environment with the package in it, and all dependencies from this one but not this checkout."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
+    site = next(place.glob("lib/python*/site-packages"))
+    # a path in a .pth file is not searched for further .pth files, such as that of an editable install
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    python = place / "bin" / "python"
+    done = run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", *package, directory=place)
+    assert done.returncode == 0, done.stderr
+    return python.parent
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` of an environment with the wheel in it."""
+    return environment(tmp_path_factory.mktemp("environment"), "--no-index", wheel)
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Path:
+    """A project with packages of its own that are called as our folders are, and must not be imported by us."""
+    for name in ("coders", "transforms", "pipelines"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise ImportError('this is the project of someone else')\n")
+    (tmp_path / "job.py").write_text(JOB)
+    return tmp_path
+
+
+def test_a_wheel_holds_one_name_with_all_modules_and_data_and_no_tests(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"beam_joins"}
+    modules = [path for folder in FOLDERS[1:] for path in (ROOT / folder).rglob("*.py")]
+    assert {f"beam_joins/{path.relative_to(ROOT)}" for path in modules} <= names
+    assert {f"beam_joins/{path.relative_to(ROOT / 'beam_joins')}" for path in (ROOT / "beam_joins").glob("*.py")} <= names
+    assert {"beam_joins/pipelines/launcher/jars.lock", *(f"{room}/py.typed" for room in ("beam_joins", "beam_joins/coders"))} <= names
+
+
+def test_a_source_distribution_holds_files_in_place_of_links_and_builds_the_same_wheel(wheel, tmp_path):
+    source = checkout(tmp_path)
+    built = run(sys.executable, "setup.py", "-q", "sdist", directory=source)
+    assert built.returncode == 0, built.stderr
+    with tarfile.open(next((source / "dist").glob("*.tar.gz"))) as archive:
+        assert [member.name for member in archive if member.issym() or member.islnk()] == []
+        archive.extractall(source / "unpacked", filter="data")
+    unpacked = next((source / "unpacked").iterdir())
+    again = run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", "wheels", ".", directory=unpacked)
+    assert again.returncode == 0, again.stderr
+    with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(next((unpacked / "wheels").glob("*.whl"))) as other:
+        assert sorted(one.namelist()) == sorted(other.namelist())
+
+
+def test_an_editable_install_follows_the_links_and_adds_no_other_name(tmp_path, beside):
+    (tmp_path / "source").mkdir()
+    source = checkout(tmp_path / "source")
+    python = environment(tmp_path / "environment", "--editable", source) / "python"
+    code = "import beam_joins.pipelines.launcher.jars as jars; print(jars.__file__, len(jars.locked_jars()) > 100)"
+    assert run(python, "-c", code, directory=beside).stdout == f"{source}/beam_joins/pipelines/launcher/jars.py True\n"
+    assert "No module named 'transforms'" in run(python, "-c", "import transforms", directory=python.parent).stderr
+
+
+def test_the_command_has_a_version_and_help_without_beam_and_names_itself_as_it_was_called(installed, beside):
+    command = installed / "beam-joins"
+    assert run(command, "--version", directory=beside).stdout == "beam-joins 0.1.0\n"
+    helped = run(installed / "python", "-X", "importtime", command, "--help", directory=beside)
+    assert all(f"\n  {program} " in helped.stdout for program in ("orders", "page-views", "sample"))
+    assert "apache_beam" not in helped.stderr
+    assert "usage: beam-joins orders " in run(command, "orders", "--help", directory=beside).stdout
+    assert run(command, "sample", "--orders=9", "--customers=3", "--out=in", directory=beside).returncode == 0
+    wrong = run(command, "orders", "--orders=in/orders.jsonl", directory=beside)
+    assert (wrong.returncode, wrong.stderr) == (
+        2,
+        "beam-joins orders: give both --orders and --customers, or neither for the sample\n",
+    )
+
+
+@pytest.mark.parametrize("called", ["beam_joins", "beam_joins.pipelines"])
+def test_as_a_module_the_command_is_the_same(installed, tmp_path, called):
+    wrong = run(installed / "python", "-m", called, "orders", "--orders=x", directory=tmp_path)
+    assert wrong.stderr == f"python -m {called} orders: give both --orders and --customers, or neither for the sample\n"
+    assert run(installed / "python", "-m", called, "nonsense", directory=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize(
+    "runner", ["DirectRunner", pytest.param("SparkRunner", marks=pytest.mark.spark), "--direct_running_mode=multi_processing"]
+)
+def test_a_job_runs_beside_packages_that_are_called_as_our_folders_are(installed, beside, runner):
+    flags = [f"--runner={runner}"] if not runner.startswith("--") else ["--runner=DirectRunner", runner, "--direct_num_workers=2"]
+    ran = run(installed / "python", "job.py", *flags, directory=beside)
+    assert ran.returncode == 0, ran.stderr
+    assert [line for part in beside.glob("out*") for line in part.read_text().splitlines()] == ["1 b"]

@@ -1,0 +1,155 @@
+"""A table is known to be windowed, or says that it no longer is; a windowed table is the one side of a one-to-many join; windows fit 64 bits."""
+
+from datetime import timedelta
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.window import FixedWindows, SlidingWindows, TimestampedValue
+from apache_beam.utils.timestamp import Duration
+
+from beam_joins import (
+    Change,
+    ChangeBatch,
+    CombinedKey,
+    CountTable,
+    FilterTable,
+    ForeignKeyJoin,
+    LatestTable,
+    MapTable,
+    OneToManyJoin,
+    StreamForeignKeyJoin,
+    StreamTableJoin,
+    TableTableJoin,
+    TableToStream,
+    Window,
+    Windowed,
+    WindowedAggregate,
+    WindowedTableJoin,
+    as_windowed_table,
+)
+from beam_joins.transforms.table_type import table_type
+
+MINUTE = Window(0, 60_000_000)
+
+
+def value(key, value):
+    return value
+
+
+def pair(left, right):
+    return f"{left}+{right}"
+
+
+def counts(p):
+    views = p | "views" >> beam.Create([TimestampedValue(("home", "ann"), 3), TimestampedValue(("home", "bob"), 5)])
+    return views | "counts" >> WindowedAggregate(FixedWindows(60), initial=0, add=lambda count, view: count + 1)
+
+
+FORGETTING = {
+    "map": lambda p, table: table | beam.Map(lambda change: change),
+    "reshuffle": lambda p, table: table | beam.Reshuffle(),
+    "flatten": lambda p, table: (table, p | "none" >> beam.Create([])) | beam.Flatten(),
+}
+IN_THE_RUN = {
+    "stream-table join": lambda s, t: (s, t) | StreamTableJoin(pair),
+    "stream-foreign-key join": lambda s, t: (s, t) | StreamForeignKeyJoin(foreign_key=value, joiner=pair),
+    "latest table": lambda s, t: t | LatestTable(),
+    "count table": lambda s, t: t | CountTable(group_by=value),
+    "table-table join": lambda s, t: (t, t) | TableTableJoin(pair),
+    "foreign-key join": lambda s, t: (t, t) | ForeignKeyJoin(foreign_key=value, joiner=pair),
+    "one-to-many join": lambda s, t: (t, t) | OneToManyJoin(foreign_key=value, joiner=pair),
+    "table to stream": lambda s, t: t | TableToStream(),
+}
+
+
+@pytest.mark.parametrize("forget", FORGETTING)
+@pytest.mark.parametrize("case", IN_THE_RUN)
+def test_a_windowed_table_that_is_not_known_to_be_one_says_so_in_the_run(direct, case, forget):
+    sentence = r"the table has the key Windowed\(key='home'.* and is not known to be a windowed table: behind a beam.Map, .* or as_windowed_table"
+    with pytest.raises(Exception, match=sentence), direct() as p:
+        stream = p | beam.Create([TimestampedValue(("home", 3), 9)])
+        _ = IN_THE_RUN[case](stream, FORGETTING[forget](p, counts(p)))
+
+
+@pytest.mark.parametrize(
+    ("tables", "join", "complaint"),
+    [
+        (lambda t, f: (t, f), lambda: TableTableJoin(pair), "their keys are never equal: use WindowedTableJoin"),
+        (lambda t, f: (f, f), lambda: WindowedTableJoin(pair), "got no windowed table"),
+        (lambda t, f: (t, f), lambda: WindowedTableJoin(pair, shift=lambda week: week), "both tables must be windowed"),
+        (lambda t, f: (f, t), lambda: WindowedTableJoin(pair), "give it there, and only there"),
+        (lambda t, f: (t, f), lambda: WindowedTableJoin(pair, how="outer"), "joins two windowed tables on the same window"),
+        (lambda t, f: (t | TableToPairs(), f), lambda: StreamTableJoin(pair, window_of=value), "give it for one, and only for one"),
+    ],
+)
+def test_what_is_refused_when_the_pipeline_is_built_says_that_it_may_have_been_forgotten(direct, tables, join, complaint):
+    p = direct()
+    known = counts(p)
+    forgotten = FORGETTING["map"](p, known)
+    with pytest.raises(ValueError, match=rf"{complaint}.*\(behind a beam.Map, .* forgotten.*or as_windowed_table\(table\)\)"):
+        _ = tables(known, forgotten) | join()
+
+
+class TableToPairs(beam.PTransform):
+    def expand(self, table):
+        return table | beam.Map(lambda change: (change.key.key, change.new)).with_output_types(tuple[str, int])
+
+
+def test_filtered_and_mapped_windowed_tables_are_still_known(direct):
+    p = direct()
+    assert table_type(counts(p) | FilterTable(lambda key, count: count) | MapTable(value)).windowed
+
+
+@pytest.mark.parametrize("forget", FORGETTING)
+def test_as_windowed_table_says_it_again(direct, forget):
+    with direct() as p:
+        table = counts(p)
+        again = as_windowed_table(FORGETTING[forget](p, table))
+        both = (table, again) | "same" >> TableTableJoin(pair) | LatestTable()
+        assert_that(both, equal_to([(Windowed("home", MINUTE), "2+2")]), label="same")
+        shifted = (again, table) | WindowedTableJoin(pair, shift=lambda window: window) | "latest" >> LatestTable()
+        assert_that(shifted, equal_to([(Windowed("home", MINUTE), "2+2")]), label="shifted")
+
+
+def test_what_cannot_be_a_windowed_table_is_refused(direct):
+    p = direct()
+    for other in (
+        [Change("k", None, 1, 0, 0)],
+        p | "batches" >> beam.Create([]).with_output_types(ChangeBatch),
+        p | "pairs" >> beam.Create([("k", 1)]),
+    ):
+        with pytest.raises(ValueError, match="as_windowed_table takes a collection of changes keyed by Windowed"):
+            as_windowed_table(other)
+
+
+def test_a_windowed_table_is_the_one_side_of_a_one_to_many_join_on_every_runner(pipeline):
+    with pipeline() as p:
+        notes = p | beam.Create([Change(n, None, {"page": page, "text": f"t{n}"}, 9, 9) for n, page in ((1, "home"), (2, "help"))])
+        join = OneToManyJoin(
+            foreign_key=lambda key, note: Windowed(note["page"], MINUTE), joiner=lambda count, note: f"{count} {note['text']}"
+        )
+        joined = (counts(p), notes | "notes" >> MapTable(value)) | join
+        key = CombinedKey(Windowed("home", MINUTE), 1)
+        expected = [Change(key, None, "1 t1", 3_000_000, 3_000_000), Change(key, "1 t1", "2 t1", 5_000_000, 5_000_000)]
+        assert_that(joined, equal_to(expected), label="joined")
+        assert_that(joined | LatestTable(), equal_to([(key, "2 t1")]), label="latest")
+
+
+def test_a_foreign_key_into_a_windowed_table_that_is_no_windowed_key_is_named(direct):
+    with pytest.raises(Exception, match="the combined key CombinedKey.foreign_key='home'.* cannot be written"), direct() as p:
+        notes = p | beam.Create([Change(1, None, "home", 9, 9)])
+        _ = (counts(p), notes) | OneToManyJoin(foreign_key=value, joiner=pair)
+
+
+def test_windows_and_spans_beyond_64_bits_are_refused():
+    with pytest.raises(ValueError, match="Window.start=0, end=7. shifted by 9223372036854775801 microseconds does not fit in 64 bits"):
+        Window(0, 7).shift(2**63 - 7)
+    assert Window(0, 7).shift(2**63 - 8).end == 2**63 - 1
+    with pytest.raises(ValueError, match="does not fit in 64 bits"):
+        Window(0, 7).shift(-(2**63) - 1)
+    for windows in (FixedWindows(Duration(micros=2**63)), SlidingWindows(1e13, 1)):
+        with pytest.raises(ValueError, match="window_fn.size=.* does not fit in 64 bits of microseconds"):
+            WindowedAggregate(windows, initial=0, add=pair)
+    with pytest.raises(ValueError, match="grace=.* does not fit in 64 bits of microseconds"):
+        WindowedAggregate(FixedWindows(1), initial=0, add=pair, grace=timedelta.max)

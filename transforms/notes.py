@@ -1,0 +1,69 @@
+"""What the partitions of a replay are told of its whole input: notes, which all travel to the first partition.
+
+A partition sees its own rows only. Whether a join's keys can ever be equal, or a column that is named is in any record, is seen by looking at all
+of them: each bundle notes what it has seen, and the first partition compares it.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+
+Notes = Mapping[str, set[str]]
+"""What was noted, by the name of the input."""
+
+Check = Callable[[Notes], None]
+"""Raises ``ValueError`` if what was noted says that the result cannot be right."""
+
+_MARK = b"\x00"  # no Arrow stream begins with it
+
+
+def write_note(to: str, noted: Iterable[str]) -> bytes:
+    """A note on the input ``to``, which travels as a block does."""
+    return _MARK + json.dumps([to, sorted(noted)]).encode()
+
+
+class NoteReader:
+    """Takes the notes out of the blocks of a partition.
+
+    >>> reader = NoteReader([b"rows", write_note("left", {"text"})])
+    >>> list(reader.blocks()), reader.notes
+    ([b'rows'], {'left': {'text'}})
+    """
+
+    def __init__(self, elements: Iterable[bytes]) -> None:
+        self._elements = elements
+        self.notes: dict[str, set[str]] = {}
+
+    def blocks(self) -> Iterable[bytes] | None:
+        """The blocks that hold rows; ``None`` if there is none."""
+        rows = self._rows()
+        first = next(rows, None)
+        return None if first is None else chain((first,), rows)
+
+    def _rows(self) -> Iterator[bytes]:
+        for element in self._elements:
+            if element.startswith(_MARK):
+                to, noted = json.loads(element[len(_MARK) :])
+                self.notes.setdefault(to, set()).update(noted)
+            else:
+                yield element
+
+
+def keys_may_meet(transform: str, left: str, right: str, left_keys: str = "left keys", right_keys: str = "right keys") -> Check:
+    """A check that the kinds of keys noted for two inputs have one in common; the words name the keys in the message.
+
+    >>> keys_may_meet("TableTableJoin", "left", "right")({"left": {"text"}, "right": {"number"}})
+    Traceback (most recent call last):
+    ValueError: TableTableJoin: the left keys are of kind text, the right keys of kind number: they are never equal; convert one of them
+    """
+
+    def check(notes: Notes) -> None:
+        one, other = notes.get(left, set()), notes.get(right, set())
+        # a null in a tuple stands for any kind
+        if one and other and not one & other and not any("null" in kind for kind in one | other):
+            raise ValueError(
+                f"{transform}: the {left_keys} are of kind {' or '.join(sorted(one))}, the {right_keys} of kind"
+                f" {' or '.join(sorted(other))}: they are never equal; convert one of them"
+            )
+
+    return check
