@@ -1,10 +1,12 @@
 """python -m pipelines.orders: operations that nobody declared, times in another unit, and names that look like patterns."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from beam_joins.pipelines.changelog_files.columns import DELETES, UPSERTS
 from tests.pipelines.orders_run import GOOD, Run, nothing_is_left, numbers, one_sentence, read_lines, write
 
 CUSTOMER = {"customer_id": 1, "op": "c", "lsn": 1, "updated_at": 1}
@@ -146,3 +148,11 @@ def test_a_pattern_is_one_in_a_directory_whose_name_looks_like_one(run: Run, mon
     ran = run("--orders", "o?.jsonl", "--customers", "c.jsonl", "--latest", "l.jsonl")
     assert ran.code == 0, ran.err
     assert [json.loads(line)["order_id"] for line in sorted(Path("l.jsonl").read_text().splitlines())] == [1, 2]
+
+
+@pytest.mark.parametrize(("option", "words"), [("deletes", DELETES), ("upserts", UPSERTS)])
+def test_the_docs_and_the_help_list_the_words(run: Run, option: str, words: frozenset[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs/orders_command.md").read_text()
+    (row,) = re.findall(rf"^\| `--orders-{option}` \| (.*) \|$", page, re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+)`", row)) == sorted(words)
+    assert ",".join(sorted(words)) in re.sub(r"\s+", "", run("--help").out)
