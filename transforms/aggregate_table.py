@@ -6,23 +6,22 @@ from typing import Any
 from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
 
-from beam_joins.aggregate import ADD, SUBTRACT, GroupAggregate
+from beam_joins.aggregate import ADD, SUBTRACT
 from beam_joins.change import Change
-from beam_joins.coders.combined_key import combine, split
+from beam_joins.coders.combined_key import combine
 from beam_joins.coders.key import encode_key, key_coder, value_coder
-from beam_joins.copied import copied
-from beam_joins.record import LeftOut, Record
+from beam_joins.record import Record
+from beam_joins.transforms.aggregate_replay import AggregateReplay
 from beam_joins.transforms.checked_table import checked_table
-from beam_joins.transforms.core_operator import CoreOperator
 from beam_joins.transforms.fields import of_row
 from beam_joins.transforms.options import function
-from beam_joins.transforms.outlet import MAIN, Outlet, at
+from beam_joins.transforms.outlet import MAIN, Outlet
 from beam_joins.transforms.outputs import Outputs, WithOutputs
 from beam_joins.transforms.partitions import partition_count
 from beam_joins.transforms.replay import Replay, Route, Rows
 from beam_joins.transforms.table_to_records import in_records
 from beam_joins.transforms.table_type import TableType, as_table, not_a_change, require_bounded, table_key_coder, table_type
-from beam_joins.transforms.user_functions import Functions, OfRows
+from beam_joins.transforms.user_functions import OfRows
 
 OF_AGGREGATE = "of the aggregate and a value"
 
@@ -43,8 +42,11 @@ class AggregateTable(WithOutputs):
     A value whose group is ``None`` has no part, and is dropped as ``"null_group"``: counted, and an output of :meth:`with_outputs`. Groups
     are compared by their bytes: 7 is not "7".
 
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
+    an output of its own.
+
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input or to keys whose coder is not
-    deterministic; and in the run for a group without one encoding, and for a list, dict or set that was changed in place.
+    deterministic; and in the run for a group without one encoding.
 
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -99,7 +101,9 @@ class AggregateTable(WithOutputs):
             to=("members", *self.dropping, *handling.tags),
             partitions=self._partitions,
         )
-        aggregate = _Groups(functions.function("initial", self._initial), self._add, self._subtract, functions, (groups, keys, values))
+        aggregate = AggregateReplay(
+            functions.function("initial", self._initial), self._add, self._subtract, functions, (groups, keys, values)
+        )
         replayed = (routed["members"],) | "Aggregate" >> Replay(
             functions.replay(aggregate), to=(MAIN, *handling.tags), partitions=self._partitions, main_type=Change
         )
@@ -197,62 +201,3 @@ def _member_rows(group_by: OfRows, keys: Coder, groups: Coder, values: Coder) ->
                 outlet.drop("null_group", change, timestamp)
 
     return rows
-
-
-class _Groups(CoreOperator):
-    def __init__(
-        self,
-        initial: Callable[[], Any],
-        add: Callable[[Any, Any], Any],
-        subtract: Callable[[Any, Any], Any],
-        functions: Functions,
-        coders: tuple[Coder, Coder, Coder],
-    ) -> None:
-        self._initial = initial
-        self._add = add
-        self._subtract = subtract
-        self._functions = functions
-        self._groups, self._keys, self._values = coders
-
-    def core(self) -> GroupAggregate[Any]:
-        not_added: set[bytes] = set()
-
-        def add(aggregate: Any, encoded: bytes) -> Any:
-            try:
-                result = self._add(copied(aggregate), self._values.decode(encoded))
-            except Exception as error:
-                (group, key), value = self._member(core), self._values.decode(encoded)
-                time = core.applying.timestamp if core.applying else None
-                self._functions.failed("add", error, (aggregate, value), time, key=group, record=(group, key, value))
-                not_added.add(core.applying.key if core.applying else b"")
-                raise LeftOut from None
-            return copied(result)
-
-        def subtract(aggregate: Any, encoded: bytes) -> Any:
-            if not_added and core.applying and core.applying.key in not_added:
-                not_added.remove(core.applying.key)
-                raise LeftOut
-            try:
-                result = self._subtract(copied(aggregate), self._values.decode(encoded))
-            except Exception as error:
-                # what was added and cannot be subtracted leaves no aggregate that is right
-                raise self._functions.failure(
-                    "subtract", error, (aggregate, self._values.decode(encoded)), self._member(core)[0]
-                ) from error
-            return copied(result)
-
-        core: GroupAggregate[Any] = GroupAggregate(self._initial, add, subtract)
-        return core
-
-    def _member(self, core: GroupAggregate[Any]) -> tuple[Any, Any]:
-        assert core.applying is not None
-        group, key = split(core.applying.key)
-        return self._groups.decode(group), self._keys.decode(key)
-
-    def routes(self, records: Any) -> list[bytes]:
-        return [split(record.key).foreign_key for record in records]
-
-    def write(self, output: Change[bytes, Any], outlet: Outlet) -> Any:
-        key, old, new, timestamp, position = output
-        # the core keeps the new aggregate: whoever takes this one may write into it
-        return at(Change(self._groups.decode(split(key).foreign_key), old, copied(new), timestamp, position), timestamp)

@@ -65,6 +65,9 @@ class ForeignKeyJoin(WithOutputs):
     :meth:`with_outputs`. Keys that are equal in Python are equal here: 7 and 7.0, a list and a tuple. Where the foreign
     keys are of kinds that no right key is of, as text and numbers are, the run raises ``ValueError`` that names both.
 
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
+    an output of its own.
+
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to tables ordered by different
     things, or to keys whose coder is not deterministic; and in the run for a foreign key that is not of the right key's type.
 

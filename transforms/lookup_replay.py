@@ -18,8 +18,8 @@ from beam_joins.transforms.user_functions import Functions
 class LookupReplay(CoreOperator):
     """Left rows (input 0) with the right rows (input 1) that they look up, all of one routing key.
 
-    ``lookup`` and ``route`` work on encoded records; ``result_key`` makes the key of a result from its encoded one, ``key_mapper`` another
-    one from that, and ``row_key`` gives the key of a row of the given input. ``swapped`` says that the joiner takes the right value first.
+    ``lookup`` and ``route`` work on encoded records; ``result_key`` makes the key of a result from its encoded one, ``key_mapper`` another one
+    from that, and ``row_key`` the key of a row of the given input. ``swapped`` says that the joiner takes the right value first.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class LookupReplay(CoreOperator):
 
     def write(self, output: Change[ResultKey, Any], outlet: Outlet) -> Any:
         """The change with its key decoded, at its event time; ``None`` if its key is one for which ``key_mapper`` raised."""
-        row_key, old, new, timestamp, position = output
-        key = self._result_key(row_key)
+        encoded, old, new, timestamp, position = output
+        key = self._result_key(encoded)
         try:
             result_key = key if self._key_mapper is None else self._key_mapper(key)
         except FunctionFailed as failed:

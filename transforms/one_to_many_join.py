@@ -33,6 +33,9 @@ class OneToManyJoin(WithOutputs):
 
     A row of the many whose foreign key is ``None`` is dropped, as ``"null_foreign_key"``: counted, and an output of :meth:`with_outputs`.
 
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
+    an output of its own.
+
     Raises ``ValueError`` at construction for a wrong option, when applied to what is not two bounded tables, and in the run for a coder or a
     mapping that does not keep its word, and for two changes of one row at one position.
 

@@ -207,8 +207,8 @@ class Route(_Stage):
 class Replay(_Stage):
     """Blocks, from one collection or several, through an operator.
 
-    The outputs are a dict with the names in ``to``: ``MAIN``, of elements of ``main_type``; ``DROPPED``; ``BAD``; any other name is a
-    collection of blocks for another replay. ``check`` gets what the outlets noted of the whole input (:mod:`beam_joins.transforms.notes`).
+    The outputs are a dict with the names in ``to``: ``MAIN``, of elements of ``main_type``; ``DROPPED``; ``BAD``; any other name is a collection of
+    blocks for another replay. ``check`` gets what the outlets noted of the whole input (:mod:`beam_joins.transforms.notes`).
     """
 
     def __init__(

@@ -107,11 +107,11 @@ def alone(
         key, value = pair(element)
         if value is None or not meets_nothing(key, value):
             return
-        values = (None, value) if side else (value, None)
+        values, time = (None, value) if side else (value, None), element_time(timestamp)
         try:
-            yield at((key, copied(joiner(*map(copied, values)))), element_time(timestamp))
+            yield at((key, copied(joiner(*map(copied, values)))), time)
         except Exception as error:
-            functions.failed("joiner", error, values, None, key=key)
+            functions.failed("joiner", error, values, time, key=key)
             yield from functions.take()
 
     given = handling.apply(label, beam.FlatMap(results), stream)

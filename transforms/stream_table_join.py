@@ -122,6 +122,9 @@ class StreamTableJoin(_LookupJoin):
     Dropped, counted, and an output of :meth:`with_outputs` (``joined``, ``dropped``), are records with a ``"null_value"``, a
     ``"null_sequence"`` or, in an inner join, a ``"null_key"``; a left join gives those as ``(None, joiner(value, None))``.
 
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
+    an output of its own.
+
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to a stream and a table ordered
     by different things, or to keys of different types or without a deterministic coder; and in the run for elements that are not pairs and
     for two changes of one row at one position.

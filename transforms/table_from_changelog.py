@@ -61,6 +61,9 @@ class TableFromChangelog(WithOutputs):
     again; an ``"ambiguous_position"`` is another one, which lost because the other has the later timestamp, then the larger
     ``tie_break_by``, then the larger canonical encoding (fields by name). Give a finer ``sequence_by`` where these are counted.
 
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
+    an output of its own.
+
     Raises ``ValueError`` at construction for a wrong option, when applied to windowed or unbounded input or to keys whose coder is not
     deterministic, and in the run for a field that is not there, for a position that is not an int of 64 bits, and for several records of one
     key none of which has a time or a sequence.

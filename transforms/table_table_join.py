@@ -52,6 +52,9 @@ class TableTableJoin(HandlesExceptions):
     row that was there. A result has the larger timestamp of both sides. More tables are joined in a chain:
     ``((a, b) | TableTableJoin(...), c) | TableTableJoin(...)``.
 
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
+    an output of its own.
+
     Raises ``ValueError`` at construction for a wrong option, and when applied to windowed or unbounded input, to tables ordered by
     different things, or to keys of different types or without a deterministic coder.
 

@@ -160,8 +160,8 @@ class Functions:
             try:
                 return function(*batches)
             except Exception as error:
-                given = [f"{len(batch)} rows of {', '.join(batch.schema.names)}" for batch in batches]
-                raise failure(self._label, f"{option}, which is vectorized,", error, given) from error
+                rows = " and ".join(f"{len(batch)} rows of {', '.join(batch.schema.names)}" for batch in batches)
+                raise failure(self._label, f"{option} (vectorized, for {rows})", error, ()) from error
 
         return call
 

@@ -52,6 +52,9 @@ class WindowedAggregate(WithOutputs):
     Dropped, counted, and an output of :meth:`with_outputs`, are records with a ``"null_key"`` or a ``"null_sequence"``, and for each window
     that no longer takes it a record that is ``"late"``: ``Dropped("late", (Windowed(key, window), value), timestamp)``.
 
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
+    an output of its own.
+
     Raises ``ValueError`` at construction for a wrong option, session windows among them; when applied to windowed or unbounded input or to
     keys whose coder is not deterministic; and in the run for elements that are no pairs.
 

@@ -75,6 +75,9 @@ class WindowedStreamJoin(StreamTransform):
 
     Equal records are separate records. Both sides may be the same stream.
 
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
+    an output of its own.
+
     Raises ``ValueError`` at construction for a wrong option, when applied to tables, to windowed or unbounded input, to one stream in
     columns and one in records, or to keys of different types or without a deterministic coder, and in the run for elements that are not
     pairs.
@@ -122,7 +125,7 @@ class WindowedStreamJoin(StreamTransform):
         form: StreamForm
         handling, functions, sequence = self.handling, self.handling.functions, self.called_sequence
         if self._in_columns(streams):
-            columns = self._columns if isinstance(self._columns.sequence, str) else self._columns._replace(sequence=sequence)
+            columns = self._columns._replace(sequence=sequence) if callable(self._columns.sequence) else self._columns
             arguments = partial(keyed_records, columns)
             rows = [
                 functions.route_batches(column_stream_rows(side, columns, keeps_null=i in kept), arguments)

@@ -52,6 +52,9 @@ class WindowedTableJoin(HandlesExceptions):
     table's row joins every window of its key. ``joiner(left value, right value)`` gives the result's value, ``None`` for no row. A result
     has the larger timestamp of both sides. ``partitions`` is as in :mod:`beam_joins.transforms.partitions`.
 
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
+    an output of its own.
+
     Raises ``ValueError`` for a wrong option at construction, for one that does not fit the tables when applied to them, and in the run for
     two changes of one row at one position. A table that is no longer known to be windowed: :func:`beam_joins.as_windowed_table`.
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from beam_joins.pipelines.command.failed_function import failed_function_in
 from beam_joins.pipelines.command.input_error import OutputError, input_error_in, os_sentence
 from beam_joins.pipelines.spark import RunnerSetupError, SparkJobFailed, SparkOptions
 
@@ -59,6 +60,11 @@ def _wrong_runner(error: BaseException) -> tuple[object, int] | None:
     return (error, WRONG_INPUT) if isinstance(error, RunnerSetupError) else None
 
 
+def _failed_function(error: BaseException) -> tuple[object, int] | None:
+    found = failed_function_in(error)
+    return None if found is None else (found, FAILED)
+
+
 def _failed_job(error: BaseException) -> tuple[object, int] | None:
     return (error, FAILED) if isinstance(error, SparkJobFailed) else None
 
@@ -72,6 +78,7 @@ def _system(error: BaseException) -> tuple[object, int] | None:
 EXPLANATIONS: Final[tuple[Callable[[BaseException], tuple[object, int] | None], ...]] = (
     _wrong_input,
     _wrong_runner,
+    _failed_function,
     _failed_job,
     _system,
 )

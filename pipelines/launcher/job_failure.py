@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _START = "Traceback (most recent call last):"
+_CAUSE = "The above exception was the direct cause of the following exception:"
 _JAVA = re.compile(r"^(?:\s+at [\w.$/<>]+\(|\s*\.\.\. \d+ more|Caused by: |Driver stacktrace:|\tSuppressed: )")
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line \d+')
 _STEP = re.compile(r"\s*\[while running '(?P<step>.*?)(?:-ptransform-\d+)?'\]")
@@ -57,20 +58,28 @@ def user_error(message: str) -> UserError | None:
             break
         python.append(line)
     block = _last_block(python)
+    frames, end = _frames(block)
+    exception = "\n".join(block[end:]).strip()
+    if "function_failed.FunctionFailed: " in exception and _CAUSE in python:
+        # these frames are ours: the user's are those of the exception that this one tells of
+        frames, _ = _frames(_last_block(python[: len(python) - 1 - python[::-1].index(_CAUSE)]))
+    step = _STEP.search(exception)
+    return UserError(step["step"] if step else "", "\n".join(frames), _STEP.sub("", exception).strip())
+
+
+def _frames(block: list[str]) -> tuple[list[str], int]:
+    """The frames of a traceback that are not Beam's, and the line behind the last frame."""
     frames: list[str] = []
-    end, keep = 0, False
+    keep = False
     for number, line in enumerate(block):
         if not line.startswith("  "):
-            if line.strip() and frames + block[:number] and number:
-                end = number
-                break
+            if line.strip() and number:
+                return frames, number
             continue
         found = _FRAME.match(line)
         keep = not _BEAM.search(found["file"]) if found else keep
         frames += [line] if keep else []
-    exception = "\n".join(block[end:]).strip()
-    step = _STEP.search(exception)
-    return UserError(step["step"] if step else "", "\n".join(frames), _STEP.sub("", exception).strip())
+    return frames, 0
 
 
 def _last_block(lines: list[str]) -> list[str]:

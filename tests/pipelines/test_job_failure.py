@@ -33,6 +33,21 @@ def test_an_exception_of_several_lines_is_kept_whole():
     assert found.exception == "ValueError: first\nsecond"
 
 
+def test_of_a_function_that_was_given_to_a_transform_the_frames_are_its_own():
+    ours = '  File "/site/beam_joins/transforms/user_functions.py", line 7, in call\n    raise failed\n'
+    start, failed = (
+        "Traceback (most recent call last):\n",
+        "beam_joins.function_failed.FunctionFailed: Price it: joiner raised KeyError: 'n'",
+    )
+    found = user_error(
+        f"{start}{BEAM}{USER}KeyError: 'n'\n\nThe above exception was the direct cause of the following exception:\n\n"
+        f"{start}{BEAM}{ours}{failed}\n\nDuring handling of the above exception, another exception occurred:\n\n"
+        f"{start}{BEAM}{ours}{failed} [while running 'Price it/Join-ptransform-12']\n\n\tat org.x.Y(Y.java:1)\n"
+    )
+    assert found is not None
+    assert (found.frames + "\n", found.exception, found.step) == (USER, failed, "Price it/Join")
+
+
 def test_a_message_without_python_has_no_user_error():
     assert user_error("java.lang.IllegalStateException: no") is None
 

@@ -219,17 +219,17 @@ OTHERS = {
         lambda: AggregateTable(group_by="by", initial=lambda: {"tags": []}, add=added_anew, subtract=added_anew),
     ),
     "foreign_key": (
-        lambda: _with_itself(lambda: ForeignKeyJoin(foreign_key=removing("by"), joiner=pure, how="left")),
-        lambda: _with_itself(lambda: ForeignKeyJoin(foreign_key="by", joiner=pure, how="left")),
+        lambda: with_itself(lambda: ForeignKeyJoin(foreign_key=removing("by"), joiner=pure, how="left")),
+        lambda: with_itself(lambda: ForeignKeyJoin(foreign_key="by", joiner=pure, how="left")),
     ),
     "foreign_keys": (
-        lambda: _with_itself(lambda: ForeignKeyJoin(foreign_keys=lambda key, value: [value.pop("by")], joiner=pure)),
-        lambda: _with_itself(lambda: ForeignKeyJoin(foreign_keys=lambda key, value: [value["by"]], joiner=pure)),
+        lambda: with_itself(lambda: ForeignKeyJoin(foreign_keys=lambda key, value: [value.pop("by")], joiner=pure)),
+        lambda: with_itself(lambda: ForeignKeyJoin(foreign_keys=lambda key, value: [value["by"]], joiner=pure)),
     ),
 }
 
 
-def _with_itself(join):
+def with_itself(join):
     class Both(beam.PTransform):
         def expand(self, pcoll):
             return (pcoll, pcoll) | join()
@@ -267,7 +267,6 @@ def test_functions_of_windowed_aggregates_may_write_into_their_arguments(direct)
             for name, joiner in (("to stream, writing", writing), ("to stream, pure", pure))
         ]
         texts = [pair | f"text {i}" >> beam.Map(repr) for i, pair in enumerate(pairs)]
-        assert_that(texts[0], lambda given: None, label="runs")
         same_texts(*texts)
 
 
@@ -275,38 +274,3 @@ def same_texts(one, other):
     counted = [side | f"count {i}" >> beam.combiners.Count.PerElement() for i, side in enumerate((one, other))]
     both = counted | "together" >> beam.Flatten() | "twice" >> beam.combiners.Count.PerElement() | "how often" >> beam.Values()
     assert_that(both | "distinct" >> beam.Distinct(), equal_to([2]), label="same texts")
-
-
-def written_into(change):
-    if isinstance(change.new, dict):
-        marked(change.new)
-    elif isinstance(change.new, list):
-        change.new.append("written")
-    return change.key, change.old
-
-
-@pytest.mark.parametrize("form", ["records", "columns"])
-@pytest.mark.parametrize(
-    "transform",
-    [
-        TableToRecords,
-        lambda: FilterTable(lambda key, value: True),
-        lambda: MapTable(pure),
-        lambda: AggregateTable(group_by="by", initial=lambda: {"tags": []}, add=added_anew, subtract=added_anew),
-        lambda: _with_itself(lambda: ForeignKeyJoin(foreign_key="by", joiner=pure, how="left")),
-        lambda: _with_itself(lambda: ForeignKeyJoin(foreign_key="by", joiner=pure, how="outer")),
-        lambda: _with_itself(lambda: TableTableJoin(pure)),
-    ],
-)
-def test_what_a_map_behind_a_table_writes_into_a_new_value_is_not_the_next_old_value(direct, transform, form):
-    with direct() as p:
-        orders = table(p, "orders", ORDERS, form)
-        changes = orders if form == "records" and transform is TableToRecords else orders | transform()
-        records = changes | "records" >> TableToRecords() if changes.element_type is ChangeBatch else changes
-        same_texts(
-            records | "writing" >> beam.Map(written_into) | "t1" >> beam.Map(repr),
-            records
-            | "copy" >> beam.Map(copy.deepcopy)
-            | "reading" >> beam.Map(lambda change: (change.key, change.old))
-            | "t2" >> beam.Map(repr),
-        )
