@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
-import pyarrow as pa
 from apache_beam.coders import Coder, NullableCoder
 from apache_beam.pvalue import PCollection
 
@@ -13,7 +12,7 @@ from beam_joins.coders.key import value_coder
 from beam_joins.foreign_key import How
 from beam_joins.lookup_join import LookupHow
 from beam_joins.transforms.checked_table import checked_table
-from beam_joins.transforms.columns.joiner import Join, Joiner, columns_read, joiner_in_columns, of_records
+from beam_joins.transforms.columns.joiner import Join, Joiner, Schema, columns_read, joiner_in_columns, of_records
 from beam_joins.transforms.fields import of_row, place_of_row
 from beam_joins.transforms.foreign_key_protocol import (
     LEFT,
@@ -89,7 +88,7 @@ class ForeignKeyJoin(WithOutputs):
         foreign_key: str | Sequence[str] | Callable[[Any, Any], Any] | None = None,
         foreign_keys: str | Callable[[Any, Any], Any] | None = None,
         how: LookupHow = "inner",
-        schema: pa.Schema | None = None,
+        schema: Schema | None = None,
         partitions: int | None = None,
     ) -> None:
         super().__init__()

@@ -1,13 +1,13 @@
 """OneToManyJoin: each row with the many rows that refer to it (Jan Filipiak's join in the older part of KIP-213)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from beam_joins.coders.combined_key import CombinedKeyCoder
 from beam_joins.coders.key import value_coder
 from beam_joins.combined_key import CombinedKey
 from beam_joins.transforms.columns.joiner import of_records
-from beam_joins.transforms.fields import of_row
+from beam_joins.transforms.fields import place_of_row
 from beam_joins.transforms.options import function
 from beam_joins.transforms.outputs import Outputs, WithOutputs
 from beam_joins.transforms.partitions import partition_count
@@ -23,7 +23,8 @@ class OneToManyJoin(WithOutputs):
     row joins it with all its many rows; a change of one of the many joins it with its one; a row whose reference moves deletes its old
     pair first.
 
-    * ``foreign_key(key, value)`` gives the one row's key that a row of the many refers to, or ``None``; or name the field of its value. Where
+    * ``foreign_key(key, value)`` gives the one row's key that a row of the many refers to, or ``None``; or name the field of its value, or several
+      for a compound key. Where
       the one table is windowed that is a ``Windowed`` key.
     * ``joiner(one value, many value)`` gives the result's value; if it gives ``None`` there is no row.
     * ``key_mapper(combined key)`` makes the result's key, and ``key_inverse`` undoes it, which is checked: two pairs must not get one key.
@@ -53,7 +54,7 @@ class OneToManyJoin(WithOutputs):
     def __init__(
         self,
         *,
-        foreign_key: str | Callable[[Any, Any], Any],
+        foreign_key: str | Sequence[str] | Callable[[Any, Any], Any],
         joiner: Callable[[Any, Any], Any],
         key_mapper: Callable[[CombinedKey[Any, Any]], Any] | None = None,
         key_inverse: Callable[[Any], CombinedKey[Any, Any]] | None = None,
@@ -67,7 +68,7 @@ class OneToManyJoin(WithOutputs):
             raise ValueError(
                 f"combined_key_coder={combined_key_coder!r}: it has no method prefix(foreign_key), by which rows are found"
             )
-        self._foreign_key, self._foreign_key_given = of_row("foreign_key", foreign_key), foreign_key
+        self._foreign_key, self._foreign_key_given = place_of_row("foreign_key", foreign_key), foreign_key
         self._joiner = of_records("OneToManyJoin", function("joiner", joiner, "of the one and the many value"))
         self._key_mapper = key_mapper
         self._key_inverse = key_inverse
