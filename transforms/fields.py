@@ -88,7 +88,7 @@ def micros(time: Any) -> int:
     )
 
 
-def names_of(option: str, spec: Any) -> tuple[str, ...] | None:
+def names_of(option: str, spec: Any, function: str = "of the record") -> tuple[str, ...] | None:
     """The names in a list of field names, ``None`` for a single name or a function; raises ``ValueError`` naming the option.
 
     >>> names_of("sequence_by", ["commit_lsn", "lsn"])
@@ -98,7 +98,7 @@ def names_of(option: str, spec: Any) -> tuple[str, ...] | None:
         return None
     names = tuple(spec) if isinstance(spec, Sequence) else ()
     if not names or not all(isinstance(name, str) and name for name in names):
-        raise ValueError(f"{option}={spec!r}: give a field name, a list of field names, or a function of the record")
+        raise ValueError(f"{option}={spec!r}: give a field name, a list of field names, or a function {function}")
     return names
 
 
@@ -110,7 +110,7 @@ def place_getter(option: str, spec: Fields) -> Callable[[Any], Any]:
 
 def place_of_row(option: str, spec: Fields | Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """As :func:`of_row`; several names of fields of the value give a tuple, or ``None`` if one of its parts is ``None``."""
-    names = names_of(option, spec)
+    names = names_of(option, spec, "of key and value")
     if names is None:
         return of_row(option, spec)  # type: ignore[arg-type]
     of_value = _tuple_getter(names)
