@@ -225,7 +225,7 @@ _WRITERS: dict[type, Callable[[Any], bytes]] = {
     beam.Row: _row,
 }
 # A datetime is a date, and what is both an enum and a number or a text equals that.
-_BASES = (
+_BASES: list[tuple[type, Callable[[Any], bytes]]] = (
     [(dt.datetime, times.other_datetime)]
     + [(base, write) for base, write in _WRITERS.items() if base not in (type(None), bool)]
     + [(enum.Enum, _member)]
