@@ -15,7 +15,6 @@ they sort in Python.
 import dataclasses
 import datetime as dt
 import enum
-import math
 import struct
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -38,6 +37,7 @@ from beam_joins.coders.numbers import (
     NotCanonical,
     decimal,
     fraction,
+    of_numpy,
     read_above,
     read_below,
     read_decimal,
@@ -71,8 +71,12 @@ def decode(encoded: bytes) -> Any:
     >>> decode(encode({"b": [1.0], "a": None}))
     {'a': None, 'b': (1,)}
     """
+    return _read(_READERS.get(encoded[:1], _read_unknown), encoded)
+
+
+def _read(reader: Callable[[bytes], Any], encoded: bytes) -> Any:
     try:
-        return _READERS[encoded[:1]](encoded[1:])
+        return reader(encoded[1:])
     except CorruptData:
         raise
     except Exception as error:
@@ -87,13 +91,14 @@ def parts(encoded: bytes) -> Iterator[bytes]:
 def number(encoded: bytes) -> int | float | None:
     """The number that an encoded one is, or the count of days or microseconds of a date or a time; ``None`` for anything else.
 
+    Raises :class:`CorruptData` for bytes that are none.
+
     >>> number(encode(7.5)), number(encode(dt.timedelta(seconds=1))), number(encode("7"))
     (7.5, 1000000, None)
     """
-    tag, data = encoded[:1], encoded[1:]
-    if tag in (WHOLE, BELOW, ABOVE):
-        return int(_READERS[tag](data))
-    return read_fraction(data) if tag == FRACTION else times.micros_of(tag, data)
+    tag = encoded[:1]
+    read: Callable[[bytes], Any] | None = _READERS[tag] if tag in (WHOLE, BELOW, ABOVE, FRACTION) else times.COUNTS.get(tag)
+    return None if read is None else _read(read, encoded)
 
 
 def _text(value: str) -> bytes:
@@ -115,6 +120,10 @@ def _parts(data: bytes) -> Iterator[bytes]:
             raise CorruptData(f"a part ends at byte {at + length} of {len(data)}")
         yield data[at : at + length]
         at += length
+
+
+def _read_unknown(data: bytes) -> None:
+    raise CorruptData(f"{len(data)} bytes of no known kind")
 
 
 def _read_null(data: bytes) -> None:
@@ -177,20 +186,9 @@ def _default(field: "dataclasses.Field[Any]") -> Any:
     return None if field.default is dataclasses.MISSING else field.default
 
 
-def _numpy(value: np.generic) -> bytes:
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        return encode(times.numpy_time(value))
-    plain = value.item()
-    if isinstance(plain, np.generic):  # a float of more than 64 bits stays what it is
-        plain = float(plain)
-        if plain != value and not math.isnan(plain):
-            raise NotCanonical(f"{value!r} is no float of 64 bits")
-    return encode(plain)
-
-
 def _encode_other(value: Any) -> bytes:
     if isinstance(value, np.generic):
-        return _numpy(value)
+        return encode(times.of_numpy(value) if isinstance(value, np.datetime64 | np.timedelta64) else of_numpy(value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type | enum.Enum):
         if type(value).__eq__ is object.__eq__:
             raise NotCanonical(f"{value!r} is equal to nothing but itself: let its dataclass have eq=True")

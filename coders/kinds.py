@@ -50,5 +50,5 @@ def kind(encoded: bytes) -> str:
     if tag == TUPLE:
         return f"({', '.join(map(kind, parts(encoded)))})"
     if tag in (MEMBER, RECORD):
-        return next(parts(encoded), b"unknown").decode()
+        return next(parts(encoded), b"unknown").decode(errors="replace")
     return _KINDS.get(tag, "unknown")

@@ -3,7 +3,9 @@
 import math
 import struct
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from beam_joins.coders.corrupt import CorruptData
 
@@ -95,3 +97,14 @@ def read_decimal(data: bytes) -> Decimal:
     if not value.is_finite() or abs(value.adjusted()) > _DIGITS:
         raise CorruptData("a Decimal that no key is")
     return value
+
+
+def of_numpy(value: np.generic) -> Any:
+    """What a numpy scalar holds, as Python has it; raises :class:`NotCanonical` for a float that needs more than 64 bits."""
+    plain = value.item()
+    if not isinstance(plain, np.longdouble):
+        return plain
+    rounded = float(plain)
+    if rounded != plain and not math.isnan(rounded):
+        raise NotCanonical(f"{value!r} is no float of 64 bits")
+    return rounded

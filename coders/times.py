@@ -38,7 +38,7 @@ def other_datetime(value: dt.datetime) -> bytes:
     return datetime(value)
 
 
-def numpy_time(value: np.datetime64 | np.timedelta64) -> dt.datetime | dt.timedelta:
+def of_numpy(value: np.datetime64 | np.timedelta64) -> dt.datetime | dt.timedelta:
     """The datetime without a zone, or the timedelta; raises :class:`NotCanonical` for nanoseconds, NaT and what Python has no value for."""
     if isinstance(value, np.datetime64):
         micros: Any = value.astype("datetime64[us]")
@@ -76,16 +76,6 @@ def timestamp(value: Timestamp) -> bytes:
     return TIMESTAMP + written[1:]
 
 
-def micros_of(tag: bytes, data: bytes) -> int | None:
-    """The number that a date or a time has as an Arrow column: its days or microseconds; ``None`` for anything else.
-
-    >>> micros_of(SPAN, span(dt.timedelta(seconds=1))[1:]), micros_of(DATE, b"1970-01-02")
-    (1000000, 1)
-    """
-    count = _COUNTS.get(tag)
-    return None if count is None else count(data)
-
-
 def _span(data: bytes) -> int:
     if len(data) != _SPAN_BYTES:
         raise CorruptData(f"a timedelta in {len(data)} bytes")
@@ -100,13 +90,14 @@ def _of_day(data: bytes) -> int:
     return (dt.datetime.combine(_EPOCH, dt.time.fromisoformat(data.decode())) - _EPOCH) // _MICROSECOND
 
 
-_COUNTS: Final[dict[bytes, Callable[[bytes], int]]] = {
+COUNTS: Final[dict[bytes, Callable[[bytes], int]]] = {
     INSTANT: read_number,
     LOCAL: read_number,
     SPAN: _span,
     DATE: _days,
     TIME: _of_day,
 }
+"""What reads the number that a date or a time has as an Arrow column: its days or microseconds."""
 READERS: Final[dict[bytes, Callable[[bytes], Any]]] = {
     INSTANT: lambda data: _UTC_EPOCH + read_number(data) * _MICROSECOND,
     LOCAL: lambda data: _EPOCH + read_number(data) * _MICROSECOND,
