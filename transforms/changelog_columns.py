@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
+from beam_joins.coders.block import one_chunk
 from beam_joins.transforms.columns.functions import by_row, each_row, field_of, keys_of, vectorized
 from beam_joins.transforms.columns.hashes import hashes
 from beam_joins.transforms.columns.keys import Bools
@@ -77,8 +78,7 @@ def struct_of(batch: Any) -> pa.Array:
     """The rows of a batch as one array of structs; raises ``ValueError`` for anything that is no batch."""
     if not isinstance(batch, pa.Table | pa.RecordBatch):
         raise ValueError(f"a changelog in columns is of Arrow tables or record batches, but has a {type(batch).__name__}")
-    struct = batch.to_struct_array()
-    return struct.combine_chunks() if isinstance(struct, pa.ChunkedArray) else struct
+    return one_chunk(batch.to_struct_array())
 
 
 def deleted_rows(spec: Any, records: pa.Array) -> pa.Array:
