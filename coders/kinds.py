@@ -3,29 +3,20 @@
 from typing import Final
 
 from beam_joins.coders.canonical import (
-    ABOVE,
-    BELOW,
     BYTES,
-    DATE,
-    DECIMAL,
     FIELDS,
-    FRACTION,
-    INSTANT,
-    LOCAL,
     MEMBER,
     NULL,
     RECORD,
     ROW,
     SET,
-    SPAN,
     TEXT,
-    TIME,
-    TIMESTAMP,
     TUPLE,
     UUID,
-    WHOLE,
     parts,
 )
+from beam_joins.coders.numbers import ABOVE, BELOW, DECIMAL, FRACTION, WHOLE
+from beam_joins.coders.times import DATE, INSTANT, LOCAL, SPAN, TIME, TIMESTAMP
 
 OF_PARTS: Final = (TUPLE, MEMBER, RECORD)
 """What front bytes say nothing of the kind by themselves: it depends on the parts."""
@@ -59,5 +50,5 @@ def kind(encoded: bytes) -> str:
     if tag == TUPLE:
         return f"({', '.join(map(kind, parts(encoded)))})"
     if tag in (MEMBER, RECORD):
-        return next(parts(encoded)).decode()
+        return next(parts(encoded), b"unknown").decode(errors="replace")
     return _KINDS.get(tag, "unknown")

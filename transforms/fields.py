@@ -1,13 +1,14 @@
 """How a user names a field of a record: by its name, by several names, or by a function."""
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 from apache_beam.utils.timestamp import Timestamp
 
+from beam_joins.operations import Deletes
 from beam_joins.record import order_bytes
 
 Field = str | Callable[[Any], Any]
@@ -164,20 +165,52 @@ def _tuple_getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...] | N
     return get
 
 
-def flag_getter(option: str, spec: Field) -> Callable[[Any], Any]:
-    """As :func:`getter`, for a field that is true or false; raises ``ValueError`` in the run for another value.
+Deleting = Field | Mapping[str, Sequence[Any]]
+"""What deletes a row: a field that is true, a function, or a field and its values that mean delete."""
 
-    >>> flag_getter("apply_as_deletes", "deleted")({"deleted": None})
-    False
+
+def delete_getter(spec: Deleting) -> Callable[[Any], Any]:
+    """The function that ``apply_as_deletes`` stands for; raises ``ValueError`` in the run for a value whose meaning is not known.
+
+    >>> delete_getter("deleted")({"deleted": None}), delete_getter({"op": ["d", "t"]})({"op": "t"})
+    (False, True)
     """
-    if not isinstance(spec, str):
-        return getter(option, spec)
-    value_of = getter(option, spec)
+    if callable(spec):
+        return spec
+    deletes = deletes_of(spec)
+    name = spec if isinstance(spec, str) else next(iter(spec))
+    value_of = getter("apply_as_deletes", name)
+    if deletes is not None:
+        return lambda record: deletes(value_of(record))
 
     def flag(record: Any) -> bool:
         value = value_of(record)
         if not isinstance(value, bool | None):
-            raise ValueError(f"{option}={spec!r}: the field should be true or false, but is {value!r}: give a function of the record")
+            raise ValueError(
+                f"apply_as_deletes={name!r}: the field should be true or false, but is {value!r}: name the values that mean delete,"
+                f" as in {{{name!r}: ['d']}}, or give a function of the record"
+            )
         return bool(value)
 
     return flag
+
+
+def deletes_of(spec: Any) -> Deletes | None:
+    """Which values of a field mean delete, ``None`` if the field itself is true or false; raises ``ValueError`` for a wrong option."""
+    if isinstance(spec, str) and spec:
+        return None
+    wrong = (
+        f"apply_as_deletes={spec!r}: give a function that is true for an element that deletes its row, the name of a field that is, or"
+    )
+    if not isinstance(spec, Mapping) or len(spec) != 1:
+        raise ValueError(f"{wrong} one field and the list of its values that mean delete, such as {{'op': ['d', 't']}}")
+    ((name, values),) = spec.items()
+    if (
+        not isinstance(name, str)
+        or not name
+        or isinstance(values, str | bytes)
+        or not isinstance(values, Sequence | Set)
+        or not values
+    ):
+        raise ValueError(f"{wrong} one field and the list of its values that mean delete, such as {{'op': ['d', 't']}}")
+    return Deletes(name, values)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.changelog_files.columns import DELETES, UPSERTS
+from beam_joins.operations import DELETES, UPSERTS
 from tests.pipelines.orders_run import GOOD, Run, nothing_is_left, numbers, one_sentence, read_lines, write
 
 CUSTOMER = {"customer_id": 1, "op": "c", "lsn": 1, "updated_at": 1}
