@@ -6,8 +6,10 @@ import doctest
 import inspect
 import io
 import re
+import sys
 from collections import defaultdict
 from functools import cache
+from types import ModuleType
 
 import apache_beam as beam
 import pytest
@@ -16,7 +18,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 import beam_joins
 from beam_joins.pipelines import page_views
-from tests.docs import recorded_runs, stream_runs, table_runs, windowed_runs
+from tests.docs import key_runs, recorded_runs, stream_runs, table_runs, windowed_runs
 from tests.docs.notation import Got, place, results
 from tests.docs.page import DOCS, PAGES, ROOT, Block, Table, anchors, blocks, links, tables
 
@@ -31,6 +33,7 @@ RUNS = {
         table_runs.one_to_many_join,
         table_runs.table_table_join,
         table_runs.aggregates,
+        key_runs.keys,
         windowed_runs.windowed_aggregate,
         windowed_runs.windowed_table_join,
         windowed_runs.windowed_table_to_stream,
@@ -131,11 +134,13 @@ class InAnyOrder(doctest.OutputChecker):
 
 
 @pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.name)
-def test_the_examples_of_a_page_run(page, one_engine):
-    scope = {"__name__": "__main__"}
+def test_the_examples_of_a_page_run(page, one_engine, monkeypatch):
+    script = ModuleType("__main__")  # classes of an example are found where those of a script are
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    scope = vars(script)
     said: list[str] = []
     for block in [block for block in blocks(page) if block.language == "python"]:
-        example = doctest.DocTestParser().get_doctest(block.text, {}, page.name, str(page), block.line)
+        example = doctest.DocTestParser().get_doctest(block.text, {}, f"{page.name}, line {block.line}", str(page), block.line)
         assert example.examples, f"{page.name}, line {block.line}: a python block without an example; write it with >>>"
         example.globs = scope
         doctest.DocTestRunner(checker=InAnyOrder()).run(example, out=said.append, clear_globs=False)
