@@ -1,6 +1,6 @@
 """Beam's Spark runner as jars: a lock file, and Beam's own jar cache, verified.
 
-    python -m pipelines.launcher.jars
+    python -m beam_joins.pipelines.launcher.jars
 
 fetches what is missing, so that later starts need no network. Spark itself is the one inside PySpark.
 """
@@ -224,6 +224,7 @@ class _Progress:
 
 if __name__ == "__main__":
     try:
-        provide(locked_jars())
+        there = provide(locked_jars())
     except SparkSetupError as failure:
         sys.exit(f"{failure}")
+    print(f"{len(there)} jars of Beam's Spark runner are in {there[0].parent}")
