@@ -1,4 +1,4 @@
-"""Tables that this library did not make: nobody has seen to it that a row has one change at a position."""
+"""Tables that this library did not make: that a row has one change at a position is not known and is checked."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -237,8 +237,7 @@ class StreamForeignKeyJoin(_LookupJoin):
         own_keys = NullableCoder(value_coder(stream.key))
 
         def written(key: Any, value: Any) -> tuple[bytes, bytes] | None:
-            extracted = foreign_key(key, value)
-            if extracted is None:
+            if (extracted := foreign_key(key, value)) is None:
                 return None
             encoded = encode_key(table_keys, extracted, "the foreign key")
             return encoded, combine(encoded, encode_key(own_keys, key, "the key"))
