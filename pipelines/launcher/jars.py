@@ -222,9 +222,14 @@ class _Progress:
         self.say(f"{start}fetched {self._done} of {self._jars} jars, {self._bytes / 1e6:.0f} MB in {seconds:.0f} s")
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Fetch the jars that are missing, and print where they are."""
     try:
         there = provide(locked_jars())
     except SparkSetupError as failure:
         sys.exit(f"{failure}")
     print(f"{len(there)} jars of Beam's Spark runner are in {there[0].parent}")
+
+
+if __name__ == "__main__":
+    main()
