@@ -37,7 +37,7 @@ def field(record: Any, name: str) -> Any:
 
 
 def getter(option: str, spec: Field) -> Callable[[Any], Any]:
-    """The function that a field name or a function stands for; raises ``ValueError`` naming the option.
+    """The function for a field name, or the given function; raises ``ValueError`` naming the option.
 
     >>> getter("key", "id")({"id": 7})
     7
@@ -50,7 +50,7 @@ def getter(option: str, spec: Field) -> Callable[[Any], Any]:
 
 
 def of_row(option: str, spec: str | Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """The function of key and value that a field name of the value or a function stands for; raises ``ValueError`` naming the option.
+    """The function of key and value for a field name of the value, or the given function; raises ``ValueError`` naming the option.
 
     >>> of_row("foreign_key", "by")("key", {"by": "ann"})
     'ann'
@@ -119,7 +119,7 @@ def place_of_row(option: str, spec: Fields | Callable[[Any, Any], Any]) -> Calla
 
 
 def place(option: str, given: Any) -> tuple[int, bytes] | None:
-    """Position and order within it that a sequence of one or several numbers stands for; ``None`` if one is missing.
+    """Position and order within it, of a sequence of one or several numbers; ``None`` if one is missing.
 
     Raises ``ValueError`` if one is no whole number of 64 bits.
 

@@ -37,8 +37,8 @@ from beam_joins.transforms.table_type import as_table, common_order, table_key_c
 class ForeignKeyJoin(WithOutputs):
     """Each row of the left table with the row of the right table that it refers to.
 
-    ``(PCollection[Change[K, V]], PCollection[Change[FK, W]]) -> PCollection[Change[K, R]]``, keyed by the left key. A change of the left row
-    joins it anew; a change of a right row joins anew every left row that refers to it.
+    ``(PCollection[Change[K, V]], PCollection[Change[FK, W]]) -> PCollection[Change[K, R]]``, keyed by the left key. A change of a left row
+    updates its result; a change of a right row updates the results of all left rows that refer to it.
 
     * ``foreign_key(key, value)`` gives the right key that a left row refers to, or ``None``; or name the field of the left value, or several
       fields for a compound key: ``["shop", "customer"]`` is the tuple of both, and refers to nothing where one of them is null.
@@ -68,7 +68,7 @@ class ForeignKeyJoin(WithOutputs):
     an output of its own.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to tables ordered by different
-    things, or to keys whose coder is not deterministic; and in the run for a foreign key that is not of the right key's type.
+    things, or to keys whose coder is not deterministic; and in the run for foreign keys that no right key can equal.
 
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner

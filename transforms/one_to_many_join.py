@@ -20,16 +20,16 @@ class OneToManyJoin(WithOutputs):
     """Each pair of a row and one of the many rows that refer to it, keyed by both keys.
 
     ``(one: PCollection[Change[K, V]], many: PCollection[Change[L, W]]) -> PCollection[Change[CombinedKey[K, L], R]]``. A change of the one
-    row joins it with all its many rows; a change of one of the many joins it with its one; a row whose reference moves deletes its old
-    pair first.
+    row is joined with all rows that refer to it; a change of one of the many with the row that it refers to; a row whose reference changes deletes
+    its old pair first.
 
     * ``foreign_key(key, value)`` gives the one row's key that a row of the many refers to, or ``None``; or name the field of its value, or several
       for a compound key. Where
       the one table is windowed that is a ``Windowed`` key.
     * ``joiner(one value, many value)`` gives the result's value; if it gives ``None`` there is no row.
-    * ``key_mapper(combined key)`` makes the result's key, and ``key_inverse`` undoes it, which is checked: two pairs must not get one key.
+    * ``key_mapper(combined key)`` makes the result's key, and ``key_inverse`` returns the combined key, which is checked: two pairs must not get one key.
     * ``combined_key_coder``: a coder of ``CombinedKey`` with a method ``prefix(foreign key)``, by default
-      :class:`beam_joins.coders.CombinedKeyCoder`. That every encoded key begins with its prefix and comes back whole is checked.
+      :class:`beam_joins.coders.CombinedKeyCoder`. The run checks that every encoded key begins with its prefix and is decoded to itself.
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 
     A row of the many whose foreign key is ``None`` is dropped, as ``"null_foreign_key"``: counted, and an output of :meth:`with_outputs`.
@@ -37,8 +37,8 @@ class OneToManyJoin(WithOutputs):
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
     an output of its own.
 
-    Raises ``ValueError`` at construction for a wrong option, when applied to what is not two bounded tables, and in the run for a coder or a
-    mapping that does not keep its word, and for two changes of one row at one position.
+    Raises ``ValueError`` at construction for a wrong option, when applied to what is not two bounded tables, and in the run where the coder or the
+    mapping fails these checks, and for two changes of one row at one position.
 
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner

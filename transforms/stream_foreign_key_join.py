@@ -27,7 +27,7 @@ class StreamForeignKeyJoin(StreamLookupJoin):
     Dropped, counted, and an output of :meth:`with_outputs` (``joined``, ``dropped``), are records with a ``"null_value"``, a
     ``"null_sequence"`` or, in an inner join, a ``"null_foreign_key"``; a left join gives those as ``(key, joiner(value, None))``.
 
-    Raises ``ValueError`` as :class:`StreamTableJoin`, and in the run for a foreign key that is not of the type of the table's key.
+    Raises ``ValueError`` as :class:`StreamTableJoin`, and in the run for foreign keys that no key of the table can equal.
 
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner

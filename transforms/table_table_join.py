@@ -48,8 +48,8 @@ class TableTableJoin(HandlesExceptions):
     Two tables in columns are joined in columns, ``PCollection[ChangeBatch]``; there the joiner may be one of columns, and ``schema`` says what
     columns a joiner of one record gives, as in :class:`~beam_joins.ForeignKeyJoin`.
 
-    Two windowed tables join on the same key and window. A change of either side joins the row anew, and a tombstone comes out only for a
-    row that was there. A result has the larger timestamp of both sides. More tables are joined in a chain:
+    Two windowed tables join on the same key and window. A change of either side updates the joined row, and a tombstone comes out only for a
+    row that existed. A result has the larger timestamp of both sides. More tables are joined in a chain:
     ``((a, b) | TableTableJoin(...), c) | TableTableJoin(...)``.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to

@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 import xxhash
 
 from beam_joins.coders import canonical
+from beam_joins.coders.numbers import WHOLE
 from beam_joins.coders.opaque import is_opaque, opaque_keys
 
 Hashes = npt.NDArray[np.uint64]
@@ -54,7 +55,7 @@ def _whole_numbers(encoded: pa.Array) -> Hashes | None:
     there = encoded.drop_null() if encoded.null_count else encoded
     first = int(np.frombuffer(there.buffers()[1], np.int32, 1, there.offset * 4)[0])
     rows = np.frombuffer(there.buffers()[2], np.uint8, len(there) * size, first).reshape(-1, size)
-    if not (rows[:, 0] == canonical.WHOLE[0]).all():
+    if not (rows[:, 0] == WHOLE[0]).all():
         return None
     numbers = np.zeros(len(encoded), np.uint64)
     biased = np.ascontiguousarray(rows[:, 1:]).view(">u8").ravel().astype(np.uint64)

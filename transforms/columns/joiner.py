@@ -29,14 +29,19 @@ Schema: TypeAlias = pa.Schema | pa.DataType
 Joiner = Callable[[Any, Any], Any] | Mapping[str, Any]
 """What a user gives: a function of the left and the right value, a vectorized one, or columns by name."""
 
+IN_COLUMNS = ("ForeignKeyJoin", "TableTableJoin", "WindowedStreamJoin")
+"""The joins that take a joiner of columns."""
+
 
 def of_records(transform: str, joiner: Joiner, schema: Schema | None = None) -> Callable[[Any, Any], Any]:
-    """The joiner as a function of records; raises ``ValueError`` for one of columns, and for a schema."""
+    """The joiner as a function of records; raises ``ValueError`` for a joiner of columns, and for a schema."""
     if schema is not None:
         raise ValueError(f"{transform} joins records here, and schema= is for tables in columns: leave it out")
     if isinstance(joiner, Mapping | vectorized):
+        if transform not in IN_COLUMNS:
+            raise ValueError(f"{transform} joins records, and its joiner is of columns: give a function of two values")
         raise ValueError(
-            f"{transform} joins records here, and its joiner columns: give it tables made by TableFromChangelog of Arrow batches"
+            f"{transform} joins records here, and its joiner is of columns: give it tables made by TableFromChangelog of Arrow batches"
             ' (foreign_key=, and how="inner" or "left"), or a function of the left and the right value'
         )
     return joiner
@@ -222,6 +227,6 @@ def _with_columns(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
 
 
 def _named(expressions: Iterable[pc.Expression], side: str) -> list[str]:
-    """The columns of a side that expressions ask for, as far as their text says so."""
+    """The columns of a side that expressions read, parsed from their repr."""
     nested = re.compile(rf"FieldRef\.Nested\(FieldRef\.Name\({side}\) FieldRef\.Name\(([^()]*)\)")
     return sorted({name for expression in expressions for name in nested.findall(str(expression))})

@@ -188,7 +188,7 @@ def test_what_is_no_joiner_is_refused_at_construction(joiner, complaint):
 @pytest.mark.parametrize("joiner", [{"x": "left.a"}, vectorized(lambda left, right: left)])
 def test_a_joiner_of_columns_is_refused_where_records_are_joined(joiner):
     with pytest.raises(
-        ValueError, match="TableTableJoin joins records here, and its joiner columns: give it tables made by TableFromChangelog"
+        ValueError, match="TableTableJoin joins records here, and its joiner is of columns: give it tables made by TableFromChangelog"
     ):
         of_records("TableTableJoin", joiner)
     assert of_records("TableTableJoin", max) is max
