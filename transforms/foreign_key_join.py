@@ -134,7 +134,7 @@ class ForeignKeyJoin(WithOutputs):
     def _in_columns(self, left: PCollection[Any], right: PCollection[Any]) -> Outputs:
         left = checked_table(left, "the key of ForeignKeyJoin's left table", self._partitions)
         form, needed, functions = InColumns(), columns_read(self._joiner), self.handling.functions
-        foreign_key = self._called_references if callable(self._foreign_key) else self._foreign_key
+        foreign_key = self._references_of(fresh=True) if callable(self._foreign_key) else self._foreign_key
         references = references_in_columns(foreign_key, form, functions)
         send = functions.route(Subscribe(form, self._protocol_how, references, functions, needed[0]).send)
         asked = left | "Subscribe" >> Route(send, to=(SUBSCRIPTIONS, *self.dropping, *self.handling.tags), partitions=self._partitions)
@@ -145,7 +145,7 @@ class ForeignKeyJoin(WithOutputs):
         keys, right_keys = _key_coder("left", left), _key_coder("right", right)
         values, right_values, results = value_coder(table_type(left).value), value_coder(table_type(right).value), value_coder(Any)
         form, functions = InRecords(keys, values), self.handling.functions
-        references = references_in_records(self._called_references, form, right_keys, functions)
+        references = references_in_records(self._references_of(fresh=True), form, right_keys, functions)
         subscribe = functions.replay(Subscribe(form, self._protocol_how, references, functions, None))
         lefts = left | "Left" >> Route(table_rows(LEFT, keys, values), to=(LEFT,), partitions=self._partitions)
         asked = (lefts[LEFT],) | "Subscribe" >> Replay(
@@ -182,8 +182,11 @@ class ForeignKeyJoin(WithOutputs):
 
     @property
     def _called_references(self) -> Any:
+        return self._references_of(fresh=False)
+
+    def _references_of(self, *, fresh: bool) -> Any:
         option, given = ("foreign_keys", self._foreign_keys) if self._foreign_key is None else ("foreign_key", self._foreign_key)
-        return self.handling.functions.function(option, given, self._references)
+        return self.handling.functions.function(option, given, self._references, fresh=fresh)
 
     @property
     def _protocol_how(self) -> How:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -97,22 +98,37 @@ def _by_record(joiner: Callable[[Any, Any], Any], functions: Functions, schema: 
             return python_keys(pairs.key.slice(n, 1))[0] if pairs.key is not None else NO_KEY
 
         results = each_joined(joiner, functions, pairs, python_values(pairs.left), python_values(pairs.right), key_of)
-        return write(copied(result) for result in results)
+        return write(results)
 
     return join
 
 
 def _typed(kind: pa.StructType, results: Iterable[Any]) -> pa.Array:
-    rows, names = list(results), {field.name for field in kind}
-    for row in rows:
-        if row is not None and not (isinstance(row, Mapping) and row.keys() <= names):
-            raise ValueError(
-                f"joiner gave {row!r}, and schema= has the columns {', '.join(sorted(names))}: give a dict with these only"
-            )
+    names = [field.name for field in kind]
+    # with one name itemgetter would give no tuple
+    read, width = itemgetter(*names, names[0]), len(names) + 1
+    nested, nothing = any(pa.types.is_nested(field.type) for field in kind), (None,) * width
+    cells: list[Any] = []
+    absent: list[bool] = []
+    for row in results:
+        absent.append(row is None)
+        try:
+            given = nothing if row is None else read(row if len(row) == width - 1 else _with_all(row, names))
+        except (KeyError, TypeError):
+            given = read(_with_all(row, names))
+        # taken at once, for the joiner may give the same dict again
+        cells.extend(map(copied, given) if nested else given)
     try:
-        return pa.array(rows, kind)
+        arrays = [pa.array(cells[i::width], field.type) for i, field in enumerate(kind)]
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise ValueError(f"joiner gave a value that is not of its type in schema=: {error}") from None
+    return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(absent, pa.bool_()))
+
+
+def _with_all(row: Any, names: list[str]) -> dict[str, Any]:
+    if not isinstance(row, Mapping) or not row.keys() <= set(names):
+        raise ValueError(f"joiner gave {row!r}, and schema= has the columns {', '.join(names)}: give a dict with these only")
+    return {name: row.get(name) for name in names}
 
 
 def _by_column(joiner: Callable[[Any, Any], Any]) -> Join:
