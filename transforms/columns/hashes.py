@@ -36,7 +36,8 @@ def _hashes(keys: pa.Array) -> Hashes:
     if pa.types.is_struct(kind):
         mixed = np.zeros(len(keys), np.uint64)
         for part in keys.flatten():
-            mixed = _mix(mixed ^ hashes(part))
+            # a null part counts as 0, as it does in an encoded tuple
+            mixed = _mix(mixed ^ np.where(part.is_valid().to_numpy(zero_copy_only=False), hashes(part), np.uint64(0)))
         return mixed
     if pa.types.is_decimal(kind):
         return hashes(opaque_keys(keys.to_pylist()))

@@ -124,17 +124,19 @@ def _rows(kind: pa.StructType, results: Iterable[Any]) -> pa.Array:
     names = [field.name for field in kind]
     # with one name itemgetter would give no tuple
     read, width = itemgetter(*names, names[0]), len(names) + 1
-    nested, nothing = any(pa.types.is_nested(field.type) for field in kind), (None,) * width
+    # cells that a joiner may write into later: lists and the like, a bytearray
+    mutable = not all(pa.types.is_primitive(field.type) or pa.types.is_string(field.type) for field in kind)
+    nothing = (None,) * width
     cells: list[Any] = []
     absent: list[bool] = []
     for row in results:
         absent.append(row is None)
         try:
-            given = nothing if row is None else read(row if len(row) == width - 1 else _with_all(row, names))
+            given = nothing if row is None else read(row if type(row) is dict and len(row) == width - 1 else _with_all(row, names))
         except (KeyError, TypeError):
             given = read(_with_all(row, names))
         # taken at once, for the joiner may give the same dict again
-        cells.extend(map(copied, given) if nested else given)
+        cells.extend(map(copied, given) if mutable else given)
     arrays = [_typed(field.type, cells[i::width], f" of {field.name}") for i, field in enumerate(kind)]
     return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(absent, pa.bool_()))
 

@@ -1,5 +1,7 @@
 """Joiners: given record by record, as functions of columns, as column expressions; and those that are refused."""
 
+from collections import Counter
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -134,6 +136,17 @@ def test_what_a_joiner_of_records_gives_is_of_one_type_whatever_rows_there_are()
     assert typed(PAIRS).to_pylist() == [{"b": "x", "n": None}, {"b": None, "n": None}, None, None, {"b": "x", "n": None}]
 
 
+def test_a_joiner_with_a_schema_may_give_the_same_bytearray_again():
+    buffer = bytearray(b"?")
+
+    def joiner(left, right):
+        buffer[0] = ord("0") + left["a"]
+        return {"b": buffer}
+
+    pairs = Pairs(LEFT, np.array([0, 1]), RIGHT, np.array([0, 0]))
+    assert joiner_in_columns(joiner, schema=pa.schema([("b", pa.binary())]))(pairs).to_pylist() == [{"b": b"1"}, {"b": b"2"}]
+
+
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
@@ -141,6 +154,7 @@ def test_what_a_joiner_of_records_gives_is_of_one_type_whatever_rows_there_are()
         ({"n": "seven"}, "joiner gave a value that is not of the type of n in schema="),
         ({"n": 2**63}, "joiner gave a value that is not of the type of n in schema="),
         ({"c": 1}, "joiner gave {'c': 1}, and schema= has the columns b, n: give a dict with these only"),
+        (Counter("cd"), "joiner gave Counter.*, and schema= has the columns b, n: give a dict with these only"),
         ("x", "joiner gave 'x', and schema= has the columns b, n"),
     ],
 )
