@@ -112,8 +112,11 @@ def _by_record(joiner: Callable[[Any, Any], Any], functions: Functions, schema: 
     return join
 
 
-def _typed(kind: pa.DataType, results: Iterable[Any], what: str = "") -> pa.Array:
-    given = [copied(result) for result in results]
+def _typed(kind: pa.DataType, results: Iterable[Any]) -> pa.Array:
+    return _array([copied(result) for result in results], kind, "")
+
+
+def _array(given: list[Any], kind: pa.DataType, what: str) -> pa.Array:
     try:
         return pa.array(given, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
@@ -137,7 +140,7 @@ def _rows(kind: pa.StructType, results: Iterable[Any]) -> pa.Array:
             given = read(_with_all(row, names))
         # taken at once, for the joiner may give the same dict again
         cells.extend(map(copied, given) if mutable else given)
-    arrays = [_typed(field.type, cells[i::width], f" of {field.name}") for i, field in enumerate(kind)]
+    arrays = [_array(cells[i::width], field.type, f" of {field.name}") for i, field in enumerate(kind)]
     return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(absent, pa.bool_()))
 
 
