@@ -52,6 +52,8 @@ class UpsertTable:
     not the last by ``within`` is an earlier change of the same transaction. Of those that ``within`` leaves in no order all but one come out as
     ``Dropped``, with the reason ``"duplicate_position"`` where the next one in this order is the same record again, else ``"ambiguous_position"``.
 
+    It defines the operator and is what the tests compare with; pipelines run :mod:`beam_joins.transforms.columns.upsert`.
+
     >>> row = UpsertTable(emit="updates")
     >>> list(row.advance(1, [Record(b"k", b"v", 10, 1)]))
     [Change(key=b'k', old=None, new=b'v', timestamp=10, position=1)]
