@@ -58,7 +58,7 @@ class KeyCoder(StrictCoder):
         """The canonical bytes; raises ``ValueError`` for a key that cannot be equal to one of the coder's type."""
         encoded = encode(value)
         if self._kind is not None and kind(encoded) != self._kind and not isinstance(value, self._type):
-            raise NotCanonical(f"it is a {kind(encoded)}, and keys here are of type {_name(self._type)}: the two are never equal")
+            raise NotCanonical(f"it is a {kind(encoded)}, and keys here are of type {type_name(self._type)}: the two are never equal")
         return encoded
 
     def read(self, encoded: bytes) -> Any:
@@ -90,7 +90,7 @@ def key_coder(key_type: Any, what: str) -> Coder:
     if coder.is_deterministic() and not isinstance(coder, FastPrimitivesCoder):
         return coder
     raise ValueError(
-        f"{what} is of type {_name(key_type)}, whose encoding is not deterministic: two equal keys might be written differently and"
+        f"{what} is of type {type_name(key_type)}, whose encoding is not deterministic: two equal keys might be written differently and"
         " never meet. Use text, bytes, a number, a date or a time, a UUID, an enum, a dataclass or a tuple of these as the key, or register"
         " a deterministic coder for the type with apache_beam.coders.registry.register_coder."
     )
@@ -131,7 +131,7 @@ def encode_key(coder: Coder, key: Any, what: str) -> bytes:
         encoded: bytes = coder.encode(key)
         return encoded
     except Exception as error:
-        raise ValueError(f"{what} {key!r} of type {_name(type(key))} cannot be written: {error}") from error
+        raise ValueError(f"{what} {key!r} of type {type_name(type(key))} cannot be written: {error}") from error
 
 
 def canonical_value(value: Any, encoded: bytes) -> bytes:
@@ -184,5 +184,12 @@ def _in_type(as_type: Callable[[Any], Any], key: Any) -> Any:
     return read if read == key else key
 
 
-def _name(key_type: Any) -> str:
-    return f"{key_type.__module__}.{key_type.__qualname__}" if isinstance(key_type, type) else repr(key_type)
+def type_name(key_type: Any) -> str:
+    """A type as messages name it.
+
+    >>> type_name(int), type_name(int | str)
+    ('int', 'int | str')
+    """
+    if not isinstance(key_type, type) or get_origin(key_type) is not None:
+        return repr(key_type)
+    return key_type.__qualname__ if key_type.__module__ == "builtins" else f"{key_type.__module__}.{key_type.__qualname__}"

@@ -13,6 +13,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import PCollection
 
+from beam_joins.coders.opaque import is_opaque
 from beam_joins.pipelines.changelog_files.claim import Claim, held, lock_of, new_claim, release, staging_of, take
 from beam_joins.pipelines.changelog_files.paths import absolute, is_local, remove
 from beam_joins.pipelines.changelog_files.publishing import Move, part_name, parts_of, publish
@@ -122,6 +123,12 @@ class _WriteBundle(beam.DoFn):
 
     def process(self, element: pa.Table | pa.RecordBatch) -> None:
         rows = pa.Table.from_batches([element]) if isinstance(element, pa.RecordBatch) else element
+        for field in rows.schema:
+            if is_opaque(field.type):
+                raise InputError(
+                    f"the column '{field.name}' is of Python objects, as a function of one record has made them: give the transform that"
+                    " made them schema=, the columns of its result"
+                )
         with self._whole():
             if self._result.schema is not None:
                 rows = conformed(rows, self._result.schema)

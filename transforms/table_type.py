@@ -9,7 +9,7 @@ from apache_beam.typehints.typehints import TupleConstraint
 
 from beam_joins.change import Change
 from beam_joins.coders.change_batch import ChangeBatch
-from beam_joins.coders.key import common_type, key_coder
+from beam_joins.coders.key import common_type, key_coder, type_name
 from beam_joins.coders.windowed import WindowedCoder
 from beam_joins.windowed import Windowed
 
@@ -97,7 +97,8 @@ def common_key_type(transform: str, left: TableType, right: TableType) -> Any:
     common = common_type(left.key, right.key)
     if common is None:
         raise ValueError(
-            f"{transform} joins keys of type {left.key} with keys of type {right.key}: they are never equal; convert one of them"
+            f"{transform} joins keys of type {type_name(left.key)} with keys of type {type_name(right.key)}: they are never equal;"
+            " convert one of them"
         )
     return common
 

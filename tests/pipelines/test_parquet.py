@@ -8,6 +8,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import ForeignKeyJoin, TableFromChangelog
+from beam_joins.coders.opaque import opaque_values
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.parquet import ReadParquet, WriteParquet
 from beam_joins.transforms.partitions import DEFAULT_PARTITIONS, PARTITION_BYTES, suggested_partitions
@@ -96,3 +97,11 @@ def test_a_truncated_file_is_refused_by_name(file):
 def test_partitions_are_suggested_by_size_and_never_fewer_than_the_default():
     assert suggested_partitions(0) == suggested_partitions(PARTITION_BYTES) == DEFAULT_PARTITIONS
     assert suggested_partitions(100 * DEFAULT_PARTITIONS * PARTITION_BYTES + 1) == 100 * DEFAULT_PARTITIONS + 1
+
+
+def test_columns_of_python_objects_are_refused_with_the_way_out(tmp_path):
+    batch = pa.table({"key": [7], "value": opaque_values([{"a": 1}])})
+    refused = pytest.raises(Exception, match=r"the column 'value' is of Python objects.*schema=, the columns of its result")
+    with refused, beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        _ = pipeline | beam.Create([batch]).with_output_types(pa.Table) | WriteParquet(str(tmp_path / "out"))
+    assert list(tmp_path.glob("*.parquet")) == []
