@@ -1,42 +1,55 @@
 """The one encoding of a value: two values have the same bytes exactly if they are equal in Python.
 
 Keys are compared by it, and records that nothing else orders are ordered by it. What is equal in Python is written once: 7, 7.0 and
-``Decimal(7)`` as the whole number, a list and a ``NamedTuple`` as the tuple, a numpy scalar as the number or text that it holds, the fields of a
+``Decimal(7)`` as the whole number, a ``NamedTuple`` as the tuple, a numpy scalar as the number or text that it holds, the fields of a
 dict by name. Reading gives the plain form: ``int``, ``tuple``, ``bytes``.
 
-A byte at the front says the kind; numbers of 64 bits, text and times sort by their bytes as they sort in Python.
+Where it is not as Python has it: a list equals the tuple, and nan itself; times with a zone are equal if they are one instant, also in the
+hour that a clock shows twice; a Beam ``Timestamp`` is no number, a numpy time no date; dataclasses are compared by class and fields, enums by
+class and member, without asking an ``__eq__`` of their own; an ``OrderedDict`` is a dict.
+
+A byte at the front says the kind. Whole numbers, fractions, text, bytes, dates, times and timedeltas sort by their bytes among their kind as
+they sort in Python.
 """
 
 import dataclasses
 import datetime as dt
 import enum
-import math
 import struct
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
 from apache_beam.utils.timestamp import Timestamp
 
+from beam_joins.coders import times
 from beam_joins.coders.classes import class_of, name_of
 from beam_joins.coders.corrupt import CorruptData
+from beam_joins.coders.numbers import (
+    ABOVE,
+    BELOW,
+    DECIMAL,
+    FRACTION,
+    WHOLE,
+    NotCanonical,
+    decimal,
+    fraction,
+    of_numpy,
+    read_above,
+    read_below,
+    read_decimal,
+    read_fraction,
+    read_number,
+    whole,
+)
 
-_NUMBER, _LENGTH, _DOUBLE = struct.Struct(">BQ"), struct.Struct(">I"), struct.Struct(">d")
-_SIGN: Final = 1 << 63
-_EPOCH, _UTC_EPOCH = dt.datetime(1970, 1, 1), dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MICROSECOND = dt.timedelta(microseconds=1)
-
-NULL, FRACTION, DECIMAL, BELOW, WHOLE, ABOVE = b"0", b"f", b"g", b"h", b"i", b"j"
+_LENGTH = struct.Struct(">I")
+NULL = b"0"
 TEXT, BYTES, UUID = b"s", b"b", b"u"
-INSTANT, LOCAL, DATE, TIME, SPAN, TIMESTAMP = b"t", b"l", b"d", b"c", b"x", b"m"
 TUPLE, SET, FIELDS, ROW, MEMBER, RECORD = b"(", b"{", b"=", b"r", b"e", b"a"
-
-
-class NotCanonical(ValueError):
-    """A value of a type that has no canonical encoding."""
 
 
 def encode(value: Any) -> bytes:
@@ -46,7 +59,10 @@ def encode(value: Any) -> bytes:
     (True, True, False)
     """
     write = _WRITERS.get(type(value))
-    return write(value) if write is not None else _encode_other(value)
+    try:
+        return write(value) if write is not None else _encode_other(value)
+    except RecursionError:
+        raise NotCanonical("it is nested too deeply, or in itself") from None
 
 
 def decode(encoded: bytes) -> Any:
@@ -55,8 +71,12 @@ def decode(encoded: bytes) -> Any:
     >>> decode(encode({"b": [1.0], "a": None}))
     {'a': None, 'b': (1,)}
     """
+    return _read(_READERS.get(encoded[:1], _read_unknown), encoded)
+
+
+def _read(reader: Callable[[bytes], Any], encoded: bytes) -> Any:
     try:
-        return _READERS[encoded[:1]](encoded[1:])
+        return reader(encoded[1:])
     except CorruptData:
         raise
     except Exception as error:
@@ -71,83 +91,18 @@ def parts(encoded: bytes) -> Iterator[bytes]:
 def number(encoded: bytes) -> int | float | None:
     """The number that an encoded one is, or the count of days or microseconds of a date or a time; ``None`` for anything else.
 
+    Raises :class:`CorruptData` for bytes that are none.
+
     >>> number(encode(7.5)), number(encode(dt.timedelta(seconds=1))), number(encode("7"))
     (7.5, 1000000, None)
     """
-    tag, data = encoded[:1], encoded[1:]
-    if tag in (WHOLE, BELOW, ABOVE):
-        return int(_READERS[tag](data))
-    if tag in (INSTANT, LOCAL, SPAN):
-        return _read_number(data)
-    if tag == FRACTION:
-        return _read_float(data)
-    if tag == DATE:
-        return dt.date.fromisoformat(data.decode()).toordinal() - _EPOCH.toordinal()
-    if tag == TIME:
-        return (dt.datetime.combine(_EPOCH, dt.time.fromisoformat(data.decode())) - _EPOCH) // _MICROSECOND
-    return None
-
-
-def _whole(value: int) -> bytes:
-    if -_SIGN <= value < _SIGN:
-        return _NUMBER.pack(WHOLE[0], value + _SIGN)
-    size = (value.bit_length() + 8) // 8
-    if value < 0:  # the more bytes, the smaller
-        return BELOW + _LENGTH.pack((1 << 32) - 1 - size) + value.to_bytes(size, "big", signed=True)
-    return ABOVE + _LENGTH.pack(size) + value.to_bytes(size, "big", signed=True)
-
-
-def _read_big(data: bytes) -> int:
-    return int.from_bytes(data[_LENGTH.size :], "big", signed=True)
-
-
-def _float(value: float) -> bytes:
-    if value.is_integer():
-        return _whole(int(value))
-    bits: int
-    (bits,) = struct.unpack(">Q", _DOUBLE.pack(math.nan if math.isnan(value) else value))
-    return FRACTION + (bits ^ ((1 << 64) - 1 if bits & _SIGN else _SIGN)).to_bytes(8, "big")
-
-
-def _read_float(data: bytes) -> float:
-    bits = int.from_bytes(data, "big")
-    (value,) = _DOUBLE.unpack((bits ^ (_SIGN if bits & _SIGN else (1 << 64) - 1)).to_bytes(8, "big"))
-    return float(value)
-
-
-def _decimal(value: Decimal) -> bytes:
-    if not value.is_finite():
-        return _float(float(value))
-    if value == value.to_integral_value():
-        return _whole(int(value))
-    as_float = float(value)
-    if math.isfinite(as_float) and Decimal(as_float) == value:
-        return _float(as_float)
-    sign, digits, exponent = value.as_tuple()
-    kept = "".join(map(str, digits)).rstrip("0")
-    return DECIMAL + f"{'-' if sign else ''}{kept}E{int(exponent) + len(digits) - len(kept)}".encode()
+    tag = encoded[:1]
+    read: Callable[[bytes], Any] | None = _READERS[tag] if tag in (WHOLE, BELOW, ABOVE, FRACTION) else times.COUNTS.get(tag)
+    return None if read is None else _read(read, encoded)
 
 
 def _text(value: str) -> bytes:
     return TEXT + value.encode("utf-8", "surrogatepass")
-
-
-def _datetime(value: dt.datetime) -> bytes:
-    if getattr(value, "nanosecond", 0):
-        raise NotCanonical(f"{value!r} has nanoseconds, and times are compared in microseconds: round it")
-    if value.tzinfo is None:
-        return LOCAL + _whole((value.replace(fold=0) - _EPOCH) // _MICROSECOND)[1:]
-    return INSTANT + _whole((value - _UTC_EPOCH) // _MICROSECOND)[1:]
-
-
-def _read_number(data: bytes) -> int:
-    return int.from_bytes(data, "big") - _SIGN
-
-
-def _time(value: dt.time) -> bytes:
-    if value.tzinfo is not None:
-        raise NotCanonical(f"{value!r} is a time of day with a time zone, which has no place in time: leave the zone out")
-    return TIME + value.isoformat("microseconds").encode()
 
 
 def _joined(tag: bytes, parts: Iterable[bytes]) -> bytes:
@@ -157,6 +112,8 @@ def _joined(tag: bytes, parts: Iterable[bytes]) -> bytes:
 def _parts(data: bytes) -> Iterator[bytes]:
     at = 0
     while at < len(data):
+        if at + _LENGTH.size > len(data):
+            raise CorruptData(f"the length of a part ends at byte {at + _LENGTH.size} of {len(data)}")
         (length,) = _LENGTH.unpack_from(data, at)
         at += _LENGTH.size
         if at + length > len(data):
@@ -165,12 +122,25 @@ def _parts(data: bytes) -> Iterator[bytes]:
         at += length
 
 
+def _read_unknown(data: bytes) -> None:
+    raise CorruptData(f"{len(data)} bytes of no known kind")
+
+
+def _read_null(data: bytes) -> None:
+    if data:
+        raise CorruptData(f"a null of {len(data)} bytes")
+
+
 def _tuple(value: Iterable[Any]) -> bytes:
     return _joined(TUPLE, map(encode, value))
 
 
-def _fields(value: dict[Any, Any], tag: bytes = FIELDS) -> bytes:
-    return _joined(tag, (part for pair in sorted((encode(name), encode(part)) for name, part in value.items()) for part in pair))
+def _fields(value: dict[Any, Any]) -> bytes:
+    return _joined(FIELDS, (part for pair in sorted((encode(name), encode(part)) for name, part in value.items()) for part in pair))
+
+
+def _row(value: beam.Row) -> bytes:  # rows are equal if their fields have one order
+    return _joined(ROW, (encode(part) for pair in value.as_dict().items() for part in pair))
 
 
 def _read_fields(data: bytes) -> dict[Any, Any]:
@@ -179,14 +149,17 @@ def _read_fields(data: bytes) -> dict[Any, Any]:
 
 
 def _member(value: enum.Enum) -> bytes:
-    return _joined(MEMBER, (name_of(type(value)), value.name.encode()))
+    # a combination of flags has no name of its own
+    member = encode(value.value if isinstance(value, enum.Flag) else value.name)
+    return _joined(MEMBER, (name_of(type(value)), member))
 
 
 def _read_member(data: bytes) -> enum.Enum:
-    name, member = _parts(data)
-    found = class_of(name)
-    assert issubclass(found, enum.Enum)
-    return found[member.decode()]
+    name, encoded = _parts(data)
+    found, member = class_of(name), decode(encoded)
+    if not issubclass(found, enum.Enum):
+        raise CorruptData(f"{found} is no enum")
+    return found(member) if issubclass(found, enum.Flag) else found[member]
 
 
 def _record(value: Any) -> bytes:
@@ -196,22 +169,27 @@ def _record(value: Any) -> bytes:
 
 def _read_record(data: bytes) -> Any:
     name, *parts = _parts(data)
-    found, fields = class_of(name), list(map(decode, parts))
+    found, decoded = class_of(name), list(map(decode, parts))
+    written = dict(zip(decoded[::2], decoded[1::2], strict=True))
+    fields = dataclasses.fields(found)
+    if written.keys() != {field.name for field in fields if field.compare}:
+        raise CorruptData(f"{found} has other fields than {', '.join(map(str, written))}")
     record: Any = object.__new__(found)
-    for field in dataclasses.fields(found):
-        if field.default is not dataclasses.MISSING:  # a field that takes no part in comparing is not written
-            object.__setattr__(record, field.name, field.default)
-    for field_name, part in zip(fields[::2], fields[1::2], strict=True):
-        object.__setattr__(record, field_name, part)
+    for field in fields:  # a field that takes no part in comparing is not written
+        object.__setattr__(record, field.name, written[field.name] if field.compare else _default(field))
     return record
+
+
+def _default(field: "dataclasses.Field[Any]") -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return None if field.default is dataclasses.MISSING else field.default
 
 
 def _encode_other(value: Any) -> bytes:
     if isinstance(value, np.generic):
-        if isinstance(value, np.datetime64 | np.timedelta64):
-            return encode(value.astype(f"{type(value).__name__[:-2]}[us]").item())
-        return encode(value.item())
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return encode(times.of_numpy(value) if isinstance(value, np.datetime64 | np.timedelta64) else of_numpy(value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type | enum.Enum):
         if type(value).__eq__ is object.__eq__:
             raise NotCanonical(f"{value!r} is equal to nothing but itself: let its dataclass have eq=True")
         return _record(value)
@@ -223,46 +201,45 @@ def _encode_other(value: Any) -> bytes:
 
 _WRITERS: dict[type, Callable[[Any], bytes]] = {
     type(None): lambda value: NULL,
-    bool: _whole,
-    int: _whole,
-    float: _float,
-    Decimal: _decimal,
+    bool: whole,
+    int: whole,
+    float: fraction,
+    Decimal: decimal,
     str: _text,
     bytes: lambda value: BYTES + value,
     bytearray: lambda value: BYTES + bytes(value),
     memoryview: lambda value: BYTES + bytes(value),
-    dt.datetime: _datetime,
-    dt.date: lambda value: DATE + value.isoformat().encode(),
-    dt.time: _time,
-    dt.timedelta: lambda value: SPAN + _whole(value // _MICROSECOND)[1:],
+    dt.datetime: times.datetime,
+    dt.date: lambda value: times.DATE + value.isoformat().encode(),
+    dt.time: times.time,
+    dt.timedelta: times.span,
     uuid.UUID: lambda value: UUID + value.bytes,
-    Timestamp: lambda value: TIMESTAMP + _whole(value.micros)[1:],
+    Timestamp: times.timestamp,
     tuple: _tuple,
     list: _tuple,
     dict: _fields,
     set: lambda value: _joined(SET, sorted(map(encode, value))),
     frozenset: lambda value: _joined(SET, sorted(map(encode, value))),
-    beam.Row: lambda value: _fields(value.as_dict(), ROW),
+    beam.Row: _row,
 }
 # A datetime is a date, and what is both an enum and a number or a text equals that.
-_BASES = [(base, write) for base, write in _WRITERS.items() if base not in (type(None), bool)] + [(enum.Enum, _member)]
+_BASES: list[tuple[type, Callable[[Any], bytes]]] = (
+    [(dt.datetime, times.other_datetime)]
+    + [(base, write) for base, write in _WRITERS.items() if base not in (type(None), bool)]
+    + [(enum.Enum, _member)]
+)
 
 _READERS: dict[bytes, Callable[[bytes], Any]] = {
-    NULL: lambda data: None,
-    WHOLE: _read_number,
-    BELOW: _read_big,
-    ABOVE: _read_big,
-    FRACTION: _read_float,
-    DECIMAL: lambda data: Decimal(data.decode()),
+    NULL: _read_null,
+    WHOLE: read_number,
+    BELOW: read_below,
+    ABOVE: read_above,
+    FRACTION: read_fraction,
+    DECIMAL: read_decimal,
     TEXT: lambda data: data.decode("utf-8", "surrogatepass"),
     BYTES: bytes,
     UUID: lambda data: uuid.UUID(bytes=data),
-    INSTANT: lambda data: _UTC_EPOCH + _read_number(data) * _MICROSECOND,
-    LOCAL: lambda data: _EPOCH + _read_number(data) * _MICROSECOND,
-    DATE: lambda data: dt.date.fromisoformat(data.decode()),
-    TIME: lambda data: dt.time.fromisoformat(data.decode()),
-    SPAN: lambda data: _read_number(data) * _MICROSECOND,
-    TIMESTAMP: lambda data: Timestamp(micros=_read_number(data)),
+    **times.READERS,
     TUPLE: lambda data: tuple(map(decode, _parts(data))),
     SET: lambda data: frozenset(map(decode, _parts(data))),
     FIELDS: _read_fields,

@@ -9,6 +9,8 @@ from beam_joins.coders.corrupt import CorruptData
 _SEEN: dict[bytes, type] = {}
 """The classes that this process has written: those of a main script cannot be imported under their name everywhere."""
 
+_LONGEST = 1000  # garbage is not looked for module by module
+
 
 def name_of(cls: type) -> bytes:
     """Module and name of a class, by which :func:`class_of` finds it again."""
@@ -25,6 +27,8 @@ def class_of(name: bytes) -> type:
     """
     if name in _SEEN:
         return _SEEN[name]
+    if len(name) > _LONGEST:
+        raise CorruptData(f"the name of a class of {len(name)} bytes")
     parts = name.decode().split(".")
     for split in range(len(parts) - 1, 0, -1):
         module = ".".join(parts[:split])

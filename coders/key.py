@@ -19,11 +19,12 @@ from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins.change import Change
-from beam_joins.coders.canonical import NotCanonical, decode, encode
+from beam_joins.coders.canonical import decode, encode
 from beam_joins.coders.corrupt import StrictCoder
 from beam_joins.coders.kinds import kind
+from beam_joins.coders.numbers import NotCanonical
 
-_NUMBERS = (int, float, Decimal, np.number)
+_NUMBERS = (int, float, Decimal, np.bool_, np.integer, np.floating)
 _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (_NUMBERS, "number"),
     (str, "text"),
@@ -31,15 +32,15 @@ _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (uuid.UUID, "UUID"),
     (dt.date, "date"),
     (dt.time, "time of day"),
-    (dt.timedelta, "timedelta"),
+    ((dt.timedelta, np.timedelta64), "timedelta"),
     (Timestamp, "Beam Timestamp"),
 )
-_CANONICAL = (*_NUMBERS, str, bytes, bytearray, memoryview, uuid.UUID, dt.date, dt.time, dt.timedelta, Timestamp, Row)
+_CANONICAL = (*_NUMBERS, np.datetime64, str, bytes, bytearray, memoryview, uuid.UUID, dt.date, dt.time, dt.timedelta, Timestamp, Row)
 _CONTAINERS = (tuple, list, dict, set, frozenset, enum.Enum)
 
 
 class KeyCoder(StrictCoder):
-    """Coder of keys: canonical bytes, and keys read as values of ``key_type`` where that is a number or a ``NamedTuple``.
+    """Coder of keys: canonical bytes, and keys read as values of ``key_type`` where that is a number or a ``NamedTuple`` and has them.
 
     Without a type a key comes back as the plain value that it equals: ``7.0`` as ``7``, a list or a ``NamedTuple`` as a tuple.
 
@@ -63,7 +64,7 @@ class KeyCoder(StrictCoder):
     def read(self, encoded: bytes) -> Any:
         """The key, in the form that the type asks for."""
         key = decode(encoded)
-        return key if self._as_type is None else self._as_type(key)
+        return key if self._as_type is None else _in_type(self._as_type, key)
 
     def is_deterministic(self) -> bool:
         """True."""
@@ -93,6 +94,24 @@ def key_coder(key_type: Any, what: str) -> Coder:
         " never meet. Use text, bytes, a number, a date or a time, a UUID, an enum, a dataclass or a tuple of these as the key, or register"
         " a deterministic coder for the type with apache_beam.coders.registry.register_coder."
     )
+
+
+def common_type(left: Any, right: Any) -> Any:
+    """The type by which keys of two types are written, the left one where that can be; ``None`` if none of them are ever equal.
+
+    >>> common_type(int, float), common_type(int, str), common_type(int, Any)
+    (<class 'int'>, None, typing.Any)
+    """
+    if left == right:
+        return left
+    if Any in (left, right):
+        return Any
+    if not (_is_canonical(left) and _is_canonical(right)):
+        return None
+    kinds = _kind_of_type(left), _kind_of_type(right)
+    if None not in kinds and kinds[0] != kinds[1]:
+        return None
+    return left if kinds[0] in (None, kinds[1]) else Any
 
 
 def value_coder(value_type: Any) -> Coder:
@@ -143,7 +162,8 @@ def _is_own(key_type: type) -> bool:
 def _kind_of_type(key_type: Any) -> str | None:
     if not isinstance(key_type, type) or get_origin(key_type) is not None or issubclass(key_type, enum.Enum | dt.datetime):
         return None
-    return next((kind for types, kind in _KINDS if issubclass(key_type, types)), None)
+    # numpy has a timedelta among its numbers
+    return next((kind for types, kind in reversed(_KINDS) if issubclass(key_type, types)), None)
 
 
 def _presented(key_type: Any) -> Callable[[Any], Any] | None:
@@ -153,6 +173,15 @@ def _presented(key_type: Any) -> Callable[[Any], Any] | None:
         return key_type  # 7.0 is written as 7
     make: Callable[[Any], Any] | None = getattr(key_type, "_make", None) if issubclass(key_type, tuple) else None
     return make
+
+
+def _in_type(as_type: Callable[[Any], Any], key: Any) -> Any:
+    """The key in the type, or as it is where that would be another key: 5 as a truth value."""
+    try:
+        read = as_type(key)
+    except (TypeError, ValueError, ArithmeticError):
+        return key
+    return read if read == key else key
 
 
 def _name(key_type: Any) -> str:

@@ -1,34 +1,25 @@
-"""The kinds of values in their canonical encoding: what values of two kinds hold can never be equal."""
+"""The kinds of values in their canonical encoding: values of two kinds are never equal."""
 
 from typing import Final
 
 from beam_joins.coders.canonical import (
-    ABOVE,
-    BELOW,
     BYTES,
-    DATE,
-    DECIMAL,
     FIELDS,
-    FRACTION,
-    INSTANT,
-    LOCAL,
     MEMBER,
     NULL,
     RECORD,
     ROW,
     SET,
-    SPAN,
     TEXT,
-    TIME,
-    TIMESTAMP,
     TUPLE,
     UUID,
-    WHOLE,
     parts,
 )
+from beam_joins.coders.numbers import ABOVE, BELOW, DECIMAL, FRACTION, WHOLE
+from beam_joins.coders.times import DATE, INSTANT, LOCAL, SPAN, TIME, TIMESTAMP
 
 OF_PARTS: Final = (TUPLE, MEMBER, RECORD)
-"""What front bytes say nothing of the kind by themselves: it depends on the parts."""
+"""Front bytes that do not determine the kind: it depends on the parts."""
 
 _KINDS: Final = {
     **dict.fromkeys((FRACTION, DECIMAL, BELOW, WHOLE, ABOVE), "number"),
@@ -59,5 +50,5 @@ def kind(encoded: bytes) -> str:
     if tag == TUPLE:
         return f"({', '.join(map(kind, parts(encoded)))})"
     if tag in (MEMBER, RECORD):
-        return next(parts(encoded)).decode()
+        return next(parts(encoded), b"unknown").decode(errors="replace")
     return _KINDS.get(tag, "unknown")

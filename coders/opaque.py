@@ -11,6 +11,7 @@ import pyarrow as pa
 from apache_beam.coders import FastPrimitivesCoder
 
 from beam_joins.coders import canonical
+from beam_joins.coders.corrupt import CorruptData
 
 Content = Literal["key", "value"]
 _VALUES = FastPrimitivesCoder()
@@ -70,13 +71,18 @@ def opaque_values(values: Iterable[Any]) -> pa.Array:
 
 
 def python_values(column: pa.Array) -> list[Any]:
-    """The values of any column as Python has them, each a new object."""
+    """The values of any column as Python has them, each a new object; raises :class:`CorruptData` for bytes that are none."""
     kind = column.type
     if not isinstance(kind, OpaqueType):
         python: list[Any] = column.to_pylist()
         return python
     decode = canonical.decode if kind.content == "key" else _VALUES.decode
-    return [None if encoded is None else decode(encoded) for encoded in column.storage.to_pylist()]
+    try:
+        return [None if encoded is None else decode(encoded) for encoded in column.storage.to_pylist()]
+    except CorruptData:
+        raise
+    except Exception as error:
+        raise CorruptData(f"a Python object that cannot be read: {error}") from error
 
 
 def python_keys(keys: pa.Array) -> list[Any]:

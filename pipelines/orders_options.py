@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
-from beam_joins.pipelines.changelog_files.columns import DELETES, UNITS, UPSERTS, Columns
+from beam_joins.operations import DELETES, UPSERTS
+from beam_joins.pipelines.changelog_files.columns import UNITS, Columns
 from beam_joins.pipelines.command.command_line import parse_known
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.program import program

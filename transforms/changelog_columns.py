@@ -1,6 +1,6 @@
 """A raw changelog in columns: batches of Arrow rows on their way to become a table."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
+from beam_joins.coders.block import one_chunk
 from beam_joins.transforms.columns.functions import by_row, each_row, field_of, keys_of, vectorized
 from beam_joins.transforms.columns.hashes import hashes
 from beam_joins.transforms.columns.keys import Bools
 from beam_joins.transforms.columns.order import valid
-from beam_joins.transforms.fields import Field, Fields, micros, names_of, place, tie_order
+from beam_joins.transforms.fields import Deleting, Field, Fields, deletes_of, micros, names_of, place, tie_order
 from beam_joins.transforms.outlet import Outlet
 from beam_joins.transforms.replay import Rows
 
@@ -24,7 +25,7 @@ class ChangelogColumns(NamedTuple):
     key: Field | Sequence[str] | None
     timestamp: Field | None
     sequence: Fields | None
-    deletes: Field | None
+    deletes: Deleting | None
     left_out: frozenset[str]
     tie: Fields | None = None
 
@@ -77,12 +78,17 @@ def struct_of(batch: Any) -> pa.Array:
     """The rows of a batch as one array of structs; raises ``ValueError`` for anything that is no batch."""
     if not isinstance(batch, pa.Table | pa.RecordBatch):
         raise ValueError(f"a changelog in columns is of Arrow tables or record batches, but has a {type(batch).__name__}")
-    struct = batch.to_struct_array()
-    return struct.combine_chunks() if isinstance(struct, pa.ChunkedArray) else struct
+    return one_chunk(batch.to_struct_array())
 
 
 def deleted_rows(spec: Any, records: pa.Array) -> pa.Array:
-    """Which records delete their row; raises ``ValueError`` for what is neither true nor false."""
+    """Which records delete their row; raises ``ValueError`` for a value whose meaning is not known."""
+    if isinstance(spec, Mapping) and (deletes := deletes_of(spec)):
+        operations = field_of(records, deletes.field, "apply_as_deletes")
+        if pa.types.is_dictionary(operations.type):
+            operations = operations.dictionary_decode()
+        encoded = operations.dictionary_encode("encode")
+        return pa.array(map(deletes, encoded.dictionary.to_pylist()), pa.bool_()).take(encoded.indices)
     if isinstance(spec, str | vectorized):
         deleted = by_row("apply_as_deletes", spec, records)
         if not pa.types.is_boolean(deleted.type) and not pa.types.is_null(deleted.type):

@@ -1,13 +1,14 @@
 """How a user names a field of a record: by its name, by several names, or by a function."""
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 from apache_beam.utils.timestamp import Timestamp
 
+from beam_joins.operations import Deletes
 from beam_joins.record import order_bytes
 
 Field = str | Callable[[Any], Any]
@@ -36,7 +37,7 @@ def field(record: Any, name: str) -> Any:
 
 
 def getter(option: str, spec: Field) -> Callable[[Any], Any]:
-    """The function that a field name or a function stands for; raises ``ValueError`` naming the option.
+    """The function for a field name, or the given function; raises ``ValueError`` naming the option.
 
     >>> getter("key", "id")({"id": 7})
     7
@@ -49,7 +50,7 @@ def getter(option: str, spec: Field) -> Callable[[Any], Any]:
 
 
 def of_row(option: str, spec: str | Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """The function of key and value that a field name of the value or a function stands for; raises ``ValueError`` naming the option.
+    """The function of key and value for a field name of the value, or the given function; raises ``ValueError`` naming the option.
 
     >>> of_row("foreign_key", "by")("key", {"by": "ann"})
     'ann'
@@ -88,7 +89,7 @@ def micros(time: Any) -> int:
     )
 
 
-def names_of(option: str, spec: Any) -> tuple[str, ...] | None:
+def names_of(option: str, spec: Any, function: str = "of the record") -> tuple[str, ...] | None:
     """The names in a list of field names, ``None`` for a single name or a function; raises ``ValueError`` naming the option.
 
     >>> names_of("sequence_by", ["commit_lsn", "lsn"])
@@ -98,7 +99,7 @@ def names_of(option: str, spec: Any) -> tuple[str, ...] | None:
         return None
     names = tuple(spec) if isinstance(spec, Sequence) else ()
     if not names or not all(isinstance(name, str) and name for name in names):
-        raise ValueError(f"{option}={spec!r}: give a field name, a list of field names, or a function of the record")
+        raise ValueError(f"{option}={spec!r}: give a field name, a list of field names, or a function {function}")
     return names
 
 
@@ -110,7 +111,7 @@ def place_getter(option: str, spec: Fields) -> Callable[[Any], Any]:
 
 def place_of_row(option: str, spec: Fields | Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """As :func:`of_row`; several names of fields of the value give a tuple, or ``None`` if one of its parts is ``None``."""
-    names = names_of(option, spec)
+    names = names_of(option, spec, "of key and value")
     if names is None:
         return of_row(option, spec)  # type: ignore[arg-type]
     of_value = _tuple_getter(names)
@@ -118,7 +119,7 @@ def place_of_row(option: str, spec: Fields | Callable[[Any, Any], Any]) -> Calla
 
 
 def place(option: str, given: Any) -> tuple[int, bytes] | None:
-    """Position and order within it that a sequence of one or several numbers stands for; ``None`` if one is missing.
+    """Position and order within it, of a sequence of one or several numbers; ``None`` if one is missing.
 
     Raises ``ValueError`` if one is no whole number of 64 bits.
 
@@ -164,20 +165,52 @@ def _tuple_getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...] | N
     return get
 
 
-def flag_getter(option: str, spec: Field) -> Callable[[Any], Any]:
-    """As :func:`getter`, for a field that is true or false; raises ``ValueError`` in the run for another value.
+Deleting = Field | Mapping[str, Sequence[Any]]
+"""What deletes a row: a field that is true, a function, or a field and its values that mean delete."""
 
-    >>> flag_getter("apply_as_deletes", "deleted")({"deleted": None})
-    False
+
+def delete_getter(spec: Deleting) -> Callable[[Any], Any]:
+    """The function that ``apply_as_deletes`` stands for; raises ``ValueError`` in the run for a value whose meaning is not known.
+
+    >>> delete_getter("deleted")({"deleted": None}), delete_getter({"op": ["d", "t"]})({"op": "t"})
+    (False, True)
     """
-    if not isinstance(spec, str):
-        return getter(option, spec)
-    value_of = getter(option, spec)
+    if callable(spec):
+        return spec
+    deletes = deletes_of(spec)
+    name = spec if isinstance(spec, str) else next(iter(spec))
+    value_of = getter("apply_as_deletes", name)
+    if deletes is not None:
+        return lambda record: deletes(value_of(record))
 
     def flag(record: Any) -> bool:
         value = value_of(record)
         if not isinstance(value, bool | None):
-            raise ValueError(f"{option}={spec!r}: the field should be true or false, but is {value!r}: give a function of the record")
+            raise ValueError(
+                f"apply_as_deletes={name!r}: the field should be true or false, but is {value!r}: name the values that mean delete,"
+                f" as in {{{name!r}: ['d']}}, or give a function of the record"
+            )
         return bool(value)
 
     return flag
+
+
+def deletes_of(spec: Any) -> Deletes | None:
+    """Which values of a field mean delete, ``None`` if the field itself is true or false; raises ``ValueError`` for a wrong option."""
+    if isinstance(spec, str) and spec:
+        return None
+    wrong = (
+        f"apply_as_deletes={spec!r}: give a function that is true for an element that deletes its row, the name of a field that is, or"
+    )
+    if not isinstance(spec, Mapping) or len(spec) != 1:
+        raise ValueError(f"{wrong} one field and the list of its values that mean delete, such as {{'op': ['d', 't']}}")
+    ((name, values),) = spec.items()
+    if (
+        not isinstance(name, str)
+        or not name
+        or isinstance(values, str | bytes)
+        or not isinstance(values, Sequence | Set)
+        or not values
+    ):
+        raise ValueError(f"{wrong} one field and the list of its values that mean delete, such as {{'op': ['d', 't']}}")
+    return Deletes(name, values)

@@ -5,6 +5,7 @@ of them: each bundle notes what it has seen, and the first partition compares it
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
@@ -15,6 +16,7 @@ Notes = Mapping[str, set[str]]
 Check = Callable[[Notes], None]
 """Raises ``ValueError`` if what was noted says that the result cannot be right."""
 
+_PARTS = re.compile("[(), ]+")
 _MARK = b"\x00"  # no Arrow stream begins with it
 
 
@@ -61,7 +63,7 @@ def keys_may_meet(transform: str, left: str, right: str, left_keys: str = "left 
     def check(notes: Notes) -> None:
         one, other = notes.get(left, set()), notes.get(right, set())
         # a null in a tuple stands for any kind
-        if one and other and not one & other and not any("null" in kind for kind in one | other):
+        if one and other and not one & other and not any("null" in _PARTS.split(kind) for kind in one | other):
             raise ValueError(
                 f"{transform}: the {left_keys} are of kind {' or '.join(sorted(one))}, the {right_keys} of kind"
                 f" {' or '.join(sorted(other))}: they are never equal; convert one of them"

@@ -1,4 +1,4 @@
-"""TableFromChangelog: the table that a raw changelog stands for, with the vocabulary of Spark's AUTO CDC."""
+"""TableFromChangelog: the table of a raw changelog, with the options of Spark's AUTO CDC."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -17,9 +17,20 @@ from beam_joins.table import Emit
 from beam_joins.transforms.changelog_columns import ChangelogColumns, column_rows, in_columns
 from beam_joins.transforms.columns.upsert import upsert
 from beam_joins.transforms.element_types import annotated, known, pair_types
-from beam_joins.transforms.fields import Field, Fields, flag_getter, getter, key_getter, micros, place, place_getter, tie_order
+from beam_joins.transforms.fields import (
+    Deleting,
+    Field,
+    Fields,
+    delete_getter,
+    getter,
+    key_getter,
+    micros,
+    place,
+    place_getter,
+    tie_order,
+)
 from beam_joins.transforms.notes import columns_are_there, note_columns
-from beam_joins.transforms.options import choice, function
+from beam_joins.transforms.options import choice
 from beam_joins.transforms.outlet import MAIN, Outlet
 from beam_joins.transforms.outputs import Outputs, WithOutputs
 from beam_joins.transforms.partitions import partition_count
@@ -31,7 +42,7 @@ ROWS = "rows"
 
 
 class TableFromChangelog(WithOutputs):
-    """The table that a raw changelog stands for: ``PCollection[Change[K, V]]``, old values filled in.
+    """The table of a raw changelog: ``PCollection[Change[K, V]]``, old values filled in.
 
     The changelog is a ``PCollection[tuple[K, V | None]]``, where ``None`` is a tombstone; or a collection of any elements, with ``key=``.
     The functions among the options get the element as it is.
@@ -41,7 +52,8 @@ class TableFromChangelog(WithOutputs):
     rows; it needs ``key`` and one of ``timestamp_by`` and ``sequence_by``; the functions may be :class:`~beam_joins.vectorized`. Joins of
     such tables give such tables; :class:`~beam_joins.TableToRecords` makes one of changes.
 
-    * ``key``: a field name, a list of field names (their values make a tuple), or a function. The element is then the value.
+    * ``key``: a field name, a list of field names (their values make a tuple; null if one is null), or a function. The element is then the
+      value. Keys that are equal in Python are equal here.
     * ``timestamp_by``: a field name or function that gives the event time: microseconds since the epoch, a datetime with a time zone, or
       a Beam ``Timestamp``. By default the element's timestamp, cut to the millisecond, as Beam carries it between stages.
     * ``sequence_by``: a field name or function that gives the position, an int of 64 bits (an LSN, an offset, a commit number). By
@@ -50,8 +62,10 @@ class TableFromChangelog(WithOutputs):
       change of a row within it is the last.
     * ``tie_break_by``: a last resort, in the same form: which of several records of one key is the last where neither the sequence nor the
       event time says so, such as the offset in a file. They count as ambiguous all the same.
-    * ``apply_as_deletes``: a function that is true for an element that deletes its row, or the name of a field that is.
-    * ``except_columns``: names to leave out of the value (elements that are mappings).
+    * ``apply_as_deletes``: a function that is true for an element that deletes its row; the name of a field that is; or a field and its
+      values that mean delete, ``{"op": ["d", "t"]}``, in any case and ``None`` written ``"null"``. Its other values are then words for inserts and
+      updates (:data:`beam_joins.operations.UPSERTS`), and the run raises ``ValueError`` for one that is not, naming value and field.
+    * ``except_columns``: names to leave out of the value (elements that are mappings). A name that no record has fails the run.
     * ``emit``: ``"updates"``, ``"changes"`` (only those that change the value), ``"records"`` (tombstones of absent rows too) or
       ``"latest"`` (only the last change of each row that is there in the end); see :data:`beam_joins.table.Emit`.
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
@@ -65,7 +79,7 @@ class TableFromChangelog(WithOutputs):
     an output of its own.
 
     Raises ``ValueError`` at construction for a wrong option, when applied to windowed or unbounded input or to keys whose coder is not
-    deterministic, and in the run for a field that is not there, for a position that is not an int of 64 bits, and for several records of one
+    deterministic, and in the run for a field that is missing, for a name in ``except_columns`` that no record has, for a position that is not an int of 64 bits, and for several records of one
     key none of which has a time or a sequence.
 
     >>> import apache_beam as beam
@@ -89,21 +103,19 @@ class TableFromChangelog(WithOutputs):
         timestamp_by: Field | None = None,
         sequence_by: Fields | None = None,
         tie_break_by: Fields | None = None,
-        apply_as_deletes: Field | None = None,
+        apply_as_deletes: Deleting | None = None,
         except_columns: Sequence[str] = (),
         emit: Emit = "updates",
         partitions: int | None = None,
     ) -> None:
         super().__init__()
-        if apply_as_deletes is not None and not isinstance(apply_as_deletes, str):
-            function("apply_as_deletes", apply_as_deletes, "that is true for an element that deletes its row, or the name of a field")
         if isinstance(except_columns, str) or not all(isinstance(name, str) for name in except_columns):
             raise ValueError(f"except_columns={except_columns!r}: give a list of column names")
         self._key = None if key is None else key_getter(key)
         self._timestamp = None if timestamp_by is None else getter("timestamp_by", timestamp_by)
         self._sequence = None if sequence_by is None else place_getter("sequence_by", sequence_by)
         self._tie = None if tie_break_by is None else place_getter("tie_break_by", tie_break_by)
-        self._deletes = None if apply_as_deletes is None else flag_getter("apply_as_deletes", apply_as_deletes)
+        self._deletes = None if apply_as_deletes is None else delete_getter(apply_as_deletes)
         self._except = frozenset(except_columns)
         self._columns = ChangelogColumns(key, timestamp_by, sequence_by, apply_as_deletes, self._except, tie_break_by)
         self._emit: Emit = choice("emit", emit, Emit)
@@ -180,6 +192,8 @@ class TableFromChangelog(WithOutputs):
         given = {name: getattr(self._columns, name) for name in options}
         called = self.handling.functions.function
         functions = {name: called(options[name], spec) for name, spec in given.items() if callable(spec)}
+        if isinstance(self._columns.deletes, Mapping) and self.handling.tags:  # record by record, as one may be bad
+            functions["deletes"] = called("apply_as_deletes", self._columns.deletes, self._deletes)
         return self._columns._replace(**functions)
 
     def _types(self, element_type: Any) -> tuple[Any, Any]:

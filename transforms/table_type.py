@@ -9,12 +9,12 @@ from apache_beam.typehints.typehints import TupleConstraint
 
 from beam_joins.change import Change
 from beam_joins.coders.change_batch import ChangeBatch
-from beam_joins.coders.key import key_coder
+from beam_joins.coders.key import common_type, key_coder
 from beam_joins.coders.windowed import WindowedCoder
 from beam_joins.windowed import Windowed
 
 Order = Literal["time", "sequence", "unknown"]
-"""What a position is: the event time, a sequence of the source, or what only the author of the table knows."""
+"""What a position is: the event time, a sequence of the source, or unknown."""
 
 _MARK = "_beam_joins_table_type"
 _SAY_AGAIN = "behind a beam.Map, Reshuffle or Flatten of your own that is forgotten, so use MapTable or FilterTable there, or as_windowed_table(table)"
@@ -93,12 +93,13 @@ def common_order(transform: str, *tables: TableType) -> Order:
 
 
 def common_key_type(transform: str, left: TableType, right: TableType) -> Any:
-    """The type by which the keys of both tables are written; raises ``ValueError`` if they are known to be of two types."""
-    if left.key == right.key:
-        return left.key
-    if Any in (left.key, right.key):
-        return Any
-    raise ValueError(f"{transform} joins keys of type {left.key} with keys of type {right.key}: they are never equal")
+    """The type by which the keys of both tables are written; raises ``ValueError`` if they are of types that are never equal."""
+    common = common_type(left.key, right.key)
+    if common is None:
+        raise ValueError(
+            f"{transform} joins keys of type {left.key} with keys of type {right.key}: they are never equal; convert one of them"
+        )
+    return common
 
 
 def common_windowing(transform: str, left: TableType, right: TableType) -> bool:

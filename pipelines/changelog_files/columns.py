@@ -5,15 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
+from beam_joins.operations import DELETES, UPSERTS, word
+
 Row: TypeAlias = Mapping[str, Any]
 Unit = Literal["us", "ms", "s"]
 UNITS: Final[dict[Unit, int]] = {"us": 1, "ms": 1_000, "s": 1_000_000}
-DELETES: Final = frozenset(["d", "delete", "deleted", "remove", "removed", "t", "truncate", "true"])
-"""What means a delete if nothing else is said: the words of Debezium, of Maxwell, GoldenGate and DMS, of DynamoDB, and true."""
-UPSERTS: Final = frozenset(
-    ["c", "create", "r", "read", "snapshot", "i", "insert", "u", "update", "upsert", "replace", "modify", "f", "false"]
-)
-"""What means an insert or an update if nothing else is said."""
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 PLACE: Final = "\0place"
@@ -87,7 +83,7 @@ class Columns:
 
     def is_delete(self, row: Row) -> bool:
         """Whether the record deletes its row."""
-        return self.delete is not None and _word(row.get(self.delete)) in self.deletes
+        return self.delete is not None and word(row.get(self.delete)) in self.deletes
 
     def about_the_change(self) -> tuple[str, ...]:
         """The columns that describe the change and not the row: they are not part of the row's value."""
@@ -107,11 +103,11 @@ class Columns:
     def _operation_fault(self, row: Row) -> str | None:
         if self.delete is None:
             return None
-        word = _word(row.get(self.delete))
-        if word in self.upserts or word in self.deletes:
+        said = word(row.get(self.delete))
+        if said in self.upserts or said in self.deletes:
             return None
         seen = "null" if row.get(self.delete) is None else repr(row[self.delete])
-        return f"column '{self.delete}' is {seen}: add {word} to --{self.side}-upserts or --{self.side}-deletes to say what that means"
+        return f"column '{self.delete}' is {seen}: add {said} to --{self.side}-upserts or --{self.side}-deletes to say what that means"
 
     def _order_fault(self, row: Row) -> str | None:
         try:
@@ -139,10 +135,6 @@ def key_fault(column: str, key: object) -> str | None:
     if key is None or isinstance(key, int | str | bytes):
         return None
     return f"column '{column}' is no key: {key!r} (keys are whole numbers, text, true or false)"
-
-
-def _word(value: object) -> str:
-    return "null" if value is None else str(value).lower()
 
 
 def _whole_number(value: object) -> int | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from beam_joins.pipelines.command import programs
 from beam_joins.pipelines.command.progress import Progress
 from beam_joins.pipelines.sample import SampleFiles, write_sample
 from tests.pipelines.orders_run import ENVIRONMENT, Run, inputs, nothing_is_left, one_sentence
@@ -142,3 +143,10 @@ def test_where_there_is_no_terminal_nothing_is_shown_but_phases_are_timed() -> N
         time.sleep(0.01)
     assert stream.getvalue() == ""
     assert progress.seconds["run"] >= 0.01
+
+
+def test_the_command_without_a_program_lists_the_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        programs.main([])
+    assert ended.value.code == 2
+    assert "required: {orders,page-views,sample}" in capsys.readouterr().err

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.changelog_files.columns import DELETES, UPSERTS
+from beam_joins.operations import DELETES, UPSERTS
 from tests.pipelines.orders_run import GOOD, Run, nothing_is_left, numbers, one_sentence, read_lines, write
 
 CUSTOMER = {"customer_id": 1, "op": "c", "lsn": 1, "updated_at": 1}
@@ -94,7 +94,7 @@ def test_a_word_cannot_mean_both(run: Run) -> None:
     ],
 )
 def test_times_in_another_unit_are_refused_by_the_name_of_the_option(run: Run, orders: object, customers: object, named: str) -> None:
-    # the times 0 and null are of no account
+    # the times 0 and null do not count
     write("o.jsonl", *({**GOOD, "order_id": i, "updated_at": at} for i, at in enumerate((orders, orders, 0, None, 0))))
     write("c.jsonl", {**CUSTOMER, "updated_at": customers})
     sentence = one_sentence(run(*FILES))

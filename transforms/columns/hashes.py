@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 import xxhash
 
 from beam_joins.coders import canonical
+from beam_joins.coders.numbers import WHOLE
 from beam_joins.coders.opaque import is_opaque, opaque_keys
 
 Hashes = npt.NDArray[np.uint64]
@@ -14,11 +15,18 @@ _64_BITS = (1 << 64) - 1
 
 
 def hashes(keys: pa.Array) -> Hashes:
-    """One hash a key, nulls hash arbitrarily.
+    """One hash a key, that of a null 0.
 
     >>> (hashes(pa.array(["a", "b", "a"])) == hashes(opaque_keys(["a", "b", "a"]))).all()
     np.True_
     """
+    hashed = _hashes(keys)
+    if keys.null_count:
+        hashed[keys.is_null().to_numpy(zero_copy_only=False)] = 0
+    return hashed
+
+
+def _hashes(keys: pa.Array) -> Hashes:
     kind = keys.type
     if is_opaque(kind):
         numbers = _whole_numbers(keys.storage)
@@ -48,7 +56,7 @@ def _whole_numbers(encoded: pa.Array) -> Hashes | None:
     there = encoded.drop_null() if encoded.null_count else encoded
     first = int(np.frombuffer(there.buffers()[1], np.int32, 1, there.offset * 4)[0])
     rows = np.frombuffer(there.buffers()[2], np.uint8, len(there) * size, first).reshape(-1, size)
-    if not (rows[:, 0] == canonical.WHOLE[0]).all():
+    if not (rows[:, 0] == WHOLE[0]).all():
         return None
     numbers = np.zeros(len(encoded), np.uint64)
     biased = np.ascontiguousarray(rows[:, 1:]).view(">u8").ravel().astype(np.uint64)

@@ -1,4 +1,4 @@
-"""The pairs of rows that a join is about, and a joiner of records called for each."""
+"""The pairs of rows of a join, and a joiner of records called for each."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from beam_joins.transforms.user_functions import Functions
 
 
 class Pairs(NamedTuple):
-    """Left and right values, and the indices of those that are joined: -1 for an absent one, on both sides for a pair to leave null.
+    """Left and right values, and the indices of those that are joined: -1 for a missing one, and for both in a tombstone.
 
     ``key`` and ``timestamp`` are those of the results. A join appends to ``left_out`` the indices of the pairs for which the joiner raised.
     """
@@ -34,9 +34,9 @@ def each_joined(
     rights: list[Any],
     key_of: Callable[[int], Any],
 ) -> Iterator[Any]:
-    """What a joiner of records gives for each pair, ``None`` for one to leave null or for which it raised; ``key_of`` gives the key of the pair's result.
+    """What a joiner of records gives for each pair, ``None`` for a tombstone or where it raised; ``key_of`` gives the key of the pair's result.
 
-    It may write into what it is given, and has to be done with a result when it is asked for the next.
+    The joiner may write into its arguments. A result is valid only until the next one is taken.
     """
     left_copies, right_copies = _copies(lefts, pairs.left_index, functions), _copies(rights, pairs.right_index, functions)
     lefts, rights = [*lefts, None], [*rights, None]
