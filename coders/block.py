@@ -6,6 +6,7 @@ types their keys and values are of. Raw changelogs have ``within`` and ``tie`` w
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 
 import pyarrow as pa
 
@@ -88,6 +89,8 @@ def read_blocks(blocks: Iterable[bytes]) -> dict[str, pa.Table]:
 
 def together(name: str, batches: list[pa.RecordBatch]) -> pa.Table:
     """The rows of batches of the named input; raises ``ValueError`` if their columns are of types that have nothing in common."""
+    for one, other in combinations({pa.struct(batch.schema) for batch in batches}, 2):
+        _require_alike(name, one, other)
     try:
         return pa.concat_tables(map(_table, batches), promote_options="permissive").combine_chunks()
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -112,6 +115,33 @@ def records_in_columns(records: Sequence[Record]) -> pa.RecordBatch:
                     f"timestamp {record.timestamp} or position {record.position} does not fit in 64 bits: scale the sequence down"
                 ) from None
         raise ValueError(f"records that cannot be written: {error}") from error
+
+
+def _require_alike(path: str, one: pa.DataType, other: pa.DataType) -> None:
+    """Raise ``ValueError`` for types that Arrow would make one of, although values that differ would be the same then."""
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        for field in one:
+            if (i := other.get_field_index(field.name)) >= 0:
+                _require_alike(f"{path}.{field.name}", field.type, other.field(i).type)
+    elif one.num_fields == other.num_fields == 1:  # lists
+        _require_alike(path, one.field(0).type, other.field(0).type)
+    for first, second in _APART:
+        if (first(one) and second(other)) or (first(other) and second(one)):
+            first_type, second_type = sorted(map(str, (one, other)))
+            raise ValueError(
+                f"the column '{path}' is of type {first_type} in some batches and {second_type} in others: cast it to one"
+            )
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
+
+
+_APART = ((_is_text, _is_bytes), (pa.types.is_decimal, pa.types.is_floating))
 
 
 def _table(batch: pa.RecordBatch) -> pa.Table:

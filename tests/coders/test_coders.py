@@ -1,5 +1,7 @@
 """Coders give back what they were given, keep their layout byte for byte, and raise one error for garbage."""
 
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 from apache_beam.coders import BytesCoder, FastPrimitivesCoder, StrUtf8Coder, VarIntCoder, registry
@@ -84,6 +86,24 @@ def test_blocks_whose_columns_do_not_fit_are_refused_by_name():
     blocks = [write_block(pa.table({"key": [1]}), "left"), write_block(pa.table({"key": ["a"]}), "left")]
     with pytest.raises(ValueError, match="the columns of 'left' differ from one batch to another"):
         read_blocks(blocks)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (pa.array(["a"]), pa.array([b"a"])),
+        (pa.array([Decimal("0.10")]), pa.array([0.1])),
+        (pa.array([{"x": "a"}]), pa.array([{"x": b"a", "y": 1}])),
+        (pa.array([["a"]]), pa.array([[b"a"]])),
+    ],
+    ids=["text and bytes", "decimals and fractions", "in a struct", "in a list"],
+)
+def test_values_that_differ_do_not_become_one_because_their_batches_are_of_two_types(one, other):
+    for columns in ((one, other), (other, one)):
+        with pytest.raises(
+            ValueError, match=r"the column 'left\.key.*' is of type .* in some batches and .* in others: cast it to one"
+        ):
+            read_blocks([write_block(pa.table({"key": column}), "left") for column in columns])
 
 
 def test_a_batch_of_changes_comes_back():
