@@ -19,7 +19,7 @@ class WindowedAggregate(Generic[A]):
     """All windows of one source key.
 
     ``windows(timestamp)`` gives those that a time falls into, ``add(aggregate, value)`` the aggregate with one more value (``None``: no
-    row). The records of one position are all added, in order of time, then of their encoded values, ``None`` first; one change follows for
+    row). The records of one position are all added, in order of ``within``, time and encoded value, ``None`` first; one change follows for
     each window, with the largest timestamp of the records that it has counted. A record for which ``add`` raises ``LeftOut`` has no part in
     the window.
 
@@ -74,5 +74,5 @@ class WindowedAggregate(Generic[A]):
                 yield Change(Windowed(events[0].key, window), old, new, time, position)
 
 
-def _order(record: Record) -> tuple[int, bool, bytes]:
-    return record.timestamp, record.value is not None, record.value or b""
+def _order(record: Record) -> tuple[bytes, int, bool, bytes]:
+    return record.within, record.timestamp, record.value is not None, record.value or b""

@@ -146,7 +146,9 @@ def tie_orders(spec: Any, records: pa.Array) -> pa.Array:
     """The order that ``tie_break_by`` gives, as bytes; raises ``ValueError`` for what is no whole number of 64 bits."""
     if not isinstance(spec, str | vectorized) and callable(spec):
         return pa.array([tie_order(spec(record)) for record in records.to_pylist()], pa.binary())
-    return _order(_numbers("tie_break_by", spec, records))
+    numbers = _numbers("tie_break_by", spec, records)
+    there = pa.array(np.logical_and.reduce([valid(column) for column in numbers]))
+    return pc.if_else(there, _order(numbers), pa.scalar(b""))
 
 
 def _numbers(option: str, spec: Any, records: pa.Array) -> list[pa.Array]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_joins.coders.block import RECORDS, read_blocks
+from beam_joins.coders.block import read_blocks
 from beam_joins.record import Core, Record
 from beam_joins.transforms.outlet import Outlet
 from beam_joins.two_changes import TwoChanges
@@ -70,7 +70,8 @@ def order(blocks: Iterable[bytes], routes: Callable[[Sequence[Record]], Iterable
     records: list[Record] = []
     positions, inputs = [], []
     for rows in read_blocks(blocks).values():
-        records.extend(map(_RECORD, zip(*(rows[name].to_pylist() for name in RECORDS.names), strict=True)))
+        columns = (rows[name].to_pylist() if name in rows.column_names else [b""] * len(rows) for name in Record._fields)
+        records.extend(map(_RECORD, zip(*columns, strict=True)))
         positions.append(rows["position"].to_numpy())
         inputs.append(rows["input"].to_numpy())
     if not records:

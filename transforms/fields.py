@@ -139,11 +139,15 @@ def place(option: str, given: Any) -> tuple[int, bytes] | None:
 
 
 def tie_order(given: Any) -> bytes:
-    """The order that ``tie_break_by`` gives: that of one whole number, or of a tuple of several; raises ``ValueError`` for anything else."""
-    return order_bytes(map(position, given if isinstance(given, tuple | list) else (given,)))
+    """The order that ``tie_break_by`` gives: that of one whole number, or of a tuple of several; none, the smallest, where one is missing.
+
+    Raises ``ValueError`` for anything else.
+    """
+    numbers = given if isinstance(given, tuple | list) else (given,)
+    return b"" if None in numbers else order_bytes(position(number, "tie_break_by") for number in numbers)
 
 
-def position(sequence: Any) -> int:
+def position(sequence: Any, option: str = "sequence_by") -> int:
     """The position that ``sequence_by`` gave; raises ``ValueError`` if it is no whole number.
 
     >>> position(7)
@@ -153,7 +157,7 @@ def position(sequence: Any) -> int:
         return operator.index(sequence)
     except TypeError:
         raise ValueError(
-            f"sequence_by gave {sequence!r} of type {type(sequence).__name__}: a position is a whole number, so turn it into an int"
+            f"{option} gave {sequence!r} of type {type(sequence).__name__}: a position is a whole number, so turn it into an int"
         ) from None
 
 

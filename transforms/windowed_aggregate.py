@@ -43,7 +43,7 @@ class WindowedAggregate(WithOutputs):
       event time no record is late.
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 
-    All records of one key and position are added, in order of time, then of their encoded values; one change follows for each window. A
+    All records of one key and position are added, in the order of the further numbers of ``sequence_by``, of time, then of their encoded values; one change follows for each window. A
     result has the largest timestamp of the records that its window has counted.
 
     The result is a windowed table: keyed by ``Windowed(key, Window(start, end))``, partitioned by the key alone. It is joined with
@@ -167,7 +167,7 @@ def _all_rows(keys: Coder, values: Coder, sequence_by: OfRow | None) -> Rows:
             return outlet.drop("null_sequence", element, timestamp)
         encoded_key = encode_key(keys, key, "the key")
         encoded = None if value is None else values.encode(value)
-        return outlet.send("records", encoded_key, Record(encoded_key, encoded, timestamp, placed[0]))
+        return outlet.send("records", encoded_key, Record(encoded_key, encoded, timestamp, placed[0], 0, placed[1]))
 
     return rows
 

@@ -6,8 +6,9 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
-from beam_joins import Dropped, StreamTableJoin, TableFromChangelog, TableToRecords, WindowedStreamJoin, vectorized
+from beam_joins import Dropped, StreamTableJoin, TableFromChangelog, TableToRecords, WindowedAggregate, WindowedStreamJoin, vectorized
 from tests.transforms.columns.both_forms import compared
 
 TRANSACTIONS = [
@@ -144,3 +145,26 @@ def test_what_names_no_column_is_refused_at_construction(construct, spec):
 def test_a_function_that_gives_no_whole_numbers_is_refused(direct, given):
     with pytest.raises(Exception, match="empty tuple|whole number"), direct() as p:
         in_form(p, "records", TRANSACTIONS, sequence_by=lambda row: given)
+
+
+@pytest.mark.parametrize("tie", ["seq", lambda row: row["seq"], ["seq", "lsn"]])
+@pytest.mark.parametrize("form", ["records", "columns"])
+def test_a_record_without_a_tie_break_comes_before_those_with_one(direct, form, tie):
+    rows = [{**TRANSACTIONS[0], "seq": -1, "amount": 1}, {**TRANSACTIONS[0], "seq": None, "amount": 2}]
+    with direct() as p:
+        table, _ = in_form(p, form, rows, sequence_by="commit", tie_break_by=tie)
+        assert_that(table | beam.Map(lambda c: c.new["amount"]), equal_to([1]))
+
+
+def test_a_tie_break_that_is_no_number_is_named(direct):
+    with pytest.raises(Exception, match="tie_break_by gave 'x' of type str: a position is a whole number"), direct() as p:
+        in_form(p, "records", TRANSACTIONS, sequence_by="commit", tie_break_by=lambda row: "x")
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_of_several_numbers_the_others_order_what_an_aggregate_adds_at_one_position(direct, turn):
+    records = [("k", {"tx": 1, "n": 2, "v": "b"}), ("k", {"tx": 1, "n": 1, "v": "c"}), ("k", {"tx": 1, "n": 3, "v": "a"})]
+    with direct() as p:
+        stream = p | beam.Create(records[::turn]) | beam.Map(lambda pair: TimestampedValue(pair, 5))
+        words = WindowedAggregate(FixedWindows(10), initial="", add=lambda words, row: words + row["v"], sequence_by=["tx", "n"])
+        assert_that(stream | words | beam.Map(lambda change: change.new), equal_to(["cba"]))

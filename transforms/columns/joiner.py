@@ -141,6 +141,9 @@ def _rows(kind: pa.StructType, results: Iterable[Any]) -> pa.Array:
         # taken at once, for the joiner may give the same dict again
         cells.extend(map(copied, given) if mutable else given)
     arrays = [_array(cells[i::width], field.type, f" of {field.name}") for i, field in enumerate(kind)]
+    for field, array in zip(kind, arrays, strict=True):
+        if not field.nullable and array.null_count > sum(absent):
+            raise ValueError(f"joiner gave null for {field.name}, which schema= declares nullable=False")
     return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(absent, pa.bool_()))
 
 

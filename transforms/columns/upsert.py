@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from beam_joins.coders.block import one_chunk
 from beam_joins.coders.change_batch import ChangeBatch
+from beam_joins.coders.key import canonical_value
 from beam_joins.table import Emit
 from beam_joins.transforms.columns.keys import Bools, Ints, codes
 from beam_joins.transforms.columns.order import gather, integers, ordered, starts, valid
@@ -76,7 +77,9 @@ def same(values: pa.Array, others: pa.Array) -> Bools:
     if pa.types.is_null(values.type):
         return np.ones(len(values), np.bool_)
     if pa.types.is_nested(values.type):
-        return np.array([value == other for value, other in zip(values.to_pylist(), others.to_pylist(), strict=True)], np.bool_)
+        one, other = ([canonical_value(value, repr(value).encode()) for value in column.to_pylist()] for column in (values, others))
+        equal_values: Bools = np.array(one, object) == np.array(other, object)
+        return equal_values
     equal: Bools = pc.equal(values, others).fill_null(False).to_numpy(zero_copy_only=False)
     if pa.types.is_floating(values.type):
         equal |= pc.and_(pc.is_nan(values), pc.is_nan(others)).fill_null(False).to_numpy(zero_copy_only=False)

@@ -150,16 +150,19 @@ def test_a_joiner_with_a_schema_may_give_the_same_bytearray_again():
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"b": 7}, "joiner gave a value that is not of the type of b in schema=: .*'int' object"),
+        ({"b": 7, "n": 1}, "joiner gave a value that is not of the type of b in schema=: .*'int' object"),
         ({"n": "seven"}, "joiner gave a value that is not of the type of n in schema="),
         ({"n": 2**63}, "joiner gave a value that is not of the type of n in schema="),
         ({"c": 1}, "joiner gave {'c': 1}, and schema= has the columns b, n: give a dict with these only"),
         (Counter("cd"), "joiner gave Counter.*, and schema= has the columns b, n: give a dict with these only"),
         ("x", "joiner gave 'x', and schema= has the columns b, n"),
+        ({"b": None, "n": None}, "joiner gave null for n, which schema= declares nullable=False"),
     ],
 )
 def test_what_does_not_fit_the_schema_is_refused_in_the_run(given, complaint):
-    join = joiner_in_columns(lambda left, right: given, schema=pa.schema([("b", pa.string()), ("n", pa.int64())]))
+    join = joiner_in_columns(
+        lambda left, right: given, schema=pa.schema([("b", pa.string()), pa.field("n", pa.int64(), nullable=False)])
+    )
     with pytest.raises(ValueError, match=complaint):
         join(PAIRS)
 

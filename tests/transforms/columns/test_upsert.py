@@ -135,6 +135,7 @@ NAN = float("nan")
         ),
         pytest.param([{"a": {"b": 1}}, {"a": None}], [{"a": {"b": 2}}, {"a": None}], [False, True], id="structs in structs"),
         pytest.param([[1], [1, 2], None, []], [[1], [2, 1], None, None], [True, False, True, False], id="lists"),
+        pytest.param([[NAN], [NAN]], [[NAN], [1.0]], [True, False], id="not a number in lists"),
         pytest.param([{"a": [1]}, {"a": None}], [{"a": [2]}, {"a": None}], [False, True], id="lists in structs"),
         pytest.param([None, None], [None, None], [True, True], id="no known type"),
         pytest.param([{"a": None}], [{"a": None}], [True], id="a column of no known type"),
