@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from beam_joins.transforms.latest_table import LatestTable
     from beam_joins.transforms.map_table import MapTable
     from beam_joins.transforms.one_to_many_join import OneToManyJoin
-    from beam_joins.transforms.stream_table_join import StreamForeignKeyJoin, StreamTableJoin
+    from beam_joins.transforms.stream_foreign_key_join import StreamForeignKeyJoin
+    from beam_joins.transforms.stream_table_join import StreamTableJoin
     from beam_joins.transforms.table_from_changelog import TableFromChangelog
     from beam_joins.transforms.table_table_join import TableTableJoin
     from beam_joins.transforms.table_to_records import TableToRecords
@@ -83,7 +84,7 @@ _UPSTAIRS = {
     "MapTable": "beam_joins.transforms.map_table",
     "OneToManyJoin": "beam_joins.transforms.one_to_many_join",
     "ReduceTable": "beam_joins.transforms.aggregate_table",
-    "StreamForeignKeyJoin": "beam_joins.transforms.stream_table_join",
+    "StreamForeignKeyJoin": "beam_joins.transforms.stream_foreign_key_join",
     "StreamTableJoin": "beam_joins.transforms.stream_table_join",
     "TableFromChangelog": "beam_joins.transforms.table_from_changelog",
     "TableTableJoin": "beam_joins.transforms.table_table_join",

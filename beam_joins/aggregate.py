@@ -78,12 +78,12 @@ def changed(function: Callable[[Any, Any], A | None], name: str, aggregate: Any,
     ['a', 'b']
     >>> changed(lambda words, word: words.append(word) or words, "add", ["a"], "b")
     Traceback (most recent call last):
-    ValueError: add gave back the very list that it was given: give a new one, for the old one is part of the change
+    ValueError: add() must return a new list, not the one that it was given, which is the old value of the change
     """
     result = function(aggregate, value)
     if result is aggregate and isinstance(result, list | dict | set | bytearray):
         raise ValueError(
-            f"{name} gave back the very {type(result).__name__} that it was given: give a new one, for the old one is part of the change"
+            f"{name}() must return a new {type(result).__name__}, not the one that it was given, which is the old value of the change"
         )
     return result
 

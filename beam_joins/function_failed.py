@@ -1,11 +1,17 @@
 """The error of a function that a user gave to a transform: which one, for which key, given what."""
 
 from collections.abc import Sequence
+from enum import Enum
 from reprlib import Repr
 from typing import Any, Final
 
-NO_KEY: Final = object()
-"""In the place of a key: there is none."""
+
+class _Absent(Enum):
+    KEY = "no key"
+
+
+NO_KEY: Final = _Absent.KEY
+"""In the place of a key: there is none. It stays itself when it is pickled with a stage, as a member of an enum does."""
 
 
 class FunctionFailed(RuntimeError):

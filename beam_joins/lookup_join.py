@@ -1,8 +1,8 @@
-"""The one join of tables that meet in one place: each left row looks up one right row.
+"""The lookup join: each left row looks up one right row in the same partition.
 
-It carries the table-table join (a row looks up its own key), the joins of windowed tables (its window, a shifted one, the one that it names,
-or the row of its source key), Jan Filipiak's one-to-many join and the foreign-key joins that keep right rows (the row it refers to, its
-payload shipped there). Only KIP-213's foreign-key join, whose result returns to the left key, is a protocol of its own.
+Pipelines run it for the joins of windowed tables (a row looks up its window, a shifted one, the one that it names, or the row of its source key), for
+Jan Filipiak's one-to-many join and for foreign-key joins with right rows or lists (the row that it refers to). With ``shared_keys`` it defines the
+table-table join, which pipelines run in columns (:mod:`beam_joins.transforms.columns.table_join`).
 
 Law: for every position p the content of the result is the join of the contents of both tables at p.
 """

@@ -31,7 +31,9 @@ class StreamJoin(Generic[V]):
 
     A left and a right record match if ``left time - before <= right time <= left time + after``; all durations are in microseconds. Every
     matching pair gives one result, at the larger of both times. With ``how="left"`` or ``"outer"`` a record without a match gives one
-    result, at its own time, when nothing that is not late can match it any more.
+    result, at its own time, when every record that could still match it would be late.
+
+    It defines the operator and is what the tests compare with; pipelines run :mod:`beam_joins.transforms.columns.stream_join`.
 
     **Stream time** of the key, at a position, is the largest timestamp of its records, of both sides, at earlier positions. A record is
     late if it lies more than ``grace`` behind the stream time, and has no part in the join: so no record gives a result without a match

@@ -1,4 +1,4 @@
-"""The content of a table, and the table that a raw changelog stands for.
+"""The content of a table, and the table of a raw changelog.
 
 The law of every operator here is stated on contents: for every position p,
 ``content(join(T1, T2), p) == join(content(T1, p), content(T2, p))``.
@@ -46,11 +46,13 @@ def content(changes: Iterable[Change[K, V]], position: int | None = None) -> dic
 
 
 class UpsertTable:
-    """One row of the table that a raw changelog stands for: fills in the old value (AUTO CDC's SCD type 1, Kafka's KTable).
+    """One row of the table of a raw changelog: fills in the old value (AUTO CDC's SCD type 1, Kafka's KTable).
 
     Of several records at one position the last one wins: by ``within``, then by timestamp, ``tie`` and encoded value. A record that is
     not the last by ``within`` is an earlier change of the same transaction. Of those that ``within`` leaves in no order all but one come out as
     ``Dropped``, with the reason ``"duplicate_position"`` where the next one in this order is the same record again, else ``"ambiguous_position"``.
+
+    It defines the operator and is what the tests compare with; pipelines run :mod:`beam_joins.transforms.columns.upsert`.
 
     >>> row = UpsertTable(emit="updates")
     >>> list(row.advance(1, [Record(b"k", b"v", 10, 1)]))

@@ -1,4 +1,4 @@
-"""How changes, keys and blocks are written as bytes. Whatever is not theirs to read raises :class:`CorruptData`."""
+"""How changes, keys and blocks are written as bytes. Decoding bytes that another coder wrote raises :class:`CorruptData`."""
 
 from beam_joins.coders.block import read_block, write_block
 from beam_joins.coders.change import ChangeCoder

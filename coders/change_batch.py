@@ -14,7 +14,7 @@ class ChangeBatch:
     """All changes of some rows of a table, ordered by key and position, as Arrow arrays of one length.
 
     ``key``; ``new``, null for a delete; ``timestamp``, int64 microseconds; ``position``, int64. ``before`` says which change of the
-    batch gave the row its old value (int64, an index; null for an insert): so :attr:`old` is there when somebody asks for it.
+    batch gave the row its old value (int64, an index; null for an insert): so :attr:`old` is computed only when it is read.
 
     No other batch of the table has changes of the same rows.
 

@@ -1,4 +1,4 @@
-"""The kinds of values in their canonical encoding: what values of two kinds hold can never be equal."""
+"""The kinds of values in their canonical encoding: values of two kinds are never equal."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ from beam_joins.coders.numbers import ABOVE, BELOW, DECIMAL, FRACTION, WHOLE
 from beam_joins.coders.times import DATE, INSTANT, LOCAL, SPAN, TIME, TIMESTAMP
 
 OF_PARTS: Final = (TUPLE, MEMBER, RECORD)
-"""What front bytes say nothing of the kind by themselves: it depends on the parts."""
+"""Front bytes that do not determine the kind: it depends on the parts."""
 
 _KINDS: Final = {
     **dict.fromkeys((FRACTION, DECIMAL, BELOW, WHOLE, ABOVE), "number"),

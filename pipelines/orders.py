@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from beam_joins.pipelines.changelog_files.changelog import find_changelog
-from beam_joins.pipelines.changelog_files.outputs import check_output
-from beam_joins.pipelines.changelog_files.paths import absolute
+from beam_joins.pipelines.changelog_files.outputs import check_output, refuse_inputs
+from beam_joins.pipelines.changelog_files.paths import real
 from beam_joins.pipelines.command.command_line import beam_options, said
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.interruption import interruptible
@@ -52,7 +52,7 @@ def _job(arguments: Arguments) -> OrdersJob:
     if not own.output and not own.latest:
         own.output = os.path.join(OUTPUT_DIRECTORY, "enriched.jsonl")
         own.latest = os.path.join(OUTPUT_DIRECTORY, "latest.jsonl")
-    if own.output and own.latest and absolute(own.output) == absolute(own.latest):
+    if own.output and own.latest and real(own.output) == real(own.latest):
         raise InputError(f"--output and --latest are both {own.output}: give them different names")
     formats = {
         (name, path): check_output(option, path)
@@ -67,8 +67,7 @@ def _job(arguments: Arguments) -> OrdersJob:
     orders = find_changelog("orders", own.orders, columns_of("orders", own))
     customers = find_changelog("customers", own.customers, columns_of("customers", own))
     for _, path in formats:
-        if absolute(path) in [file.path for changelog in (orders, customers) for file in changelog.files]:
-            raise InputError(f"{path} is an input: give the result another name")
+        refuse_inputs(path, [file.path for changelog in (orders, customers) for file in changelog.files])
     job = OrdersJob(
         orders=orders,
         customers=customers,

@@ -15,8 +15,7 @@ from typing import Final
 
 from beam_joins.pipelines.changelog_files.changelog import find_changelog
 from beam_joins.pipelines.changelog_files.columns import UNITS, Columns
-from beam_joins.pipelines.changelog_files.outputs import Output, check_output
-from beam_joins.pipelines.changelog_files.paths import absolute
+from beam_joins.pipelines.changelog_files.outputs import Output, check_output, refuse_inputs
 from beam_joins.pipelines.command.command_line import beam_options, parse_known, said
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.interruption import interruptible
@@ -79,8 +78,7 @@ def _job(own: argparse.Namespace, path: str) -> PageViewsJob:
             raise InputError(f"cannot write the sample into {SAMPLE_DIRECTORY}: {error.strerror}") from error
     columns = Columns(key=own.page, timestamp=own.time, unit=own.time_unit)
     views = find_changelog("views", own.views, columns)
-    if absolute(path) in [file.path for file in views.files]:
-        raise InputError(f"{path} is an input: give the result another name")
+    refuse_inputs(path, [file.path for file in views.files])
     job = PageViewsJob(views=views, output=Output("weeks", path, "json lines"), on_bad_record=own.on_bad_record)
     job.check()
     return job

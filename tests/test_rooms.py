@@ -39,7 +39,7 @@ def test_the_front_door_alone_does_not_load_beam():
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
-def test_every_name_of_the_front_door_can_be_had():
+def test_every_name_of_the_front_door_is_available():
     import beam_joins
 
     assert [name for name in beam_joins.__all__ if getattr(beam_joins, name, None) is None] == []

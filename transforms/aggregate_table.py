@@ -32,21 +32,21 @@ class AggregateTable(WithOutputs):
     * ``group_by(key, value)`` gives the group of a row, or ``None``; or name the field of the value.
     * ``initial`` is the aggregate of no rows, or a function without arguments that gives it.
     * ``add(aggregate, value)`` and ``subtract(aggregate, value)`` give the aggregate with one row more and one less; ``None`` removes the
-      group's row. They may write into the aggregate that they are given and give that.
+      group's row. They may write into the aggregate that they are given and return it.
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 
     A change of a row subtracts its old value from the old value's group and adds the new value to the new value's group. A group changes
     once at a position, all subtractions before all additions. It has a row from its first addition on, and keeps it when its last row has
     left: a count goes to 0. A result has the largest timestamp of all that went into it.
 
-    A value whose group is ``None`` has no part, and is dropped as ``"null_group"``: counted, and an output of :meth:`with_outputs`. Groups
-    are compared by their bytes: 7 is not "7".
+    A value whose group is ``None`` is not aggregated, and is dropped as ``"null_group"``: counted, and an output of :meth:`with_outputs`. Groups
+    that are equal in Python are one group: 7 and 7.0, but not "7".
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
     an output of its own.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input or to keys whose coder is not
-    deterministic; and in the run for a group without one encoding.
+    deterministic; and in the run for a group that cannot be a key.
 
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner

@@ -1,4 +1,4 @@
-"""Tables that this library did not make: nobody has seen to it that a row has one change at a position."""
+"""Tables that this library did not make: that a row has one change at a position is not known and is checked."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ _ROWS = "rows"
 def checked_table(table: PCollection[Any], what: str, partitions: int) -> PCollection[Any]:
     """The table with one change of a row at a position, each with the old value that the one before gave; ``what`` names its keys.
 
-    What a transform of this library made is such a table and costs nothing. Any other is brought together by its keys, and the run raises
+    What a transform of this library made is such a table and costs nothing. Any other is grouped by its keys, and the run raises
     ``ValueError`` for two changes of one row at one position. It is for transforms in which the changes of a row do not meet.
     """
     known = table_type(table)

@@ -6,7 +6,7 @@ from apache_beam.typehints import typehints
 
 
 def known(hint: Any) -> Any:
-    """The type that a type hint of Python's or Beam's stands for: ``T`` for ``T | None``, ``Any`` for other unions and for no type.
+    """The type of a type hint of Python or Beam: ``T`` for ``T | None``, ``Any`` for other unions and for no type.
 
     >>> known(int | None), known(int | str)
     (<class 'int'>, typing.Any)

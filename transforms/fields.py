@@ -37,7 +37,7 @@ def field(record: Any, name: str) -> Any:
 
 
 def getter(option: str, spec: Field) -> Callable[[Any], Any]:
-    """The function that a field name or a function stands for; raises ``ValueError`` naming the option.
+    """The function for a field name, or the given function; raises ``ValueError`` naming the option.
 
     >>> getter("key", "id")({"id": 7})
     7
@@ -50,7 +50,7 @@ def getter(option: str, spec: Field) -> Callable[[Any], Any]:
 
 
 def of_row(option: str, spec: str | Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """The function of key and value that a field name of the value or a function stands for; raises ``ValueError`` naming the option.
+    """The function of key and value for a field name of the value, or the given function; raises ``ValueError`` naming the option.
 
     >>> of_row("foreign_key", "by")("key", {"by": "ann"})
     'ann'
@@ -89,7 +89,7 @@ def micros(time: Any) -> int:
     )
 
 
-def names_of(option: str, spec: Any) -> tuple[str, ...] | None:
+def names_of(option: str, spec: Any, function: str = "of the record") -> tuple[str, ...] | None:
     """The names in a list of field names, ``None`` for a single name or a function; raises ``ValueError`` naming the option.
 
     >>> names_of("sequence_by", ["commit_lsn", "lsn"])
@@ -99,7 +99,7 @@ def names_of(option: str, spec: Any) -> tuple[str, ...] | None:
         return None
     names = tuple(spec) if isinstance(spec, Sequence) else ()
     if not names or not all(isinstance(name, str) and name for name in names):
-        raise ValueError(f"{option}={spec!r}: give a field name, a list of field names, or a function of the record")
+        raise ValueError(f"{option}={spec!r}: give a field name, a list of field names, or a function {function}")
     return names
 
 
@@ -111,7 +111,7 @@ def place_getter(option: str, spec: Fields) -> Callable[[Any], Any]:
 
 def place_of_row(option: str, spec: Fields | Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """As :func:`of_row`; several names of fields of the value give a tuple, or ``None`` if one of its parts is ``None``."""
-    names = names_of(option, spec)
+    names = names_of(option, spec, "of key and value")
     if names is None:
         return of_row(option, spec)  # type: ignore[arg-type]
     of_value = _tuple_getter(names)
@@ -119,7 +119,7 @@ def place_of_row(option: str, spec: Fields | Callable[[Any, Any], Any]) -> Calla
 
 
 def place(option: str, given: Any) -> tuple[int, bytes] | None:
-    """Position and order within it that a sequence of one or several numbers stands for; ``None`` if one is missing.
+    """Position and order within it, of a sequence of one or several numbers; ``None`` if one is missing.
 
     Raises ``ValueError`` if one is no whole number of 64 bits.
 

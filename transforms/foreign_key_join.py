@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
-import pyarrow as pa
 from apache_beam.coders import Coder, NullableCoder
 from apache_beam.pvalue import PCollection
 
@@ -13,7 +12,7 @@ from beam_joins.coders.key import value_coder
 from beam_joins.foreign_key import How
 from beam_joins.lookup_join import LookupHow
 from beam_joins.transforms.checked_table import checked_table
-from beam_joins.transforms.columns.joiner import Join, Joiner, columns_read, joiner_in_columns, of_records
+from beam_joins.transforms.columns.joiner import Join, Joiner, Schema, columns_read, joiner_in_columns, of_records
 from beam_joins.transforms.fields import of_row, place_of_row
 from beam_joins.transforms.foreign_key_protocol import (
     LEFT,
@@ -38,8 +37,8 @@ from beam_joins.transforms.table_type import as_table, common_order, table_key_c
 class ForeignKeyJoin(WithOutputs):
     """Each row of the left table with the row of the right table that it refers to.
 
-    ``(PCollection[Change[K, V]], PCollection[Change[FK, W]]) -> PCollection[Change[K, R]]``, keyed by the left key. A change of the left row
-    joins it anew; a change of a right row joins anew every left row that refers to it.
+    ``(PCollection[Change[K, V]], PCollection[Change[FK, W]]) -> PCollection[Change[K, R]]``, keyed by the left key. A change of a left row
+    updates its result; a change of a right row updates the results of all left rows that refer to it.
 
     * ``foreign_key(key, value)`` gives the right key that a left row refers to, or ``None``; or name the field of the left value, or several
       fields for a compound key: ``["shop", "customer"]`` is the tuple of both, and refers to nothing where one of them is null.
@@ -69,7 +68,7 @@ class ForeignKeyJoin(WithOutputs):
     an output of its own.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to tables ordered by different
-    things, or to keys whose coder is not deterministic; and in the run for a foreign key that is not of the right key's type.
+    things, or to keys whose coder is not deterministic; and in the run for foreign keys that no right key can equal.
 
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -89,7 +88,7 @@ class ForeignKeyJoin(WithOutputs):
         foreign_key: str | Sequence[str] | Callable[[Any, Any], Any] | None = None,
         foreign_keys: str | Callable[[Any, Any], Any] | None = None,
         how: LookupHow = "inner",
-        schema: pa.Schema | None = None,
+        schema: Schema | None = None,
         partitions: int | None = None,
     ) -> None:
         super().__init__()
@@ -134,7 +133,7 @@ class ForeignKeyJoin(WithOutputs):
     def _in_columns(self, left: PCollection[Any], right: PCollection[Any]) -> Outputs:
         left = checked_table(left, "the key of ForeignKeyJoin's left table", self._partitions)
         form, needed, functions = InColumns(), columns_read(self._joiner), self.handling.functions
-        foreign_key = self._called_references if callable(self._foreign_key) else self._foreign_key
+        foreign_key = self._references_of(fresh=True) if callable(self._foreign_key) else self._foreign_key
         references = references_in_columns(foreign_key, form, functions)
         send = functions.route(Subscribe(form, self._protocol_how, references, functions, needed[0]).send)
         asked = left | "Subscribe" >> Route(send, to=(SUBSCRIPTIONS, *self.dropping, *self.handling.tags), partitions=self._partitions)
@@ -145,7 +144,7 @@ class ForeignKeyJoin(WithOutputs):
         keys, right_keys = _key_coder("left", left), _key_coder("right", right)
         values, right_values, results = value_coder(table_type(left).value), value_coder(table_type(right).value), value_coder(Any)
         form, functions = InRecords(keys, values), self.handling.functions
-        references = references_in_records(self._called_references, form, right_keys, functions)
+        references = references_in_records(self._references_of(fresh=True), form, right_keys, functions)
         subscribe = functions.replay(Subscribe(form, self._protocol_how, references, functions, None))
         lefts = left | "Left" >> Route(table_rows(LEFT, keys, values), to=(LEFT,), partitions=self._partitions)
         asked = (lefts[LEFT],) | "Subscribe" >> Replay(
@@ -182,8 +181,11 @@ class ForeignKeyJoin(WithOutputs):
 
     @property
     def _called_references(self) -> Any:
+        return self._references_of(fresh=False)
+
+    def _references_of(self, *, fresh: bool) -> Any:
         option, given = ("foreign_keys", self._foreign_keys) if self._foreign_key is None else ("foreign_key", self._foreign_key)
-        return self.handling.functions.function(option, given, self._references)
+        return self.handling.functions.function(option, given, self._references, fresh=fresh)
 
     @property
     def _protocol_how(self) -> How:

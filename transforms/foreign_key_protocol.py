@@ -115,10 +115,13 @@ def references_in_records(
 def _each_reference(
     foreign_key: Callable[[Any, Any], Any], form: TableForm, functions: Functions, batch: ChangeBatch
 ) -> tuple[list[Any], dict[int, BaseException]]:
+    rows = zip(form.keys(batch.key), form.values(batch.new), strict=True)
+    if not functions.handles_any:
+        return [None if value is None else copied(foreign_key(key, value)) for key, value in rows], {}
     of_row = functions.of_rows(foreign_key)
     given: list[Any] = []
     raised: dict[int, BaseException] = {}
-    for n, (key, value) in enumerate(zip(form.keys(batch.key), form.values(batch.new), strict=True)):
+    for n, (key, value) in enumerate(rows):
         given.append(None if value is None else copied(of_row(key, value)))
         if value is not None and of_row.raised is not None:
             raised[n] = of_row.raised

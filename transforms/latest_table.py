@@ -24,7 +24,7 @@ from beam_joins.transforms.table_type import require_bounded, table_key_coder, t
 
 
 class LatestTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
-    """The rows that a table has in the end: ``PCollection[Change[K, V]]`` to ``PCollection[tuple[K, V]]``, one element per live row.
+    """The final rows of a table: ``PCollection[Change[K, V]]`` to ``PCollection[tuple[K, V]]``, one element per live row.
 
     Of a table in columns, ``PCollection[ChangeBatch]``, it makes record batches with the columns ``key``, ``value`` and ``timestamp``; it
     raises ``ValueError`` for keys or values that are Python objects there, made by a function of one record.

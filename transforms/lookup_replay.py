@@ -1,4 +1,4 @@
-"""The lookup join on the engine: what the table-table join and all joins of windowed tables run."""
+"""The lookup join on the engine: joins of windowed tables, the one-to-many join, and foreign-key joins keyed by combined keys."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

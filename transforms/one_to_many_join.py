@@ -1,13 +1,13 @@
 """OneToManyJoin: each row with the many rows that refer to it (Jan Filipiak's join in the older part of KIP-213)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from beam_joins.coders.combined_key import CombinedKeyCoder
 from beam_joins.coders.key import value_coder
 from beam_joins.combined_key import CombinedKey
 from beam_joins.transforms.columns.joiner import of_records
-from beam_joins.transforms.fields import of_row
+from beam_joins.transforms.fields import place_of_row
 from beam_joins.transforms.options import function
 from beam_joins.transforms.outputs import Outputs, WithOutputs
 from beam_joins.transforms.partitions import partition_count
@@ -20,15 +20,16 @@ class OneToManyJoin(WithOutputs):
     """Each pair of a row and one of the many rows that refer to it, keyed by both keys.
 
     ``(one: PCollection[Change[K, V]], many: PCollection[Change[L, W]]) -> PCollection[Change[CombinedKey[K, L], R]]``. A change of the one
-    row joins it with all its many rows; a change of one of the many joins it with its one; a row whose reference moves deletes its old
-    pair first.
+    row is joined with all rows that refer to it; a change of one of the many with the row that it refers to; a row whose reference changes deletes
+    its old pair first.
 
-    * ``foreign_key(key, value)`` gives the one row's key that a row of the many refers to, or ``None``; or name the field of its value. Where
+    * ``foreign_key(key, value)`` gives the one row's key that a row of the many refers to, or ``None``; or name the field of its value, or several
+      for a compound key. Where
       the one table is windowed that is a ``Windowed`` key.
     * ``joiner(one value, many value)`` gives the result's value; if it gives ``None`` there is no row.
-    * ``key_mapper(combined key)`` makes the result's key, and ``key_inverse`` undoes it, which is checked: two pairs must not get one key.
+    * ``key_mapper(combined key)`` makes the result's key, and ``key_inverse`` returns the combined key, which is checked: two pairs must not get one key.
     * ``combined_key_coder``: a coder of ``CombinedKey`` with a method ``prefix(foreign key)``, by default
-      :class:`beam_joins.coders.CombinedKeyCoder`. That every encoded key begins with its prefix and comes back whole is checked.
+      :class:`beam_joins.coders.CombinedKeyCoder`. The run checks that every encoded key begins with its prefix and is decoded to itself.
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 
     A row of the many whose foreign key is ``None`` is dropped, as ``"null_foreign_key"``: counted, and an output of :meth:`with_outputs`.
@@ -36,8 +37,8 @@ class OneToManyJoin(WithOutputs):
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
     an output of its own.
 
-    Raises ``ValueError`` at construction for a wrong option, when applied to what is not two bounded tables, and in the run for a coder or a
-    mapping that does not keep its word, and for two changes of one row at one position.
+    Raises ``ValueError`` at construction for a wrong option, when applied to what is not two bounded tables, and in the run where the coder or the
+    mapping fails these checks, and for two changes of one row at one position.
 
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -53,7 +54,7 @@ class OneToManyJoin(WithOutputs):
     def __init__(
         self,
         *,
-        foreign_key: str | Callable[[Any, Any], Any],
+        foreign_key: str | Sequence[str] | Callable[[Any, Any], Any],
         joiner: Callable[[Any, Any], Any],
         key_mapper: Callable[[CombinedKey[Any, Any]], Any] | None = None,
         key_inverse: Callable[[Any], CombinedKey[Any, Any]] | None = None,
@@ -67,7 +68,7 @@ class OneToManyJoin(WithOutputs):
             raise ValueError(
                 f"combined_key_coder={combined_key_coder!r}: it has no method prefix(foreign_key), by which rows are found"
             )
-        self._foreign_key, self._foreign_key_given = of_row("foreign_key", foreign_key), foreign_key
+        self._foreign_key, self._foreign_key_given = place_of_row("foreign_key", foreign_key), foreign_key
         self._joiner = of_records("OneToManyJoin", function("joiner", joiner, "of the one and the many value"))
         self._key_mapper = key_mapper
         self._key_inverse = key_inverse

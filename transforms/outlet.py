@@ -83,7 +83,7 @@ class Outlet:
         start = 0
         for partition, count in enumerate(counts):
             batches = self._columns.setdefault((to, partition), [])
-            # a partition without rows learns at least what columns there are
+            # an empty batch gives each partition the schema
             if count or all(batch.schema != rows.schema for batch in batches):
                 batches.append(rows.slice(start, count))
                 start += count

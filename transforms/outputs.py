@@ -120,7 +120,7 @@ class WithOutputs(HandlesExceptions):
 
     @property
     def dropping(self) -> tuple[str, ...]:
-        """The output of dropped records, if it was asked for: what no one asked for is not made."""
+        """The output of dropped records, which is created only on request."""
         return (DROPPED,) if self._all_outputs else ()
 
     def all_dropped(self, *stages: dict[str, PCollection[Any]]) -> PCollection[Any] | None:

@@ -1,7 +1,7 @@
-"""The join of rows with the rows that they refer to, where the result stays: keyed by :class:`CombinedKey`, payload shipped.
+"""The join of rows with the rows that they refer to, whose result is keyed by :class:`CombinedKey` and stays in the partition of the foreign key.
 
 It is the first half of KIP-213's protocol, as Jan Filipiak proposed it: a left row travels, under its combined key, to the partition of its
-foreign key, and is joined there. So a left row may refer to several right rows, and a right row that nobody refers to may have a row too.
+foreign key, and is joined there. So a left row may refer to several right rows, and a right row that nothing refers to may have a row too.
 """
 
 from collections.abc import Callable, Iterable

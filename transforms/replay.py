@@ -106,7 +106,7 @@ class _RouteDoFn(_BundleDoFn):
 
 
 class _UntimedRouteDoFn(_RouteDoFn):
-    """For elements that say their time themselves: asking Beam for it costs as much as the rest of this step."""
+    """For elements that carry their timestamps: asking Beam for one costs as much as the rest of this step."""
 
     def process(self, element: Any) -> list[Any]:  # type: ignore[override]
         self._rows(element, 0, self._outlet)
@@ -177,7 +177,7 @@ class _Stage(beam.PTransform[Any, Any]):
 
     def _outputs(self, pcoll: PCollection[Any], dofn: beam.DoFn) -> dict[str, PCollection[Any]]:
         main, *others = self._names
-        # An output that nobody asked for is not declared: on Spark each one costs a pass over what the stage gives.
+        # Only requested outputs are declared: on Spark each one costs a pass over the output of the stage.
         run = beam.ParDo(dofn)
         outputs = pcoll | "Run" >> (run.with_outputs(*others, main=main) if others else run)
         named = {tag: outputs[tag] for tag in self._names} if others else {main: outputs}

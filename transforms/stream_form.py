@@ -14,7 +14,7 @@ from beam_joins.copied import copied
 from beam_joins.transforms.changelog_columns import given_rows, places, struct_of, times_of
 from beam_joins.transforms.columns.functions import keys_of, vectorized
 from beam_joins.transforms.columns.hashes import hashes
-from beam_joins.transforms.columns.joiner import Joiner, joiner_in_columns
+from beam_joins.transforms.columns.joiner import Joiner, Schema, joiner_in_columns
 from beam_joins.transforms.columns.keys import joined_keys, kinds
 from beam_joins.transforms.columns.pairs import Pairs, each_joined
 from beam_joins.transforms.columns.stream_join import Matches
@@ -51,7 +51,7 @@ class StreamInColumns:
 
     element_type = pa.RecordBatch
 
-    def __init__(self, joiner: Joiner, functions: Functions, schema: pa.Schema | None) -> None:
+    def __init__(self, joiner: Joiner, functions: Functions, schema: Schema | None) -> None:
         if schema is None and not isinstance(joiner, Mapping | vectorized):
             raise ValueError(
                 "WindowedStreamJoin of streams in columns gives record batches, and a joiner of one record does not say what columns they"

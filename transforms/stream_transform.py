@@ -2,9 +2,7 @@
 
 from typing import Any
 
-import pyarrow as pa
-
-from beam_joins.transforms.columns.joiner import joiner_in_columns
+from beam_joins.transforms.columns.joiner import Schema, joiner_in_columns
 from beam_joins.transforms.fields import Fields, place_of_row
 from beam_joins.transforms.options import choice
 from beam_joins.transforms.outputs import WithOutputs
@@ -22,7 +20,7 @@ class StreamTransform(WithOutputs):
         choices: Any,
         *,
         sequence_by: Fields | OfRow | None,
-        schema: pa.Schema | None = None,
+        schema: Schema | None = None,
         partitions: int | None,
     ) -> None:
         super().__init__()

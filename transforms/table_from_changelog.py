@@ -1,4 +1,4 @@
-"""TableFromChangelog: the table that a raw changelog stands for, with the vocabulary of Spark's AUTO CDC."""
+"""TableFromChangelog: the table of a raw changelog, with the options of Spark's AUTO CDC."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -42,7 +42,7 @@ ROWS = "rows"
 
 
 class TableFromChangelog(WithOutputs):
-    """The table that a raw changelog stands for: ``PCollection[Change[K, V]]``, old values filled in.
+    """The table of a raw changelog: ``PCollection[Change[K, V]]``, old values filled in.
 
     The changelog is a ``PCollection[tuple[K, V | None]]``, where ``None`` is a tombstone; or a collection of any elements, with ``key=``.
     The functions among the options get the element as it is.
@@ -52,7 +52,8 @@ class TableFromChangelog(WithOutputs):
     rows; it needs ``key`` and one of ``timestamp_by`` and ``sequence_by``; the functions may be :class:`~beam_joins.vectorized`. Joins of
     such tables give such tables; :class:`~beam_joins.TableToRecords` makes one of changes.
 
-    * ``key``: a field name, a list of field names (their values make a tuple), or a function. The element is then the value.
+    * ``key``: a field name, a list of field names (their values make a tuple; null if one is null), or a function. The element is then the
+      value. Keys that are equal in Python are equal here.
     * ``timestamp_by``: a field name or function that gives the event time: microseconds since the epoch, a datetime with a time zone, or
       a Beam ``Timestamp``. By default the element's timestamp, cut to the millisecond, as Beam carries it between stages.
     * ``sequence_by``: a field name or function that gives the position, an int of 64 bits (an LSN, an offset, a commit number). By
@@ -64,7 +65,7 @@ class TableFromChangelog(WithOutputs):
     * ``apply_as_deletes``: a function that is true for an element that deletes its row; the name of a field that is; or a field and its
       values that mean delete, ``{"op": ["d", "t"]}``, in any case and ``None`` written ``"null"``. Its other values are then words for inserts and
       updates (:data:`beam_joins.operations.UPSERTS`), and the run raises ``ValueError`` for one that is not, naming value and field.
-    * ``except_columns``: names to leave out of the value (elements that are mappings).
+    * ``except_columns``: names to leave out of the value (elements that are mappings). A name that no record has fails the run.
     * ``emit``: ``"updates"``, ``"changes"`` (only those that change the value), ``"records"`` (tombstones of absent rows too) or
       ``"latest"`` (only the last change of each row that is there in the end); see :data:`beam_joins.table.Emit`.
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
@@ -78,7 +79,7 @@ class TableFromChangelog(WithOutputs):
     an output of its own.
 
     Raises ``ValueError`` at construction for a wrong option, when applied to windowed or unbounded input or to keys whose coder is not
-    deterministic, and in the run for a field that is not there, for a position that is not an int of 64 bits, and for several records of one
+    deterministic, and in the run for a field that is missing, for a name in ``except_columns`` that no record has, for a position that is not an int of 64 bits, and for several records of one
     key none of which has a time or a sequence.
 
     >>> import apache_beam as beam

@@ -1,6 +1,6 @@
 """The newest value of every change as a record: what a table is to an operator that orders it by itself.
 
-Old values do not travel: whoever orders the records of a row knows them.
+Old values are not shuffled: the operator that orders the records of a row knows them.
 """
 
 from collections.abc import Callable

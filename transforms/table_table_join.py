@@ -10,7 +10,7 @@ from beam_joins.coders.block import read_blocks
 from beam_joins.coders.change_batch import ChangeBatch
 from beam_joins.coders.key import value_coder
 from beam_joins.transforms.checked_table import naming_keys
-from beam_joins.transforms.columns.joiner import Join, Joiner, columns_read, joiner_in_columns, of_records
+from beam_joins.transforms.columns.joiner import Join, Joiner, Schema, columns_read, joiner_in_columns, of_records
 from beam_joins.transforms.columns.table_join import joined_rows
 from beam_joins.transforms.columns.upsert import upsert
 from beam_joins.transforms.notes import keys_may_meet
@@ -48,8 +48,8 @@ class TableTableJoin(HandlesExceptions):
     Two tables in columns are joined in columns, ``PCollection[ChangeBatch]``; there the joiner may be one of columns, and ``schema`` says what
     columns a joiner of one record gives, as in :class:`~beam_joins.ForeignKeyJoin`.
 
-    Two windowed tables join on the same key and window. A change of either side joins the row anew, and a tombstone comes out only for a
-    row that was there. A result has the larger timestamp of both sides. More tables are joined in a chain:
+    Two windowed tables join on the same key and window. A change of either side updates the joined row, and a tombstone comes out only for a
+    row that existed. A result has the larger timestamp of both sides. More tables are joined in a chain:
     ``((a, b) | TableTableJoin(...), c) | TableTableJoin(...)``.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
@@ -69,7 +69,7 @@ class TableTableJoin(HandlesExceptions):
     Change(key='apple', old=0, new=3.5, timestamp=2, position=2)
     """
 
-    def __init__(self, joiner: Joiner, *, how: How = "inner", schema: pa.Schema | None = None, partitions: int | None = None) -> None:
+    def __init__(self, joiner: Joiner, *, how: How = "inner", schema: Schema | None = None, partitions: int | None = None) -> None:
         super().__init__()
         joiner_in_columns(joiner, schema=schema)
         self._schema = schema

@@ -14,7 +14,7 @@ from beam_joins.coders.windowed import WindowedCoder
 from beam_joins.windowed import Windowed
 
 Order = Literal["time", "sequence", "unknown"]
-"""What a position is: the event time, a sequence of the source, or what only the author of the table knows."""
+"""What a position is: the event time, a sequence of the source, or unknown."""
 
 _MARK = "_beam_joins_table_type"
 _SAY_AGAIN = "behind a beam.Map, Reshuffle or Flatten of your own that is forgotten, so use MapTable or FilterTable there, or as_windowed_table(table)"

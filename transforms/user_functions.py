@@ -32,8 +32,10 @@ class Functions:
         self._bad: list[Any] = []
         self._raised: Callable[..., Any] | None = None
 
-    def function(self, option: str, given: Any, called: Callable[..., Any] | None = None) -> Any:
+    def function(self, option: str, given: Any, called: Callable[..., Any] | None = None, *, fresh: bool = False) -> Any:
         """The function given as ``option``, on copies of its arguments and raising ``FunctionFailed``; ``None`` if none is given.
+
+        ``fresh`` says that nobody else has the arguments, so that they need not be copied.
 
         ``called`` is what a field's name stands for. That is ours: it needs no copies, and its ``ValueError`` says enough by itself.
         """
@@ -43,7 +45,7 @@ class Functions:
             called = given
         if not callable(called) or not (callable(given) or self._exc_class):
             return called if called is not None else given
-        run, prepared = called, copied if callable(given) else _itself
+        run, prepared = called, copied if callable(given) and not (fresh and self._exc_class is None) else _itself
 
         def call(*values: Any) -> Any:
             try:
@@ -69,6 +71,11 @@ class Functions:
     def failure(self, option: str, error: Exception, given: Sequence[Any], key: Any = NO_KEY) -> FunctionFailed:
         """The error of a function that raised."""
         return failure(self._label, option, error, given, key)
+
+    @property
+    def handles_any(self) -> bool:
+        """Whether there is an output of bad records."""
+        return self._exc_class is not None
 
     def handles(self, error: BaseException | None) -> bool:
         """Whether an exception goes to ``bad``."""

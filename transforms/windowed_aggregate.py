@@ -35,11 +35,11 @@ class WindowedAggregate(WithOutputs):
       is asked for the windows of every record's timestamp; the collection itself stays in the global window.
     * ``initial`` is the aggregate of no records, or a function without arguments that gives it.
     * ``add(aggregate, value)`` gives the aggregate with one record more; if it gives ``None`` the window has no row. It may write into the
-      aggregate that it is given and give that. A value may be ``None``: a stream has no tombstones.
+      aggregate that it is given and return it. A value may be ``None``: a stream has no tombstones.
     * ``sequence_by(key, value)`` gives the position, an int of 64 bits; or name the field of the value. By default it is the event time,
       which is the element's, cut to the millisecond, as Beam carries it between stages.
     * ``grace`` is how long after its end a window still takes records: seconds, a ``timedelta`` or a Beam ``Duration``. The clock is the
-      latest time among the records of the same key up to that position. ``None`` waits for ever. It matters only with ``sequence_by``: by
+      latest time among the records of the same key up to that position. With ``None`` no record is late. It matters only with ``sequence_by``: by
       event time no record is late.
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 

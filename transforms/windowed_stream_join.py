@@ -13,7 +13,7 @@ from beam_joins.coders.block import read_blocks
 from beam_joins.coders.key import encode_key, key_coder, value_coder
 from beam_joins.stream_join import StreamHow
 from beam_joins.transforms.changelog_columns import in_columns
-from beam_joins.transforms.columns.joiner import Joiner, of_records
+from beam_joins.transforms.columns.joiner import Joiner, Schema, of_records
 from beam_joins.transforms.columns.stream_join import Spans, matches
 from beam_joins.transforms.duration import Span, span_micros
 from beam_joins.transforms.fields import Fields
@@ -110,7 +110,7 @@ class WindowedStreamJoin(StreamTransform):
         key: str | Sequence[str] | None = None,
         timestamp_by: str | None = None,
         sequence_by: Fields | OfRow | None = None,
-        schema: pa.Schema | None = None,
+        schema: Schema | None = None,
         partitions: int | None = None,
     ) -> None:
         super().__init__(joiner, how, StreamHow, sequence_by=sequence_by, schema=schema, partitions=partitions)

@@ -48,8 +48,8 @@ class WindowedTableJoin(HandlesExceptions):
     ``Change[K]``             ``Change[Win…]`` inner, left         the window ``window_of(key, value)``; ``None``: nothing
     ========================  ===============  ==================  =====================================================
 
-    The result is a table with the left table's keys. A change of either side joins anew every row that it takes part in: one change of a
-    table's row joins every window of its key. ``joiner(left value, right value)`` gives the result's value, ``None`` for no row. A result
+    The result is a table with the left table's keys. A change of either side updates every result that it is part of: one change of a
+    table's row updates every window of its key. ``joiner(left value, right value)`` gives the result's value, ``None`` for no row. A result
     has the larger timestamp of both sides. ``partitions`` is as in :mod:`beam_joins.transforms.partitions`.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to

@@ -4,6 +4,8 @@ A left change becomes :mod:`subscriptions <beam_joins.foreign_key.sender>` that 
 :mod:`store <beam_joins.foreign_key.store>` keeps them beside the right row and answers; the answers return to the left key's
 partition, where they are :mod:`joined <beam_joins.foreign_key.joiner>`.
 
+It is the model that the tests compare :class:`beam_joins.ForeignKeyJoin` with; pipelines run :mod:`beam_joins.transforms.columns.foreign_key`.
+
 Law: for every position p the content of the result is the join of the contents of both tables at p.
 """
 

@@ -67,10 +67,14 @@ def _tables(work: str, sources: list[Any], functions: Functions, partitions: int
     if work == "changelog":
         return tables[0] | beam.Map(_old_and_new)
     if work == "tables":
-        joined = tuple(tables) | TableTableJoin(_JOINERS[work, functions], how="outer", partitions=partitions)
+        joined = tuple(tables) | TableTableJoin(
+            _JOINERS[work, functions], how="outer", schema=_values(work, functions), partitions=partitions
+        )
         return joined | beam.Map(_changes("a", "b"))
     foreign_key: Any = "customer" if functions == "columns" else lambda key, order: order["customer"]
-    joined = tuple(tables) | ForeignKeyJoin(foreign_key=foreign_key, joiner=_JOINERS["fk", functions], partitions=partitions)
+    joined = tuple(tables) | ForeignKeyJoin(
+        foreign_key=foreign_key, joiner=_JOINERS["fk", functions], schema=_values(work, functions), partitions=partitions
+    )
     if work == "fk-final":
         return joined | LatestTable() | beam.Map(_rows)
     return joined | beam.Map(_changes("amount", "name"))
@@ -83,6 +87,7 @@ def _streams(sources: list[Any], functions: Functions, partitions: int | None) -
         before=window,
         after=window,
         grace=0,
+        schema=_values("streams", functions),
         key="key",
         timestamp_by="ts",
         partitions=partitions,
@@ -98,6 +103,17 @@ _JOINERS: Final[dict[tuple[str, str], Any]] = {
     ("streams", "columns"): {"view": "left.view", "click": "right.click"},
     ("streams", "records"): lambda view, click: {"view": view["view"], "click": click["click"]},
 }
+
+
+_VALUES: Final = {"tables": ("a", "b"), "streams": ("view", "click")}
+
+
+def _values(work: str, functions: Functions) -> pa.Schema | None:
+    """What a joiner of records gives, which it does not say by itself."""
+    if functions == "columns":
+        return None
+    columns = schema(work)
+    return pa.schema([columns.field(name) for name in _VALUES.get(work, ("amount", "name"))])
 
 
 def _changes(*names: str) -> Callable[[ChangeBatch], pa.Table]:

@@ -1,7 +1,7 @@
 """One run at a time writes an output: a hidden file beside it says which.
 
 On this machine's file systems nobody comes between looking and writing. On those in a cloud two runs that begin within the same moment may
-both believe that the output is theirs; each looks again before it publishes, so that the results are those of one run.
+both believe that they own the output; each looks again before it publishes, so that the results are those of one run.
 """
 
 import fcntl

@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from beam_joins.pipelines.changelog_files.avro_records import AvroWriter, Schema
 from beam_joins.pipelines.changelog_files.changelog import Format, format_of
 from beam_joins.pipelines.changelog_files.claim import held, new_claim, release, staging_of, take
 from beam_joins.pipelines.changelog_files.json_lines import JsonLinesWriter
-from beam_joins.pipelines.changelog_files.paths import absolute, is_local, remove, require_file_system
+from beam_joins.pipelines.changelog_files.paths import absolute, is_local, real, remove, require_file_system
 from beam_joins.pipelines.changelog_files.publishing import Move, part_name, parts_of, publish
 from beam_joins.pipelines.command.input_error import InputError, writing
 
@@ -51,6 +51,16 @@ def check_output(option: str, path: str) -> Format:
     if not os.access(parent, os.W_OK):
         raise InputError(f"{option}: the directory {parent} cannot be written")
     return format_
+
+
+def refuse_inputs(path: str, inputs: Iterable[str]) -> None:
+    """Raise InputError if a result at this path would take the place of an input: of its file, or of one named as an earlier part of it."""
+    with writing(path):
+        replaced = set(map(real, (absolute(path), *parts_of(*split_suffix(path)))))
+    for file in inputs:
+        if real(file) in replaced:
+            shown = path if real(file) == real(path) else f"{file}, which {path} would replace as a part of an earlier result,"
+            raise InputError(f"{shown} is an input: give the result another name")
 
 
 class Staging:

@@ -33,6 +33,11 @@ def absolute(path: str) -> str:
     return os.path.abspath(path) if is_local(path) else path
 
 
+def real(path: str) -> str:
+    """The one name that a file has, whatever links lead to it."""
+    return os.path.realpath(path) if is_local(path) else path
+
+
 def matching(path: str) -> list[Found]:
     """The file of this very name, or else those that match it as a pattern, in order.
 

@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"beam-joins {_version()}")
-    parser.add_argument("program", choices=tuple(PROGRAMS), metavar="PROGRAM", help=", ".join(PROGRAMS))
+    parser.add_argument("program", choices=tuple(PROGRAMS), metavar=f"{{{','.join(PROGRAMS)}}}", help="see below")
     return parser
 
 

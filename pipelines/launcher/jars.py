@@ -1,6 +1,6 @@
 """Beam's Spark runner as jars: a lock file, and Beam's own jar cache, verified.
 
-    python -m pipelines.launcher.jars
+    python -m beam_joins.pipelines.launcher.jars
 
 fetches what is missing, so that later starts need no network. Spark itself is the one inside PySpark.
 """
@@ -222,8 +222,14 @@ class _Progress:
         self.say(f"{start}fetched {self._done} of {self._jars} jars, {self._bytes / 1e6:.0f} MB in {seconds:.0f} s")
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Fetch the jars that are missing, and print where they are."""
     try:
-        provide(locked_jars())
+        there = provide(locked_jars())
     except SparkSetupError as failure:
         sys.exit(f"{failure}")
+    print(f"{len(there)} jars of Beam's Spark runner are in {there[0].parent}")
+
+
+if __name__ == "__main__":
+    main()

@@ -73,5 +73,5 @@ def test_a_result_has_the_largest_time_of_the_row_and_of_what_changed_it():
 @pytest.mark.parametrize("kind", [list, dict, set, bytearray])
 def test_a_container_that_was_changed_in_place_is_refused(kind):
     core = GroupAggregate(kind, lambda container, value: container, lambda container, value: container)
-    with pytest.raises(ValueError, match=f"add gave back the very {kind.__name__} that it was given: give a new one"):
+    with pytest.raises(ValueError, match=rf"add\(\) must return a new {kind.__name__}"):
         list(core.advance(0, [enters(b"a", b"1")]))

@@ -6,19 +6,23 @@ import doctest
 import inspect
 import io
 import re
+import sys
 from collections import defaultdict
 from functools import cache
+from types import ModuleType
 
 import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 import beam_joins
 from beam_joins.pipelines import page_views
-from tests.docs import recorded_runs, stream_runs, table_runs, windowed_runs
+from tests.docs import key_runs, recorded_runs, stream_runs, table_runs, windowed_runs
 from tests.docs.notation import Got, place, results
-from tests.docs.page import DOCS, PAGES, ROOT, Block, Table, anchors, blocks, links, tables
+from tests.docs.page import DOCS, PAGES, ROOT, Table, anchors, blocks, links, tables
 
 RUNS = {
     run.__name__: run
@@ -31,6 +35,7 @@ RUNS = {
         table_runs.one_to_many_join,
         table_runs.table_table_join,
         table_runs.aggregates,
+        key_runs.keys,
         windowed_runs.windowed_aggregate,
         windowed_runs.windowed_table_join,
         windowed_runs.windowed_table_to_stream,
@@ -131,28 +136,52 @@ class InAnyOrder(doctest.OutputChecker):
 
 
 @pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.name)
-def test_the_examples_of_a_page_run(page, one_engine):
-    scope = {"__name__": "__main__"}
+def test_the_examples_of_a_page_run(page, one_engine, monkeypatch):
+    script = ModuleType("__main__")  # classes of an example are found where those of a script are
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    scope = vars(script)
     said: list[str] = []
     for block in [block for block in blocks(page) if block.language == "python"]:
-        example = doctest.DocTestParser().get_doctest(block.text, {}, page.name, str(page), block.line)
+        example = doctest.DocTestParser().get_doctest(block.text, {}, f"{page.name}, line {block.line}", str(page), block.line)
         assert example.examples, f"{page.name}, line {block.line}: a python block without an example; write it with >>>"
         example.globs = scope
         doctest.DocTestRunner(checker=InAnyOrder()).run(example, out=said.append, clear_globs=False)
     assert "".join(said) == ""
 
 
-def self_contained(block: Block) -> bool:
-    return block.language == "python" and "import apache_beam" in block.text and "..." not in block.text
+def example_of_the_readme(text: str) -> str:
+    """The example that stands alone and has this in it."""
+    whole = [block.text for block in blocks(ROOT / "README.md") if block.language == "python" and "import apache_beam" in block.text]
+    (example,) = [block for block in whole if text in block and "..." not in block]
+    return example
+
+
+def run_example(text: str) -> None:
+    exec(compile(text, "README.md", "exec"), {"__name__": "__main__"})
 
 
 def test_the_readmes_example_that_stands_alone_prints_what_it_says(one_engine):
-    (example,) = [block for block in blocks(ROOT / "README.md") if self_contained(block)]
-    (says,) = re.findall(r"beam\.Map\(print\)\s+# (.+)", example.text)
+    example = example_of_the_readme("beam.Map(print)")
+    (says,) = re.findall(r"beam\.Map\(print\)\s+# (.+)", example)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(example.text, "README.md", "exec"), {"__name__": "__main__"})
+        run_example(example)
     assert printed.getvalue().splitlines() == [says]
+
+
+def test_the_readmes_example_in_columns_joins_parquet_files(tmp_path, monkeypatch, one_engine):
+    monkeypatch.chdir(tmp_path)
+    rows = {"lsn": [1, 2], "updated_at": [1, 2], "deleted": [False, False]}
+    for name, columns in {
+        "orders": {"id": [1, 2], "customer_id": [7, 8], "amount": [5, 6]},
+        "customers": {"id": [7, 8], "name": ["Ann", "Bob"]},
+    }.items():
+        (tmp_path / name).mkdir()
+        pq.write_table(pa.table({**columns, **rows}), tmp_path / name / "all.parquet")
+    run_example(example_of_the_readme("WriteParquet"))
+    enriched = pa.concat_tables([pq.read_table(path) for path in (tmp_path / "out").glob("*.parquet")])
+    assert enriched.column_names == ["key", "old", "new", "timestamp", "position"]
+    assert sorted(row["new"]["name"] for row in enriched.to_pylist()) == ["Ann", "Bob"]
 
 
 def test_the_options_that_the_readme_gives_to_transforms_are_theirs():

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from beam_joins.pipelines.launcher import jars
 from beam_joins.pipelines.launcher.jars import Jar, is_writable, locked_jars, provide
 from beam_joins.pipelines.launcher.local_connections import no_proxy_here
 from beam_joins.pipelines.launcher.pathing_jar import manifest, pathing_jar
@@ -69,6 +70,12 @@ def test_a_missing_jar_is_fetched_once_and_then_never_again(tmp_path):
         assert provide([jar("a")], cache=tmp_path, fetch=repository, progress=None) == [tmp_path / "a-1.0.jar"]
     assert len(repository.urls) == 1
     assert (tmp_path / "a-1.0.jar").read_bytes() == CONTENT
+
+
+def test_the_command_that_fetches_the_jars_says_where_they_are(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(jars, "provide", lambda locked: [tmp_path / jar.file_name for jar in locked])
+    jars.main()
+    assert capsys.readouterr().out == f"{len(locked_jars())} jars of Beam's Spark runner are in {tmp_path}\n"
 
 
 def test_a_jar_comes_from_the_repository_that_is_named(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from beam_joins.pipelines.command import programs
 from beam_joins.pipelines.command.progress import Progress
 from beam_joins.pipelines.sample import SampleFiles, write_sample
 from tests.pipelines.orders_run import ENVIRONMENT, Run, inputs, nothing_is_left, one_sentence
@@ -57,6 +58,27 @@ def test_a_result_that_cannot_be_written_is_refused_before_anything_runs(
         Path(f"in/{name}.jsonl").write_bytes(file.read_bytes())
     assert said in one_sentence(run("--orders", "in/o.jsonl", "--customers", "in/c.jsonl", *options))
     assert sorted(path.name for path in Path("in").iterdir()) == ["c.jsonl", "o.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--output", "link/o-00000-of-00001.jsonl"], "link/o-00000-of-00001.jsonl is an input"),
+        (["--output", "in/o.jsonl"], "which in/o.jsonl would replace as a part of an earlier result, is an input"),
+        (["--latest", "link/o.jsonl"], "which link/o.jsonl would replace as a part of an earlier result, is an input"),
+        (["--output", "in/x.jsonl", "--latest", "link/x.jsonl"], "give them different names"),
+    ],
+)
+def test_a_result_never_takes_the_place_of_an_input_or_of_the_other_result(
+    run: Run, small: SampleFiles, options: list[str], said: str
+) -> None:
+    Path("in").mkdir()
+    Path("link").symlink_to("in")
+    names = ["c.jsonl", "o-00000-of-00001.jsonl"]
+    for name, file in zip(names, (small.customers, small.orders), strict=True):
+        Path("in", name).write_bytes(file.read_bytes())
+    assert said in one_sentence(run("--orders", "in/o-*.jsonl", "--customers", "in/c.jsonl", *options))
+    assert sorted(path.name for path in Path("in").iterdir()) == names
 
 
 def test_a_misspelt_option_is_refused(run: Run) -> None:
@@ -121,3 +143,10 @@ def test_where_there_is_no_terminal_nothing_is_shown_but_phases_are_timed() -> N
         time.sleep(0.01)
     assert stream.getvalue() == ""
     assert progress.seconds["run"] >= 0.01
+
+
+def test_the_command_without_a_program_lists_the_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        programs.main([])
+    assert ended.value.code == 2
+    assert "required: {orders,page-views,sample}" in capsys.readouterr().err

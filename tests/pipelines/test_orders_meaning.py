@@ -94,7 +94,7 @@ def test_a_word_cannot_mean_both(run: Run) -> None:
     ],
 )
 def test_times_in_another_unit_are_refused_by_the_name_of_the_option(run: Run, orders: object, customers: object, named: str) -> None:
-    # the times 0 and null are of no account
+    # the times 0 and null do not count
     write("o.jsonl", *({**GOOD, "order_id": i, "updated_at": at} for i, at in enumerate((orders, orders, 0, None, 0))))
     write("c.jsonl", {**CUSTOMER, "updated_at": customers})
     sentence = one_sentence(run(*FILES))

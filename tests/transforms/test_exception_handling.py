@@ -208,7 +208,7 @@ def test_a_pair_of_streams_whose_joiner_raises_is_left_out(direct):
 def test_batches_of_streams_leave_out_what_functions_raise_for(direct):
     with direct() as p:
         orders = p | beam.Create([pa.Table.from_pylist(ORDERS)]).with_output_types(pa.Table)
-        options = {"key": "id", "timestamp_by": "lsn", "before": 0, "after": 0, "grace": 0}
+        options = {"key": "id", "timestamp_by": "lsn", "before": 0, "after": 0, "grace": 0, "schema": pa.int64()}
         cases = {
             "joiner": WindowedStreamJoin(lambda o, other: known(o), **options),
             "sequence": WindowedStreamJoin(lambda o, other: o["n"], sequence_by=lambda key, o: known(o), **options),

@@ -144,7 +144,7 @@ def test_more_records_than_a_block_holds_are_all_joined(pipeline):
         ({"how": "full"}, "how='full': choose one of 'inner', 'left', 'right', 'outer'"),
         ({"foreign_keys": referred}, "give one of foreign_key, for one reference, and foreign_keys"),
         ({"joiner": None}, "joiner=None: give a function"),
-        ({"foreign_key": 7}, "foreign_key=7: give a field name, a list of field names, or a function"),
+        ({"foreign_key": 7}, "foreign_key=7: give a field name, a list of field names, or a function of key and value"),
         ({"partitions": "many"}, "partitions='many'"),
     ],
 )

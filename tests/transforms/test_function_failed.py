@@ -2,6 +2,8 @@
 
 import pickle
 
+import apache_beam as beam
+import pyarrow as pa
 import pytest
 
 from beam_joins import (
@@ -100,3 +102,11 @@ def test_a_vectorized_function_cannot_be_handled():
     ):
         with pytest.raises(ValueError, match="has a vectorized function, which gets many records at once"):
             transform.with_exception_handling()
+
+
+@pytest.mark.parametrize("form", ["records", "columns"])
+def test_a_function_of_a_record_that_raises_is_named_without_a_key(direct, form):
+    with pytest.raises(FunctionFailed) as caught, direct() as p:
+        source = beam.Create([{"lsn": 1}]) if form == "records" else beam.Create([pa.table({"lsn": [1]})]).with_output_types(pa.Table)
+        p | source | TableFromChangelog(key=lambda record: record["id"], sequence_by="lsn", timestamp_by="lsn")
+    assert str(caught.value).startswith("TableFromChangelog: key raised KeyError: 'id', given {'lsn': 1}")

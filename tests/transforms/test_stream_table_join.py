@@ -136,7 +136,7 @@ def test_a_result_of_none_is_a_result(direct):
     [
         ({"how": "outer"}, "how='outer': choose one of 'inner', 'left'"),
         ({"joiner": None}, "joiner=None: give a function"),
-        ({"foreign_key": 7}, "foreign_key=7: give a function of key and value, or the name"),
+        ({"foreign_key": 7}, "foreign_key=7: give a field name, a list of field names, or a function of key and value"),
         ({"sequence_by": ""}, "sequence_by=''"),
         ({"partitions": -1}, "partitions=-1"),
     ],

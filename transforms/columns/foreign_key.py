@@ -1,7 +1,7 @@
 """The foreign-key join as temporal overlap: KIP-213's protocol (:mod:`beam_joins.foreign_key`) on columns.
 
-A version of a left row asks the side of its foreign key, once and for all of its life: there it is joined with the right row as it is when the
-version begins, and with every change of it until the version ends. What comes of that returns to the left row, where it becomes changes.
+Each version of a left row is sent once to the partition of its foreign key. There it joins all overlapping versions of the right row: the one at the
+position where the left version begins, and every change until it ends. The results return to the partition of the left key, where they become changes.
 """
 
 from enum import IntEnum
@@ -75,7 +75,7 @@ def subscriptions(left: ChangeBatch, foreign_key: pa.Array, how: How) -> pa.Reco
 
 
 class _Changes:
-    """The changes of the right rows of a partition, ordered by key and position; at index -1 stands what is said of an absent one."""
+    """The changes of the right rows of a partition, ordered by key and position; index -1 is the sentinel of a missing row."""
 
     def __init__(self, code: Ints, codes: int, rights: pa.Table) -> None:
         position = integers(rights["position"])

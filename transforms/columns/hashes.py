@@ -3,9 +3,11 @@
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 
 from beam_joins.coders import canonical
+from beam_joins.coders.numbers import WHOLE
 from beam_joins.coders.opaque import is_opaque, opaque_keys
 
 Hashes = npt.NDArray[np.uint64]
@@ -27,11 +29,15 @@ def hashes(keys: pa.Array) -> Hashes:
 def _hashes(keys: pa.Array) -> Hashes:
     kind = keys.type
     if is_opaque(kind):
+        numbers = _whole_numbers(keys.storage)
+        if numbers is not None:
+            return _mix(numbers)
         return np.fromiter((0 if key is None else _hash(key) for key in keys.storage.to_pylist()), np.uint64, len(keys))
     if pa.types.is_struct(kind):
         mixed = np.zeros(len(keys), np.uint64)
         for part in keys.flatten():
-            mixed = _mix(mixed ^ hashes(part))
+            # a null part counts as 0, as it does in an encoded tuple
+            mixed = _mix(mixed ^ np.where(part.is_valid().to_numpy(zero_copy_only=False), hashes(part), np.uint64(0)))
         return mixed
     if pa.types.is_decimal(kind):
         return hashes(opaque_keys(keys.to_pylist()))
@@ -39,6 +45,23 @@ def _hashes(keys: pa.Array) -> Hashes:
         keys = keys.cast(pa.binary()).fill_null(b"")
         return np.fromiter(map(xxhash.xxh3_64_intdigest, keys.to_pylist()), np.uint64, len(keys))
     return _mix(_bits(keys))
+
+
+def _whole_numbers(encoded: pa.Array) -> Hashes | None:
+    """Keys in their canonical encoding as 64 bits if all are whole numbers of as many; nulls are arbitrary."""
+    lengths = pc.binary_length(encoded)
+    size = len(canonical.encode(0))
+    if encoded.null_count == len(encoded) or not pc.all(pc.equal(lengths, size)).as_py():
+        return None
+    there = encoded.drop_null() if encoded.null_count else encoded
+    first = int(np.frombuffer(there.buffers()[1], np.int32, 1, there.offset * 4)[0])
+    rows = np.frombuffer(there.buffers()[2], np.uint8, len(there) * size, first).reshape(-1, size)
+    if not (rows[:, 0] == WHOLE[0]).all():
+        return None
+    numbers = np.zeros(len(encoded), np.uint64)
+    biased = np.ascontiguousarray(rows[:, 1:]).view(">u8").ravel().astype(np.uint64)
+    numbers[encoded.is_valid().to_numpy(zero_copy_only=False)] = biased ^ np.uint64(1 << 63)
+    return numbers
 
 
 def _bits(keys: pa.Array) -> Hashes:

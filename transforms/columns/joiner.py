@@ -3,7 +3,8 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,17 +23,25 @@ Join = Callable[[Pairs], pa.Array]
 """Gives one value for every pair: null where there is no row."""
 
 
+Schema: TypeAlias = pa.Schema | pa.DataType
+"""What a joiner of one record gives: its columns, or the type of what has no columns."""
+
 Joiner = Callable[[Any, Any], Any] | Mapping[str, Any]
 """What a user gives: a function of the left and the right value, a vectorized one, or columns by name."""
 
+IN_COLUMNS = ("ForeignKeyJoin", "TableTableJoin", "WindowedStreamJoin")
+"""The joins that take a joiner of columns."""
 
-def of_records(transform: str, joiner: Joiner, schema: pa.Schema | None = None) -> Callable[[Any, Any], Any]:
-    """The joiner as a function of records; raises ``ValueError`` for one of columns, and for a schema."""
+
+def of_records(transform: str, joiner: Joiner, schema: Schema | None = None) -> Callable[[Any, Any], Any]:
+    """The joiner as a function of records; raises ``ValueError`` for a joiner of columns, and for a schema."""
     if schema is not None:
         raise ValueError(f"{transform} joins records here, and schema= is for tables in columns: leave it out")
     if isinstance(joiner, Mapping | vectorized):
+        if transform not in IN_COLUMNS:
+            raise ValueError(f"{transform} joins records, and its joiner is of columns: give a function of two values")
         raise ValueError(
-            f"{transform} joins records here, and its joiner columns: give it tables made by TableFromChangelog of Arrow batches"
+            f"{transform} joins records here, and its joiner is of columns: give it tables made by TableFromChangelog of Arrow batches"
             ' (foreign_key=, and how="inner" or "left"), or a function of the left and the right value'
         )
     return joiner
@@ -67,13 +76,13 @@ def narrowed(values: pa.Array, columns: frozenset[str] | None) -> pa.Array:
     return pa.StructArray.from_arrays([parts[i] for i in kept], fields=[values.type.field(i) for i in kept], mask=values.is_null())
 
 
-def joiner_in_columns(joiner: Any, functions: Functions | None = None, schema: pa.Schema | None = None) -> Join:
+def joiner_in_columns(joiner: Any, functions: Functions | None = None, schema: Schema | None = None) -> Join:
     """How a user's joiner joins in columns; raises ``ValueError`` if it is none.
 
-    What a joiner of records gives has the columns of ``schema``; without one it is opaque.
+    What a joiner of records gives has the columns of ``schema``, or is of that type; without one it is opaque.
     """
-    if schema is not None and not (isinstance(schema, pa.Schema) and len(schema)):
-        raise ValueError(f"schema={schema!r}: give a pyarrow.Schema, the columns of what the joiner gives")
+    if schema is not None and not (isinstance(schema, pa.DataType) or (isinstance(schema, pa.Schema) and len(schema))):
+        raise ValueError(f"schema={schema!r}: give a pyarrow.Schema, the columns of what the joiner gives, or its pyarrow.DataType")
     if schema is not None and (isinstance(joiner, Mapping | vectorized) or not callable(joiner)):
         raise ValueError("schema= says what a joiner of one record gives, and this joiner gives columns by itself: leave schema= out")
     functions = functions or Functions("a join")
@@ -89,30 +98,56 @@ def joiner_in_columns(joiner: Any, functions: Functions | None = None, schema: p
     )
 
 
-def _by_record(joiner: Callable[[Any, Any], Any], functions: Functions, schema: pa.Schema | None) -> Join:
-    write = opaque_values if schema is None else partial(_typed, pa.struct(schema))
+def _by_record(joiner: Callable[[Any, Any], Any], functions: Functions, schema: Schema | None) -> Join:
+    kind = pa.struct(schema) if isinstance(schema, pa.Schema) else schema
+    write = opaque_values if kind is None else partial(_rows if pa.types.is_struct(kind) else _typed, kind)
 
     def join(pairs: Pairs) -> pa.Array:
         def key_of(n: int) -> Any:
             return python_keys(pairs.key.slice(n, 1))[0] if pairs.key is not None else NO_KEY
 
         results = each_joined(joiner, functions, pairs, python_values(pairs.left), python_values(pairs.right), key_of)
-        return write(copied(result) for result in results)
+        return write(results)
 
     return join
 
 
-def _typed(kind: pa.StructType, results: Iterable[Any]) -> pa.Array:
-    rows, names = list(results), {field.name for field in kind}
-    for row in rows:
-        if row is not None and not (isinstance(row, Mapping) and row.keys() <= names):
-            raise ValueError(
-                f"joiner gave {row!r}, and schema= has the columns {', '.join(sorted(names))}: give a dict with these only"
-            )
+def _typed(kind: pa.DataType, results: Iterable[Any]) -> pa.Array:
+    return _array([copied(result) for result in results], kind, "")
+
+
+def _array(given: list[Any], kind: pa.DataType, what: str) -> pa.Array:
     try:
-        return pa.array(rows, kind)
+        return pa.array(given, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-        raise ValueError(f"joiner gave a value that is not of its type in schema=: {error}") from None
+        raise ValueError(f"joiner gave a value that is not of the type{what} in schema=: {error}") from None
+
+
+def _rows(kind: pa.StructType, results: Iterable[Any]) -> pa.Array:
+    names = [field.name for field in kind]
+    # with one name itemgetter would give no tuple
+    read, width = itemgetter(*names, names[0]), len(names) + 1
+    # cells that a joiner may write into later: lists and the like, a bytearray
+    mutable = not all(pa.types.is_primitive(field.type) or pa.types.is_string(field.type) for field in kind)
+    nothing = (None,) * width
+    cells: list[Any] = []
+    absent: list[bool] = []
+    for row in results:
+        absent.append(row is None)
+        try:
+            given = nothing if row is None else read(row if type(row) is dict and len(row) == width - 1 else _with_all(row, names))
+        except (KeyError, TypeError):
+            given = read(_with_all(row, names))
+        # taken at once, for the joiner may give the same dict again
+        cells.extend(map(copied, given) if mutable else given)
+    arrays = [_array(cells[i::width], field.type, f" of {field.name}") for i, field in enumerate(kind)]
+    return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(absent, pa.bool_()))
+
+
+def _with_all(row: Any, names: list[str]) -> dict[str, Any]:
+    if not isinstance(row, Mapping) or not row.keys() <= set(names):
+        raise ValueError(f"joiner gave {row!r}, and schema= has the columns {', '.join(names)}: give a dict with these only")
+    return {name: row.get(name) for name in names}
 
 
 def _by_column(joiner: Callable[[Any, Any], Any]) -> Join:
@@ -197,6 +232,6 @@ def _with_columns(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
 
 
 def _named(expressions: Iterable[pc.Expression], side: str) -> list[str]:
-    """The columns of a side that expressions ask for, as far as their text says so."""
+    """The columns of a side that expressions read, parsed from their repr."""
     nested = re.compile(rf"FieldRef\.Nested\(FieldRef\.Name\({side}\) FieldRef\.Name\(([^()]*)\)")
     return sorted({name for expression in expressions for name in nested.findall(str(expression))})

@@ -1,4 +1,4 @@
-"""Rows by routing key and position, and what a row is among those of its key."""
+"""Sorting rows by routing key and position, and per-key window primitives."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,17 +1,18 @@
-"""The pairs of rows that a join is about, and a joiner of records called for each."""
+"""The pairs of rows of a join, and a joiner of records called for each."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
-from beam_joins.copied import copied
+from beam_joins.copied import copier
 from beam_joins.transforms.columns.keys import Ints
 from beam_joins.transforms.user_functions import Functions
 
 
 class Pairs(NamedTuple):
-    """Left and right values, and the indices of those that are joined: -1 for an absent one, on both sides for a pair to leave null.
+    """Left and right values, and the indices of those that are joined: -1 for a missing one, and for both in a tombstone.
 
     ``key`` and ``timestamp`` are those of the results. A join appends to ``left_out`` the indices of the pairs for which the joiner raised.
     """
@@ -33,17 +34,19 @@ def each_joined(
     rights: list[Any],
     key_of: Callable[[int], Any],
 ) -> Iterator[Any]:
-    """What a joiner of records gives for each pair, ``None`` for one to leave null or for which it raised; ``key_of`` gives the key of the pair's result.
+    """What a joiner of records gives for each pair, ``None`` for a tombstone or where it raised; ``key_of`` gives the key of the pair's result.
 
-    It may write into what it is given, and has to be done with a result when it is asked for the next.
+    The joiner may write into its arguments. A result is valid only until the next one is taken.
     """
+    left_copies, right_copies = _copies(lefts, pairs.left_index, functions), _copies(rights, pairs.right_index, functions)
     lefts, rights = [*lefts, None], [*rights, None]
     for n, (i, j) in enumerate(zip(pairs.left_index.tolist(), pairs.right_index.tolist(), strict=True)):
         if i < 0 and j < 0:
             yield None
             continue
+        left, right = left_copies[i], right_copies[j]
         try:
-            result = joiner(copied(lefts[i]), copied(rights[j]))
+            result = joiner(lefts[i] if left is None else left(), rights[j] if right is None else right())
         except Exception as error:
             timestamp = 0 if pairs.timestamp is None else int(pairs.timestamp[n])
             functions.failed("joiner", error, (lefts[i], rights[j]), timestamp, key=key_of(n))
@@ -51,3 +54,11 @@ def each_joined(
                 pairs.left_out.append(n)
             result = None
         yield result
+
+
+def _copies(values: list[Any], index: Ints, functions: Functions) -> list[Callable[[], Any] | None]:
+    """What gives copies of values, an absent one at the end; ``None`` for a value that is used once, of which no copy is needed."""
+    uses = np.bincount(index[index >= 0], minlength=len(values))
+    # a record that goes to the output of bad ones is shown as it was
+    at_least = 1 if functions.handles_any else 2
+    return [copier(value) if count >= at_least else None for value, count in zip(values, uses.tolist(), strict=True)] + [None]

@@ -1,4 +1,4 @@
-"""The table that rows by key and position stand for, old values filled in: :class:`beam_joins.table.UpsertTable` on columns."""
+"""The table of rows with keys and positions, old values filled in: :class:`beam_joins.table.UpsertTable` on columns."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from beam_joins.transforms.columns.order import gather, integers, ordered, start
 
 
 def upsert(rows: pa.Table, emit: Emit, encode: Callable[[pa.Array], list[bytes]]) -> tuple[ChangeBatch, pa.Table]:
-    """The changes that rows (``key``, ``value``, ``timestamp``, ``position``) stand for, and the rows that were dropped, with their ``reason``.
+    """The changes that rows (``key``, ``value``, ``timestamp``, ``position``) make, and the rows that were dropped, with their ``reason``.
 
     Of several rows with one key and one position the last one wins: by ``within`` (if there is such a column), timestamp, ``tie`` (likewise), then
     by the bytes that ``encode`` gives for the values, deletes first. Which of the others are dropped, and why, is as in
@@ -49,7 +49,7 @@ def upsert(rows: pa.Table, emit: Emit, encode: Callable[[pa.Array], list[bytes]]
         keep = there | (before >= 0)
     if emit == "changes":
         keep &= ~_unchanged(new, gather(new, before), encode)
-    # an old value that was left out, as it changed nothing, is that of the last change kept before it
+    # skip filtered changes: the old value is that of the last change kept before
     before = np.where(before >= 0, (np.cumsum(keep) - 1)[before], -1)[keep]
     by = by[keep]
     return ChangeBatch(

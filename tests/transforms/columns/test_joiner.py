@@ -1,5 +1,7 @@
 """Joiners: given record by record, as functions of columns, as column expressions; and those that are refused."""
 
+from collections import Counter
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -122,6 +124,8 @@ def test_what_a_joiner_of_records_gives_is_of_one_type_whatever_rows_there_are()
     odd = joiner_in_columns(lambda left, right: {"b": left["b"]} if left and left["a"] > 1 else (right and 1.0))
     assert python_values(odd(PAIRS)) == [1.0, {"b": None}, 1.0, None, 1.0]
     schema = pa.schema([("b", pa.string()), ("n", pa.int64())])
+    plain = joiner_in_columns(lambda left, right: left and left["a"], schema=pa.int64())
+    assert plain(PAIRS).to_pylist() == [1, 2, None, None, 1]
     typed = joiner_in_columns(lambda left, right: {"b": left["b"]} if left else None, schema=schema)
     nothing = np.array([], np.int64)
     for join, kind in ((odd, VALUES), (typed, pa.struct(schema))):
@@ -132,13 +136,25 @@ def test_what_a_joiner_of_records_gives_is_of_one_type_whatever_rows_there_are()
     assert typed(PAIRS).to_pylist() == [{"b": "x", "n": None}, {"b": None, "n": None}, None, None, {"b": "x", "n": None}]
 
 
+def test_a_joiner_with_a_schema_may_give_the_same_bytearray_again():
+    buffer = bytearray(b"?")
+
+    def joiner(left, right):
+        buffer[0] = ord("0") + left["a"]
+        return {"b": buffer}
+
+    pairs = Pairs(LEFT, np.array([0, 1]), RIGHT, np.array([0, 0]))
+    assert joiner_in_columns(joiner, schema=pa.schema([("b", pa.binary())]))(pairs).to_pylist() == [{"b": b"1"}, {"b": b"2"}]
+
+
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"b": 7}, "joiner gave a value that is not of its type in schema=: .*'int' object"),
-        ({"n": "seven"}, "joiner gave a value that is not of its type in schema="),
-        ({"n": 2**63}, "joiner gave a value that is not of its type in schema="),
+        ({"b": 7}, "joiner gave a value that is not of the type of b in schema=: .*'int' object"),
+        ({"n": "seven"}, "joiner gave a value that is not of the type of n in schema="),
+        ({"n": 2**63}, "joiner gave a value that is not of the type of n in schema="),
         ({"c": 1}, "joiner gave {'c': 1}, and schema= has the columns b, n: give a dict with these only"),
+        (Counter("cd"), "joiner gave Counter.*, and schema= has the columns b, n: give a dict with these only"),
         ("x", "joiner gave 'x', and schema= has the columns b, n"),
     ],
 )
@@ -186,7 +202,7 @@ def test_what_is_no_joiner_is_refused_at_construction(joiner, complaint):
 @pytest.mark.parametrize("joiner", [{"x": "left.a"}, vectorized(lambda left, right: left)])
 def test_a_joiner_of_columns_is_refused_where_records_are_joined(joiner):
     with pytest.raises(
-        ValueError, match="TableTableJoin joins records here, and its joiner columns: give it tables made by TableFromChangelog"
+        ValueError, match="TableTableJoin joins records here, and its joiner is of columns: give it tables made by TableFromChangelog"
     ):
         of_records("TableTableJoin", joiner)
     assert of_records("TableTableJoin", max) is max

@@ -166,6 +166,16 @@ def test_a_column_meets_the_python_objects_that_its_keys_are(left, right):
     assert python_keys(both)[: len(left)] == python_keys(left)
 
 
+@pytest.mark.parametrize(
+    "kind", [pa.int64(), pa.string(), pa.float64(), pa.null(), pa.decimal128(5, 2), pa.struct([("x", pa.int8())])], ids=str
+)
+def test_several_columns_of_which_one_is_null_meet_the_tuple(kind):
+    columns = pa.array([{"a": None, "b": 1}], pa.struct([("a", kind), ("b", pa.int64())]))
+    given, of_python = comparable(columns, "the key"), opaque_keys([(None, 1)])
+    assert [number.tolist() for number in codes(given, of_python)] == [[0], [0]]
+    assert hashes(given).tolist() == hashes(of_python).tolist()
+
+
 @given(
     st.lists(
         st.integers() | st.floats() | st.decimals(allow_nan=False) | st.booleans() | st.text() | st.tuples(st.integers(), st.text())

@@ -188,5 +188,5 @@ def test_a_joiner_of_records_says_what_columns_it_gives(direct):
 def test_a_joiner_of_columns_does_not_join_records(direct):
     p = direct()
     stream = p | beam.Create([("k", 1)])
-    with pytest.raises(ValueError, match="WindowedStreamJoin joins records here, and its joiner columns"):
+    with pytest.raises(ValueError, match="WindowedStreamJoin joins records here, and its joiner is of columns"):
         _ = (stream, stream) | WindowedStreamJoin({"x": "left.v"}, **SPANS)
