@@ -40,7 +40,7 @@ from tests.coders.keys_of_all_kinds import (
     one_key,
 )
 
-thorough = settings(deadline=None, print_blob=True, max_examples=500)
+thorough = settings(deadline=None, print_blob=True, max_examples=300)
 SAMPLES = [*all_kinds.WHOLE, *all_kinds.FRACTIONS, *all_kinds.DECIMALS, *all_kinds.NUMPY, *all_kinds.ENUMS, *all_kinds.TIMES]
 SAMPLES += [*all_kinds.TEXTS, *all_kinds.OTHERS, True, False, (), [1], (1,), (1.0,), ((1,),), {1}, frozenset([1]), {}, {"a": 1}]
 SAMPLES += [Pair(1, "a"), (1, "a"), Plain(1, "a"), Plain(1, "b"), Frozen(1), Frozen(1.0), Slotted(one=1), Slotted(one=1, size=5)]

@@ -125,7 +125,8 @@ def _codes(columns: tuple[pa.Array, ...]) -> Ints:
     if is_opaque(kind):
         keys = keys.storage
     elif pa.types.is_floating(kind):
-        keys = pc.add(keys, 0.0)  # of the two zeros one
+        # of the two zeros one, and of the many nans
+        keys = pc.if_else(pc.is_nan(keys), pa.scalar(np.nan, kind), pc.add(keys, 0.0))
     indices: Ints = keys.dictionary_encode("encode").indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return indices
 

@@ -4,6 +4,7 @@ import datetime as dt
 import uuid
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -217,3 +218,17 @@ def test_a_column_of_many_chunks_is_one_chunk():
     assert one_chunk(pa.chunked_array([["a"], [], ["b"]])).to_pylist() == ["a", "b"]
     assert one_chunk(pa.chunked_array([], pa.struct([("a", pa.int64())]))).to_pylist() == []
     assert one_chunk(pa.array([1])).to_pylist() == [1]
+
+
+@pytest.mark.parametrize("column", [pa.array([None, "a"]), pa.array([None, 0]), pa.nulls(2), pa.array([None, {"a": None}])])
+def test_a_null_part_of_a_key_has_the_hash_of_the_null_in_the_tuple(column):
+    struct = pa.StructArray.from_arrays([pa.array([1, 1]), column], names=["one", "other"])
+    assert hashes(struct)[0] == hashes(opaque_keys([(1, None)]))[0]
+
+
+@pytest.mark.parametrize("wide", [float("nan"), -float("nan"), np.float64(np.uint64(0x7FF8000000000001).view(np.float64))])
+def test_all_nans_are_one_key_in_a_column_too(wide):
+    one, other = codes(pa.array([wide, 1.0]), opaque_keys([float("nan")]))
+    assert one[0] == other[0]
+    assert len(set(codes(pa.array(np.array([wide, np.nan])))[0].tolist())) == 1
+    assert hashes(pa.array(np.array([wide])))[0] == hashes(opaque_keys([float("nan")]))[0]

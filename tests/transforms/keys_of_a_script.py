@@ -1,0 +1,69 @@
+"""A script whose keys are of classes of its own; it prints which rows met. The runner's options are its arguments."""
+
+import dataclasses
+import enum
+import sys
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from beam_joins import ForeignKeyJoin, LatestTable, TableFromChangelog, TableToRecords
+
+
+class Pair(NamedTuple):
+    shop: int
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    shop: int
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+class Access(enum.Flag):
+    READ = 1
+    WRITE = 2
+
+
+KEYS = [Pair(1, "a"), Place(7), Colour.RED, Access(3), (Place(7), Colour.RED)]
+CDC = {"sequence_by": "lsn", "timestamp_by": "lsn", "partitions": 3}
+
+
+def run(options: PipelineOptions) -> None:
+    """Print the pairs that met, in records, in columns, and the keys themselves."""
+    rows = [{"n": n, "lsn": n} for n in range(len(KEYS))]
+
+    def key(row: Any) -> Any:
+        return KEYS[row["n"]]
+
+    with beam.Pipeline(options=options) as p:
+        for form, log in (("records", rows), ("columns", [pa.Table.from_pylist(rows)])):
+            changelog = p | f"{form} rows" >> beam.Create(log)
+            if form == "columns":
+                changelog = changelog | "typed" >> beam.Map(lambda batch: batch).with_output_types(pa.Table)
+            left = changelog | f"{form} left" >> TableFromChangelog(key="n", **CDC)
+            right = changelog | f"{form} right" >> TableFromChangelog(key=key, **CDC)
+            join = ForeignKeyJoin(foreign_key=lambda _, row: key(row), joiner=lambda one, other: (one["n"], other["n"]), partitions=3)
+            joined = (left, right) | f"{form} join" >> join
+            joined = joined if form == "records" else joined | TableToRecords()
+            _ = joined | f"{form} met" >> beam.Map(lambda change, form=form: print("met", form, *change.new, flush=True))
+            if form == "records":
+                latest = right | LatestTable() | beam.Reshuffle()
+                _ = latest | beam.Map(lambda row: print("key", row[1]["n"], row[0] == KEYS[row[1]["n"]], flush=True))
+
+
+if __name__ == "__main__":
+    options = PipelineOptions(sys.argv[1:])
+    if "--runner=SparkRunner" in sys.argv:
+        from beam_joins.pipelines.spark import spark_runner
+
+        with spark_runner(options) as on_spark:
+            run(on_spark)
+    else:
+        run(options)
