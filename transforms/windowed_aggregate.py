@@ -43,8 +43,8 @@ class WindowedAggregate(WithOutputs):
       event time no record is late.
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
 
-    All records of one key and position are added, in the order of the further numbers of ``sequence_by``, of time, then of their encoded values; one change follows for each window. A
-    result has the largest timestamp of the records that its window has counted.
+    All records of one key and position are added, in the order of the further numbers of ``sequence_by``, of time, then of their encoded
+    values; one change follows for each window. A result has the largest timestamp of the records that its window has counted.
 
     The result is a windowed table: keyed by ``Windowed(key, Window(start, end))``, partitioned by the key alone. It is joined with
     ``TableTableJoin`` and ``WindowedTableJoin``, and written to a stream through ``WindowedTableToStream``.
