@@ -7,9 +7,10 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
+F = TypeVar("F", bound=Callable[..., Any])
 _IMMUTABLE = frozenset(
     {type(None), bool, int, float, complex, str, bytes, range, date, datetime, time, timedelta, timezone, Decimal, Fraction, UUID}
 )
@@ -53,6 +54,20 @@ def copier(value: Any) -> Callable[[], Any]:
         copy_of_flat: Callable[[], Any] = value.copy
         return copy_of_flat
     return partial(copied, value)
+
+
+def reads_only(function: F) -> F:
+    """Marks a function of the project's own that does not write into its arguments: it is given the values themselves, not copies.
+
+    A function of a user's own is never trusted so far.
+    """
+    function._reads_only = True  # type: ignore[attr-defined]
+    return function
+
+
+def only_reads(function: Any) -> bool:
+    """Whether a function is marked with :func:`reads_only`."""
+    return hasattr(function, "_reads_only")
 
 
 def _copier(kind: type) -> Callable[[Any], Any]:

@@ -1,10 +1,14 @@
 """What a core is fed with: the events of one routing key, position by position."""
 
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 In = TypeVar("In", contravariant=True)
 Out = TypeVar("Out", covariant=True)
+
+
+_SIGN = 1 << 63
 
 
 class Record(NamedTuple):
@@ -33,9 +37,10 @@ def order_bytes(numbers: Iterable[int]) -> bytes:
     >>> order_bytes([1, -1]) < order_bytes([1, 0]) < order_bytes([2, -1])
     True
     """
+    biased = [number + _SIGN for number in numbers]
     try:
-        return b"".join([(number + (1 << 63)).to_bytes(8, "big") for number in numbers])
-    except OverflowError:
+        return struct.pack(f">{len(biased)}Q", *biased)
+    except struct.error:
         raise ValueError("a number that orders changes does not fit in 64 bits: scale the sequence down") from None
 
 

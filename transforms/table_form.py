@@ -11,7 +11,6 @@ from beam_joins.coders.block import one_chunk
 from beam_joins.coders.change_batch import ChangeBatch
 from beam_joins.coders.key import canonical_value
 from beam_joins.coders.opaque import python_keys, python_values
-from beam_joins.copied import copied
 from beam_joins.transforms.columns.joiner import Join
 from beam_joins.transforms.columns.pairs import Pairs, each_joined
 from beam_joins.transforms.outlet import at
@@ -88,9 +87,8 @@ class InRecords:
 
 def changes(form: TableForm, batch: ChangeBatch) -> Iterable[Change[Any, Any]]:
     """The changes of a batch, one by one; no value is part of two of them, so that whoever takes one may write into it."""
-    new = form.values(batch.new)
-    # all at once: the next element is asked for when the one before has been written into
-    old = [None if i < 0 else copied(new[i]) for i in batch.before.fill_null(-1).to_pylist()]
+    # each read by itself: to read a value again takes less time than to copy it
+    new, old = form.values(batch.new), form.values(batch.old)
     # as tuples: a call of Change's own constructor for each costs as much as the rest
     return map(
         Change._make, zip(form.keys(batch.key), old, new, batch.timestamp.to_pylist(), batch.position.to_pylist(), strict=False)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
-from beam_joins.copied import copied
+from beam_joins.copied import copied, only_reads
 from beam_joins.function_failed import NO_KEY, FunctionFailed, failure
 from beam_joins.transforms.columns.functions import vectorized
 from beam_joins.transforms.outlet import BAD, Outlet, at
@@ -45,7 +45,10 @@ class Functions:
             called = given
         if not callable(called) or not (callable(given) or self._exc_class):
             return called if called is not None else given
-        run, prepared = called, copied if callable(given) and not (fresh and self._exc_class is None) else _itself
+        run, prepared = (
+            called,
+            _itself if not callable(given) or only_reads(given) or (fresh and self._exc_class is None) else copied,
+        )
 
         def call(*values: Any) -> Any:
             try:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.copied import copier
+from beam_joins.copied import copier, only_reads
 from beam_joins.transforms.columns.keys import Ints
 from beam_joins.transforms.user_functions import Functions
 
@@ -38,7 +38,9 @@ def each_joined(
 
     The joiner may write into its arguments. A result is valid only until the next one is taken.
     """
-    left_copies, right_copies = _copies(lefts, pairs.left_index, functions), _copies(rights, pairs.right_index, functions)
+    # how often a value must be used to be copied; a record that goes to the output of bad ones is shown as it was
+    at_least = len(pairs.left_index) + 1 if only_reads(joiner) else 1 if functions.handles_any else 2
+    left_copies, right_copies = _copies(lefts, pairs.left_index, at_least), _copies(rights, pairs.right_index, at_least)
     lefts, rights = [*lefts, None], [*rights, None]
     for n, (i, j) in enumerate(zip(pairs.left_index.tolist(), pairs.right_index.tolist(), strict=True)):
         if i < 0 and j < 0:
@@ -56,9 +58,7 @@ def each_joined(
         yield result
 
 
-def _copies(values: list[Any], index: Ints, functions: Functions) -> list[Callable[[], Any] | None]:
-    """What gives copies of values, an absent one at the end; ``None`` for a value that is used once, of which no copy is needed."""
+def _copies(values: list[Any], index: Ints, at_least: int) -> list[Callable[[], Any] | None]:
+    """What gives copies of values, an absent one at the end; ``None`` for a value that is used less often than ``at_least``."""
     uses = np.bincount(index[index >= 0], minlength=len(values))
-    # a record that goes to the output of bad ones is shown as it was
-    at_least = 1 if functions.handles_any else 2
     return [copier(value) if count >= at_least else None for value, count in zip(values, uses.tolist(), strict=True)] + [None]
