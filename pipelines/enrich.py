@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 from apache_beam.pvalue import PCollection
 
 from beam_joins import FilterTable, ForeignKeyJoin, TableFromChangelog
+from beam_joins.copied import reads_only
 from beam_joins.pipelines.changelog_files.columns import PLACE, Columns
 
 Value = dict[str, Any]
@@ -46,8 +47,8 @@ def enrich(
     if min_amount is not None:
         orders = orders | "Minimal amount" >> FilterTable(at_least(amount, min_amount))
     enriched, dropped_joins = (orders, customers) | "Enrich" >> ForeignKeyJoin(
-        foreign_key=lambda key, order: order.get(foreign_key),
-        joiner=lambda order, customer: {**order, customer_field: customer},
+        foreign_key=reads_only(lambda key, order: order.get(foreign_key)),
+        joiner=reads_only(lambda order, customer: {**order, customer_field: customer}),
         how=how,
         partitions=partitions,
     ).with_outputs()
@@ -81,4 +82,4 @@ def at_least(column: str, least: float | Decimal) -> Callable[[Any, Value], bool
         amount = row.get(column)
         return amount is not None and bool(amount >= (rounded if isinstance(amount, float) else exact))
 
-    return predicate
+    return reads_only(predicate)

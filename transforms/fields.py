@@ -17,6 +17,7 @@ Fields = Field | Sequence[str]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_ONLY_INT = frozenset({int})
 
 
 def field(record: Any, name: str) -> Any:
@@ -132,6 +133,8 @@ def place(option: str, given: Any) -> tuple[int, bytes] | None:
         return position(given), b""
     if not given:
         raise ValueError(f"{option} gave an empty tuple: the first of its numbers is the position")
+    if _ONLY_INT.issuperset(map(type, given)):
+        return given[0], order_bytes(given[1:]) if len(given) > 1 else b""
     if None in given:
         return None
     first, *within = map(position, given)
@@ -144,6 +147,8 @@ def tie_order(given: Any) -> bytes:
     Raises ``ValueError`` for anything else.
     """
     numbers = given if isinstance(given, tuple | list) else (given,)
+    if _ONLY_INT.issuperset(map(type, numbers)):
+        return order_bytes(numbers)
     return b"" if None in numbers else order_bytes(position(number, "tie_break_by") for number in numbers)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
+from beam_joins.copied import reads_only
 from beam_joins.operations import DELETES, UPSERTS, word
 
 Row: TypeAlias = Mapping[str, Any]
@@ -45,6 +46,7 @@ class Columns:
     unit: Unit = "us"
     side: str = ""
 
+    @reads_only
     def time_of(self, row: Row) -> int:
         """The event time in microseconds since the epoch; text is ISO 8601, in UTC if it does not say.
 
@@ -63,6 +65,7 @@ class Columns:
             value = value.replace(tzinfo=dt.UTC)
         return (value - EPOCH) // dt.timedelta(microseconds=1)
 
+    @reads_only
     def position_of(self, row: Row) -> int | None:
         """The sequence number, a whole number or its digits as text; None where it is null.
 
@@ -72,15 +75,18 @@ class Columns:
         """
         return self.time_of(row) if self.sequence is None else _whole_number(row[self.sequence])
 
+    @reads_only
     def sequence_of(self, row: Row) -> tuple[int | None, ...]:
         """The position, and what orders the changes of a row within it."""
         return (self.position_of(row), *(_whole_number(row[column]) for column in self.within))
 
+    @reads_only
     def place_of(self, row: Row) -> tuple[int, ...]:
         """The place in the files, which orders what nothing else does; empty where a row has none."""
         place: tuple[int, ...] = row.get(PLACE, ())
         return place
 
+    @reads_only
     def is_delete(self, row: Row) -> bool:
         """Whether the record deletes its row."""
         return self.delete is not None and word(row.get(self.delete)) in self.deletes
