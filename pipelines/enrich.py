@@ -40,7 +40,7 @@ def enrich(
     """Each order with the customer that it refers to, under ``customer_field``; with ``how="left"`` None for one without.
 
     Takes the rows of two changelogs and gives ``PCollection[Change]`` keyed by the order. ``min_amount`` leaves out orders below it, or
-    without an amount.
+    without an amount. An order that has a column ``customer_field`` of its own fails the run.
     """
     orders, dropped_orders = orders | "Orders" >> table(order_columns, partitions)
     customers, dropped_customers = customers | "Customers" >> table(customer_columns, partitions)
@@ -48,7 +48,7 @@ def enrich(
         orders = orders | "Minimal amount" >> FilterTable(at_least(amount, min_amount))
     enriched, dropped_joins = (orders, customers) | "Enrich" >> ForeignKeyJoin(
         foreign_key=reads_only(lambda key, order: order.get(foreign_key)),
-        joiner=reads_only(lambda order, customer: {**order, customer_field: customer}),
+        joiner=reads_only(joiner(customer_field)),
         how=how,
         partitions=partitions,
     ).with_outputs()
@@ -66,6 +66,21 @@ def table(columns: Columns, partitions: int | None = None) -> TableFromChangelog
         except_columns=(*columns.about_the_change(), PLACE),
         partitions=partitions,
     ).with_outputs()
+
+
+def joiner(customer_field: str) -> Callable[[Value, Value | None], Value]:
+    """A function that puts a customer into a copy of its order, and raises ValueError if the order has such a column already.
+
+    >>> joiner("customer")({"order_id": 1}, {"name": "Ann"})
+    {'order_id': 1, 'customer': {'name': 'Ann'}}
+    """
+
+    def join(order: Value, customer: Value | None) -> Value:
+        if customer_field in order:
+            raise ValueError(f"the order has a column '{customer_field}' already: give customer_field= another name")
+        return {**order, customer_field: customer}
+
+    return join
 
 
 def at_least(column: str, least: float | Decimal) -> Callable[[Any, Value], bool]:

@@ -107,6 +107,7 @@ class OrdersJob:
                 self.foreign_key: referred or self.orders.first_kind_of(self.foreign_key),
                 order_key: self.orders.first_kind_of(order_key),
             },
+            added=self.customer_field,
             places=True,
         )
         customers = pipeline | "Read customers" >> ReadChangelog(

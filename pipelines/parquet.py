@@ -18,6 +18,7 @@ from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.pipelines.changelog_files.paths import matching
 from beam_joins.pipelines.command.input_error import InputError
+from beam_joins.pipelines.parquet_paths import ReadsParquet, require_apart, without_run
 from beam_joins.pipelines.write_parquet import WriteParquet
 
 __all__ = ["ReadParquet", "WriteParquet"]
@@ -25,31 +26,33 @@ __all__ = ["ReadParquet", "WriteParquet"]
 _RAW = CompressionTypes.UNCOMPRESSED
 
 
-class ReadParquet(beam.PTransform[PBegin, PCollection[pa.Table]]):
+class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
     """The rows of Parquet files, a row group at a time: ``PCollection[pyarrow.Table]``.
 
     ``pattern`` is a path or a glob on any file system that Beam knows; ``columns`` are those to read, by default all. Raises
-    :class:`InputError` at construction if no file matches, and in the run for a file that is no Parquet file.
+    :class:`InputError` at construction if no file matches, when it is applied if a WriteParquet of the same pipeline would replace a file that
+    it reads, and in the run for a file that is no Parquet file.
     """
 
     def __init__(self, pattern: str, *, columns: Sequence[str] | None = None) -> None:
         super().__init__()
         self._columns = None if columns is None else list(columns)
-        self._paths = [file.path for file in matching(pattern)]
-        if not self._paths:
+        self.paths = [file.path for file in matching(pattern)]
+        if not self.paths:
             raise InputError(f"there is no file {pattern}")
 
     @property
     def bytes(self) -> int:
         """The size of what will be read, before compression."""
-        return sum(_bytes(path, self._columns) for path in self._paths)
+        return sum(_bytes(path, self._columns) for path in self.paths)
 
     def expand(self, begin: PBegin) -> PCollection[pa.Table]:
         """Apply the transform."""
+        require_apart(begin.pipeline)
         columns = self._columns
         batches: PCollection[pa.Table] = (
             begin
-            | "Files" >> beam.Create(self._paths, reshuffle=False)
+            | "Files" >> beam.Create(self.paths, reshuffle=False)
             | "Row groups" >> beam.FlatMap(_row_groups)
             | "Spread" >> beam.Reshuffle()
             | "Read" >> beam.MapTuple(lambda path, group: _read(path, group, columns)).with_output_types(pa.Table)
@@ -72,7 +75,7 @@ def _bytes(path: str, columns: list[str] | None) -> int:
 
 def _read(path: str, group: int, columns: list[str] | None) -> pa.Table:
     with _opened(path) as file:
-        return _parquet(path, file).read_row_group(group, columns=columns)
+        return without_run(_parquet(path, file).read_row_group(group, columns=columns))
 
 
 def _opened(path: str) -> Any:

@@ -14,28 +14,30 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import PCollection
 
 from beam_joins.coders.opaque import is_opaque
-from beam_joins.pipelines.changelog_files.claim import Claim, held, lock_of, new_claim, release, staging_of, take
+from beam_joins.pipelines.changelog_files.claim import Claim, held, new_claim, release, staging_of, take
 from beam_joins.pipelines.changelog_files.paths import absolute, is_local, remove
 from beam_joins.pipelines.changelog_files.publishing import Move, part_name, parts_of, publish
 from beam_joins.pipelines.changelog_files.schemas import common_schema, conformed
 from beam_joins.pipelines.changelog_files.tally import at_bundle_end
 from beam_joins.pipelines.command.input_error import InputError, writing
+from beam_joins.pipelines.parquet_paths import RUN, SUFFIX, WritesParquet, require_apart, run_of
 
 _RAW = CompressionTypes.UNCOMPRESSED
-_SUFFIX = ".parquet"
 
 
-class WriteParquet(beam.PTransform[PCollection[Any], PCollection[str]]):
+class WriteParquet(WritesParquet, beam.PTransform[PCollection[Any], PCollection[str]]):
     """Arrow tables or record batches into files ``{prefix}-00000-of-00004.parquet``; gives their paths.
 
     One file a bundle. The files get their names when all are whole, and those of an earlier result under the same prefix go; until then they
-    lie in a hidden directory beside them. What a run that fails leaves there is removed by the next run with the prefix.
+    lie in a hidden directory beside them. What a run that fails leaves there is removed by the next run with the prefix. In the files' metadata
+    ``beam_joins.run`` says which run has written them.
 
     ``schema`` is what the rows are cast to, column by column, by name. By default it is what all batches have in common: columns are matched
     by name, one that a batch lacks is null, one that is null throughout a batch has the type of the others.
 
-    Raises :class:`InputError` in the run: for a column of two types (give ``schema``), for values that ``schema`` cannot hold or columns that
-    it does not name, and when another run writes to the same prefix (a file ``.{prefix}.lock`` says which; a run of this machine that has
+    Raises :class:`InputError` when it is applied: if the pipeline reads a file with ReadParquet that would be replaced or removed, or writes to the
+    prefix already. In the run: for a column of two types (give ``schema``), for values that ``schema`` cannot hold or columns that
+    it does not name, and when another run writes to the same prefix or has taken it over (a file ``.{prefix}.lock`` says which; a run of this machine that has
     ended, or an earlier one of the same process, is given up). Raises OutputError if a file cannot be written.
     """
 
@@ -43,13 +45,14 @@ class WriteParquet(beam.PTransform[PCollection[Any], PCollection[str]]):
         super().__init__()
         if schema is not None and not isinstance(schema, pa.Schema):
             raise ValueError(f"schema={schema!r}: give a pyarrow.Schema")
-        self._prefix = prefix
+        self.prefix = prefix
         self._schema = schema
         self._compression = compression
 
     def expand(self, batches: PCollection[Any]) -> PCollection[str]:
         """Apply the transform."""
-        result = _Result(self._prefix, self._schema, self._compression)
+        require_apart(batches.pipeline)
+        result = _Result(self.prefix, self._schema, self._compression)
         begin = batches.pipeline | "Begin" >> beam.Create([(0, None)], reshuffle=False).with_output_types(tuple[int, Any])
         written = batches | "Write" >> beam.ParDo(_WriteBundle(result)).with_output_types(tuple[int, Any])
         names: PCollection[str] = (
@@ -78,32 +81,49 @@ class _Result:
 
     def writer(self, schema: pa.Schema) -> tuple[str, Any, pq.ParquetWriter]:
         """A new file in the hidden directory: its path, the file, and what writes to it."""
-        path = os.path.join(staging_of(self.path, self._claim), f"{uuid.uuid4().hex}{_SUFFIX}")
+        path = os.path.join(staging_of(self.path, self._claim), f"{uuid.uuid4().hex}{SUFFIX}")
         file = FileSystems.create(path, compression_type=_RAW)
         # a dictionary of whole numbers that hardly repeat costs time and saves nothing
         worth = [field.name for field in schema if not pa.types.is_integer(field.type)]
-        return path, file, pq.ParquetWriter(file, schema, compression=self._compression, use_dictionary=worth)
+        named = schema.with_metadata({**(schema.metadata or {}), RUN: self._claim.token})
+        return path, file, pq.ParquetWriter(file, named, compression=self._compression, use_dictionary=worth)
 
     def publish(self, parts: Iterable[tuple[str, bytes] | None]) -> list[str]:
         """Give the parts of this run their names; gives these."""
         written = sorted((path, pa.ipc.read_schema(pa.py_buffer(schema))) for path, schema in filter(None, parts))
         staging = staging_of(self.path, self._claim)
-        names = [part_name(self.prefix, number, len(written), _SUFFIX) for number in range(len(written))]
+        names = [part_name(self.prefix, number, len(written), SUFFIX) for number in range(len(written))]
         targets = [absolute(name) for name in names]
-        if not FileSystems.exists(lock_of(self.path)) and parts_of(self.path, _SUFFIX) == set(targets) and targets:
-            return names  # an attempt before this one has done it, and its success was not heard of
-        self.take()
+        if written and self._published(written[0][0], targets):
+            # an attempt before this one has named them, and its success was not heard of
+            remove(staging)
+            release(self.path, self._claim)
+            return names
+        if written:
+            self._require_held()
+        self.take()  # a run without rows has not yet done so
         with writing(self.prefix):
             if is_local(staging):
                 os.makedirs(staging, exist_ok=True)
             schema = self.schema or (common_schema(schema for _, schema in written) if written else None)
             sources = [path if have.equals(schema) else self._rewritten(path, schema) for path, have in written]
-            if not held(self.path, self._claim):
-                raise InputError(f"{self.prefix} has been taken over by a later run: this one has written nothing")
-            publish(list(map(Move, sources, targets)), parts_of(self.path, _SUFFIX), staging)
+            self._require_held()
+            publish(list(map(Move, sources, targets)), parts_of(self.path, SUFFIX), staging)
         remove(staging)
         release(self.path, self._claim)
         return names
+
+    def _published(self, source: str, targets: list[str]) -> bool:
+        """Whether this run's files have their names already, and there is nothing newer of it to name."""
+        return (
+            not (held(self.path, self._claim) and FileSystems.exists(source))
+            and parts_of(self.path, SUFFIX) == set(targets)
+            and all(run_of(target) == self._claim.token for target in targets)
+        )
+
+    def _require_held(self) -> None:
+        if not held(self.path, self._claim):
+            raise InputError(f"{self.prefix} has been taken over by a later run: this one has written nothing")
 
     def _rewritten(self, path: str, schema: pa.Schema) -> str:
         again, file, writer = self.writer(schema)

@@ -1,6 +1,7 @@
 """Which column of a changelog means what."""
 
 import datetime as dt
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
@@ -16,6 +17,9 @@ EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 PLACE: Final = "\0place"
 """Where a row has its place in the files, for as long as that is needed: no column of anyone's is called so."""
 _LEAST, _MOST = -(2**63), 2**63 - 1
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+_BARE: Final = re.compile(r"[0-9]{9}|[0-9]+$")
+"""A number rather than a date: Python's ISO 8601 takes any character between date and time, and so reads 1712011512301 as the year 1712."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +52,7 @@ class Columns:
 
     @reads_only
     def time_of(self, row: Row) -> int:
-        """The event time in microseconds since the epoch; text is ISO 8601, in UTC if it does not say.
+        """The event time in microseconds since the epoch; text is ISO 8601, in UTC if it does not say, and not of digits alone.
 
         Raises:
             ValueError: it is neither a whole number nor such a text.
@@ -57,7 +61,7 @@ class Columns:
         value = row[self.timestamp]
         if type(value) is int:
             return value * UNITS[self.unit]
-        if isinstance(value, str):
+        if isinstance(value, str) and not _BARE.match(value):
             value = dt.datetime.fromisoformat(value)
         if not isinstance(value, dt.datetime):
             raise ValueError("not a time")
@@ -67,7 +71,7 @@ class Columns:
 
     @reads_only
     def position_of(self, row: Row) -> int | None:
-        """The sequence number, a whole number or its digits as text; None where it is null.
+        """The sequence number, a whole number or its digits (0 to 9, with a sign or without) as text; None where it is null.
 
         Raises:
             ValueError: it is something else.
@@ -146,6 +150,6 @@ def key_fault(column: str, key: object) -> str | None:
 def _whole_number(value: object) -> int | None:
     if value is None or type(value) is int:
         return value
-    if isinstance(value, str):
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
         return int(value)
     raise ValueError("not a whole number")

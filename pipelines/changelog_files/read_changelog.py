@@ -32,7 +32,7 @@ class ReadChangelog(beam.PTransform[Any, Any]):
 
     A bad record is a line that is not a JSON object, or one whose key, time, sequence, operation, ``reference`` (a column with another table's
     key) or ``number`` (a column that is compared) cannot be used, or whose column is not of its kind in ``kinds`` (the words of
-    :func:`~beam_joins.pipelines.changelog_files.changelog.kind`). It fails the run with an InputError that names the file and the line, or
+    :func:`~beam_joins.pipelines.changelog_files.changelog.kind`), or that has the column ``added``, which is to be added later. It fails the run with an InputError that names the file and the line, or
     is dropped and counted. With ``places`` each row has its place in the files under :data:`PLACE`.
     """
 
@@ -44,11 +44,12 @@ class ReadChangelog(beam.PTransform[Any, Any]):
         reference: str | None = None,
         number: str | None = None,
         kinds: Mapping[str, str | None] | None = None,
+        added: str | None = None,
         places: bool = False,
     ) -> None:
         super().__init__()
         self._changelog = changelog
-        self._read = _ReadParts(changelog, on_bad_record, reference, number, kinds or {}, places)
+        self._read = _ReadParts(changelog, on_bad_record, reference, number, kinds or {}, added, places)
 
     def expand(self, pipeline: Any) -> Any:
         """Apply the transform."""
@@ -65,6 +66,7 @@ class _ReadParts(beam.DoFn):
         reference: str | None,
         number: str | None,
         kinds: Mapping[str, str | None],
+        added: str | None,
         places: bool,
     ) -> None:
         # not the changelog itself: its first records need not travel
@@ -73,6 +75,7 @@ class _ReadParts(beam.DoFn):
         self._columns = changelog.columns
         self._reference = reference
         self._number = number
+        self._added = added
         self._places = places
         self._kinds = [(column, expected) for column, expected in kinds.items() if expected is not None]
         self._on_bad_record = on_bad_record
@@ -120,6 +123,8 @@ class _ReadParts(beam.DoFn):
             and not isinstance(number := row.get(self._number), int | float | Decimal | None)
         ):
             fault = f"column '{self._number}' is not a number: {number!r}"
+        if fault is None and self._added is not None and self._added in row:
+            fault = f"there is a column '{self._added}' already: give the customer another name with --customer-field"
         return fault or next(filter(None, (_kind_fault(row, column, expected) for column, expected in self._kinds)), None)
 
     def _drop(self, part: Part, place: int, fault: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from beam_joins.pipelines.enrich import joiner
 from beam_joins.pipelines.sample import SampleFiles
 from tests.pipelines.orders_run import (
     BAD,
@@ -20,6 +21,7 @@ from tests.pipelines.orders_run import (
     nothing_is_left,
     numbers,
     one_sentence,
+    read_lines,
     write,
 )
 
@@ -160,6 +162,24 @@ def test_bad_records_can_be_dropped_counted_and_the_first_are_named(run: Run, wi
     assert numbers(ran.out)["out", "changes"] == 10
     assert "    orders: o.jsonl, line 6: not JSON" in ran.out
     assert ran.out.count("    orders: ") == 3
+
+
+def test_an_orders_own_column_behind_the_records_looked_at_is_not_overwritten_by_the_customer(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("beam_joins.pipelines.changelog_files.changelog.LOOK_RECORDS", 1)
+    write("o.jsonl", GOOD, {**GOOD, "order_id": 2, "customer": "its own"})
+    write("c.jsonl", {"customer_id": 1, "op": "c", "lsn": 1, "updated_at": 1})
+    arguments = ["--orders", "o.jsonl", "--customers", "c.jsonl", "--latest", "l.jsonl"]
+    sentence = one_sentence(run(*arguments))
+    assert sentence.startswith("orders: o.jsonl, line 2: there is a column 'customer' already: give the customer another name with")
+    assert run(*arguments, "--customer-field", "who").code == 0
+    assert {row["order_id"]: row.get("customer") for row in read_lines(Path("l.jsonl"))} == {1: None, 2: "its own"}
+
+
+def test_the_pipeline_of_enriched_orders_does_not_overwrite_a_column_either() -> None:
+    with pytest.raises(ValueError, match="the order has a column 'customer' already: give customer_field="):
+        joiner("customer")({"order_id": 1, "customer": None}, None)
 
 
 def test_a_line_number_is_right_deep_in_a_file_that_is_read_in_parts(

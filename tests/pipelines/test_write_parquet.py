@@ -7,10 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins.pipelines.changelog_files.claim import new_claim, take
 from beam_joins.pipelines.command.input_error import InputError, OutputError, input_error_in
 from beam_joins.pipelines.parquet import ReadParquet, WriteParquet
+from beam_joins.pipelines.write_parquet import _Result
 
 ROWS = pa.table({"id": [1, 2, None], "name": ["a", None, "c"], "deleted": [False, True, None]})
 
@@ -74,7 +76,7 @@ def test_columns_are_matched_by_name_whatever_batch_comes_first(tmp_path):
     rows = []
     for order in (batches, batches[::-1]):
         written(tmp_path, *order)
-        schemas = {pq.read_schema(file) for file in tmp_path.glob("out-*")}
+        schemas = {pq.read_schema(file).remove_metadata() for file in tmp_path.glob("out-*")}
         assert len(schemas) == 1
         rows.append((schemas, pq.read_table(tmp_path).sort_by("id").to_pylist()))
     assert rows[0] == rows[1]
@@ -150,3 +152,89 @@ def test_names_that_look_like_patterns_are_names(tmp_path):
         _ = pipeline | ReadParquet(f"{tmp_path}/a[1].parquet") | WriteParquet(f"{folder}/x?")
     assert [file.name for file in folder.iterdir()] == ["x?-00000-of-00001.parquet"]
     assert pq.read_table(next(folder.iterdir())) == ROWS
+
+
+@pytest.mark.parametrize("name", ["out-00001-of-00002.parquet", "link.parquet", "folder/out-00001-of-00002.parquet"])
+@pytest.mark.parametrize("writes_first", [False, True])
+def test_a_result_that_would_remove_what_the_pipeline_reads_is_refused(tmp_path, name, writes_first):
+    for number in range(2):
+        pq.write_table(ROWS, tmp_path / f"out-{number:05d}-of-00002.parquet")
+    (tmp_path / "link.parquet").symlink_to("out-00001-of-00002.parquet")
+    (tmp_path / "folder").symlink_to(tmp_path)
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    if writes_first:
+        _ = pipeline | beam.Create([ROWS]).with_output_types(pa.Table) | WriteParquet(f"{tmp_path}/out")
+    with pytest.raises(InputError, match=f"{tmp_path}/{name} is read in this pipeline, and WriteParquet to {tmp_path}/out would"):
+        batches = pipeline | ReadParquet(f"{tmp_path}/{name}")
+        _ = batches | WriteParquet(f"{tmp_path}/out")
+
+
+def test_files_beside_a_result_may_be_read(tmp_path):
+    for name in ("out-by-hand.parquet", "out.parquet", "other-00000-of-00001.parquet", "out-00000-of-00001.parquet"):
+        pq.write_table(ROWS, tmp_path / name)
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        _ = pipeline | ReadParquet(f"{tmp_path}/o*[!1].parquet") | WriteParquet(f"{tmp_path}/out")
+        _ = pipeline | "other" >> ReadParquet(f"{tmp_path}/other*") | "too" >> WriteParquet(f"{tmp_path}/out2")
+    assert pq.read_table(tmp_path / "out-00000-of-00001.parquet").num_rows == 2 * ROWS.num_rows
+
+
+def test_one_prefix_twice_in_a_pipeline_is_refused_and_leaves_nothing(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    batches = beam.Pipeline(runner=FnApiRunner()) | beam.Create([ROWS]).with_output_types(pa.Table)
+    _ = batches | WriteParquet(f"{tmp_path}/folder/out")
+    with pytest.raises(InputError, match="link/out twice in this pipeline"):
+        _ = batches | "Again" >> WriteParquet(f"{tmp_path}/link/out")
+    assert not list((tmp_path / "folder").iterdir())
+
+
+def staged(result, *batches):
+    """The parts of a run that has written its bundles, and has not yet given them their names."""
+    result.take()
+    parts = []
+    for batch in batches:
+        path, file, writer = result.writer(batch.schema)
+        with file, writer:
+            writer.write_table(batch)
+        parts.append((path, writer.schema.serialize().to_pybytes()))
+    return parts
+
+
+def test_a_run_that_a_later_one_has_overtaken_does_not_report_the_later_ones_files_as_its_own(tmp_path):
+    earlier = _Result(f"{tmp_path}/out", None, "snappy")
+    parts = staged(earlier, ROWS[:1])
+    assert written(tmp_path, ROWS) == ["out-00000-of-00001.parquet"]
+    with pytest.raises(InputError, match="out has been taken over by a later run: this one has written nothing"):
+        earlier.publish(parts)
+    assert pq.read_table(tmp_path) == ROWS
+    assert [path.name for path in tmp_path.iterdir()] == ["out-00000-of-00001.parquet"]
+
+
+@pytest.mark.parametrize("heard_before_the_lock_was_gone", [False, True])
+def test_naming_the_files_a_second_time_succeeds(tmp_path, heard_before_the_lock_was_gone):
+    result = _Result(f"{tmp_path}/out", None, "snappy")
+    parts = staged(result, ROWS, ROWS.drop_columns("name"))
+    names = result.publish(parts)
+    if heard_before_the_lock_was_gone:
+        result.take()
+    assert result.publish(parts) == names
+    assert pq.read_table(tmp_path).num_rows == 2 * ROWS.num_rows
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_pipeline_that_runs_twice_writes_what_it_has_read_the_second_time(tmp_path):
+    pq.write_table(ROWS[:1], tmp_path / "in.parquet")
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    _ = pipeline | ReadParquet(f"{tmp_path}/in.parquet") | WriteParquet(f"{tmp_path}/out")
+    for rows in (ROWS[:1], ROWS[:2]):
+        pq.write_table(rows, tmp_path / "in.parquet")
+        pipeline.run().wait_until_finish()
+        assert pq.read_table(tmp_path / "out-00000-of-00001.parquet") == rows
+
+
+def test_what_is_read_does_not_carry_the_run_that_wrote_it(tmp_path):
+    written(tmp_path, ROWS.replace_schema_metadata({"mine": "kept"}))
+    assert b"beam_joins.run" in pq.read_schema(tmp_path / "out-00000-of-00001.parquet").metadata
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        metadata = pipeline | ReadParquet(f"{tmp_path}/out-*") | beam.Map(lambda batch: batch.schema.metadata)
+        assert_that(metadata, equal_to([{b"mine": b"kept"}]))
