@@ -1,33 +1,38 @@
 """The Avro schemas of enriched orders and of their changelog, made from the schemas of the inputs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from beam_joins.pipelines.changelog_files.avro_records import Schema
 
 _PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+_PARTS: Final = ("type", "items", "values")
 NAMESPACE: Final = "beam_joins"
 
 
 def enriched_schema(orders: Schema, customers: Schema, *, customer_field: str, without: tuple[Iterable[str], Iterable[str]]) -> Schema:
     """An order's columns and, under ``customer_field``, its customer or null; ``without`` names columns to leave out of each.
 
-    Types with a name get a namespace of their own (``orders``, ``customers``), so that the same name in both inputs does no harm.
+    Types with a name get a namespace of their own (``orders``, ``customers``), so that the same name in both inputs does no harm. A type that
+    a column left out defines is defined where it is first used.
     """
     left_out, left_out_of_customer = map(frozenset, without)
-    customer = {
+    order, customer = _named_within("orders", orders), _named_within("customers", customers)
+    kept = {
         "type": "record",
         "name": f"{NAMESPACE}.Customer",
-        "fields": [_within("customers", field) for field in customers["fields"] if field["name"] not in left_out_of_customer],
+        "fields": [field for field in customer["fields"] if field["name"] not in left_out_of_customer],
     }
-    fields = [_within("orders", field) for field in orders["fields"] if field["name"] not in left_out]
-    fields.append({"name": customer_field, "type": ["null", customer], "default": None})
-    return {"type": "record", "name": f"{NAMESPACE}.EnrichedOrder", "fields": fields}
+    fields = [field for field in order["fields"] if field["name"] not in left_out]
+    fields.append({"name": customer_field, "type": ["null", kept], "default": None})
+    row = {"type": "record", "name": f"{NAMESPACE}.EnrichedOrder", "fields": fields}
+    whole: Schema = _defined_once(row, dict(_definitions([order, customer])))
+    return whole
 
 
 def changelog_schema(row: Schema, key: Any) -> Schema:
     """The schema of a change record: key, op, old and new row, timestamp, position."""
-    return {
+    change = {
         "type": "record",
         "name": f"{NAMESPACE}.Change",
         "fields": [
@@ -39,6 +44,8 @@ def changelog_schema(row: Schema, key: Any) -> Schema:
             {"name": "position", "type": "long"},
         ],
     }
+    whole: Schema = _defined_once(change, dict(_definitions([key, row])))
+    return whole
 
 
 def key_type(schema: Schema, column: str) -> Any:
@@ -72,3 +79,34 @@ def _named_within(namespace: str, type_: Any) -> Any:
     if isinstance(inner["type"], dict):
         inner["type"] = _named_within(namespace, inner["type"])
     return inner
+
+
+def _definitions(type_: Any) -> Iterator[tuple[str, Schema]]:
+    """The types with a name that are defined in a type."""
+    if isinstance(type_, str):
+        return
+    if isinstance(type_, Sequence):
+        for member in type_:
+            yield from _definitions(member)
+        return
+    if "name" in type_:
+        yield type_["name"], type_
+    yield from _definitions([field["type"] for field in type_.get("fields", ())])
+    yield from _definitions([type_[part] for part in _PARTS if part in type_])
+
+
+def _defined_once(type_: Any, definitions: Mapping[str, Schema], seen: set[str] | None = None) -> Any:
+    """The type with each definition where its name comes first, and the name alone behind that: Avro reads from front to back."""
+    seen = set() if seen is None else seen
+    if isinstance(type_, str):
+        return type_ if type_ in seen or type_ not in definitions else _defined_once(definitions[type_], definitions, seen)
+    if isinstance(type_, Sequence):
+        return [_defined_once(member, definitions, seen) for member in type_]
+    if "name" in type_:
+        if type_["name"] in seen:
+            return type_["name"]
+        seen.add(type_["name"])
+    whole = {k: _defined_once(v, definitions, seen) if k in _PARTS else v for k, v in type_.items()}
+    if "fields" in whole:
+        whole["fields"] = [{**field, "type": _defined_once(field["type"], definitions, seen)} for field in whole["fields"]]
+    return whole
