@@ -50,12 +50,15 @@ class WindowedAggregate(Generic[A]):
     def advance(self, position: int, events: Sequence[Record]) -> Iterator[Change[Windowed[bytes], A] | Dropped]:
         """Add the records of one position."""
         touched: dict[Window, tuple[A | None, int]] = {}
+        before = self._latest
+        # records of one position are there at once: none is late for another
+        newest = max(record.timestamp for record in events)
+        self._latest = newest if before is None else max(before, newest)
         for record in sorted(events, key=_order) if len(events) > 1 else events:
             time = record.timestamp
-            if self._latest is None or time > self._latest:
-                self._latest = time
+            clock = time if before is None else max(before, time)
             for window in self._windows(time):
-                if self._grace is not None and window.end <= self._latest - self._grace:
+                if self._grace is not None and window.end <= clock - self._grace:
                     yield Dropped("late", (window, record), time)
                     continue
                 row, row_time = touched.get(window) or self._rows.get(window) or (None, time)
