@@ -77,16 +77,16 @@ def take(output: str, mine: Claim, *, again: bool = False) -> None:
     """
     lock = lock_of(output)
     with _alone(os.path.dirname(lock)):
-        theirs = _read(lock)
-        if theirs is not None and theirs.token != mine.token:
-            given_up = again and mine.same_process(theirs) and mine.at > theirs.at
-            if not given_up and not theirs.is_dead:
+        other = _read(lock)
+        if other is not None and other.token != mine.token:
+            given_up = again and mine.same_process(other) and mine.at > other.at
+            if not given_up and not other.is_dead:
                 raise InputError(
-                    f"{output} is being written by another run, process {theirs.pid} on {theirs.host}: wait for it or name another output"
+                    f"{output} is being written by another run, process {other.pid} on {other.host}: wait for it or name another output"
                     f" (if that run has ended, delete {lock})"
                 )
-            remove(staging_of(output, theirs))
-        if theirs is None or theirs.token != mine.token:
+            remove(staging_of(output, other))
+        if other is None or other.token != mine.token:
             _write(lock, mine)
     if not is_local(output) and not held(output, mine):
         raise InputError(f"{output} is being written by another run, which began in the same moment: name another output")
@@ -94,8 +94,8 @@ def take(output: str, mine: Claim, *, again: bool = False) -> None:
 
 def held(output: str, mine: Claim) -> bool:
     """Whether the output is still this run's."""
-    theirs = _read(lock_of(output))
-    return theirs is not None and theirs.token == mine.token
+    other = _read(lock_of(output))
+    return other is not None and other.token == mine.token
 
 
 def release(output: str, mine: Claim) -> None:

@@ -81,7 +81,7 @@ def predicate(topology: Topology) -> Callable[[Any, str], bool]:
 
 
 def old_values_unknown(topology: Topology) -> bool:
-    """True if Kafka's filter sees only new values: nobody asked for old ones, or the source is versioned (finding 20)."""
+    """True if Kafka's filter sees only new values: old ones were not requested, or the source is versioned (finding 20)."""
     asked = topology.get("send_old_values") or topology.get("source_materialized")
     return not asked or topology.get("history_retention_ms") is not None
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import datetime as dt
-import enum
 import uuid
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.utils.timestamp import Timestamp
 
+from tests.coders.keys_of_all_kinds import Access, Colour, Level, Word
 from tests.transforms.joins_by_key import JOINS, Side, groups
 
 FORMS = ["records", "columns"]
@@ -37,24 +37,6 @@ class Place:
 @dataclasses.dataclass(frozen=True, slots=True)
 class Frozen:
     shop: Any
-
-
-class Colour(enum.Enum):
-    RED = 1
-    CRIMSON = 1
-
-
-class Level(enum.IntEnum):
-    HIGH = 255
-
-
-class Word(enum.StrEnum):
-    A = "a"
-
-
-class Access(enum.Flag):
-    READ = 1
-    WRITE = 2
 
 
 EQUAL = [
@@ -101,7 +83,7 @@ NEVER = [
     ((1, "a"), (1, 2), r"\(number, text\)", r"\(number, number\)"),
     (NOON, INSTANT, "datetime without a time zone", "datetime with a time zone"),
     (NOON.date(), NOON, "date", "datetime without a time zone"),
-    (Colour.RED, 1, r"tests\.transforms\.test_keys\.Colour", "number"),
+    (Colour.RED, 1, r"tests\.coders\.keys_of_all_kinds\.Colour", "number"),
     (Frozen(1), Place(1), r"tests\.transforms\.test_keys\.Frozen", r"tests\.transforms\.test_keys\.Place"),
     (dt.timedelta(0), 0, "timedelta", "number"),
     ({"a": 1}, beam.Row(a=1), "dict", "Row"),
