@@ -18,10 +18,11 @@ from beam_joins.table import content
 from beam_joins.windowed import Window, Windowed
 
 if TYPE_CHECKING:
-    from beam_joins.coders.change_batch import ChangeBatch
-    from beam_joins.coders.corrupt import CorruptData
+    from beam_joins.batch import ChangeBatch
+    from beam_joins.corrupt import CorruptData
+    from beam_joins.functions import vectorized
     from beam_joins.transforms.aggregate_table import AggregateTable, CountTable, ReduceTable
-    from beam_joins.transforms.columns.functions import vectorized
+    from beam_joins.transforms.engine.table_type import as_windowed_table
     from beam_joins.transforms.filter_table import FilterTable
     from beam_joins.transforms.foreign_key_join import ForeignKeyJoin
     from beam_joins.transforms.latest_table import LatestTable
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from beam_joins.transforms.table_table_join import TableTableJoin
     from beam_joins.transforms.table_to_records import TableToRecords
     from beam_joins.transforms.table_to_stream import TableToStream
-    from beam_joins.transforms.table_type import as_windowed_table
     from beam_joins.transforms.windowed_aggregate import WindowedAggregate
     from beam_joins.transforms.windowed_stream_join import WindowedStreamJoin
     from beam_joins.transforms.windowed_table_join import WindowedTableJoin
@@ -75,8 +75,8 @@ __all__ = [
 
 _UPSTAIRS = {
     "AggregateTable": "beam_joins.transforms.aggregate_table",
-    "ChangeBatch": "beam_joins.coders.change_batch",
-    "CorruptData": "beam_joins.coders.corrupt",
+    "ChangeBatch": "beam_joins.batch",
+    "CorruptData": "beam_joins.corrupt",
     "CountTable": "beam_joins.transforms.aggregate_table",
     "FilterTable": "beam_joins.transforms.filter_table",
     "ForeignKeyJoin": "beam_joins.transforms.foreign_key_join",
@@ -94,8 +94,8 @@ _UPSTAIRS = {
     "WindowedStreamJoin": "beam_joins.transforms.windowed_stream_join",
     "WindowedTableJoin": "beam_joins.transforms.windowed_table_join",
     "WindowedTableToStream": "beam_joins.transforms.windowed_table_to_stream",
-    "as_windowed_table": "beam_joins.transforms.table_type",
-    "vectorized": "beam_joins.transforms.columns.functions",
+    "as_windowed_table": "beam_joins.transforms.engine.table_type",
+    "vectorized": "beam_joins.functions",
 }
 
 

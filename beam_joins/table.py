@@ -52,7 +52,7 @@ class UpsertTable:
     not the last by ``within`` is an earlier change of the same transaction. Of those that ``within`` leaves in no order all but one come out as
     ``Dropped``, with the reason ``"duplicate_position"`` where the next one in this order is the same record again, else ``"ambiguous_position"``.
 
-    It defines the operator and is what the tests compare with; pipelines run :mod:`beam_joins.transforms.columns.upsert`.
+    It defines the operator and is what the tests compare with; pipelines run :mod:`beam_joins.changelog`.
 
     >>> row = UpsertTable(emit="updates")
     >>> list(row.advance(1, [Record(b"k", b"v", 10, 1)]))

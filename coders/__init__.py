@@ -1,15 +1,15 @@
 """How changes, keys and blocks are written as bytes. Decoding bytes that another coder wrote raises :class:`CorruptData`."""
 
+from beam_joins.coders import beam_values as beam_values
 from beam_joins.coders.block import read_block, write_block
 from beam_joins.coders.change import ChangeCoder
-from beam_joins.coders.change_batch import ChangeBatch, ChangeBatchCoder
+from beam_joins.coders.change_batch import ChangeBatchCoder
 from beam_joins.coders.combined_key import CombinedKeyCoder
-from beam_joins.coders.corrupt import CorruptData
 from beam_joins.coders.key import key_coder, value_coder
 from beam_joins.coders.windowed import WindowedCoder
+from beam_joins.corrupt import CorruptData
 
 __all__ = [
-    "ChangeBatch",
     "ChangeBatchCoder",
     "ChangeCoder",
     "CombinedKeyCoder",

@@ -10,9 +10,10 @@ from itertools import combinations
 
 import pyarrow as pa
 
-from beam_joins.coders.corrupt import CorruptData
 from beam_joins.coders.narrow import narrow, widen
+from beam_joins.corrupt import CorruptData
 from beam_joins.record import Record
+from beam_joins.sorting import combine_chunks
 
 RECORDS = pa.schema(
     [
@@ -35,7 +36,7 @@ def write_block(rows: pa.Table | pa.RecordBatch, input: str) -> bytes:
     >>> read_block(write_block(pa.table({"key": [1, 2]}), "left"))[0]
     'left'
     """
-    columns = [narrow(one_chunk(rows.column(i)), rows.schema.field(i)) for i in range(rows.num_columns)]
+    columns = [narrow(combine_chunks(rows.column(i)), rows.schema.field(i)) for i in range(rows.num_columns)]
     schema = pa.schema([field for _, field in columns], {_INPUT: input.encode()})
     # what has no fixed width may repeat itself; narrow numbers gain nothing from being compressed
     fixed = all(_has_fixed_width(field.type) for field in schema)
@@ -62,20 +63,6 @@ def read_block(encoded: bytes) -> tuple[str, pa.RecordBatch]:
         raise
     except Exception as error:
         raise CorruptData(f"{len(encoded)} bytes are not a block: {error}") from error
-
-
-def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column as one array; raises ``ValueError`` if its texts are more than one array can hold."""
-    if isinstance(column, pa.Array):
-        return column
-    if not column.num_chunks:  # Arrow puts no chunks together for columns of UUIDs or Python objects
-        return pa.nulls(0, column.type)
-    whole = column.combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):
-        if whole.num_chunks != 1:
-            raise ValueError("a partition's column is larger than 2 GB: take more partitions=")
-        whole = whole.chunk(0)
-    return whole
 
 
 def read_blocks(blocks: Iterable[bytes]) -> dict[str, pa.Table]:

@@ -10,7 +10,8 @@ from typing import Any
 from apache_beam.coders import Coder, FastPrimitivesCoder, registry
 
 from beam_joins.change import Change
-from beam_joins.coders.corrupt import CorruptData, StrictCoder
+from beam_joins.coders.strict import StrictCoder
+from beam_joins.corrupt import CorruptData
 
 _HEAD = struct.Struct(">Bqq")
 _LENGTH = struct.Struct(">I")

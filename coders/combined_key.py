@@ -8,9 +8,10 @@ from typing import Any
 
 from apache_beam.coders import Coder, NullableCoder, registry
 
-from beam_joins.coders.corrupt import CorruptData, StrictCoder
 from beam_joins.coders.key import KeyCoder
+from beam_joins.coders.strict import StrictCoder
 from beam_joins.combined_key import CombinedKey
+from beam_joins.corrupt import CorruptData
 
 _LENGTH = 4
 

@@ -1,6 +1,6 @@
 """Which coder writes a key or a value of a given type.
 
-Two keys are the same key if their bytes are. The bytes of keys are canonical (:mod:`beam_joins.coders.canonical`): equal in Python, equal here.
+Two keys are the same key if their bytes are. The bytes of keys are canonical (:mod:`beam_joins.keys.canonical`): equal in Python, equal here.
 """
 
 import datetime as dt
@@ -19,10 +19,10 @@ from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins.change import Change
-from beam_joins.coders.canonical import decode, encode
-from beam_joins.coders.corrupt import StrictCoder
-from beam_joins.coders.kinds import kind
-from beam_joins.coders.numbers import NotCanonical
+from beam_joins.coders.strict import StrictCoder
+from beam_joins.keys.canonical import decode, encode
+from beam_joins.keys.kinds import kind
+from beam_joins.keys.numbers import NotCanonical
 
 _NUMBERS = (int, float, Decimal, np.bool_, np.integer, np.floating)
 _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
@@ -132,14 +132,6 @@ def encode_key(coder: Coder, key: Any, what: str) -> bytes:
         return encoded
     except Exception as error:
         raise ValueError(f"{what} {key!r} of type {type_name(type(key))} cannot be written: {error}") from error
-
-
-def canonical_value(value: Any, encoded: bytes) -> bytes:
-    """The canonical encoding of a value, by which records of one key and place are compared; its own bytes where it has none."""
-    try:
-        return encode(value)
-    except NotCanonical:
-        return encoded
 
 
 def _is_canonical(key_type: Any) -> bool:

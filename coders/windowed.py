@@ -9,8 +9,8 @@ from typing import Any
 from apache_beam.coders import Coder
 
 from beam_joins.coders.combined_key import combine, split
-from beam_joins.coders.corrupt import StrictCoder
 from beam_joins.coders.key import KeyCoder
+from beam_joins.coders.strict import StrictCoder
 from beam_joins.windowed import Window, Windowed
 
 _BOUNDS = struct.Struct(">QQ")

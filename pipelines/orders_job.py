@@ -22,7 +22,7 @@ from beam_joins.pipelines.command.progress import Progress
 from beam_joins.pipelines.command.runner import any_runner
 from beam_joins.pipelines.command.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.enrich import How, enrich
-from beam_joins.transforms.partitions import suggested_partitions
+from beam_joins.transforms.engine.partitions import suggested_partitions
 
 CHANGES: Final = "changes"
 LATEST: Final = "latest"

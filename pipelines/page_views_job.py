@@ -20,7 +20,7 @@ from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.progress import Progress
 from beam_joins.pipelines.command.runner import any_runner
 from beam_joins.pipelines.week_over_week import has_week, row_of, week_over_week
-from beam_joins.transforms.outlet import at
+from beam_joins.transforms.engine.outlet import at
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import PCollection
 
-from beam_joins.coders.opaque import is_opaque
+from beam_joins.keys.opaque import is_opaque
 from beam_joins.pipelines.changelog_files.claim import Claim, held, new_claim, release, staging_of, take
 from beam_joins.pipelines.changelog_files.paths import absolute, is_local, remove
 from beam_joins.pipelines.changelog_files.publishing import Move, part_name, parts_of, publish

@@ -6,22 +6,22 @@ from typing import Any
 from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
 
-from beam_joins.aggregate import ADD, SUBTRACT
 from beam_joins.change import Change
 from beam_joins.coders.combined_key import combine
 from beam_joins.coders.key import encode_key, key_coder, value_coder
+from beam_joins.fields import of_row
 from beam_joins.record import Record
-from beam_joins.transforms.aggregate_replay import AggregateReplay
-from beam_joins.transforms.checked_table import checked_table
-from beam_joins.transforms.fields import of_row
-from beam_joins.transforms.options import function
-from beam_joins.transforms.outlet import MAIN, Outlet
-from beam_joins.transforms.outputs import Outputs, WithOutputs
-from beam_joins.transforms.partitions import partition_count
-from beam_joins.transforms.replay import Replay, Route, Rows
+from beam_joins.transforms.engine.aggregate_replay import AggregateReplay
+from beam_joins.transforms.engine.checked_table import checked_table
+from beam_joins.transforms.engine.options import function
+from beam_joins.transforms.engine.outlet import MAIN, Outlet
+from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
+from beam_joins.transforms.engine.partitions import partition_count
+from beam_joins.transforms.engine.replay import Replay, Route, Rows
+from beam_joins.transforms.engine.table_type import TableType, as_table, not_a_change, require_bounded, table_key_coder, table_type
 from beam_joins.transforms.table_to_records import in_records
-from beam_joins.transforms.table_type import TableType, as_table, not_a_change, require_bounded, table_key_coder, table_type
-from beam_joins.transforms.user_functions import OfRows
+from beam_joins.user_functions import OfRows
+from tests.reference.aggregate import ADD, SUBTRACT
 
 OF_AGGREGATE = "of the aggregate and a value"
 
@@ -33,7 +33,7 @@ class AggregateTable(WithOutputs):
     * ``initial`` is the aggregate of no rows, or a function without arguments that gives it.
     * ``add(aggregate, value)`` and ``subtract(aggregate, value)`` give the aggregate with one row more and one less; ``None`` removes the
       group's row. They may write into the aggregate that they are given and return it.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.engine.partitions`.
 
     A change of a row subtracts its old value from the old value's group and adds the new value to the new value's group. A group changes
     once at a position, all subtractions before all additions. It has a row from its first addition on, and keeps it when its last row has

@@ -8,11 +8,12 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.change import Change
 from beam_joins.filter import filter_change, filter_upsert
-from beam_joins.transforms.options import function
-from beam_joins.transforms.outputs import HandlesExceptions
+from beam_joins.transforms.engine.options import function
+from beam_joins.transforms.engine.outputs import HandlesExceptions
+from beam_joins.transforms.engine.table_type import as_table, table_type
+from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.transforms.table_to_records import in_records
-from beam_joins.transforms.table_type import as_table, table_type
-from beam_joins.transforms.user_functions import Functions, OfRows
+from beam_joins.user_functions import OfRows
 
 
 class FilterTable(HandlesExceptions):
@@ -57,7 +58,7 @@ class FilterTable(HandlesExceptions):
         return kept
 
 
-def _filtering(functions: Functions, passes: OfRows) -> Callable[[Any], Iterator[Any]]:
+def _filtering(functions: StageFunctions, passes: OfRows) -> Callable[[Any], Iterator[Any]]:
     def filtered(element: Any) -> Iterator[Any]:
         if isinstance(element, Change):
             change = filter_change(passes, element)

@@ -6,15 +6,13 @@ from typing import Any, get_args
 from apache_beam.coders import Coder, NullableCoder
 from apache_beam.pvalue import PCollection
 
-from beam_joins.coders.change_batch import ChangeBatch
+from beam_joins.batch import ChangeBatch
 from beam_joins.coders.combined_key import CombinedKeyCoder
 from beam_joins.coders.key import value_coder
-from beam_joins.foreign_key import How
-from beam_joins.lookup_join import LookupHow
-from beam_joins.transforms.checked_table import checked_table
-from beam_joins.transforms.columns.joiner import Join, Joiner, Schema, columns_read, joiner_in_columns, of_records
-from beam_joins.transforms.fields import of_row, place_of_row
-from beam_joins.transforms.foreign_key_protocol import (
+from beam_joins.fields import of_row, place_of_row
+from beam_joins.joiner import Join, Joiner, Schema, columns_read, joiner_in_columns, of_records
+from beam_joins.transforms.engine.checked_table import checked_table
+from beam_joins.transforms.engine.foreign_key_protocol import (
     LEFT,
     RIGHT,
     SUBSCRIPTIONS,
@@ -23,15 +21,17 @@ from beam_joins.transforms.foreign_key_protocol import (
     references_in_columns,
     references_in_records,
 )
-from beam_joins.transforms.options import choice
-from beam_joins.transforms.outputs import Outputs, WithOutputs
-from beam_joins.transforms.partitions import partition_count
-from beam_joins.transforms.reference_join import reference_join
-from beam_joins.transforms.replay import Replay, Route
-from beam_joins.transforms.table_form import InColumns, InRecords, TableForm, encoded_joiner
-from beam_joins.transforms.table_rows import batch_rows, table_rows
+from beam_joins.transforms.engine.options import choice
+from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
+from beam_joins.transforms.engine.partitions import partition_count
+from beam_joins.transforms.engine.reference_join import reference_join
+from beam_joins.transforms.engine.replay import Replay, Route
+from beam_joins.transforms.engine.table_form import InColumns, InRecords, TableForm, encoded_joiner
+from beam_joins.transforms.engine.table_rows import batch_rows, table_rows
+from beam_joins.transforms.engine.table_type import as_table, common_order, table_key_coder, table_type, two_tables
 from beam_joins.transforms.table_to_records import in_records
-from beam_joins.transforms.table_type import as_table, common_order, table_key_coder, table_type, two_tables
+from tests.reference.foreign_key import How
+from tests.reference.lookup_join import LookupHow
 
 
 class ForeignKeyJoin(WithOutputs):
@@ -46,7 +46,7 @@ class ForeignKeyJoin(WithOutputs):
     * ``joiner(left value, right value)`` gives the result's value; if it gives ``None`` there is no row.
     * ``how``: ``"inner"``; ``"left"`` keeps left rows without a right row, ``joiner(left value, None)``; ``"right"`` keeps right rows that no
       left row refers to, ``joiner(None, right value)``; ``"outer"`` keeps both.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.engine.partitions`.
 
     With ``foreign_keys``, ``how="right"`` or ``how="outer"`` a left key does not name one row of the result: it is keyed by
     ``CombinedKey(foreign key, left key)``, the foreign key ``None`` for a left row that refers to nothing, the left key ``None`` for a right

@@ -8,19 +8,19 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
+from beam_joins.batch import ChangeBatch, require_columns
+from beam_joins.changelog import upsert
 from beam_joins.coders.block import read_blocks
-from beam_joins.coders.change_batch import ChangeBatch, require_columns
 from beam_joins.coders.key import value_coder
-from beam_joins.transforms.checked_table import checked_table
-from beam_joins.transforms.columns.keys import Bools, codes
-from beam_joins.transforms.columns.order import valid
-from beam_joins.transforms.columns.upsert import upsert
-from beam_joins.transforms.outlet import MAIN, Outlet, at
-from beam_joins.transforms.partitions import partition_count
-from beam_joins.transforms.replay import Replay, Route
-from beam_joins.transforms.table_form import InRecords, TableForm, require_one_change
-from beam_joins.transforms.table_rows import table_rows
-from beam_joins.transforms.table_type import require_bounded, table_key_coder, table_type
+from beam_joins.keys.columns import Bools, codes
+from beam_joins.sorting import valid
+from beam_joins.transforms.engine.checked_table import checked_table
+from beam_joins.transforms.engine.outlet import MAIN, Outlet, at
+from beam_joins.transforms.engine.partitions import partition_count
+from beam_joins.transforms.engine.replay import Replay, Route
+from beam_joins.transforms.engine.table_form import InRecords, TableForm, require_one_change
+from beam_joins.transforms.engine.table_rows import table_rows
+from beam_joins.transforms.engine.table_type import require_bounded, table_key_coder, table_type
 
 
 class LatestTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
@@ -28,7 +28,7 @@ class LatestTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
 
     Of a table in columns, ``PCollection[ChangeBatch]``, it makes record batches with the columns ``key``, ``value`` and ``timestamp``; it
     raises ``ValueError`` for keys or values that are Python objects there, made by a function of one record.
-    An element carries the timestamp of the row's last change. ``partitions`` is as in :mod:`beam_joins.transforms.partitions`. Raises ``ValueError`` when
+    An element carries the timestamp of the row's last change. ``partitions`` is as in :mod:`beam_joins.transforms.engine.partitions`. Raises ``ValueError`` when
     applied to windowed or unbounded input or to keys whose coder is not deterministic, and in the run for two changes of one row at one
     position.
 

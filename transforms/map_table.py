@@ -9,11 +9,12 @@ from apache_beam.pvalue import PCollection
 from beam_joins.change import Change
 from beam_joins.copied import copied
 from beam_joins.filter import map_change
-from beam_joins.transforms.options import function
-from beam_joins.transforms.outputs import HandlesExceptions
+from beam_joins.transforms.engine.options import function
+from beam_joins.transforms.engine.outputs import HandlesExceptions
+from beam_joins.transforms.engine.table_type import as_table, not_a_change, table_type
+from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.transforms.table_to_records import in_records
-from beam_joins.transforms.table_type import as_table, not_a_change, table_type
-from beam_joins.transforms.user_functions import Functions, OfRows
+from beam_joins.user_functions import OfRows
 
 
 class MapTable(HandlesExceptions):
@@ -46,7 +47,7 @@ class MapTable(HandlesExceptions):
         return as_table(mapped, table_type(pcoll)._replace(value=Any))
 
 
-def _mapping(functions: Functions, fn: OfRows) -> Callable[[Any], Iterator[Any]]:
+def _mapping(functions: StageFunctions, fn: OfRows) -> Callable[[Any], Iterator[Any]]:
     def mapped(change: Any) -> Iterator[Any]:
         if type(change) is not Change:
             raise not_a_change(change)

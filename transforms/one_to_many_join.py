@@ -6,14 +6,14 @@ from typing import Any
 from beam_joins.coders.combined_key import CombinedKeyCoder
 from beam_joins.coders.key import value_coder
 from beam_joins.combined_key import CombinedKey
-from beam_joins.transforms.columns.joiner import of_records
-from beam_joins.transforms.fields import place_of_row
-from beam_joins.transforms.options import function
-from beam_joins.transforms.outputs import Outputs, WithOutputs
-from beam_joins.transforms.partitions import partition_count
-from beam_joins.transforms.reference_join import PrefixCoder, reference_join
+from beam_joins.fields import place_of_row
+from beam_joins.joiner import of_records
+from beam_joins.transforms.engine.options import function
+from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
+from beam_joins.transforms.engine.partitions import partition_count
+from beam_joins.transforms.engine.reference_join import PrefixCoder, reference_join
+from beam_joins.transforms.engine.table_type import table_key_coder, table_type, two_tables
 from beam_joins.transforms.table_to_records import in_records
-from beam_joins.transforms.table_type import table_key_coder, table_type, two_tables
 
 
 class OneToManyJoin(WithOutputs):
@@ -30,7 +30,7 @@ class OneToManyJoin(WithOutputs):
     * ``key_mapper(combined key)`` makes the result's key, and ``key_inverse`` returns the combined key, which is checked: two pairs must not get one key.
     * ``combined_key_coder``: a coder of ``CombinedKey`` with a method ``prefix(foreign key)``, by default
       :class:`beam_joins.coders.CombinedKeyCoder`. The run checks that every encoded key begins with its prefix and is decoded to itself.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.engine.partitions`.
 
     A row of the many whose foreign key is ``None`` is dropped, as ``"null_foreign_key"``: counted, and an output of :meth:`with_outputs`.
 

@@ -7,11 +7,11 @@ from apache_beam.coders import Coder, NullableCoder
 
 from beam_joins.coders.combined_key import combine, split
 from beam_joins.coders.key import encode_key, value_coder
-from beam_joins.stream_lookup import LookupStreamHow
-from beam_joins.transforms.fields import Fields, place_of_row
-from beam_joins.transforms.stream_lookup_join import LookupKeys, StreamLookupJoin
-from beam_joins.transforms.stream_rows import OfRow
-from beam_joins.transforms.table_type import TableType
+from beam_joins.fields import Fields, place_of_row
+from beam_joins.transforms.engine.stream_lookup_join import LookupKeys, StreamLookupJoin
+from beam_joins.transforms.engine.stream_rows import OfRow
+from beam_joins.transforms.engine.table_type import TableType
+from tests.reference.stream_lookup import LookupStreamHow
 
 
 class StreamForeignKeyJoin(StreamLookupJoin):

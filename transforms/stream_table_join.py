@@ -6,13 +6,13 @@ from typing import Any
 from apache_beam.coders import Coder
 
 from beam_joins.coders.key import encode_key
-from beam_joins.stream_lookup import LookupStreamHow
-from beam_joins.transforms.fields import Fields
-from beam_joins.transforms.options import function
-from beam_joins.transforms.stream_lookup_join import LookupKeys, StreamLookupJoin
-from beam_joins.transforms.stream_rows import OfRow
-from beam_joins.transforms.table_type import TableType, common_key_type, perhaps_windowed
+from beam_joins.fields import Fields
+from beam_joins.transforms.engine.options import function
+from beam_joins.transforms.engine.stream_lookup_join import LookupKeys, StreamLookupJoin
+from beam_joins.transforms.engine.stream_rows import OfRow
+from beam_joins.transforms.engine.table_type import TableType, common_key_type, perhaps_windowed
 from beam_joins.windowed import Window, Windowed
+from tests.reference.stream_lookup import LookupStreamHow
 
 
 class StreamTableJoin(StreamLookupJoin):
@@ -29,7 +29,7 @@ class StreamTableJoin(StreamLookupJoin):
       position is the event time, cut to the millisecond, as Beam carries it.
     * ``window_of(key, value)``, for a windowed table ``PCollection[Change[Windowed[K], W]]`` and only there: the window of the record's key
       that it looks up; a record for which it gives ``None`` is as one without a key.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.engine.partitions`.
 
     Dropped, counted, and an output of :meth:`with_outputs` (``joined``, ``dropped``), are records with a ``"null_value"``, a
     ``"null_sequence"`` or, in an inner join, a ``"null_key"``; a left join gives those as ``(None, joiner(value, None))``.

@@ -10,14 +10,10 @@ from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
-from beam_joins.coders.block import one_chunk, read_blocks
+from beam_joins.changelog import upsert
+from beam_joins.coders.block import read_blocks
 from beam_joins.coders.key import encode_key, key_coder, value_coder
-from beam_joins.record import Record
-from beam_joins.table import Emit
-from beam_joins.transforms.changelog_columns import ChangelogColumns, column_rows, in_columns
-from beam_joins.transforms.columns.upsert import upsert
-from beam_joins.transforms.element_types import annotated, known, pair_types
-from beam_joins.transforms.fields import (
+from beam_joins.fields import (
     Deleting,
     Field,
     Fields,
@@ -29,14 +25,19 @@ from beam_joins.transforms.fields import (
     place_getter,
     tie_order,
 )
-from beam_joins.transforms.notes import columns_are_there, note_columns
-from beam_joins.transforms.options import choice
-from beam_joins.transforms.outlet import MAIN, Outlet
-from beam_joins.transforms.outputs import Outputs, WithOutputs
-from beam_joins.transforms.partitions import partition_count
-from beam_joins.transforms.replay import Replay, Route, Rows
-from beam_joins.transforms.table_form import InColumns, InRecords, TableForm
-from beam_joins.transforms.table_type import Order, TableType, as_table, require_bounded
+from beam_joins.record import Record
+from beam_joins.sorting import combine_chunks
+from beam_joins.table import Emit
+from beam_joins.transforms.engine.changelog_columns import ChangelogColumns, column_rows, in_columns
+from beam_joins.transforms.engine.element_types import annotated, known, pair_types
+from beam_joins.transforms.engine.notes import columns_are_there, note_columns
+from beam_joins.transforms.engine.options import choice
+from beam_joins.transforms.engine.outlet import MAIN, Outlet
+from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
+from beam_joins.transforms.engine.partitions import partition_count
+from beam_joins.transforms.engine.replay import Replay, Route, Rows
+from beam_joins.transforms.engine.table_form import InColumns, InRecords, TableForm
+from beam_joins.transforms.engine.table_type import Order, TableType, as_table, require_bounded
 
 ROWS = "rows"
 
@@ -68,7 +69,7 @@ class TableFromChangelog(WithOutputs):
     * ``except_columns``: names to leave out of the value (elements that are mappings). A name that no record has fails the run.
     * ``emit``: ``"updates"``, ``"changes"`` (only those that change the value), ``"records"`` (tombstones of absent rows too) or
       ``"latest"`` (only the last change of each row that is there in the end); see :data:`beam_joins.table.Emit`.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.engine.partitions`.
 
     Dropped, counted, and an output of :meth:`with_outputs`, are records with a ``"null_key"``, a ``"null_sequence"`` or a
     ``"null_timestamp"``, and all but one of those with one key and one place in the sequence: a ``"duplicate_position"`` is the same record
@@ -222,13 +223,13 @@ class _Upserts:
         return self._form.elements(batch)
 
     def _records(self, lost: pa.Table) -> Iterable[tuple[Any, int]]:
-        pairs = zip(self._form.keys(one_chunk(lost["key"])), self._form.values(one_chunk(lost["value"])), strict=True)
+        pairs = zip(self._form.keys(combine_chunks(lost["key"])), self._form.values(combine_chunks(lost["value"])), strict=True)
         return zip(pairs, lost["timestamp"].to_pylist(), strict=True)
 
     def _require_order(self, lost: pa.Table) -> None:
         unordered = lost.filter(pc.less_equal(lost["position"], MIN_TIMESTAMP.micros))
         if len(unordered):
-            key = self._form.keys(one_chunk(unordered["key"]))[0]
+            key = self._form.keys(combine_chunks(unordered["key"]))[0]
             raise ValueError(
                 f"several records have the key {key!r} and none has an event time to order them by: give sequence_by= or timestamp_by=,"
                 " or timestamps to the elements"

@@ -6,23 +6,22 @@ from typing import Any, Literal
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
+from beam_joins.batch import ChangeBatch
+from beam_joins.changelog import upsert
 from beam_joins.coders.block import read_blocks
-from beam_joins.coders.change_batch import ChangeBatch
 from beam_joins.coders.key import value_coder
-from beam_joins.transforms.checked_table import naming_keys
-from beam_joins.transforms.columns.joiner import Join, Joiner, Schema, columns_read, joiner_in_columns, of_records
-from beam_joins.transforms.columns.table_join import joined_rows
-from beam_joins.transforms.columns.upsert import upsert
-from beam_joins.transforms.notes import keys_may_meet
-from beam_joins.transforms.options import choice
-from beam_joins.transforms.outlet import MAIN, Outlet
-from beam_joins.transforms.outputs import HandlesExceptions
-from beam_joins.transforms.partitions import partition_count
-from beam_joins.transforms.replay import Replay, Route
-from beam_joins.transforms.table_form import InColumns, InRecords, TableForm, encoded_joiner, no_rows
-from beam_joins.transforms.table_rows import batch_rows, table_rows
-from beam_joins.transforms.table_to_records import in_records
-from beam_joins.transforms.table_type import (
+from beam_joins.joiner import Join, Joiner, Schema, columns_read, joiner_in_columns, of_records
+from beam_joins.table_join import joined_rows
+from beam_joins.transforms.engine.checked_table import naming_keys
+from beam_joins.transforms.engine.notes import keys_may_meet
+from beam_joins.transforms.engine.options import choice
+from beam_joins.transforms.engine.outlet import MAIN, Outlet
+from beam_joins.transforms.engine.outputs import HandlesExceptions
+from beam_joins.transforms.engine.partitions import partition_count
+from beam_joins.transforms.engine.replay import Replay, Route
+from beam_joins.transforms.engine.table_form import InColumns, InRecords, TableForm, encoded_joiner, no_rows
+from beam_joins.transforms.engine.table_rows import batch_rows, table_rows
+from beam_joins.transforms.engine.table_type import (
     TableType,
     as_table,
     common_key_type,
@@ -32,6 +31,7 @@ from beam_joins.transforms.table_type import (
     table_type,
     two_tables,
 )
+from beam_joins.transforms.table_to_records import in_records
 
 LEFT, RIGHT = "left", "right"
 How = Literal["inner", "left", "outer"]
@@ -43,7 +43,7 @@ class TableTableJoin(HandlesExceptions):
     * ``joiner(left value, right value)`` gives the result's value; if it gives ``None`` there is no row.
     * ``how``: ``"inner"``; ``"left"`` keeps left rows without a right one, ``joiner(left value, None)``; ``"outer"`` keeps all rows,
       ``joiner(None, right value)`` too. The joiner is never called with both sides ``None``.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.engine.partitions`.
 
     Two tables in columns are joined in columns, ``PCollection[ChangeBatch]``; there the joiner may be one of columns, and ``schema`` says what
     columns a joiner of one record gives, as in :class:`~beam_joins.ForeignKeyJoin`.

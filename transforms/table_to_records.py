@@ -6,11 +6,11 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
+from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
-from beam_joins.coders.change_batch import ChangeBatch
-from beam_joins.transforms.outlet import at
-from beam_joins.transforms.table_form import InColumns, changes
-from beam_joins.transforms.table_type import as_table, table_type
+from beam_joins.transforms.engine.outlet import at
+from beam_joins.transforms.engine.table_form import InColumns, changes
+from beam_joins.transforms.engine.table_type import as_table, table_type
 
 
 class TableToRecords(beam.PTransform[PCollection[Any], PCollection[Any]]):

@@ -7,9 +7,9 @@ from apache_beam.pvalue import PCollection
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_joins.change import Change
-from beam_joins.transforms.outlet import at
+from beam_joins.transforms.engine.outlet import at
+from beam_joins.transforms.engine.table_type import not_known_windowed, table_type
 from beam_joins.transforms.table_to_records import in_records
-from beam_joins.transforms.table_type import not_known_windowed, table_type
 from beam_joins.windowed import Windowed
 
 

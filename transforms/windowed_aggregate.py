@@ -11,21 +11,21 @@ from apache_beam.utils.timestamp import Timestamp
 from beam_joins.change import Change, Dropped
 from beam_joins.coders.key import encode_key, key_coder, value_coder
 from beam_joins.copied import copied
+from beam_joins.fields import Fields, place, place_of_row
 from beam_joins.record import LeftOut, Record
 from beam_joins.transforms.aggregate_table import OF_AGGREGATE, initial_of
-from beam_joins.transforms.core_operator import CoreOperator
-from beam_joins.transforms.duration import Span, span_micros
-from beam_joins.transforms.fields import Fields, place, place_of_row
-from beam_joins.transforms.options import function
-from beam_joins.transforms.outlet import MAIN, Outlet, at
-from beam_joins.transforms.outputs import Outputs, WithOutputs
-from beam_joins.transforms.partitions import partition_count
-from beam_joins.transforms.replay import Replay, Route, Rows
-from beam_joins.transforms.stream_rows import OfRow, pair, stream_type
-from beam_joins.transforms.table_type import as_table, require_bounded
-from beam_joins.transforms.user_functions import Functions
+from beam_joins.transforms.engine.core_operator import CoreOperator
+from beam_joins.transforms.engine.duration import Span, span_micros
+from beam_joins.transforms.engine.options import function
+from beam_joins.transforms.engine.outlet import MAIN, Outlet, at
+from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
+from beam_joins.transforms.engine.partitions import partition_count
+from beam_joins.transforms.engine.replay import Replay, Route, Rows
+from beam_joins.transforms.engine.stream_rows import OfRow, pair, stream_type
+from beam_joins.transforms.engine.table_type import as_table, require_bounded
+from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.windowed import Window, Windowed
-from beam_joins.windowed_aggregate import WindowedAggregate as WindowedAggregateCore
+from tests.reference.windowed_aggregate import WindowedAggregate as WindowedAggregateCore
 
 
 class WindowedAggregate(WithOutputs):
@@ -41,7 +41,7 @@ class WindowedAggregate(WithOutputs):
     * ``grace`` is how long after its end a window still takes records: seconds, a ``timedelta`` or a Beam ``Duration``. The clock is the
       latest time among the records of the same key up to that position. With ``None`` no record is late. It matters only with ``sequence_by``: by
       event time no record is late.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.engine.partitions`.
 
     All records of one key and position are added, in the order of the further numbers of ``sequence_by``, of time, then of their encoded
     values; one change follows for each window. A result has the largest timestamp of the records that its window has counted.
@@ -179,7 +179,7 @@ class _Windows(CoreOperator):
         initial: Callable[[], Any],
         add: Callable[[Any, Any], Any],
         grace: int | None,
-        functions: Functions,
+        functions: StageFunctions,
         keys: Coder,
         decode: Callable[[bytes | None], Any],
     ) -> None:

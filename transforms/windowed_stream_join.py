@@ -11,16 +11,15 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.coders.block import read_blocks
 from beam_joins.coders.key import encode_key, key_coder, value_coder
-from beam_joins.stream_join import StreamHow
-from beam_joins.transforms.changelog_columns import in_columns
-from beam_joins.transforms.columns.joiner import Joiner, Schema, of_records
-from beam_joins.transforms.columns.stream_join import Spans, matches
-from beam_joins.transforms.duration import Span, span_micros
-from beam_joins.transforms.fields import Fields
-from beam_joins.transforms.notes import keys_may_meet
-from beam_joins.transforms.outlet import DROPPED, MAIN, Outlet
-from beam_joins.transforms.replay import Replay, Route
-from beam_joins.transforms.stream_form import (
+from beam_joins.fields import Fields
+from beam_joins.interval import Spans, matches
+from beam_joins.joiner import Joiner, Schema, of_records
+from beam_joins.transforms.engine.changelog_columns import in_columns
+from beam_joins.transforms.engine.duration import Span, span_micros
+from beam_joins.transforms.engine.notes import keys_may_meet
+from beam_joins.transforms.engine.outlet import DROPPED, MAIN, Outlet
+from beam_joins.transforms.engine.replay import Replay, Route
+from beam_joins.transforms.engine.stream_form import (
     SIDES,
     StreamColumns,
     StreamForm,
@@ -29,11 +28,12 @@ from beam_joins.transforms.stream_form import (
     column_stream_rows,
     keyed_records,
 )
-from beam_joins.transforms.stream_rows import OfRow, alone, stream_rows, stream_type, two_inputs
-from beam_joins.transforms.stream_transform import StreamTransform
-from beam_joins.transforms.table_form import no_rows
-from beam_joins.transforms.table_rows import canonical_part
-from beam_joins.transforms.table_type import common_key_type
+from beam_joins.transforms.engine.stream_rows import OfRow, alone, stream_rows, stream_type, two_inputs
+from beam_joins.transforms.engine.stream_transform import StreamTransform
+from beam_joins.transforms.engine.table_form import no_rows
+from beam_joins.transforms.engine.table_rows import canonical_part
+from beam_joins.transforms.engine.table_type import common_key_type
+from tests.reference.stream_join import StreamHow
 
 
 class WindowedStreamOutputs(NamedTuple):
@@ -61,7 +61,7 @@ class WindowedStreamJoin(StreamTransform):
       millisecond, as Beam carries it between stages.
     * ``key``, ``timestamp_by``: for streams in columns, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``, and only
       there: the column or the columns of the key, and that of the event time (microseconds, or an Arrow timestamp with a time zone).
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.partitions`.
+    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.engine.partitions`.
 
     The values of streams in columns are their rows; the joiner may be one of columns, as in :class:`~beam_joins.ForeignKeyJoin`, and the
     result is of record batches with the columns ``key``, ``value`` and ``timestamp``. A joiner of one record needs ``schema`` there, a

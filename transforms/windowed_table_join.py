@@ -11,16 +11,15 @@ from beam_joins.coders.key import value_coder
 from beam_joins.coders.windowed import read_window, source_key, write_windowed
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.record import Record
-from beam_joins.transforms.lookup_replay import LookupReplay
-from beam_joins.transforms.notes import keys_may_meet
-from beam_joins.transforms.options import choice, function
-from beam_joins.transforms.outlet import MAIN
-from beam_joins.transforms.outputs import HandlesExceptions
-from beam_joins.transforms.partitions import partition_count
-from beam_joins.transforms.replay import Replay, Route
-from beam_joins.transforms.table_rows import table_rows
-from beam_joins.transforms.table_to_records import in_records
-from beam_joins.transforms.table_type import (
+from beam_joins.transforms.engine.lookup_replay import LookupReplay
+from beam_joins.transforms.engine.notes import keys_may_meet
+from beam_joins.transforms.engine.options import choice, function
+from beam_joins.transforms.engine.outlet import MAIN
+from beam_joins.transforms.engine.outputs import HandlesExceptions
+from beam_joins.transforms.engine.partitions import partition_count
+from beam_joins.transforms.engine.replay import Replay, Route
+from beam_joins.transforms.engine.table_rows import table_rows
+from beam_joins.transforms.engine.table_type import (
     TableType,
     as_table,
     common_key_type,
@@ -30,6 +29,7 @@ from beam_joins.transforms.table_type import (
     table_type,
     two_tables,
 )
+from beam_joins.transforms.table_to_records import in_records
 from beam_joins.windowed import Window
 
 How = Literal["inner", "left", "outer"]
@@ -50,7 +50,7 @@ class WindowedTableJoin(HandlesExceptions):
 
     The result is a table with the left table's keys. A change of either side updates every result that it is part of: one change of a
     table's row updates every window of its key. ``joiner(left value, right value)`` gives the result's value, ``None`` for no row. A result
-    has the larger timestamp of both sides. ``partitions`` is as in :mod:`beam_joins.transforms.partitions`.
+    has the larger timestamp of both sides. ``partitions`` is as in :mod:`beam_joins.transforms.engine.partitions`.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
     an output of its own.

@@ -8,11 +8,11 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.copied import copied
 from beam_joins.function_failed import FunctionFailed
-from beam_joins.transforms.options import function
-from beam_joins.transforms.outlet import at
-from beam_joins.transforms.outputs import HandlesExceptions
-from beam_joins.transforms.table_type import table_type
-from beam_joins.transforms.user_functions import Functions
+from beam_joins.transforms.engine.options import function
+from beam_joins.transforms.engine.outlet import at
+from beam_joins.transforms.engine.outputs import HandlesExceptions
+from beam_joins.transforms.engine.table_type import table_type
+from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.windowed import Window, Windowed
 
 Mapping = Callable[[Any, Window, Any], tuple[Any, Any]]
@@ -57,7 +57,7 @@ class WindowedTableToStream(HandlesExceptions):
         return mapped
 
 
-def _mapping(functions: Functions, fn: Mapping) -> Callable[[Any], Iterator[Any]]:
+def _mapping(functions: StageFunctions, fn: Mapping) -> Callable[[Any], Iterator[Any]]:
     def mapped(change: Any) -> Iterator[Any]:
         if not isinstance(change.key, Windowed):
             raise ValueError(f"WindowedTableToStream takes changes keyed by Windowed, not by {change.key!r}: use TableToStream")

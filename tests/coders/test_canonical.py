@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from beam_joins import CorruptData
 from beam_joins.coders import read_block, write_block
-from beam_joins.coders.canonical import decode, encode, number, parts
-from beam_joins.coders.classes import class_of
-from beam_joins.coders.key import KeyCoder, canonical_value
-from beam_joins.coders.kinds import kind
-from beam_joins.coders.numbers import NotCanonical
-from beam_joins.coders.opaque import KEYS, VALUES, opaque_keys, opaque_values, python_values
+from beam_joins.coders.key import KeyCoder
+from beam_joins.keys.canonical import canonical_value, decode, encode, number, parts
+from beam_joins.keys.classes import class_of
+from beam_joins.keys.kinds import kind
+from beam_joins.keys.numbers import NotCanonical
+from beam_joins.keys.opaque import KEYS, VALUES, opaque_keys, opaque_values, python_values
 from tests.coders import keys_of_all_kinds as all_kinds
 from tests.coders.keys_of_all_kinds import (
     NOON,

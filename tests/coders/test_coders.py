@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beam_joins import Change, CombinedKey, CorruptData, Window, Windowed
-from beam_joins.coders import ChangeBatch, ChangeBatchCoder, ChangeCoder, CombinedKeyCoder, WindowedCoder, read_block, write_block
+from beam_joins.batch import ChangeBatch
+from beam_joins.coders import ChangeBatchCoder, ChangeCoder, CombinedKeyCoder, WindowedCoder, read_block, write_block
 from beam_joins.coders.block import read_blocks, records_in_columns
 from beam_joins.coders.combined_key import combine, prefix, split
 from beam_joins.record import Record

@@ -20,10 +20,7 @@ from beam_joins import (
     Windowed,
     WindowedAggregate,
 )
-from beam_joins.aggregate import ADD, SUBTRACT, GroupAggregate
-from beam_joins.lookup_join import LookupJoin
 from beam_joins.record import Record
-from beam_joins.windowed_aggregate import WindowedAggregate as WindowedAggregateCore
 from tests.conformance import table_rules
 from tests.conformance.aggregate_judge import judge_aggregate, judge_windowed, windows_of
 from tests.conformance.answer import Run
@@ -31,6 +28,9 @@ from tests.conformance.operators import Operator, Streams, Topology
 from tests.conformance.scenario import Scenario
 from tests.conformance.tables import ChangelogTable, core_run, core_table
 from tests.properties.reference import null_fk
+from tests.reference.aggregate import ADD, SUBTRACT, GroupAggregate
+from tests.reference.lookup_join import LookupJoin
+from tests.reference.windowed_aggregate import WindowedAggregate as WindowedAggregateCore
 
 
 def group_of(value: str) -> str | None:

@@ -14,8 +14,6 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 
 from beam_joins import StreamForeignKeyJoin, StreamTableJoin, WindowedStreamJoin, vectorized
 from beam_joins.record import Record
-from beam_joins.stream_join import Joined, StreamJoin
-from beam_joins.stream_lookup import StreamLookup
 from tests.conformance import stream_rules
 from tests.conformance.answer import Run
 from tests.conformance.columns import pair_of
@@ -26,6 +24,8 @@ from tests.conformance.stream_rules import stream_position
 from tests.conformance.stream_stream_judge import judge_stream_stream
 from tests.conformance.tables import ChangelogTable
 from tests.properties import reference
+from tests.reference.stream_join import Joined, StreamJoin
+from tests.reference.stream_lookup import StreamLookup
 
 Lookup = Callable[[str | None, str], str | None]
 """The key of the row that a stream record looks up, given its key and value."""

@@ -7,7 +7,6 @@ import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
 from beam_joins import LatestTable, TableTableJoin
-from beam_joins.lookup_join import LookupJoin
 from beam_joins.record import Record
 from tests.conformance import table_rules
 from tests.conformance.answer import Run
@@ -16,6 +15,7 @@ from tests.conformance.operators import Operator, Streams, Topology
 from tests.conformance.scenario import Scenario
 from tests.conformance.tables import ChangelogTable, core_run
 from tests.properties.cores import changes_of, upsert_table
+from tests.reference.lookup_join import LookupJoin
 
 
 def pair(left: str | bytes | None, right: str | bytes | None) -> str:

@@ -20,10 +20,10 @@ from beam_joins import (
     TableTableJoin,
     TableToStream,
 )
-from beam_joins.foreign_key import Reference, Subscription, send
-from beam_joins.transforms.table_type import TableType, as_table
+from beam_joins.transforms.engine.table_type import TableType, as_table
 from tests.docs.notation import DELETE, MICROS, Got, items, key, pair, place, side, written
 from tests.docs.page import Table
+from tests.reference.foreign_key import Reference, Subscription, send
 
 Columns = dict[str, Any]
 """A collection of :class:`Got` for each mode."""

@@ -8,10 +8,10 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import ForeignKeyJoin, TableFromChangelog
-from beam_joins.coders.opaque import opaque_values
+from beam_joins.keys.opaque import opaque_values
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.parquet import ReadParquet, WriteParquet
-from beam_joins.transforms.partitions import DEFAULT_PARTITIONS, PARTITION_BYTES, suggested_partitions
+from beam_joins.transforms.engine.partitions import DEFAULT_PARTITIONS, PARTITION_BYTES, suggested_partitions
 
 ROWS = pa.table({"id": [1, 2, None], "name": ["a", None, "c"], "deleted": [False, True, None]})
 

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change, Dropped
-from beam_joins.aggregate import ADD, SUBTRACT, GroupAggregate
 from beam_joins.record import Record
 from beam_joins.windowed import Window
-from beam_joins.windowed_aggregate import WindowedAggregate
 from tests.properties import strategies
 from tests.properties.reference import fk_of, rows_of_changes
+from tests.reference.aggregate import ADD, SUBTRACT, GroupAggregate
+from tests.reference.windowed_aggregate import WindowedAggregate
 
 POSITIONS = range(-1, 7)
 

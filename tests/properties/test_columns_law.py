@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_joins import Change
-from beam_joins.foreign_key import How
-from beam_joins.lookup_join import LookupHow
 from beam_joins.record import Record
 from tests.properties import reference, strategies
 from tests.properties.reference import rows_of_changes, rows_of_records
 from tests.properties.test_foreign_key_join_law import at, fk_of, pair, picky_pair
+from tests.reference.foreign_key import How
+from tests.reference.lookup_join import LookupHow
 from tests.transforms.columns.kernels import changes_in, foreign_key_join, parts, rows_of, table_join, table_of
 
 Records = list[Record]

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_joins import Change
-from beam_joins.foreign_key import How
-from beam_joins.lookup_join import LookupHow, LookupJoin
 from beam_joins.record import Record
 from tests.properties import cores, reference_times, strategies
 from tests.properties.reference_times import Pair
 from tests.properties.test_foreign_key_join_law import fk_of, pair, picky_pair
+from tests.reference.foreign_key import How
+from tests.reference.lookup_join import LookupHow, LookupJoin
 from tests.transforms.columns import kernels
 from tests.transforms.columns.kernels import rows_of, table_of
 

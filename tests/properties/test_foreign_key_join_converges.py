@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_joins.foreign_key import How
 from beam_joins.record import Record
 from tests.properties import reference, strategies
 from tests.properties.cores import changes_of, upsert_table
 from tests.properties.interleaving import Interleaving
 from tests.properties.reference import rows_of_changes
 from tests.properties.test_foreign_key_join_law import Table, fk_of, pair
+from tests.reference.foreign_key import How
 
 FAR = 1_000
 

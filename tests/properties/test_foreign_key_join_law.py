@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change
-from beam_joins.foreign_key import How
 from tests.properties import cores, reference, strategies
 from tests.properties.cores import changes_of
 from tests.properties.reference import rows_of_changes
+from tests.reference.foreign_key import How
 
 Table = list[Change[bytes, bytes]]
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_joins import ForeignKeyJoin, TableFromChangelog
-from beam_joins.foreign_key import How
 from beam_joins.record import Record
 from tests.properties import cores, strategies
 from tests.properties.cores import changes_of, upsert_table
 from tests.properties.test_foreign_key_join_law import fk_of, pair
+from tests.reference.foreign_key import How
 
 
 def changes(pipeline: beam.Pipeline, name: str, records: list[Record], partitions: int) -> Any:

@@ -18,7 +18,7 @@ from beam_joins import (
     Window,
     Windowed,
 )
-from beam_joins.transforms.table_type import TableType, as_table, table_type
+from beam_joins.transforms.engine.table_type import TableType, as_table, table_type
 
 EMPLOYEES = [
     Change("ann", None, {"team": "red", "pay": 5}, 10, 1),

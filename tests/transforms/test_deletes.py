@@ -6,8 +6,8 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import TableFromChangelog, TableToRecords
+from beam_joins.fields import delete_getter
 from beam_joins.operations import DELETES, UPSERTS, Deletes
-from beam_joins.transforms.fields import delete_getter
 
 CDC = {"key": "id", "sequence_by": "lsn", "timestamp_by": "lsn", "except_columns": ["id", "lsn", "op"], "partitions": 3}
 FORMS = ["records", "columns", "columns of a dictionary"]

@@ -28,7 +28,7 @@ from beam_joins import (
     WindowedTableJoin,
     WindowedTableToStream,
 )
-from beam_joins.transforms.table_type import TableType, as_table
+from beam_joins.transforms.engine.table_type import TableType, as_table
 from tests.transforms.orders_that_raise import CUSTOMERS, LOG, ORDERS, changes, errors, joined, known, of_row, stream, table
 
 

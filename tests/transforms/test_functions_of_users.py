@@ -29,7 +29,7 @@ from beam_joins import (
     WindowedTableJoin,
     WindowedTableToStream,
 )
-from beam_joins.transforms.table_type import TableType, as_table
+from beam_joins.transforms.engine.table_type import TableType, as_table
 
 CUSTOMERS = [
     {"id": "ann", "tags": ["a"], "lsn": 1, "gone": False},

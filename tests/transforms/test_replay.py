@@ -10,8 +10,8 @@ from apache_beam.testing.util import assert_that, equal_to
 from beam_joins import Change, ForeignKeyJoin, TableFromChangelog, TableTableJoin
 from beam_joins.coders import read_block
 from beam_joins.record import Record
-from beam_joins.transforms.outlet import BLOCK_RECORDS, PENDING_BYTES, Outlet
-from beam_joins.transforms.replay import ReplayOptions
+from beam_joins.transforms.engine.outlet import BLOCK_RECORDS, PENDING_BYTES, Outlet
+from beam_joins.transforms.engine.replay import ReplayOptions
 
 
 def rows(outputs):

@@ -19,8 +19,8 @@ from beam_joins import (
     WindowedTableJoin,
 )
 from beam_joins.coders import CombinedKeyCoder
-from beam_joins.transforms.outlet import at
-from beam_joins.transforms.table_type import TableType, as_table
+from beam_joins.transforms.engine.outlet import at
+from beam_joins.transforms.engine.table_type import TableType, as_table
 
 
 def table(p, label, rows):

@@ -32,7 +32,7 @@ from beam_joins import (
     WindowedAggregate,
     WindowedTableToStream,
 )
-from beam_joins.transforms.table_type import table_type
+from beam_joins.transforms.engine.table_type import table_type
 from beam_joins.transforms.windowed_aggregate import windows_of
 
 SECOND = 1_000_000

@@ -20,12 +20,12 @@ from beam_joins import (
     TableToStream,
     vectorized,
 )
+from beam_joins.changelog import upsert
 from beam_joins.coders.block import read_blocks
-from beam_joins.transforms.changelog_columns import ChangelogColumns, column_rows
-from beam_joins.transforms.columns.upsert import upsert
-from beam_joins.transforms.notes import NoteReader
-from beam_joins.transforms.outlet import Outlet
-from beam_joins.transforms.table_form import InColumns
+from beam_joins.transforms.engine.changelog_columns import ChangelogColumns, column_rows
+from beam_joins.transforms.engine.notes import NoteReader
+from beam_joins.transforms.engine.outlet import Outlet
+from beam_joins.transforms.engine.table_form import InColumns
 from tests.transforms.columns.kernels import changes_in
 
 ROWS = pa.table({"id": [1, 2, 1], "lsn": [7, 8, 9], "name": ["Ann", "Bob", None]})

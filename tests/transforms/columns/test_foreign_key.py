@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change, vectorized
+from beam_joins.foreign_key_columns import Ask, answers, subscriptions
+from beam_joins.joiner import joiner_in_columns
 from beam_joins.record import Record
-from beam_joins.transforms.columns.foreign_key import Ask, answers, subscriptions
-from beam_joins.transforms.columns.joiner import joiner_in_columns
 from tests.properties import cores, strategies
 from tests.properties.test_foreign_key_join_law import fk_of, pair, picky_pair
 from tests.transforms.columns.kernels import changes_in, foreign_key_join, modest, parts, rows_of, table_of, with_core

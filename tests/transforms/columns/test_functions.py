@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 import pytest
 
 from beam_joins import vectorized
-from beam_joins.coders.opaque import KEYS, opaque_values, python_keys
-from beam_joins.transforms.columns.functions import batch_of, by_row, field_of, keys_of, values_of
-from beam_joins.transforms.columns.keys import codes
+from beam_joins.functions import batch_of, by_row, field_of, keys_of, values_of
+from beam_joins.keys.columns import codes
+from beam_joins.keys.opaque import KEYS, opaque_values, python_keys
 
 ROWS = pa.array([{"a": 1, "b": "x"}, None, {"a": None, "b": "z"}])
 

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 import pytest
 
 from beam_joins import ForeignKeyJoin, TableTableJoin, vectorized
-from beam_joins.coders.opaque import VALUES, python_values
-from beam_joins.transforms.columns.joiner import Pairs, columns_read, joiner_in_columns, narrowed, of_records
+from beam_joins.joiner import Pairs, columns_read, joiner_in_columns, narrowed, of_records
+from beam_joins.keys.opaque import VALUES, python_values
 
 LEFT = pa.array([{"a": 1, "b": "x"}, {"a": 2, "b": None}, None])
 RIGHT = pa.array([{"a": 10}, {"a": 20}])

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.coders.block import one_chunk
-from beam_joins.coders.opaque import opaque_keys, python_keys
-from beam_joins.transforms.columns.hashes import hashes
-from beam_joins.transforms.columns.keys import codes, comparable, joined_keys, kinds
+from beam_joins.keys.columns import codes, comparable, joined_keys, kinds
+from beam_joins.keys.hashes import hashes
+from beam_joins.keys.opaque import opaque_keys, python_keys
+from beam_joins.sorting import combine_chunks
 from tests.transforms.columns.kernels import modest
 
 NOON = dt.datetime(2020, 1, 1, 12)
@@ -215,9 +215,9 @@ def test_a_type_that_no_key_can_be_of_is_refused_with_a_sentence():
 
 
 def test_a_column_of_many_chunks_is_one_chunk():
-    assert one_chunk(pa.chunked_array([["a"], [], ["b"]])).to_pylist() == ["a", "b"]
-    assert one_chunk(pa.chunked_array([], pa.struct([("a", pa.int64())]))).to_pylist() == []
-    assert one_chunk(pa.array([1])).to_pylist() == [1]
+    assert combine_chunks(pa.chunked_array([["a"], [], ["b"]])).to_pylist() == ["a", "b"]
+    assert combine_chunks(pa.chunked_array([], pa.struct([("a", pa.int64())]))).to_pylist() == []
+    assert combine_chunks(pa.array([1])).to_pylist() == [1]
 
 
 @pytest.mark.parametrize("column", [pa.array([None, "a"]), pa.array([None, 0]), pa.nulls(2), pa.array([None, {"a": None}])])

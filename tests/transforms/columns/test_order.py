@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.transforms.columns.order import gather, integers, last_seen, ordered, starts, valid
+from beam_joins.sorting import gather, integers, last_seen, ordered, starts, valid
 from tests.transforms.columns.kernels import modest
 
 FAR = st.sampled_from([-(2**63), -1, 0, 1, 2**63 - 1])

@@ -17,8 +17,8 @@ from beam_joins import (
     TableToRecords,
     vectorized,
 )
-from beam_joins.transforms.changelog_columns import ChangelogColumns, column_rows
-from beam_joins.transforms.outlet import Outlet
+from beam_joins.transforms.engine.changelog_columns import ChangelogColumns, column_rows
+from beam_joins.transforms.engine.outlet import Outlet
 
 ROWS = pa.table(
     {

@@ -7,8 +7,8 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_joins.interval import Spans
 from beam_joins.record import Record
-from beam_joins.transforms.columns.stream_join import Spans
 from tests.transforms.columns.kernels import modest, stream_join, stream_join_with_core
 
 KEYS = st.sampled_from([b"k", b"k", b"l", None])

@@ -1,0 +1,119 @@
+"""The functions that a user gives, on tables in columns: a column's name, a function of columns, or one of a record."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from beam_joins.copied import copied
+from beam_joins.fields import place_getter
+from beam_joins.keys.columns import comparable
+from beam_joins.keys.opaque import is_opaque, opaque_keys, python_values
+from beam_joins.sorting import gather, valid
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class vectorized(Generic[F]):  # it is used as a decorator
+    """Marks a function of columns: it is called once for many rows, with Arrow record batches, and gives Arrow arrays.
+
+    As a joiner it gets the left and the right values, one row for each pair, columns null where a side is absent, and gives a record batch, a
+    dict of arrays, or one array whose values are the result (null: no row). As a ``key``, ``foreign_key`` or the like it gets the values
+    and gives one array.
+
+    >>> import pyarrow.compute as pc
+    >>> @vectorized
+    ... def total(order, customer):
+    ...     return {"total": pc.multiply(order["amount"], customer["discount"])}
+    """
+
+    def __init__(self, function: F) -> None:
+        if not callable(function):
+            raise ValueError(f"vectorized({function!r}): give a function of Arrow record batches")
+        self.function = function
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the function."""
+        return self.function(*args)
+
+
+def batch_of(values: pa.Array) -> pa.RecordBatch:
+    """The fields of values as the columns of a record batch; a single column ``value`` if they have no fields.
+
+    Raises ``ValueError`` for opaque values.
+    """
+    require_columns(values)
+    if pa.types.is_struct(values.type):
+        return pa.RecordBatch.from_arrays(values.flatten(), names=[field.name for field in values.type])
+    return pa.RecordBatch.from_arrays([values], names=["value"])
+
+
+def require_columns(values: pa.Array) -> None:
+    """Raise ``ValueError`` for values that are Python objects, made by a function of one record."""
+    if is_opaque(values.type):
+        raise ValueError(
+            "the values of a table in columns are Python objects here, as a function of one record has made them: give that transform"
+            " schema=, the columns of its result, or use functions of one record here too"
+        )
+
+
+def values_of(columns: Any, length: int) -> pa.Array:
+    """What a vectorized function gave, as one array; raises ``ValueError`` for anything else, or for another number of rows."""
+    if isinstance(columns, Mapping):
+        columns = {name: pa.array(column) if isinstance(column, np.ndarray | list) else column for name, column in columns.items()}
+        with suppress(TypeError):  # what is no column is refused below
+            columns = pa.table(columns)
+    if isinstance(columns, pa.Table | pa.RecordBatch):
+        columns = columns.to_struct_array()
+    if isinstance(columns, pa.ChunkedArray):
+        columns = columns.combine_chunks()
+    if isinstance(columns, np.ndarray):
+        columns = pa.array(columns)
+    if not isinstance(columns, pa.Array) or len(columns) != length:
+        given = f"{len(columns)} rows" if isinstance(columns, pa.Array) else f"a {type(columns).__name__}"
+        raise ValueError(
+            f"a vectorized function was called with {length} rows and gave {given}: give a record batch, a dict of arrays or an array"
+            " with one row for each"
+        )
+    return columns
+
+
+def field_of(values: pa.Array, name: str, option: str) -> pa.Array:
+    """A field of values; raises ``ValueError`` naming the option and the fields that there are."""
+    require_columns(values)
+    names = [field.name for field in values.type] if pa.types.is_struct(values.type) else []
+    if name not in names:
+        raise ValueError(f"{option}={name!r}: there is no such column; there are {', '.join(names) or 'none'}")
+    return values.flatten()[names.index(name)]
+
+
+def by_row(option: str, spec: "str | vectorized[Any]", values: pa.Array) -> pa.Array:
+    """One array that a column's name or a vectorized function gives; null values give null."""
+    if isinstance(spec, str):
+        return field_of(values, spec, option)
+    columns = values_of(spec(batch_of(values)), len(values))
+    return gather(columns, np.where(valid(values), np.arange(len(values)), -1)) if values.null_count else columns
+
+
+def each_row(spec: Callable[[Any], Any], values: pa.Array) -> list[Any]:
+    """What a function of one row gives for each; null values give null."""
+    return [None if row is None else copied(spec(row)) for row in python_values(values)]
+
+
+def keys_of(option: str, spec: Any, values: pa.Array) -> pa.Array:
+    """The keys that a column's name, several names, a vectorized function or a function of one row gives; null where a part is.
+
+    Those that a function of one row gives are opaque, as no type is inferred from the rows of a batch, and so are those of opaque values.
+    """
+    if is_opaque(values.type) and not callable(spec):
+        spec = place_getter(option, spec)
+    if isinstance(spec, str | vectorized):
+        return comparable(by_row(option, spec, values), f"the {option.replace('_', ' ')}")
+    if callable(spec):
+        return opaque_keys(each_row(spec, values))
+    names = tuple(spec)
+    parts = [comparable(field_of(values, name, option), f"the {option.replace('_', ' ')}'s {name}") for name in names]
+    missing = ~np.logical_and.reduce([valid(part) for part in parts])
+    return pa.StructArray.from_arrays(parts, names=list(names), mask=pa.array(missing))

@@ -1,0 +1,178 @@
+"""Keys in columns: in the type by which they are compared, and as small numbers that are equal where the keys are.
+
+Keys are equal where they are equal in Python, whatever types their columns are of: 7 in a column of whole numbers and 7.0 in one of fractions.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_joins.keys.kinds import OF_PARTS
+from beam_joins.keys.kinds import kind as kind_of
+from beam_joins.keys.opaque import KEYS, is_opaque, opaque_keys, python_keys
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+_INSTANT = pa.timestamp("us", "UTC")
+
+
+def comparable(keys: pa.Array, what: str) -> pa.Array:
+    """Keys in the type by which they are compared: whole numbers as int64, text as string, bytes as binary, times in microseconds.
+
+    Lists and UUIDs become opaque keys. Raises ``ValueError``, naming ``what`` they are, for a type that no key can be of.
+
+    >>> comparable(pa.array([7], pa.int16()), "the key").type
+    DataType(int64)
+    """
+    kind = keys.type
+    if is_opaque(kind):
+        return keys
+    if pa.types.is_dictionary(kind):
+        return comparable(keys.dictionary_decode(), what)
+    if pa.types.is_struct(kind):
+        parts = [comparable(part, f"{what}.{field.name}") for part, field in zip(keys.flatten(), kind, strict=True)]
+        return pa.StructArray.from_arrays(parts, names=[field.name for field in kind], mask=keys.is_null())
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind) or isinstance(kind, pa.UuidType):
+        return opaque_keys(keys.to_pylist())
+    for of_kind, common, _ in _COMPARED_AS:
+        if of_kind(kind):
+            return _cast(keys, pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else common or kind, what)
+    raise ValueError(f"{what} is of type {kind}, which has no equality: use numbers, text, bytes, dates or times")
+
+
+def _is_signed(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) and not pa.types.is_uint64(kind))
+
+
+_COMPARED_AS: tuple[tuple[Callable[[Any], bool], Any, str], ...] = (
+    (pa.types.is_null, None, "null"),
+    (pa.types.is_boolean, None, "number"),
+    (_is_signed, pa.int64(), "number"),
+    (pa.types.is_uint64, None, "number"),
+    (pa.types.is_floating, pa.float64(), "number"),
+    (pa.types.is_decimal, None, "number"),
+    (pa.types.is_string, pa.string(), "text"),
+    (pa.types.is_large_string, pa.string(), "text"),
+    (pa.types.is_string_view, pa.string(), "text"),
+    (pa.types.is_binary, pa.binary(), "bytes"),
+    (pa.types.is_large_binary, pa.binary(), "bytes"),
+    (pa.types.is_binary_view, pa.binary(), "bytes"),
+    (pa.types.is_fixed_size_binary, pa.binary(), "bytes"),
+    (lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None, None, "datetime with a time zone"),
+    (pa.types.is_timestamp, None, "datetime without a time zone"),
+    (pa.types.is_date, pa.date32(), "date"),
+    (pa.types.is_time, pa.time64("us"), "time of day"),
+    (pa.types.is_duration, pa.duration("us"), "timedelta"),
+)
+
+
+def kinds(keys: pa.Array) -> set[str]:
+    """The kinds of the keys of a column, in words as in :func:`beam_joins.keys.canonical.kind`; none if all are null.
+
+    >>> sorted(kinds(opaque_keys([7, "a", None, 8.5])))
+    ['number', 'text']
+    """
+    if keys.null_count == len(keys):
+        return set()
+    return kinds_of_encoded(keys.storage) if is_opaque(keys.type) else {_kind(keys.type)}
+
+
+def kinds_of_encoded(keys: pa.Array) -> set[str]:
+    """The kinds of keys in their canonical encoding, a column of bytes."""
+    return {kind_of(encoded) for encoded in _samples_of_each_kind(keys)}
+
+
+def _kind(kind: pa.DataType) -> str:
+    if pa.types.is_struct(kind):
+        return f"({', '.join(_kind(field.type) for field in kind)})"
+    return next((name for of_kind, _, name in _COMPARED_AS if of_kind(kind)), "unknown")
+
+
+def _samples_of_each_kind(encoded: pa.Array) -> Iterator[bytes]:
+    tags = pc.binary_slice(encoded, 0, 1)
+    for tag in pc.unique(tags).to_pylist():
+        if tag is not None:
+            of_tag = encoded.filter(pc.equal(tags, tag))
+            # the kind of what has parts is that of its parts
+            yield from of_tag.to_pylist() if tag in OF_PARTS else [of_tag[0].as_py()]
+
+
+def codes(*columns: pa.Array) -> list[Ints]:
+    """Small numbers for the keys of several columns, equal where the keys are, whatever types the columns are of.
+
+    >>> [column.tolist() for column in codes(pa.array([7, 9]), pa.array([9.0, 9.5, 7.0]))]
+    [[0, 1], [1, 2, 0]]
+    """
+    return np.split(_codes(columns), np.cumsum([len(column) for column in columns])[:-1])
+
+
+def _codes(columns: tuple[pa.Array, ...]) -> Ints:
+    types = {column.type for column in columns if not pa.types.is_null(column.type)}
+    if not types:
+        return np.zeros(sum(map(len, columns)), np.int64)
+    if all(pa.types.is_struct(kind) for kind in types) and len({kind.num_fields for kind in types}) == 1:
+        return _struct_codes(columns, types.pop().num_fields)
+    if len(types) > 1:
+        columns, types = _of_one_type(columns)
+    kind = types.pop()
+    keys = pa.concat_arrays([column if column.type == kind else pa.nulls(len(column), kind) for column in columns])
+    if is_opaque(kind):
+        keys = keys.storage
+    elif pa.types.is_floating(kind):
+        # of the two zeros one, and of the many nans
+        keys = pc.if_else(pc.is_nan(keys), pa.scalar(np.nan, kind), pc.add(keys, 0.0))
+    indices: Ints = keys.dictionary_encode("encode").indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return indices
+
+
+def _struct_codes(columns: tuple[pa.Array, ...], fields: int) -> Ints:
+    numbers = np.zeros(sum(map(len, columns)), np.int64)
+    flat = [[pa.nulls(len(column))] * fields if pa.types.is_null(column.type) else column.flatten() for column in columns]
+    for part in zip(*flat, strict=True):
+        part_codes = _codes(part)
+        # numbered anew at each step, they never grow beyond the number of keys
+        numbers = _codes((pa.array(numbers * (int(part_codes.max(initial=0)) + 1) + part_codes),))
+    return numbers
+
+
+def _of_one_type(columns: tuple[pa.Array, ...]) -> tuple[tuple[pa.Array, ...], set[pa.DataType]]:
+    """The columns as whole numbers or instants if they are such, else as opaque keys."""
+    if all(pa.types.is_null(column.type) or (pa.types.is_timestamp(column.type) and column.type.tz is not None) for column in columns):
+        return tuple(column.cast(_INSTANT) for column in columns), {_INSTANT}
+    if all(
+        pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_null(column.type) for column in columns
+    ):
+        try:
+            return tuple(column.cast(pa.int64()) for column in columns), {pa.int64()}
+        except pa.ArrowInvalid:
+            pass
+    return tuple(as_opaque(column) for column in columns), {KEYS}
+
+
+def as_opaque(keys: pa.Array) -> pa.Array:
+    """Keys of any type as opaque keys, equal where those are."""
+    return keys if is_opaque(keys.type) else opaque_keys(python_keys(keys))
+
+
+def joined_keys(left: pa.Array, right: pa.Array) -> pa.Array:
+    """The keys of two columns in one: of their common type, or opaque where they have none."""
+    if left.type != right.type:
+        if pa.types.is_null(left.type) or pa.types.is_null(right.type):
+            kind = right.type if pa.types.is_null(left.type) else left.type
+            left, right = (side if side.type == kind else pa.nulls(len(side), kind) for side in (left, right))
+        else:
+            left, right = as_opaque(left), as_opaque(right)
+    return pa.concat_arrays([left, right])
+
+
+def _cast(keys: pa.Array, kind: Any, what: str) -> pa.Array:
+    try:
+        return keys.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{what} cannot be compared as {kind}: {error}") from None

@@ -1,0 +1,107 @@
+"""Python objects in an Arrow column: what has no Arrow type, or none that is known before it is there.
+
+Keys that a function of one record gives are opaque, in their canonical encoding, and so are values, in Beam's own: no type is inferred from
+the rows that happen to be in one partition.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from beam_joins.corrupt import CorruptData
+from beam_joins.keys import canonical
+
+Content = Literal["key", "value"]
+_CODECS: dict[Content, tuple[Callable[[Any], bytes], Callable[[bytes], Any]]] = {}
+
+
+def register(content: Content, encode: Callable[[Any], bytes], decode: Callable[[bytes], Any]) -> None:
+    """Say how keys or values are written."""
+    _CODECS[content] = encode, decode
+
+
+register("key", canonical.encode, canonical.decode)
+
+
+class OpaqueType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
+    """The Arrow type of encoded Python objects; keys are equal exactly if their bytes are."""
+
+    def __init__(self, content: Content) -> None:
+        self.content = content
+        super().__init__(pa.binary(), "beam_joins.opaque")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return self.content.encode()
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> "OpaqueType":
+        return KEYS if serialized == b"key" else VALUES
+
+    def __reduce__(self) -> Any:
+        return OpaqueType, (self.content,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OpaqueType) and other.content == self.content
+
+    def __hash__(self) -> int:
+        return hash(self.content)
+
+    def __str__(self) -> str:
+        return f"Python objects ({self.content}s)"
+
+
+KEYS, VALUES = OpaqueType("key"), OpaqueType("value")
+pa.register_extension_type(VALUES)
+
+
+def is_opaque(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds Python objects."""
+    return isinstance(kind, OpaqueType)
+
+
+def opaque_keys(keys: Iterable[Any]) -> pa.Array:
+    """Keys as an opaque column; raises ``ValueError`` for a key without a canonical encoding.
+
+    >>> keys = opaque_keys([7.0, (1, "a"), None])
+    >>> python_values(keys)
+    [7, (1, 'a'), None]
+    """
+    encoded = pa.array([None if key is None else canonical.encode(key) for key in keys], pa.binary())
+    return pa.ExtensionArray.from_storage(KEYS, encoded)
+
+
+def opaque_values(values: Iterable[Any]) -> pa.Array:
+    """Values as an opaque column."""
+    encode, _ = _CODECS["value"]
+    encoded = pa.array([None if value is None else encode(value) for value in values], pa.binary())
+    return pa.ExtensionArray.from_storage(VALUES, encoded)
+
+
+def python_values(column: pa.Array) -> list[Any]:
+    """The values of any column as Python has them, each a new object; raises :class:`CorruptData` for bytes that are none."""
+    kind = column.type
+    if not isinstance(kind, OpaqueType):
+        python: list[Any] = column.to_pylist()
+        return python
+    _, decode = _CODECS[kind.content]
+    try:
+        return [None if encoded is None else decode(encoded) for encoded in column.storage.to_pylist()]
+    except CorruptData:
+        raise
+    except Exception as error:
+        raise CorruptData(f"a Python object that cannot be read: {error}") from error
+
+
+def python_keys(keys: pa.Array) -> list[Any]:
+    """The keys of any column as Python has them: those of several columns are tuples.
+
+    >>> python_keys(pa.array([{"shop": "a", "id": 1}, None]))
+    [('a', 1), None]
+    """
+    python = python_values(keys)
+    return list(map(_tuples, python)) if pa.types.is_struct(keys.type) else python
+
+
+def _tuples(key: Any) -> Any:
+    return tuple(map(_tuples, key.values())) if isinstance(key, dict) else key

@@ -1,0 +1,71 @@
+"""Sorting rows by routing key and position, and per-key window primitives."""
+
+import numpy as np
+import pyarrow as pa
+
+from beam_joins.keys.columns import Bools, Ints
+
+
+def ordered(code: Ints, position: Ints, *then: Ints) -> Ints:
+    """The indices that order rows by code, position and what is given beyond, each more significant than the one after it.
+
+    >>> ordered(np.array([1, 0, 1]), np.array([5, 9, 2])).tolist()
+    [1, 2, 0]
+    """
+    # 16-bit numbers are sorted by radix, the others by comparing
+    small = code.astype(np.uint16) if code.max(initial=0) < 1 << 16 else code
+    by: Ints = np.lexsort((*reversed(then), position, small))
+    return by
+
+
+def starts(*ordered_columns: Ints) -> Bools:
+    """Which ordered rows differ from the row before them in one of the columns."""
+    first = np.ones(len(ordered_columns[0]), np.bool_)
+    if len(first) > 1:
+        first[1:] = False
+        for column in ordered_columns:
+            first[1:] |= column[1:] != column[:-1]
+    return first
+
+
+def last_seen(seen: Bools, first: Bools) -> Ints:
+    """For every row the index of the last row up to it, within its key, for which ``seen`` holds; -1 if there is none.
+
+    >>> last_seen(np.array([True, False, False, False]), np.array([True, False, True, False])).tolist()
+    [0, 0, -1, -1]
+    """
+    index = np.arange(len(seen))
+    last = np.maximum.accumulate(np.where(seen, index, -1)) if len(seen) else index
+    begin = np.maximum.accumulate(np.where(first, index, 0)) if len(seen) else index
+    return np.where(last >= begin, last, -1)
+
+
+def valid(values: pa.Array) -> Bools:
+    """Which values are not null."""
+    there: Bools = values.is_valid().to_numpy(zero_copy_only=False)
+    return there
+
+
+def gather(values: pa.Array, indices: Ints) -> pa.Array:
+    """The values at the indices, null where one is negative."""
+    return values.take(pa.array(indices, mask=indices < 0))
+
+
+def integers(column: pa.ChunkedArray | pa.Array) -> Ints:
+    """A column of whole numbers without nulls."""
+    numbers: Ints = column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def combine_chunks(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column as one array; raises ``ValueError`` if its texts are more than one array can hold."""
+    if isinstance(column, pa.Array):
+        return column
+    if not column.num_chunks:  # Arrow puts no chunks together for columns of UUIDs or Python objects
+        return pa.nulls(0, column.type)
+    whole = column.combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        if whole.num_chunks != 1:
+            raise ValueError("a partition's column is larger than 2 GB: take more partitions=")
+        whole = whole.chunk(0)
+    return whole

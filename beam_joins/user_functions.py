@@ -1,0 +1,138 @@
+"""How the functions of users are called: with values that they may write into, and what becomes of the exceptions that they raise."""
+
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from beam_joins.copied import copied, only_reads
+from beam_joins.function_failed import NO_KEY, FunctionFailed, failure
+from beam_joins.functions import vectorized
+
+ExceptionClass = type[Exception] | tuple[type[Exception], ...]
+
+
+class Functions:
+    """The functions of one applied transform; ``exc_class`` are the exceptions that go to ``bad``, ``None`` for none of them.
+
+    A stage has one of its own once it runs, as it is pickled with the stage's DoFn.
+    """
+
+    def __init__(self, label: str, exc_class: ExceptionClass | None = None) -> None:
+        self._label = label
+        self._exc_class = exc_class
+        self._bad: list[tuple[Any, int | None]] = []
+        self.raised: Callable[..., Any] | None = None
+
+    def function(self, option: str, given: Any, called: Callable[..., Any] | None = None, *, fresh: bool = False) -> Any:
+        """The function given as ``option``, on copies of its arguments and raising ``FunctionFailed``; ``None`` if none is given.
+
+        ``fresh`` says that nobody else has the arguments, so that they need not be copied.
+
+        ``called`` is what a field's name stands for. That is ours: it needs no copies, and its ``ValueError`` says enough by itself.
+        """
+        if isinstance(given, vectorized):
+            return vectorized(self._of_batches(option, given.function))
+        if called is None or callable(given):
+            called = given
+        if not callable(called) or not (callable(given) or self._exc_class):
+            return called if called is not None else given
+        run, prepared = (
+            called,
+            _itself if not callable(given) or only_reads(given) or (fresh and self._exc_class is None) else copied,
+        )
+
+        def call(*values: Any) -> Any:
+            try:
+                # the two usual numbers of arguments without another call for each
+                if len(values) == 2:
+                    return run(prepared(values[0]), prepared(values[1]))
+                return run(prepared(values[0])) if len(values) == 1 else run(*map(prepared, values))
+            except Exception as error:
+                self.raised = call
+                key, rest = (NO_KEY, values) if len(values) < 2 else (values[0], values[1:])
+                raise failure(self._label, option, error, rest, key) from error
+
+        return call
+
+    def failed(
+        self, option: str, error: Exception, given: Sequence[Any], timestamp: int | None, *, key: Any = NO_KEY, record: Any = None
+    ) -> None:
+        """Put ``record``, by default ``(key, *given)``, into ``bad``; raise ``FunctionFailed`` if such exceptions are not handled."""
+        if not self.handles(error):
+            raise self.failure(option, error, given, key) from error
+        self.leave_out((key, *given) if record is None else record, error, timestamp)
+
+    def failure(self, option: str, error: Exception, given: Sequence[Any], key: Any = NO_KEY) -> FunctionFailed:
+        """The error of a function that raised."""
+        return failure(self._label, option, error, given, key)
+
+    @property
+    def handles_any(self) -> bool:
+        """Whether there is an output of bad records."""
+        return self._exc_class is not None
+
+    def handles(self, error: BaseException | None) -> bool:
+        """Whether an exception goes to ``bad``."""
+        return self._exc_class is not None and isinstance(error, self._exc_class)
+
+    def leave_out(self, record: Any, error: BaseException | None, timestamp: int | None) -> None:
+        """Put a record into ``bad``, with what was raised; ``None`` is the time of the element that is being processed."""
+        element = record, (type(error).__name__, str(error), traceback.format_exception(error))
+        self._bad.append((element, timestamp))
+
+    def take_bad(self) -> list[tuple[Any, int | None]]:
+        """What has gone to ``bad`` since the last time, each with its time."""
+        bad, self._bad = self._bad, []
+        return bad
+
+    def of_rows(self, call: Callable[[Any, Any], Any]) -> "OfRows":
+        """A function of key and value that gives ``None`` where it raises what is handled."""
+        return OfRows(self, call)
+
+    def caught(self, record: Any, failed: FunctionFailed, timestamp: int) -> None:
+        """Put a record into ``bad`` for what a function raised; raise it again if it is not handled."""
+        error = failed.__cause__
+        if error is None or not self.handles(error):
+            raise failed
+        self.leave_out(record, error, timestamp)
+
+    def _of_batches(self, option: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*batches: pa.RecordBatch) -> Any:
+            try:
+                return function(*batches)
+            except Exception as error:
+                rows = " and ".join(f"{len(batch)} rows of {', '.join(batch.schema.names)}" for batch in batches)
+                raise failure(self._label, f"{option} (vectorized, for {rows})", error, ()) from error
+
+        return call
+
+
+class OfRows:
+    """A function of key and value for both values of a change; ``raised`` is what the last call raised."""
+
+    def __init__(self, functions: Functions, call: Callable[[Any, Any], Any]) -> None:
+        self._functions = functions
+        self._call = call
+        self.raised: BaseException | None = None
+
+    def __call__(self, key: Any, value: Any) -> Any:
+        """What the function gives."""
+        self.raised = None
+        try:
+            return self._call(key, value)
+        except FunctionFailed as failed:
+            if not self._functions.handles(failed.__cause__):
+                raise
+            self.raised = failed.__cause__
+
+    def report(self, record: Any, timestamp: int | None) -> bool:
+        """Put a record into ``bad`` if the last call, that of its new value, raised; that of its old value was reported with an earlier record."""
+        if self.raised is not None:
+            self._functions.leave_out(record, self.raised, timestamp)
+        return self.raised is not None
+
+
+def _itself(value: Any) -> Any:
+    return value

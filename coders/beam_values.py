@@ -1,0 +1,28 @@
+"""Beam's own types in the canonical encoding, and its coder for values that are Python objects; registered when a coder is imported."""
+
+import apache_beam as beam
+from apache_beam.coders import FastPrimitivesCoder
+from apache_beam.utils.timestamp import Timestamp
+
+from beam_joins.keys import canonical, opaque
+from beam_joins.keys.numbers import WHOLE, NotCanonical, read_number, whole
+from beam_joins.keys.times import TIMESTAMP
+
+
+def _timestamp(value: Timestamp) -> bytes:
+    micros = value.micros
+    if Timestamp(micros=micros) != value:
+        raise NotCanonical(f"{value!r} has nanoseconds, and times are compared in microseconds: round it")
+    written = whole(micros)
+    if written[:1] != WHOLE:
+        raise NotCanonical(f"{value!r} does not fit in 64 bits as microseconds")
+    return written[1:]
+
+
+def _row(value: beam.Row) -> bytes:  # rows are equal if their fields have one order
+    return canonical.joined(canonical.encode(part) for pair in value.as_dict().items() for part in pair)
+
+
+canonical.register(Timestamp, TIMESTAMP, _timestamp, lambda data: Timestamp(micros=read_number(data)))
+canonical.register(beam.Row, canonical.ROW, _row, lambda data: beam.Row(**canonical.read_fields(data)))
+opaque.register("value", FastPrimitivesCoder().encode, FastPrimitivesCoder().decode)

@@ -1,0 +1,138 @@
+"""The outputs of a transform: the main one, the records that it cannot use with their reasons, and those that a user's function raises for."""
+
+import copy
+from typing import Any, NamedTuple, Self
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection
+
+from beam_joins.functions import vectorized
+from beam_joins.transforms.engine.outlet import BAD, DROPPED, MAIN
+from beam_joins.transforms.engine.user_functions import StageFunctions
+from beam_joins.user_functions import ExceptionClass
+
+
+class Outputs(NamedTuple):
+    """A table and what was dropped on the way to it."""
+
+    table: PCollection[Any]
+    dropped: PCollection[Any] | None
+
+
+class Handled(NamedTuple):
+    """The main output of a transform, and the records for which a function raised, each with the exception."""
+
+    good: PCollection[Any]
+    bad: PCollection[Any]
+
+
+class Handling:
+    """What one application of a transform does with the exceptions of its functions: ``tags`` are the outputs that a stage needs for that."""
+
+    def __init__(self, label: str, exc_class: ExceptionClass | None) -> None:
+        self.functions = StageFunctions(label, exc_class)
+        self.tags = () if exc_class is None else (BAD,)
+        self._bad: list[PCollection[Any]] = []
+
+    def apply(self, label: str, run: Any, pcoll: PCollection[Any]) -> PCollection[Any]:
+        """The main output of a ``ParDo`` that gives what :meth:`StageFunctions.take` does."""
+        if not self.tags:
+            plain: PCollection[Any] = pcoll | label >> run
+            return plain
+        outputs = pcoll | label >> run.with_outputs(BAD, main=MAIN)
+        self._bad.append(outputs[BAD])
+        main: PCollection[Any] = outputs[MAIN]
+        return main
+
+    def collect(self, *stages: dict[str, PCollection[Any]]) -> None:
+        """Take note of the bad records of stages."""
+        self._bad += [stage[BAD] for stage in stages if BAD in stage]
+
+    def bad(self) -> PCollection[Any] | None:
+        """The bad records of all stages; ``None`` if exceptions are not handled."""
+        if not self.tags:
+            return None
+        return tuple(self._bad) | "Bad" >> beam.Flatten() if len(self._bad) > 1 else self._bad[0]
+
+
+class HandlesExceptions(beam.PTransform[Any, Any]):
+    """A transform that calls functions of users, and fails when one raises; or with :meth:`with_exception_handling` goes on."""
+
+    _exc_class: ExceptionClass | None = None
+    handling: Handling
+
+    def with_exception_handling(self, *, exc_class: ExceptionClass = Exception) -> Self:
+        """The same transform, giving ``(good, bad)``: its main output, and the records for which a function raised.
+
+        An element of ``bad`` is ``(record, (class name, message, traceback lines))``, as in Beam's dead letters. With :meth:`with_outputs`
+        ``bad`` is the last field. ``exc_class`` is an exception class or a tuple of them: others fail the run. What has no result
+        then is said in ``docs/functions.md``.
+
+        Raises ``ValueError`` for anything else, and for a transform with a vectorized function: that gets many records at once.
+        """
+        classes = exc_class if isinstance(exc_class, tuple) else (exc_class,)
+        if not classes or not all(isinstance(each, type) and issubclass(each, Exception) for each in classes):
+            raise ValueError(f"exc_class={exc_class!r}: give a subclass of Exception, or a tuple of them")
+        for option in vars(self).values():
+            if any(isinstance(each, vectorized) for each in (option if isinstance(option, tuple) else (option,))):
+                raise ValueError(
+                    f"{type(self).__name__} has a vectorized function, which gets many records at once, so that none of them can be told"
+                    " from the others when it raises: give a function of one record, or leave with_exception_handling() out"
+                )
+        handled = copy.copy(self)
+        handled._exc_class = exc_class
+        return handled
+
+    def expand(self, pvalue: Any) -> Any:
+        """Apply the transform."""
+        applied = copy.copy(self)
+        applied.handling = Handling(_label(self, pvalue), self._exc_class)
+        return self._given(applied.build(pvalue), applied.handling.bad())
+
+    def _given(self, built: Any, bad: PCollection[Any] | None) -> Any:
+        return built if bad is None else Handled(built, bad)
+
+    def build(self, pvalue: Any) -> Any:
+        """The main output; or all outputs, of a transform with several."""
+        raise NotImplementedError
+
+
+class WithOutputs(HandlesExceptions):
+    """A transform that gives its main output, or with :meth:`with_outputs` a named tuple of all."""
+
+    _all_outputs = False
+
+    def with_outputs(self) -> Self:
+        """The same transform, giving a named tuple of all its outputs, ``dropped`` (a ``PCollection[Dropped]``) among them.
+
+        Dropped records are counted in any case, as ``dropped_<reason>`` in the namespace ``beam_joins``.
+        """
+        all_outputs = copy.copy(self)
+        all_outputs._all_outputs = True
+        return all_outputs
+
+    def _given(self, built: Any, bad: PCollection[Any] | None) -> Any:
+        if not self._all_outputs:
+            return super()._given(built[0], bad)
+        if bad is None:
+            return built
+        name, fields = type(built).__name__, [*built._fields, BAD]
+        return NamedTuple(name, [(field, Any) for field in fields])(*built, bad)  # type: ignore[operator]
+
+    @property
+    def dropping(self) -> tuple[str, ...]:
+        """The output of dropped records, which is created only on request."""
+        return (DROPPED,) if self._all_outputs else ()
+
+    def all_dropped(self, *stages: dict[str, PCollection[Any]]) -> PCollection[Any] | None:
+        """The dropped records of several stages, if they were asked for."""
+        if not self._all_outputs:
+            return None
+        dropped = tuple(stage[DROPPED] for stage in stages)
+        return dropped | "Dropped" >> beam.Flatten() if len(dropped) > 1 else dropped[0]
+
+
+def _label(transform: beam.PTransform[Any, Any], pvalue: Any) -> str:
+    """The full label by which a transform is being applied."""
+    pcoll = pvalue[0] if isinstance(pvalue, tuple) and pvalue else pvalue
+    return str(pcoll.pipeline._current_transform().full_label if isinstance(pcoll, PCollection) else type(transform).__name__)

@@ -1,0 +1,228 @@
+"""The one engine: route rows to partitions, ship them in blocks, replay a partition in the order of its positions.
+
+Every stateful transform is one or more uses of it:
+
+1. a :class:`Route` puts elements, as records or as columns, into an :class:`~beam_joins.transforms.engine.outlet.Outlet`, each with the routing key by which
+   it meets others;
+2. the rows of a partition travel in blocks (:mod:`beam_joins.coders.block`), so that a runner sees few large elements;
+3. :class:`Replay` has a partition's blocks wait for each other: grouped by partition, or in the bag state of a stateful DoFn, keyed by
+   partition, until its event-time timer fires (:class:`ReplayOptions`);
+4. then it gives them to its operator: one that works on columns (:mod:`beam_joins.transforms.columns`), or one that feeds a core of
+   :mod:`beam_joins` record by record (:mod:`beam_joins.transforms.engine.core_operator`).
+
+What comes out does not depend on the order of arrival, the number of partitions or the runner, since an operator sees all rows of a
+routing key in the order of their positions and nothing else.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+import apache_beam as beam
+from apache_beam.coders import BytesCoder
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.pvalue import PCollection, TaggedOutput
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
+from apache_beam.utils.timestamp import Timestamp
+
+from beam_joins.transforms.engine.notes import Check, NoteReader
+from beam_joins.transforms.engine.outlet import BAD, DROPPED, MAIN, Outlet, Output, at
+
+
+class ReplayOptions(PipelineOptions):
+    """Pipeline options of the engine: ``--beam_joins_replay``, ``group`` or ``state``."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        parser.add_argument(
+            "--beam_joins_replay",
+            choices=("group", "state"),
+            default="group",
+            help="how the blocks of a partition wait until all are there: grouped, which is faster, or in the state of a stateful DoFn until"
+            " its timer fires, which takes partitions that are too large for one element of the runner (default: group)",
+        )
+
+
+def element_time(timestamp: Timestamp) -> int:
+    """The event time of an element in microseconds, cut to the millisecond as Beam cuts it between stages: towards 1970.
+
+    Within a fused stage an element still has its microseconds, so what reads them would depend on the shape of the pipeline.
+
+    >>> element_time(Timestamp(micros=1_999)), element_time(Timestamp(micros=-1_999))
+    (1000, -1000)
+    """
+    micros = int(timestamp.micros)
+    return micros // 1000 * 1000 if micros >= 0 else -(-micros // 1000 * 1000)
+
+
+Rows = Callable[[Any, int, Outlet], None]
+"""Puts the rows of an element, whose timestamp in microseconds is given, into the outlet."""
+
+
+class Operator(Protocol):
+    """What one use of the engine does with the rows of a partition."""
+
+    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+        """The elements that follow from the blocks of a partition; rows for another replay go into the outlet."""
+        ...
+
+
+class _Emitter:
+    """What the DoFns of the engine share: an outlet, and outputs of which the first needs no tag."""
+
+    def __init__(self, outputs: tuple[str, ...], partitions: int) -> None:
+        self._main = outputs[0]
+        self._keep_dropped = DROPPED in outputs
+        self._partitions = partitions
+
+    def outlet(self) -> Outlet:
+        return Outlet(self._partitions, keep_dropped=self._keep_dropped)
+
+    def emit(self, outputs: Iterable[Output]) -> list[Any]:
+        return [element if to == self._main else TaggedOutput(to, element) for to, element in outputs]
+
+
+class _BundleDoFn(beam.DoFn):
+    """A DoFn with one outlet for a bundle: what has not left it by the end of the bundle leaves then."""
+
+    def __init__(self, emitter: _Emitter) -> None:
+        self._emitter = emitter
+
+    def start_bundle(self) -> None:
+        self._outlet = self._emitter.outlet()
+
+    def finish_bundle(self) -> list[Any]:
+        return self._emitter.emit((to, at(block, micros)) for to, block, micros in self._outlet.drain())
+
+
+class _RouteDoFn(_BundleDoFn):
+    def __init__(self, rows: Rows, emitter: _Emitter) -> None:
+        super().__init__(emitter)
+        self._rows = rows
+
+    def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> list[Any]:
+        self._rows(element, element_time(timestamp), self._outlet)
+        return self._emitter.emit(self._outlet.take())
+
+
+class _UntimedRouteDoFn(_RouteDoFn):
+    """For elements that carry their timestamps: asking Beam for one costs as much as the rest of this step."""
+
+    def process(self, element: Any) -> list[Any]:  # type: ignore[override]
+        self._rows(element, 0, self._outlet)
+        return self._emitter.emit(self._outlet.take())
+
+
+class _Partition:
+    """A partition's blocks through the operator, and the notes of the whole input through the check."""
+
+    def __init__(self, operator: Operator, check: Check | None, emitter: _Emitter) -> None:
+        self._operator = operator
+        self._check = check
+        self._emitter = emitter
+
+    def replay(self, elements: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+        reader, emit = NoteReader(elements), self._emitter.emit
+        blocks = reader.blocks()
+        for output in () if blocks is None else self._operator.replay(blocks, outlet):
+            yield output
+            yield from emit(outlet.take())
+        if self._check is not None:
+            self._check(reader.notes)
+        yield from emit(outlet.take())
+
+
+class _GroupedDoFn(_BundleDoFn):
+    def __init__(self, partition: _Partition, emitter: _Emitter) -> None:
+        super().__init__(emitter)
+        self._partition = partition
+
+    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
+        return self._partition.replay(element[1], self._outlet)
+
+
+def _stateful_dofn(name: str, partition: _Partition, emitter: _Emitter) -> beam.DoFn:
+    # Two stateful DoFns of one pipeline must not share ids: the direct runner would deliver one's timers to the other.
+    blocks_spec = BagStateSpec(f"blocks of {name}", BytesCoder())
+    timer_spec = TimerSpec(f"replay of {name}", TimeDomain.WATERMARK)
+
+    class StatefulDoFn(beam.DoFn):
+        def process(
+            self,
+            element: tuple[int, bytes],
+            window: Any = beam.DoFn.WindowParam,
+            blocks: Any = beam.DoFn.StateParam(blocks_spec),
+            timer: Any = beam.DoFn.TimerParam(timer_spec),
+        ) -> Iterable[Any]:
+            blocks.add(element[1])
+            timer.set(window.max_timestamp())
+            return ()
+
+        @on_timer(timer_spec)
+        def replay(self, blocks: Any = beam.DoFn.StateParam(blocks_spec)) -> Iterator[Any]:
+            outlet = emitter.outlet()
+            yield from partition.replay(blocks.read(), outlet)
+            blocks.clear()
+            yield from emitter.emit((to, block) for to, block, _ in outlet.drain())
+
+    return StatefulDoFn()  # type: ignore[no-untyped-call]
+
+
+class _Stage(beam.PTransform[Any, Any]):
+    def __init__(self, outputs: tuple[str, ...], partitions: int, main_type: Any) -> None:
+        super().__init__()
+        self._names = outputs
+        self._main_type = main_type
+        self._emitter = _Emitter(outputs, partitions)
+
+    def _outputs(self, pcoll: PCollection[Any], dofn: beam.DoFn) -> dict[str, PCollection[Any]]:
+        main, *others = self._names
+        # Only requested outputs are declared: on Spark each one costs a pass over the output of the stage.
+        run = beam.ParDo(dofn)
+        outputs = pcoll | "Run" >> (run.with_outputs(*others, main=main) if others else run)
+        named = {tag: outputs[tag] for tag in self._names} if others else {main: outputs}
+        for tag, output in named.items():
+            if tag not in (DROPPED, BAD):
+                output.element_type = self._main_type if tag == MAIN else beam.typehints.KV[int, bytes]
+        return named
+
+
+class Route(_Stage):
+    """Elements into blocks of rows, by partition.
+
+    The outputs are a dict: one collection of blocks for each name in ``to``, and the dropped or bad records if ``DROPPED`` or ``BAD`` is one.
+    ``timed=False`` says that ``rows`` does not look at the timestamp.
+    """
+
+    def __init__(self, rows: Rows, *, to: tuple[str, ...], partitions: int, timed: bool = False) -> None:
+        super().__init__(to, partitions, Any)
+        self._rows = rows
+        self._timed = timed
+
+    def expand(self, pcoll: PCollection[Any]) -> Any:
+        """Apply the transform."""
+        return self._outputs(pcoll, (_RouteDoFn if self._timed else _UntimedRouteDoFn)(self._rows, self._emitter))
+
+
+class Replay(_Stage):
+    """Blocks, from one collection or several, through an operator.
+
+    The outputs are a dict with the names in ``to``: ``MAIN``, of elements of ``main_type``; ``DROPPED``; ``BAD``; any other name is a collection of
+    blocks for another replay. ``check`` gets what the outlets noted of the whole input (:mod:`beam_joins.transforms.engine.notes`).
+    """
+
+    def __init__(
+        self, operator: Operator, *, partitions: int, to: tuple[str, ...] = (MAIN,), main_type: Any = Any, check: Check | None = None
+    ) -> None:
+        super().__init__(to, partitions, main_type)
+        self._partition = _Partition(operator, check, self._emitter)
+
+    def expand(self, blocks: Any) -> Any:
+        """Apply the transform."""
+        together = blocks | "Together" >> beam.Flatten() if len(blocks) > 1 else blocks[0]
+        if together.pipeline.options.view_as(ReplayOptions).beam_joins_replay == "group":
+            grouped = together | "Partitions" >> beam.GroupByKey()
+            return self._outputs(grouped, _GroupedDoFn(self._partition, self._emitter))
+        # The full label is unique in a pipeline and the same at every submission; Beam shows it to nobody else.
+        name = together.pipeline._current_transform().full_label
+        return self._outputs(together, _stateful_dofn(name, self._partition, self._emitter))

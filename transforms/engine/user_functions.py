@@ -1,0 +1,94 @@
+"""The functions of users in the stages of the engine: records for which one raises go to the output ``bad``.
+
+An element of ``bad`` is ``(record, (class name, message, traceback lines))``.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from apache_beam.pvalue import TaggedOutput
+
+from beam_joins.function_failed import FunctionFailed
+from beam_joins.transforms.engine.outlet import BAD, Outlet, at
+from beam_joins.transforms.engine.replay import Operator, Rows
+from beam_joins.user_functions import Functions
+
+
+class StageFunctions(Functions):
+    """The functions of one applied transform, in its stages."""
+
+    def take(self) -> Iterator[Any]:
+        """What has gone to ``bad`` since the last time, for a DoFn to give."""
+        return (TaggedOutput(BAD, element) for element in self._take_elements())
+
+    def _take_elements(self) -> list[Any]:
+        return [element if time is None else at(element, time) for element, time in self.take_bad()]
+
+    def route(self, rows: Rows) -> Rows:
+        """``rows`` for records: one whose function raises is left out."""
+        if not self.handles_any:
+            return rows
+
+        def handling(element: Any, timestamp: int, outlet: Outlet) -> None:
+            try:
+                rows(element, timestamp, outlet)
+            except FunctionFailed as failed:
+                self.caught(element, failed, timestamp)
+            self._give(outlet)
+
+        return handling
+
+    def route_batches(self, rows: Rows, arguments: Callable[[Any], Iterable[tuple[Any, ...]]]) -> Rows:
+        """``rows`` for batches: without those records for whose ``arguments`` a function raises."""
+        if not self.handles_any:
+            return rows
+
+        def handling(batch: Any, arrival: int, outlet: Outlet) -> None:
+            while True:
+                try:
+                    rows(batch, arrival, outlet)
+                    return self._give(outlet)
+                except FunctionFailed as failed:
+                    good = self._good(batch, arguments, failed, arrival)
+                if all(good):
+                    raise ValueError(
+                        "a function raised for a record, and did not when it was called again: it must always do the same"
+                    )
+                batch = batch.filter(pa.array(good))
+
+        return handling
+
+    def _good(
+        self, batch: Any, arguments: Callable[[Any], Iterable[tuple[Any, ...]]], failed: FunctionFailed, arrival: int
+    ) -> list[bool]:
+        call = self.raised
+        if call is None:  # a function of many records, which with_exception_handling refuses
+            raise failed
+        good = []
+        for record, values in zip(batch.to_pylist(), arguments(batch), strict=True):
+            try:
+                call(*values)
+            except FunctionFailed as again:
+                self.caught(record, again, arrival)
+                good.append(False)
+            else:
+                good.append(True)
+        return good
+
+    def replay(self, operator: Operator) -> Operator:
+        """The operator, giving what has gone to ``bad`` too."""
+        return operator if not self.handles_any else _Handling(operator, self)
+
+    def _give(self, outlet: Outlet) -> None:
+        outlet.bad(self._take_elements())
+
+
+class _Handling:
+    def __init__(self, operator: Operator, functions: StageFunctions) -> None:
+        self._operator = operator
+        self._functions = functions
+
+    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+        yield from self._operator.replay(blocks, outlet)
+        self._functions._give(outlet)
