@@ -1,44 +1,85 @@
 """Changes of many rows in columns: what a table is a collection of."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from beam_joins.keys.opaque import is_opaque
-
-_NAMES = ("key", "new", "before", "timestamp", "position")
+from beam_joins.change import Change
+from beam_joins.keys.opaque import is_opaque, python_keys, python_values
 
 
 class ChangeBatch:
-    """All changes of some rows of a table, ordered by key and position, as Arrow arrays of one length.
+    """Changes of many rows of a table as Arrow arrays of one length.
 
-    ``key``; ``new``, null for a delete; ``timestamp``, int64 microseconds; ``position``, int64. ``before`` says which change of the
-    batch gave the row its old value (int64, an index; null for an insert): so :attr:`old` is computed only when it is read.
+    * ``key``, and ``new``, the value after the change: null for a delete. Both are typed columns, or opaque: Python objects
+      (:mod:`beam_joins.keys.opaque`).
+    * ``timestamp``, int64, the event time in microseconds; ``position``, int64.
+    * ``before``: where the row's old value is, an int64 index; null for an insert. An index below ``len(batch)`` is one of ``new``, a larger one
+      of ``earlier``, the old values that no change of this batch gave. So :attr:`old` is computed only when it is read.
 
-    No other batch of the table has changes of the same rows.
+    A row has one change at a position. Its changes may be in several batches.
+
+    Iterating over a batch gives its changes one by one, as :class:`~beam_joins.Change`, each with values of its own.
 
     >>> batch = ChangeBatch(
     ...     key=pa.array(["k", "k"]), new=pa.array([{"a": 1}, None]), before=pa.array([None, 0]),
     ...     timestamp=pa.array([5, 6]), position=pa.array([1, 2]),
     ... )
-    >>> batch.old.to_pylist()
-    [None, {'a': 1}]
+    >>> list(batch)[1]
+    Change(key='k', old={'a': 1}, new=None, timestamp=6, position=2)
     """
 
-    __slots__ = _NAMES
+    __slots__ = ("before", "earlier", "key", "new", "position", "timestamp")
 
-    def __init__(self, *, key: pa.Array, new: pa.Array, before: pa.Array, timestamp: pa.Array, position: pa.Array) -> None:
+    def __init__(
+        self,
+        *,
+        key: pa.Array,
+        new: pa.Array,
+        before: pa.Array,
+        timestamp: pa.Array,
+        position: pa.Array,
+        earlier: pa.Array | None = None,
+    ) -> None:
         self.key = key
         self.new = new
         self.before = before
         self.timestamp = timestamp
         self.position = position
+        self.earlier = new.slice(0, 0) if earlier is None else earlier
+
+    @property
+    def values(self) -> pa.Array:
+        """All values: the new ones, then the earlier ones, as ``before`` counts them."""
+        return pa.concat_arrays([self.new, self.earlier]) if len(self.earlier) else self.new
 
     @property
     def old(self) -> pa.Array:
         """The values before the changes; null for an insert."""
-        return self.new.take(self.before)
+        return self.values.take(self.before)
 
     def __len__(self) -> int:
         return len(self.key)
+
+    def __iter__(self) -> Iterator[Change[Any, Any]]:
+        # each read by itself: to read a value again takes less time than to copy it
+        old, new = python_values(self.old), python_values(self.new)
+        # as tuples: a call of Change's own constructor for each costs as much as the rest
+        columns = python_keys(self.key), old, new, self.timestamp.to_pylist(), self.position.to_pylist()
+        return map(Change._make, zip(*columns, strict=True))
+
+    def filter(self, kept: pa.Array) -> "ChangeBatch":
+        """The chosen changes, with their old values."""
+        dropped = pc.invert(kept)
+        columns = {name: getattr(self, name).filter(kept) for name in ("key", "new", "timestamp", "position")}
+        # what stays of new, then what is left out of it, then what was earlier already
+        index = pa.concat_arrays([pc.indices_nonzero(kept), pc.indices_nonzero(dropped)]).cast(pa.int64())
+        place = pc.array_sort_indices(index).cast(pa.int64())
+        below = pc.less(self.before, len(self))
+        before = pc.if_else(below, place.take(pc.if_else(below, self.before, None)), self.before).filter(kept)
+        return ChangeBatch(**columns, before=before, earlier=pa.concat_arrays([self.new.filter(dropped), self.earlier]))
 
     def to_arrow(self) -> pa.RecordBatch:
         """The columns key, old, new, timestamp, position; ``pa.Table.from_batches([...]).flatten()`` makes ``new.amount`` of the values'.
@@ -62,5 +103,5 @@ def require_columns(batch: ChangeBatch) -> None:
         if is_opaque(column.type):
             raise ValueError(
                 f"the {what} of this table are Python objects, as a function of one record has made them: give the transform that"
-                f" made them {remedy}, or take its changes with TableToRecords()"
+                f" made them {remedy}, or take its changes with TableToChanges()"
             )

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.keys.canonical import canonical_value
-from beam_joins.keys.columns import Bools, Ints, codes
+from beam_joins.keys.columns import Bools, Ints, factorize
 from beam_joins.sorting import combine_chunks, gather, integers, ordered, starts, valid
 from beam_joins.table import Emit
 
@@ -24,7 +24,7 @@ def upsert(rows: pa.Table, emit: Emit, encode: Callable[[pa.Array], list[bytes]]
     """
     key, value = combine_chunks(rows["key"]), combine_chunks(rows["value"])
     position, timestamp = integers(rows["position"]), integers(rows["timestamp"])
-    (code,) = codes(key)
+    (code,) = factorize(key)
     by = ordered(code, position)
     tied = by[_is_tied(starts(code[by], position[by]))]
     ranked = _Ranked(rows, code, position, timestamp, tied, encode) if len(tied) else None

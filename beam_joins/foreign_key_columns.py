@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.joiner import Join
-from beam_joins.keys.columns import Ints, codes
+from beam_joins.keys.columns import Ints, factorize
 from beam_joins.keys.opaque import python_keys
 from beam_joins.pairs import Pairs
 from beam_joins.sorting import combine_chunks, integers, ordered, starts, valid
@@ -43,13 +43,13 @@ def subscriptions(left: ChangeBatch, foreign_key: pa.Array, how: How) -> pa.Reco
     The columns are ``key`` (the left one), ``foreign_key`` (null: any partition will do), ``value``, ``timestamp``, ``position`` and
     ``until``, the position at which the version ends (null: never), and ``ask``.
     """
-    (row,) = codes(left.key)
+    (row,) = factorize(left.key)
     position, before = integers(left.position), integers(left.before.fill_null(-1))
     first = starts(row)
     until = pa.array(np.roll(position, -1), mask=np.roll(first, -1))
     refers = valid(foreign_key)
     referred = np.where(before >= 0, refers[before], False)
-    (reference,) = codes(foreign_key)
+    (reference,) = factorize(foreign_key)
     moved = referred & (reference != reference[before])
     ask = np.full(len(left), Ask.NOTHING, np.int8)
     ask[refers] = np.where((how == "left") | moved, Ask.ALWAYS, Ask.IF_THERE)[refers]
@@ -109,7 +109,7 @@ def answers(subscribed: pa.Table, rights: pa.Table, join: Join, how: How) -> pa.
 
     Raises ``ValueError`` if the right table has two changes of a row at one position.
     """
-    left_code, right_code = codes(combine_chunks(subscribed["foreign_key"]), combine_chunks(rights["key"]))
+    left_code, right_code = factorize(combine_chunks(subscribed["foreign_key"]), combine_chunks(rights["key"]))
     changes = _Changes(right_code, 1 + max(int(left_code.max(initial=0)), int(right_code.max(initial=0))), rights)
     position, ask = integers(subscribed["position"]), integers(subscribed["ask"])
     last = integers(pc.subtract(subscribed["until"], 1).fill_null(FOREVER))

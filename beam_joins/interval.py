@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.keys.columns import Bools, Ints, codes
+from beam_joins.keys.columns import Bools, Ints, factorize
 from beam_joins.sorting import combine_chunks, integers, ordered, starts, valid
 from tests.reference.stream_join import StreamHow
 
@@ -34,7 +34,7 @@ def matches(left: pa.Table, right: pa.Table, how: StreamHow, spans: Spans) -> Ma
 
     A row with a null key matches nothing.
     """
-    code = codes(combine_chunks(left["key"]), combine_chunks(right["key"]))
+    code = factorize(combine_chunks(left["key"]), combine_chunks(right["key"]))
     time = integers(left["timestamp"]), integers(right["timestamp"])
     position = integers(left["position"]), integers(right["position"])
     behind = _late(np.concatenate(code), np.concatenate(time), np.concatenate(position), spans.grace)

@@ -28,10 +28,10 @@ def starts(*ordered_columns: Ints) -> Bools:
     return first
 
 
-def last_seen(seen: Bools, first: Bools) -> Ints:
+def ffill_index(seen: Bools, first: Bools) -> Ints:
     """For every row the index of the last row up to it, within its key, for which ``seen`` holds; -1 if there is none.
 
-    >>> last_seen(np.array([True, False, False, False]), np.array([True, False, True, False])).tolist()
+    >>> ffill_index(np.array([True, False, False, False]), np.array([True, False, True, False])).tolist()
     [0, 0, -1, -1]
     """
     index = np.arange(len(seen))

@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.joiner import Join
-from beam_joins.keys.columns import codes, joined_keys
+from beam_joins.keys.columns import factorize, joined_keys
 from beam_joins.keys.opaque import python_keys
 from beam_joins.pairs import Pairs
-from beam_joins.sorting import combine_chunks, integers, last_seen, ordered, starts, valid
+from beam_joins.sorting import combine_chunks, ffill_index, integers, ordered, starts, valid
 from beam_joins.two_changes import TwoChanges
 from tests.reference.lookup_join import LookupHow
 
@@ -18,7 +18,7 @@ def joined_rows(left: pa.Table, right: pa.Table, join: Join, how: LookupHow) -> 
     Raises ``ValueError`` if a table has two changes of a row at one position.
     """
     left_key, right_key = combine_chunks(left["key"]), combine_chunks(right["key"])
-    code = np.concatenate(codes(left_key, right_key))
+    code = np.concatenate(factorize(left_key, right_key))
     position = np.concatenate([integers(left["position"]), integers(right["position"])])
     timestamp = np.concatenate([integers(left["timestamp"]), integers(right["timestamp"])])
     there = np.concatenate([valid(combine_chunks(left["value"])), valid(combine_chunks(right["value"]))])
@@ -38,7 +38,7 @@ def joined_rows(left: pa.Table, right: pa.Table, join: Join, how: LookupHow) -> 
     time = np.maximum.reduceat(timestamp, np.flatnonzero(opens)) if len(by) else timestamp
     sides = []
     for of_side in (0, 1):
-        last = last_seen(side == of_side, first)[ends]
+        last = ffill_index(side == of_side, first)[ends]
         last = np.where((last >= 0) & there[last], last, -1)
         time = np.where(last >= 0, np.maximum(time, timestamp[last]), time)
         sides.append(last)

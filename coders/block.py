@@ -71,10 +71,10 @@ def read_blocks(blocks: Iterable[bytes]) -> dict[str, pa.Table]:
     for block in blocks:
         name, rows = read_block(block)
         inputs.setdefault(name, []).append(rows)
-    return {name: together(name, batches) for name, batches in inputs.items()}
+    return {name: concat_batches(name, batches) for name, batches in inputs.items()}
 
 
-def together(name: str, batches: list[pa.RecordBatch]) -> pa.Table:
+def concat_batches(name: str, batches: list[pa.RecordBatch]) -> pa.Table:
     """The rows of batches of the named input; raises ``ValueError`` if their columns are of types that have nothing in common."""
     for one, other in combinations({pa.struct(batch.schema) for batch in batches}, 2):
         _require_alike(name, one, other)

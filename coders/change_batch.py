@@ -1,5 +1,7 @@
 """Changes of many rows in columns: what a table in columns is a collection of."""
 
+import struct
+
 import pyarrow as pa
 from apache_beam.coders import registry
 
@@ -8,6 +10,7 @@ from beam_joins.coders.block import read_block, write_block
 from beam_joins.coders.strict import StrictCoder
 from beam_joins.corrupt import CorruptData
 
+_LENGTH = struct.Struct(">Q")
 _NAMES = ("key", "new", "before", "timestamp", "position")
 
 
@@ -20,15 +23,22 @@ class ChangeBatchCoder(StrictCoder):
     """
 
     def encode(self, value: ChangeBatch) -> bytes:
-        """All columns."""
-        return write_block(pa.record_batch([getattr(value, name) for name in _NAMES], names=list(_NAMES)), "changes")
+        """All columns, and the earlier values as a block of their own."""
+        changes = write_block(pa.record_batch([getattr(value, name) for name in _NAMES], names=list(_NAMES)), "changes")
+        earlier = write_block(pa.record_batch([value.earlier], names=["value"]), "earlier") if len(value.earlier) else b""
+        return _LENGTH.pack(len(changes)) + changes + earlier
 
     def read(self, encoded: bytes) -> ChangeBatch:
         """All columns."""
-        _, rows = read_block(encoded)
+        (length,) = _LENGTH.unpack_from(encoded)
+        end = _LENGTH.size + length
+        if end > len(encoded):
+            raise CorruptData(f"a batch of changes of {len(encoded)} bytes, of which {end} should be its changes")
+        _, rows = read_block(encoded[_LENGTH.size : end])
+        earlier = read_block(encoded[end:])[1].column(0) if end < len(encoded) else None
         if tuple(rows.schema.names) != _NAMES:
             raise CorruptData(f"a batch of changes with the columns {', '.join(rows.schema.names)}")
-        return ChangeBatch(**dict(zip(_NAMES, rows.columns, strict=True)))
+        return ChangeBatch(**dict(zip(_NAMES, rows.columns, strict=True)), earlier=earlier)
 
     def is_deterministic(self) -> bool:
         """The same columns are the same bytes, but one table may be cut into batches in many ways: never a key."""

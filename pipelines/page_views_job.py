@@ -20,7 +20,7 @@ from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.progress import Progress
 from beam_joins.pipelines.command.runner import any_runner
 from beam_joins.pipelines.week_over_week import has_week, row_of, week_over_week
-from beam_joins.transforms.engine.outlet import at
+from beam_joins.transforms.engine.block_writer import timestamped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,4 +80,4 @@ def view_of(row: dict[str, Any], columns: Columns) -> WindowedValue:
             f"views: {row[columns.timestamp]!r} in column '{columns.timestamp}' is not in the years 2 to 9998: is it in another unit"
             f" than {columns.unit}? (--time-unit)"
         )
-    return at((row[columns.key], None), micros)
+    return timestamped((row[columns.key], None), micros)

@@ -12,12 +12,12 @@ from beam_joins.coders.key import encode_key, key_coder, value_coder
 from beam_joins.fields import of_row
 from beam_joins.record import Record
 from beam_joins.transforms.engine.aggregate_replay import AggregateReplay
+from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.checked_table import checked_table
 from beam_joins.transforms.engine.options import function
-from beam_joins.transforms.engine.outlet import MAIN, Outlet
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
 from beam_joins.transforms.engine.partitions import partition_count
-from beam_joins.transforms.engine.replay import Replay, Route, Rows
+from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.table_type import TableType, as_table, not_a_change, require_bounded, table_key_coder, table_type
 from beam_joins.transforms.table_to_records import in_records
 from beam_joins.user_functions import OfRows
@@ -181,10 +181,10 @@ def initial_of(initial: Any) -> Callable[[], Any]:
     return initial if callable(initial) else lambda: initial
 
 
-def _member_rows(group_by: OfRows, keys: Coder, groups: Coder, values: Coder) -> Rows:
+def _member_rows(group_by: OfRows, keys: Coder, groups: Coder, values: Coder) -> RowRouter:
     """The values that leave and enter a group, under ``combine(group, key)``."""
 
-    def rows(change: Change[Any, Any], arrival: int, outlet: Outlet) -> None:
+    def rows(change: Change[Any, Any], arrival: int, writer: BlockWriter) -> None:
         if type(change) is not Change:
             raise not_a_change(change)
         key, old, new, timestamp, position = change
@@ -196,8 +196,8 @@ def _member_rows(group_by: OfRows, keys: Coder, groups: Coder, values: Coder) ->
             if group is not None:
                 encoded_group = encode_key(groups, group, "the group")
                 record = Record(combine(encoded_group, encoded_key), values.encode(value), timestamp, position, leaves_or_enters)
-                outlet.send("members", encoded_group, record)
+                writer.send("members", encoded_group, record)
             elif leaves_or_enters == ADD and not group_by.report(change, timestamp):
-                outlet.drop("null_group", change, timestamp)
+                writer.drop("null_group", change, timestamp)
 
     return rows

@@ -12,10 +12,10 @@ from beam_joins.batch import ChangeBatch, require_columns
 from beam_joins.changelog import upsert
 from beam_joins.coders.block import read_blocks
 from beam_joins.coders.key import value_coder
-from beam_joins.keys.columns import Bools, codes
+from beam_joins.keys.columns import Bools, factorize
 from beam_joins.sorting import valid
+from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.checked_table import checked_table
-from beam_joins.transforms.engine.outlet import MAIN, Outlet, at
 from beam_joins.transforms.engine.partitions import partition_count
 from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.table_form import InRecords, TableForm, require_one_change
@@ -69,17 +69,17 @@ class _Last:
     def __init__(self, form: TableForm) -> None:
         self._form = form
 
-    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
         batch, lost = upsert(read_blocks(blocks)["rows"], "records", self._form.encode)
         require_one_change(self._form, lost)
         last = pa.array(_is_last(batch))
         keys, values = self._form.keys(batch.key.filter(last)), self._form.values(batch.new.filter(last))
-        yield from map(at, zip(keys, values, strict=True), batch.timestamp.filter(last).to_pylist())
+        yield from map(timestamped, zip(keys, values, strict=True), batch.timestamp.filter(last).to_pylist())
 
 
 def _is_last(batch: ChangeBatch) -> Bools:
     """Which changes are the last of rows that are there."""
-    (row,) = codes(batch.key)
+    (row,) = factorize(batch.key)
     changes_next: Bools = np.append(row[1:] != row[:-1], True)[: len(row)]
     return changes_next & valid(batch.new)
 

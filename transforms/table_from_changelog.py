@@ -28,14 +28,14 @@ from beam_joins.fields import (
 from beam_joins.record import Record
 from beam_joins.sorting import combine_chunks
 from beam_joins.table import Emit
+from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.changelog_columns import ChangelogColumns, column_rows, in_columns
 from beam_joins.transforms.engine.element_types import annotated, known, pair_types
 from beam_joins.transforms.engine.notes import columns_are_there, note_columns
 from beam_joins.transforms.engine.options import choice
-from beam_joins.transforms.engine.outlet import MAIN, Outlet
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
 from beam_joins.transforms.engine.partitions import partition_count
-from beam_joins.transforms.engine.replay import Replay, Route, Rows
+from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.table_form import InColumns, InRecords, TableForm
 from beam_joins.transforms.engine.table_type import Order, TableType, as_table, require_bounded
 
@@ -148,29 +148,29 @@ class TableFromChangelog(WithOutputs):
         order: Order = "time" if self._columns.sequence is None else "sequence"
         return Outputs(as_table(replayed[MAIN], known_type._replace(order=order)), self.all_dropped(routed, replayed))
 
-    def _rows(self, keys: Coder, values: Coder) -> Rows:
+    def _rows(self, keys: Coder, values: Coder) -> RowRouter:
         given, called = self._columns, self.handling.functions.function
         key_of, timestamp_of = called("key", given.key, self._key), called("timestamp_by", given.timestamp, self._timestamp)
         sequence_of, tie_of = called("sequence_by", given.sequence, self._sequence), called("tie_break_by", given.tie, self._tie)
         deletes, left_out = called("apply_as_deletes", given.deletes, self._deletes), self._except
 
-        def rows(element: Any, timestamp: int, outlet: Outlet) -> None:
+        def rows(element: Any, timestamp: int, writer: BlockWriter) -> None:
             key, value = (key_of(element), element) if key_of else _pair(element)
             if timestamp_of:
                 time = timestamp_of(element)
                 if time is None:
-                    return outlet.drop("null_timestamp", element, timestamp)
+                    return writer.drop("null_timestamp", element, timestamp)
                 timestamp = micros(time)
             if key is None:
-                return outlet.drop("null_key", element, timestamp)
+                return writer.drop("null_key", element, timestamp)
             at, within = timestamp, b""
             if sequence_of:
                 placed = place("sequence_by", sequence_of(element))
                 if placed is None:
-                    return outlet.drop("null_sequence", element, timestamp)
+                    return writer.drop("null_sequence", element, timestamp)
                 at, within = placed
             if left_out:
-                note_columns(outlet.noted(ROWS), element if key_of else value, left_out)
+                note_columns(writer.noted(ROWS), element if key_of else value, left_out)
             if deletes and deletes(element):
                 value = None
             elif left_out and value is not None:
@@ -178,7 +178,7 @@ class TableFromChangelog(WithOutputs):
             encoded_key = encode_key(keys, key, "the key")
             encoded = None if value is None else values.encode(value)
             tie = tie_order(tie_of(element)) if tie_of else b""
-            return outlet.send(ROWS, encoded_key, Record(encoded_key, encoded, timestamp, at, 0, within, tie))
+            return writer.send(ROWS, encoded_key, Record(encoded_key, encoded, timestamp, at, 0, within, tie))
 
         return rows
 
@@ -212,14 +212,14 @@ class _Upserts:
         self._form = form
         self._ordered_by_time = ordered_by_time
 
-    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
         rows = read_blocks(blocks)[ROWS]
         batch, lost = upsert(rows, self._emit, self._form.encode)
         if len(lost) and self._ordered_by_time:
             self._require_order(lost)
         for reason in ("duplicate_position", "ambiguous_position"):
             dropped = lost.filter(pc.equal(lost["reason"], reason))
-            outlet.drop_rows(reason, len(dropped), partial(self._records, dropped))
+            writer.drop_rows(reason, len(dropped), partial(self._records, dropped))
         return self._form.elements(batch)
 
     def _records(self, lost: pa.Table) -> Iterable[tuple[Any, int]]:

@@ -12,10 +12,10 @@ from beam_joins.coders.block import read_blocks
 from beam_joins.coders.key import value_coder
 from beam_joins.joiner import Join, Joiner, Schema, columns_read, joiner_in_columns, of_records
 from beam_joins.table_join import joined_rows
+from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.checked_table import naming_keys
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.options import choice
-from beam_joins.transforms.engine.outlet import MAIN, Outlet
 from beam_joins.transforms.engine.outputs import HandlesExceptions
 from beam_joins.transforms.engine.partitions import partition_count
 from beam_joins.transforms.engine.replay import Replay, Route
@@ -128,7 +128,7 @@ class _Join:
         self._how: How = how
         self.form = form
 
-    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
         inputs = read_blocks(blocks)
         with naming_keys(self.form):
             rows = joined_rows(inputs.get(LEFT, no_rows()), inputs.get(RIGHT, no_rows()), self._join, self._how)

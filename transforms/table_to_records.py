@@ -8,7 +8,7 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
-from beam_joins.transforms.engine.outlet import at
+from beam_joins.transforms.engine.block_writer import timestamped
 from beam_joins.transforms.engine.table_form import InColumns, changes
 from beam_joins.transforms.engine.table_type import as_table, table_type
 
@@ -44,4 +44,4 @@ def in_records(table: PCollection[Any], label: str = "In records") -> PCollectio
 def _records(batch: Any) -> Iterator[Any]:
     if not isinstance(batch, ChangeBatch):
         raise ValueError(f"TableToRecords takes a table in columns, not {type(batch).__name__}")
-    return (at(change, change.timestamp) for change in changes(InColumns(), batch))
+    return (timestamped(change, change.timestamp) for change in changes(InColumns(), batch))

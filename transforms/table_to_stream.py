@@ -7,7 +7,7 @@ from apache_beam.pvalue import PCollection
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_joins.change import Change
-from beam_joins.transforms.engine.outlet import at
+from beam_joins.transforms.engine.block_writer import timestamped
 from beam_joins.transforms.engine.table_type import not_known_windowed, table_type
 from beam_joins.transforms.table_to_records import in_records
 from beam_joins.windowed import Windowed
@@ -40,4 +40,4 @@ class TableToStream(beam.PTransform[PCollection[Any], PCollection[Any]]):
 def _upsert(change: Change[Any, Any]) -> WindowedValue:
     if type(change.key) is Windowed:
         raise not_known_windowed(change.key)
-    return at((change.key, change.new), change.timestamp)
+    return timestamped((change.key, change.new), change.timestamp)

@@ -14,13 +14,13 @@ from beam_joins.copied import copied
 from beam_joins.fields import Fields, place, place_of_row
 from beam_joins.record import LeftOut, Record
 from beam_joins.transforms.aggregate_table import OF_AGGREGATE, initial_of
+from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.core_operator import CoreOperator
 from beam_joins.transforms.engine.duration import Span, span_micros
 from beam_joins.transforms.engine.options import function
-from beam_joins.transforms.engine.outlet import MAIN, Outlet, at
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
 from beam_joins.transforms.engine.partitions import partition_count
-from beam_joins.transforms.engine.replay import Replay, Route, Rows
+from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.stream_rows import OfRow, pair, stream_type
 from beam_joins.transforms.engine.table_type import as_table, require_bounded
 from beam_joins.transforms.engine.user_functions import StageFunctions
@@ -155,19 +155,19 @@ def _without_merging(window_fn: Any) -> WindowFn:
     return window_fn
 
 
-def _all_rows(keys: Coder, values: Coder, sequence_by: OfRow | None) -> Rows:
+def _all_rows(keys: Coder, values: Coder, sequence_by: OfRow | None) -> RowRouter:
     """The records of a stream, those without a value too."""
 
-    def rows(element: Any, timestamp: int, outlet: Outlet) -> None:
+    def rows(element: Any, timestamp: int, writer: BlockWriter) -> None:
         key, value = pair(element)
         if key is None:
-            return outlet.drop("null_key", element, timestamp)
+            return writer.drop("null_key", element, timestamp)
         placed = (timestamp, b"") if sequence_by is None else place("sequence_by", sequence_by(key, value))
         if placed is None:
-            return outlet.drop("null_sequence", element, timestamp)
+            return writer.drop("null_sequence", element, timestamp)
         encoded_key = encode_key(keys, key, "the key")
         encoded = None if value is None else values.encode(value)
-        return outlet.send("records", encoded_key, Record(encoded_key, encoded, timestamp, placed[0], 0, placed[1]))
+        return writer.send("records", encoded_key, Record(encoded_key, encoded, timestamp, placed[0], 0, placed[1]))
 
     return rows
 
@@ -206,11 +206,11 @@ class _Windows(CoreOperator):
         core: WindowedAggregateCore[Any] = WindowedAggregateCore(self._windows, self._initial, add, self._grace)
         return core
 
-    def write(self, output: Change[Windowed[bytes], Any] | Dropped, outlet: Outlet) -> Any:
+    def write(self, output: Change[Windowed[bytes], Any] | Dropped, writer: BlockWriter) -> Any:
         if isinstance(output, Dropped):
             reason, (window, record), timestamp = output
             late = Windowed(self._keys.decode(record.key), window), self._decode(record.value)
-            return outlet.drop(reason, late, timestamp)
+            return writer.drop(reason, late, timestamp)
         (key, window), old, new, timestamp, position = output
         # the core keeps the new aggregate: whoever takes this one may write into it
-        return at(Change(Windowed(self._keys.decode(key), window), old, copied(new), timestamp, position), timestamp)
+        return timestamped(Change(Windowed(self._keys.decode(key), window), old, copied(new), timestamp, position), timestamp)

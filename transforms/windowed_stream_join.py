@@ -14,10 +14,10 @@ from beam_joins.coders.key import encode_key, key_coder, value_coder
 from beam_joins.fields import Fields
 from beam_joins.interval import Spans, matches
 from beam_joins.joiner import Joiner, Schema, of_records
+from beam_joins.transforms.engine.block_writer import DROPPED, MAIN, BlockWriter
 from beam_joins.transforms.engine.changelog_columns import in_columns
 from beam_joins.transforms.engine.duration import Span, span_micros
 from beam_joins.transforms.engine.notes import keys_may_meet
-from beam_joins.transforms.engine.outlet import DROPPED, MAIN, Outlet
 from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.stream_form import (
     SIDES,
@@ -203,11 +203,11 @@ class _Join:
         self._spans = spans
         self._form = form
 
-    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
         inputs = read_blocks(blocks)
         rows = [inputs.get(side, no_rows()) for side in SIDES]
         found = matches(rows[0], rows[1], self._how, self._spans)
         for i, side in enumerate(SIDES):
             late = rows[i].filter(pa.array(found.late[i]))
-            outlet.drop_rows(f"late_{side}", len(late), partial(self._form.records, late, i))
+            writer.drop_rows(f"late_{side}", len(late), partial(self._form.records, late, i))
         return self._form.elements(rows[0], rows[1], found)

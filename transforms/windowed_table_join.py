@@ -11,10 +11,10 @@ from beam_joins.coders.key import value_coder
 from beam_joins.coders.windowed import read_window, source_key, write_windowed
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.record import Record
+from beam_joins.transforms.engine.block_writer import MAIN
 from beam_joins.transforms.engine.lookup_replay import LookupReplay
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.options import choice, function
-from beam_joins.transforms.engine.outlet import MAIN
 from beam_joins.transforms.engine.outputs import HandlesExceptions
 from beam_joins.transforms.engine.partitions import partition_count
 from beam_joins.transforms.engine.replay import Replay, Route

@@ -8,8 +8,8 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.copied import copied
 from beam_joins.function_failed import FunctionFailed
+from beam_joins.transforms.engine.block_writer import timestamped
 from beam_joins.transforms.engine.options import function
-from beam_joins.transforms.engine.outlet import at
 from beam_joins.transforms.engine.outputs import HandlesExceptions
 from beam_joins.transforms.engine.table_type import table_type
 from beam_joins.transforms.engine.user_functions import StageFunctions
@@ -69,6 +69,6 @@ def _mapping(functions: StageFunctions, fn: Mapping) -> Callable[[Any], Iterator
             return
         if not isinstance(element, tuple) or len(element) != 2:
             raise ValueError(f"fn gave {element!r} for {change.key}: give a (key, value) pair")
-        yield at(copied(element), change.timestamp)
+        yield timestamped(copied(element), change.timestamp)
 
     return mapped

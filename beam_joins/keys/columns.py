@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from beam_joins.keys.kinds import OF_PARTS
 from beam_joins.keys.kinds import kind as kind_of
+from beam_joins.keys.nested import is_combined, is_windowed
 from beam_joins.keys.opaque import KEYS, is_opaque, opaque_keys, python_keys
 
 Ints = npt.NDArray[np.int64]
@@ -31,7 +32,7 @@ def comparable(keys: pa.Array, what: str) -> pa.Array:
     DataType(int64)
     """
     kind = keys.type
-    if is_opaque(kind):
+    if is_opaque(kind) or is_windowed(kind) or is_combined(kind):
         return keys
     if pa.types.is_dictionary(kind):
         return comparable(keys.dictionary_decode(), what)
@@ -89,6 +90,8 @@ def kinds_of_encoded(keys: pa.Array) -> set[str]:
 
 
 def _kind(kind: pa.DataType) -> str:
+    if is_windowed(kind) or is_combined(kind):
+        return _kind(kind.storage_type)
     if pa.types.is_struct(kind):
         return f"({', '.join(_kind(field.type) for field in kind)})"
     return next((name for of_kind, _, name in _COMPARED_AS if of_kind(kind)), "unknown")
@@ -103,16 +106,17 @@ def _samples_of_each_kind(encoded: pa.Array) -> Iterator[bytes]:
             yield from of_tag.to_pylist() if tag in OF_PARTS else [of_tag[0].as_py()]
 
 
-def codes(*columns: pa.Array) -> list[Ints]:
+def factorize(*columns: pa.Array) -> list[Ints]:
     """Small numbers for the keys of several columns, equal where the keys are, whatever types the columns are of.
 
-    >>> [column.tolist() for column in codes(pa.array([7, 9]), pa.array([9.0, 9.5, 7.0]))]
+    >>> [column.tolist() for column in factorize(pa.array([7, 9]), pa.array([9.0, 9.5, 7.0]))]
     [[0, 1], [1, 2, 0]]
     """
     return np.split(_codes(columns), np.cumsum([len(column) for column in columns])[:-1])
 
 
 def _codes(columns: tuple[pa.Array, ...]) -> Ints:
+    columns = tuple(column.storage if is_windowed(column.type) or is_combined(column.type) else column for column in columns)
     types = {column.type for column in columns if not pa.types.is_null(column.type)}
     if not types:
         return np.zeros(sum(map(len, columns)), np.int64)

@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 import xxhash
 
 from beam_joins.keys import canonical
+from beam_joins.keys.nested import is_combined, is_windowed, parts_of
 from beam_joins.keys.numbers import WHOLE
 from beam_joins.keys.opaque import is_opaque, opaque_keys
 
@@ -28,6 +29,10 @@ def hashes(keys: pa.Array) -> Hashes:
 
 def _hashes(keys: pa.Array) -> Hashes:
     kind = keys.type
+    if is_windowed(kind):  # the windows of a key must meet
+        return hashes(parts_of(keys)[0])
+    if is_combined(kind):
+        keys, kind = keys.storage, keys.type.storage_type
     if is_opaque(kind):
         numbers = _whole_numbers(keys.storage)
         if numbers is not None:

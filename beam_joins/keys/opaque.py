@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from beam_joins.corrupt import CorruptData
 from beam_joins.keys import canonical
+from beam_joins.keys.nested import is_combined, is_windowed, made_of, parts_of
 
 Content = Literal["key", "value"]
 _CODECS: dict[Content, tuple[Callable[[Any], bytes], Callable[[bytes], Any]]] = {}
@@ -99,6 +100,9 @@ def python_keys(keys: pa.Array) -> list[Any]:
     >>> python_keys(pa.array([{"shop": "a", "id": 1}, None]))
     [('a', 1), None]
     """
+    if is_windowed(keys.type) or is_combined(keys.type):
+        key, *rest = parts_of(keys)
+        return [made_of(keys.type, *parts) for parts in zip(python_keys(key), *map(python_keys, rest), strict=True)]
     python = python_values(keys)
     return list(map(_tuples, python)) if pa.types.is_struct(keys.type) else python
 

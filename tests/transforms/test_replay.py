@@ -10,7 +10,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from beam_joins import Change, ForeignKeyJoin, TableFromChangelog, TableTableJoin
 from beam_joins.coders import read_block
 from beam_joins.record import Record
-from beam_joins.transforms.engine.outlet import BLOCK_RECORDS, PENDING_BYTES, Outlet
+from beam_joins.transforms.engine.block_writer import BLOCK_RECORDS, PENDING_BYTES, BlockWriter
 from beam_joins.transforms.engine.replay import ReplayOptions
 
 
@@ -19,19 +19,19 @@ def rows(outputs):
 
 
 def test_a_block_goes_out_when_it_is_full():
-    outlet = Outlet(partitions=1)
+    writer = BlockWriter(partitions=1)
     for i in range(BLOCK_RECORDS + 1):
-        outlet.send("rows", b"k", Record(b"k", b"v", i, i))
-    assert rows(outlet.take()) == [BLOCK_RECORDS]
-    assert [read_block(block)[1].num_rows for _, (_, block), _ in outlet.drain()] == [1]
+        writer.send("rows", b"k", Record(b"k", b"v", i, i))
+    assert rows(writer.pop_ready()) == [BLOCK_RECORDS]
+    assert [read_block(block)[1].num_rows for _, (_, block), _ in writer.flush()] == [1]
 
 
 def test_wide_records_do_not_wait_for_a_full_block():
-    outlet = Outlet(partitions=1)
+    writer = BlockWriter(partitions=1)
     wide = bytes(PENDING_BYTES // 4)
     for i in range(5):
-        outlet.send("rows", b"k", Record(b"k", wide, i, i))
-    assert rows(outlet.take()) == [4]
+        writer.send("rows", b"k", Record(b"k", wide, i, i))
+    assert rows(writer.pop_ready()) == [4]
 
 
 @pytest.mark.spark

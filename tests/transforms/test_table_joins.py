@@ -19,7 +19,7 @@ from beam_joins import (
     WindowedTableJoin,
 )
 from beam_joins.coders import CombinedKeyCoder
-from beam_joins.transforms.engine.outlet import at
+from beam_joins.transforms.engine.block_writer import at
 from beam_joins.transforms.engine.table_type import TableType, as_table
 
 

@@ -9,8 +9,8 @@ from beam_joins.change import Change
 from beam_joins.coders.combined_key import split
 from beam_joins.copied import copied
 from beam_joins.record import LeftOut
+from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped
 from beam_joins.transforms.engine.core_operator import CoreOperator
-from beam_joins.transforms.engine.outlet import Outlet, at
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from tests.reference.aggregate import GroupAggregate
 
@@ -74,8 +74,8 @@ class AggregateReplay(CoreOperator):
         """The groups."""
         return [split(record.key).foreign_key for record in records]
 
-    def write(self, output: Change[bytes, Any], outlet: Outlet) -> Any:
+    def write(self, output: Change[bytes, Any], writer: BlockWriter) -> Any:
         """The change with its group decoded, at its event time."""
         key, old, new, timestamp, position = output
         # the core keeps the new aggregate: whoever takes this one may write into it
-        return at(Change(self._groups.decode(split(key).foreign_key), old, copied(new), timestamp, position), timestamp)
+        return timestamped(Change(self._groups.decode(split(key).foreign_key), old, copied(new), timestamp, position), timestamp)

@@ -14,8 +14,7 @@ from beam_joins.functions import by_row, each_row, field_of, keys_of, vectorized
 from beam_joins.keys.columns import Bools
 from beam_joins.keys.hashes import hashes
 from beam_joins.sorting import combine_chunks, valid
-from beam_joins.transforms.engine.outlet import Outlet
-from beam_joins.transforms.engine.replay import Rows
+from beam_joins.transforms.engine.block_writer import BlockWriter
 
 
 class ChangelogColumns(NamedTuple):
@@ -34,7 +33,7 @@ def in_columns(pcoll: PCollection[Any]) -> bool:
     return pcoll.element_type in (pa.Table, pa.RecordBatch)
 
 
-def column_rows(to: str, columns: ChangelogColumns) -> Rows:
+def column_rows(to: str, columns: ChangelogColumns) -> RowRouter:
     """The rows of batches for the replay named ``to``; raises ``ValueError`` if nothing tells their keys, or their order."""
     if columns.key is None:
         raise ValueError("a changelog in columns needs key=: the name of a column, a list of names, or a function")
@@ -43,7 +42,7 @@ def column_rows(to: str, columns: ChangelogColumns) -> Rows:
             "a changelog in columns needs timestamp_by= or sequence_by=, as the rows of a batch have no time of their own"
         )
 
-    def rows(batch: Any, arrival: int, outlet: Outlet) -> None:
+    def rows(batch: Any, arrival: int, writer: BlockWriter) -> None:
         records = struct_of(batch)
         timestamp = times_of("timestamp_by", columns.timestamp, records, arrival)
         key = keys_of("key", columns.key, records)
@@ -55,9 +54,9 @@ def column_rows(to: str, columns: ChangelogColumns) -> Rows:
         # every function before the first record is dropped: one that raises has the others called again
         deleted = None if columns.deletes is None else deleted_rows(columns.deletes, records)
         tie = None if columns.tie is None else tie_orders(columns.tie, records)
-        given = given_rows(records, required, timestamp.fill_null(arrival), outlet)
+        given = given_rows(records, required, timestamp.fill_null(arrival), writer)
         if columns.left_out and len(records):
-            outlet.noted(to).update(field.name for field in records.type)
+            writer.noted(to).update(field.name for field in records.type)
         value = without(records, columns.left_out)
         if deleted is not None:
             value = pc.if_else(deleted, pa.scalar(None, value.type), value)
@@ -68,7 +67,7 @@ def column_rows(to: str, columns: ChangelogColumns) -> Rows:
             table = table.append_column("tie", tie)
         if not given.all():
             table = table.filter(pa.array(given))
-        outlet.send_columns(to, hashes(table.column("key")), table)
+        writer.send_columns(to, hashes(table.column("key")), table)
 
     return rows
 
@@ -178,13 +177,13 @@ def _order(columns: Sequence[pa.Array]) -> pa.Array:
     return fixed.cast(pa.binary())
 
 
-def given_rows(records: pa.Array, required: dict[str, pa.Array], timestamp: pa.Array, outlet: Outlet) -> Bools:
+def given_rows(records: pa.Array, required: dict[str, pa.Array], timestamp: pa.Array, writer: BlockWriter) -> Bools:
     """Which records have all that is required of them; the others are dropped, each for the first reason."""
     given = np.ones(len(records), np.bool_)
     for reason, column in required.items():
         missing = given & ~valid(column)
         chosen = pa.array(missing)
-        outlet.drop_rows(reason, int(missing.sum()), partial(_timed, records, timestamp, chosen))
+        writer.drop_rows(reason, int(missing.sum()), partial(_timed, records, timestamp, chosen))
         given &= ~missing
     return given
 

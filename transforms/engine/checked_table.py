@@ -11,7 +11,7 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.changelog import upsert
 from beam_joins.coders.block import read_blocks
 from beam_joins.coders.key import value_coder
-from beam_joins.transforms.engine.outlet import MAIN, Outlet
+from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.table_form import InColumns, InRecords, TableForm, require_one_change
 from beam_joins.transforms.engine.table_rows import batch_rows, table_rows
@@ -45,7 +45,7 @@ class _OneChange:
     def __init__(self, form: TableForm) -> None:
         self._form = form
 
-    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
         batch, lost = upsert(read_blocks(blocks)[_ROWS], "records", self._form.encode)
         require_one_change(self._form, lost)
         return self._form.elements(batch)

@@ -8,7 +8,7 @@ import numpy as np
 
 from beam_joins.coders.block import read_blocks
 from beam_joins.record import Core, Record
-from beam_joins.transforms.engine.outlet import Outlet
+from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.two_changes import TwoChanges
 
 _RECORD = partial(tuple.__new__, Record)  # Record(...) without a call of a Python function
@@ -33,15 +33,15 @@ class CoreOperator:
         """The key of a row of the given input, which is a table, as the user has it."""
         return key
 
-    def write(self, output: Any, outlet: Outlet) -> Any:
-        """A core's output as an element of the main output, or ``None`` if it went into the outlet."""
+    def write(self, output: Any, writer: BlockWriter) -> Any:
+        """A core's output as an element of the main output, or ``None`` if it went into the writer."""
         raise NotImplementedError
 
-    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
         """Order the records of blocks and feed them to cores."""
-        return self.feed(*order(blocks, self.routes), outlet)
+        return self.feed(*order(blocks, self.routes), writer)
 
-    def feed(self, records: Sequence[Record], ends: Iterable[int], outlet: Outlet) -> Iterator[Any]:
+    def feed(self, records: Sequence[Record], ends: Iterable[int], writer: BlockWriter) -> Iterator[Any]:
         """Feed ordered records to cores; ``ends`` are the indices at which the records of a routing key end."""
         write = self.write
         start = 0
@@ -53,14 +53,14 @@ class CoreOperator:
                     following += 1
                 try:
                     for output in core.advance(position, records[start:following]):
-                        element = write(output, outlet)
+                        element = write(output, writer)
                         if element is not None:
                             yield element
                 except TwoChanges as error:
                     raise error.of_key(self.row_key(error.key, error.input)) from None
                 start = following
             for output in self.finish(core):
-                element = write(output, outlet)
+                element = write(output, writer)
                 if element is not None:
                     yield element
 

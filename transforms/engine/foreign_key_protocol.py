@@ -20,9 +20,9 @@ from beam_joins.keys.columns import kinds, kinds_of_encoded
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.opaque import opaque_keys
 from beam_joins.sorting import valid
+from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.checked_table import naming_keys
 from beam_joins.transforms.engine.notes import keys_may_meet
-from beam_joins.transforms.engine.outlet import MAIN, Outlet
 from beam_joins.transforms.engine.outputs import Handling
 from beam_joins.transforms.engine.replay import Replay
 from beam_joins.transforms.engine.table_form import TableForm, changes, no_rows, require_one_change
@@ -54,8 +54,8 @@ class Subscribe:
         self._functions = functions
         self._columns = columns
 
-    def send(self, batch: Any, arrival: int, outlet: Outlet) -> None:
-        """Put the subscriptions of a batch into the outlet."""
+    def send(self, batch: Any, arrival: int, writer: BlockWriter) -> None:
+        """Put the subscriptions of a batch into the writer."""
         if not isinstance(batch, ChangeBatch):
             raise not_a_change(batch)
         foreign_key, raised = self._references.of(batch)
@@ -66,19 +66,19 @@ class Subscribe:
                 self._functions.leave_out(change, error, timestamp)
         if self._how == "inner":
             nowhere = valid(batch.new) & ~valid(foreign_key) & ~failed
-            outlet.drop_rows("null_foreign_key", int(nowhere.sum()), lambda: self._changes(batch, nowhere))
+            writer.drop_rows("null_foreign_key", int(nowhere.sum()), lambda: self._changes(batch, nowhere))
         asked = subscriptions(batch, foreign_key, self._how)
         asked = asked.set_column(asked.schema.get_field_index("value"), "value", narrowed(asked.column("value"), self._columns))
-        outlet.noted(SUBSCRIPTIONS).update(self._references.kinds(foreign_key))
+        writer.noted(SUBSCRIPTIONS).update(self._references.kinds(foreign_key))
         keys = asked.column("foreign_key")
         where = np.where(valid(keys), hashes(keys), hashes(asked.column("key")))
-        outlet.send_columns(SUBSCRIPTIONS, where, asked)
+        writer.send_columns(SUBSCRIPTIONS, where, asked)
 
-    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
         """The same for the encoded records of a left table."""
         batch, lost = upsert(read_blocks(blocks)[LEFT], "records", self._form.encode)
         require_one_change(self._form, lost)
-        self.send(batch, 0, outlet)
+        self.send(batch, 0, writer)
         return iter(())
 
     def _changes(self, batch: ChangeBatch, which: Any) -> Iterator[tuple[Any, int]]:
@@ -136,12 +136,12 @@ class _Answer:
         self._how: How = how
         self._rights = rights
 
-    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
         inputs = read_blocks(blocks)
         if SUBSCRIPTIONS in inputs:
             with naming_keys(self._rights):
                 rows = answers(inputs[SUBSCRIPTIONS], inputs.get(RIGHT, no_rows()), self._join, self._how)
-            outlet.send_columns(RESULTS, hashes(rows.column("key")), rows)
+            writer.send_columns(RESULTS, hashes(rows.column("key")), rows)
         return iter(())
 
 
@@ -151,7 +151,7 @@ class _Return:
     def __init__(self, form: TableForm) -> None:
         self._form = form
 
-    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
         batch, _ = upsert(read_blocks(blocks)[RESULTS], "updates", self._form.encode)
         return self._form.elements(batch)
 

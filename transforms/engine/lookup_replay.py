@@ -9,8 +9,8 @@ from beam_joins.change import Change
 from beam_joins.copied import copied
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.record import Record
+from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped
 from beam_joins.transforms.engine.core_operator import CoreOperator
-from beam_joins.transforms.engine.outlet import Outlet, at
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from tests.reference.lookup_join import LookupHow, LookupJoin, ResultKey
 
@@ -82,7 +82,7 @@ class LookupReplay(CoreOperator):
         """Decoded."""
         return self._row_key(key, input)
 
-    def write(self, output: Change[ResultKey, Any], outlet: Outlet) -> Any:
+    def write(self, output: Change[ResultKey, Any], writer: BlockWriter) -> Any:
         """The change with its key decoded, at its event time; ``None`` if its key is one for which ``key_mapper`` raised."""
         encoded, old, new, timestamp, position = output
         key = self._result_key(encoded)
@@ -93,4 +93,4 @@ class LookupReplay(CoreOperator):
                 self._functions.caught(Change(key, old, new, timestamp, position), failed, timestamp)
             return None
         # the core keeps the new value: whoever takes this one may write into it
-        return at(Change(result_key, old, copied(new), timestamp, position), timestamp)
+        return timestamped(Change(result_key, old, copied(new), timestamp, position), timestamp)

@@ -7,7 +7,7 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from beam_joins.functions import vectorized
-from beam_joins.transforms.engine.outlet import BAD, DROPPED, MAIN
+from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.user_functions import ExceptionClass
 

@@ -16,12 +16,12 @@ from beam_joins.coders.combined_key import CombinedKeyCoder, prefix, split
 from beam_joins.coders.key import encode_key
 from beam_joins.combined_key import CombinedKey
 from beam_joins.record import Record
+from beam_joins.transforms.engine.block_writer import DROPPED, MAIN, BlockWriter
 from beam_joins.transforms.engine.checked_table import checked_table
 from beam_joins.transforms.engine.lookup_replay import LookupReplay
 from beam_joins.transforms.engine.notes import keys_may_meet
-from beam_joins.transforms.engine.outlet import DROPPED, MAIN, Outlet
 from beam_joins.transforms.engine.outputs import Handling, Outputs
-from beam_joins.transforms.engine.replay import Replay, Route, Rows
+from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.table_rows import table_rows
 from beam_joins.transforms.engine.table_type import TableType, as_table, common_order, not_a_change, table_type
 from beam_joins.user_functions import OfRows
@@ -131,7 +131,7 @@ def reference_join(
     return Outputs(as_table(joined[MAIN], TableType(Any if key_mapper else CombinedKey, Any, order)), lefts.get(DROPPED))
 
 
-def _referring_rows(references: OfRows, coder: PrefixCoder, values: Coder, nothing: bytes | None) -> Rows:
+def _referring_rows(references: OfRows, coder: PrefixCoder, values: Coder, nothing: bytes | None) -> RowRouter:
     encode: Callable[[CombinedKey[Any, Any]], bytes]
     encode = partial(encode_key, coder, what="the combined key") if type(coder) is CombinedKeyCoder else partial(checked_encode, coder)
     prefix_of, canonical = _prefix_of(coder), _canonical(coder)
@@ -147,20 +147,20 @@ def _referring_rows(references: OfRows, coder: PrefixCoder, values: Coder, nothi
             foreign_keys = [None]
         return dict.fromkeys(encode(CombinedKey(fk, key)) for fk in foreign_keys)
 
-    def rows(change: Change[Any, Any], arrival: int, outlet: Outlet) -> None:
+    def rows(change: Change[Any, Any], arrival: int, writer: BlockWriter) -> None:
         if type(change) is not Change:
             raise not_a_change(change)
         key, old, new, timestamp, position = change
         before, after = combined(key, old), combined(key, new)
         encoded = None if new is None else values.encode(new)
         if new is not None and not references.report(change, timestamp) and not after:
-            outlet.drop("null_foreign_key", change, timestamp)
+            writer.drop("null_foreign_key", change, timestamp)
         for combined_key in before | after:
             start = prefix_of(combined_key)
             if canonical is not None and (part := canonical(combined_key)) is not None:
-                outlet.note_key(LEFT, part)
+                writer.note_key(LEFT, part)
             record = Record(combined_key, encoded if combined_key in after else None, timestamp, position)
-            outlet.send(LEFT, combined_key if start == nothing else start, record)
+            writer.send(LEFT, combined_key if start == nothing else start, record)
 
     return rows
 

@@ -2,7 +2,7 @@
 
 Every stateful transform is one or more uses of it:
 
-1. a :class:`Route` puts elements, as records or as columns, into an :class:`~beam_joins.transforms.engine.outlet.Outlet`, each with the routing key by which
+1. a :class:`Route` puts elements, as records or as columns, into an :class:`~beam_joins.transforms.engine.block_writer.BlockWriter`, each with the routing key by which
    it meets others;
 2. the rows of a partition travel in blocks (:mod:`beam_joins.coders.block`), so that a runner sees few large elements;
 3. :class:`Replay` has a partition's blocks wait for each other: grouped by partition, or in the bag state of a stateful DoFn, keyed by
@@ -25,8 +25,8 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 from apache_beam.utils.timestamp import Timestamp
 
+from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN, BlockWriter, Output, timestamped
 from beam_joins.transforms.engine.notes import Check, NoteReader
-from beam_joins.transforms.engine.outlet import BAD, DROPPED, MAIN, Outlet, Output, at
 
 
 class ReplayOptions(PipelineOptions):
@@ -55,62 +55,62 @@ def element_time(timestamp: Timestamp) -> int:
     return micros // 1000 * 1000 if micros >= 0 else -(-micros // 1000 * 1000)
 
 
-Rows = Callable[[Any, int, Outlet], None]
-"""Puts the rows of an element, whose timestamp in microseconds is given, into the outlet."""
+RowRouter = Callable[[Any, int, BlockWriter], None]
+"""Puts the rows of an element, whose timestamp in microseconds is given, into the writer."""
 
 
 class Operator(Protocol):
     """What one use of the engine does with the rows of a partition."""
 
-    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
-        """The elements that follow from the blocks of a partition; rows for another replay go into the outlet."""
+    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
+        """The elements that follow from the blocks of a partition; rows for another replay go into the writer."""
         ...
 
 
 class _Emitter:
-    """What the DoFns of the engine share: an outlet, and outputs of which the first needs no tag."""
+    """What the DoFns of the engine share: an writer, and outputs of which the first needs no tag."""
 
     def __init__(self, outputs: tuple[str, ...], partitions: int) -> None:
         self._main = outputs[0]
         self._keep_dropped = DROPPED in outputs
         self._partitions = partitions
 
-    def outlet(self) -> Outlet:
-        return Outlet(self._partitions, keep_dropped=self._keep_dropped)
+    def writer(self) -> BlockWriter:
+        return BlockWriter(self._partitions, keep_dropped=self._keep_dropped)
 
     def emit(self, outputs: Iterable[Output]) -> list[Any]:
         return [element if to == self._main else TaggedOutput(to, element) for to, element in outputs]
 
 
 class _BundleDoFn(beam.DoFn):
-    """A DoFn with one outlet for a bundle: what has not left it by the end of the bundle leaves then."""
+    """A DoFn with one writer for a bundle: what has not left it by the end of the bundle leaves then."""
 
     def __init__(self, emitter: _Emitter) -> None:
         self._emitter = emitter
 
     def start_bundle(self) -> None:
-        self._outlet = self._emitter.outlet()
+        self._writer = self._emitter.writer()
 
     def finish_bundle(self) -> list[Any]:
-        return self._emitter.emit((to, at(block, micros)) for to, block, micros in self._outlet.drain())
+        return self._emitter.emit((to, timestamped(block, micros)) for to, block, micros in self._writer.flush())
 
 
 class _RouteDoFn(_BundleDoFn):
-    def __init__(self, rows: Rows, emitter: _Emitter) -> None:
+    def __init__(self, rows: RowRouter, emitter: _Emitter) -> None:
         super().__init__(emitter)
         self._rows = rows
 
     def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> list[Any]:
-        self._rows(element, element_time(timestamp), self._outlet)
-        return self._emitter.emit(self._outlet.take())
+        self._rows(element, element_time(timestamp), self._writer)
+        return self._emitter.emit(self._writer.pop_ready())
 
 
 class _UntimedRouteDoFn(_RouteDoFn):
     """For elements that carry their timestamps: asking Beam for one costs as much as the rest of this step."""
 
     def process(self, element: Any) -> list[Any]:  # type: ignore[override]
-        self._rows(element, 0, self._outlet)
-        return self._emitter.emit(self._outlet.take())
+        self._rows(element, 0, self._writer)
+        return self._emitter.emit(self._writer.pop_ready())
 
 
 class _Partition:
@@ -121,15 +121,15 @@ class _Partition:
         self._check = check
         self._emitter = emitter
 
-    def replay(self, elements: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
+    def replay(self, elements: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
         reader, emit = NoteReader(elements), self._emitter.emit
         blocks = reader.blocks()
-        for output in () if blocks is None else self._operator.replay(blocks, outlet):
+        for output in () if blocks is None else self._operator.replay(blocks, writer):
             yield output
-            yield from emit(outlet.take())
+            yield from emit(writer.pop_ready())
         if self._check is not None:
             self._check(reader.notes)
-        yield from emit(outlet.take())
+        yield from emit(writer.pop_ready())
 
 
 class _GroupedDoFn(_BundleDoFn):
@@ -138,7 +138,7 @@ class _GroupedDoFn(_BundleDoFn):
         self._partition = partition
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        return self._partition.replay(element[1], self._outlet)
+        return self._partition.replay(element[1], self._writer)
 
 
 def _stateful_dofn(name: str, partition: _Partition, emitter: _Emitter) -> beam.DoFn:
@@ -160,10 +160,10 @@ def _stateful_dofn(name: str, partition: _Partition, emitter: _Emitter) -> beam.
 
         @on_timer(timer_spec)
         def replay(self, blocks: Any = beam.DoFn.StateParam(blocks_spec)) -> Iterator[Any]:
-            outlet = emitter.outlet()
-            yield from partition.replay(blocks.read(), outlet)
+            writer = emitter.writer()
+            yield from partition.replay(blocks.read(), writer)
             blocks.clear()
-            yield from emitter.emit((to, block) for to, block, _ in outlet.drain())
+            yield from emitter.emit((to, block) for to, block, _ in writer.flush())
 
     return StatefulDoFn()  # type: ignore[no-untyped-call]
 
@@ -194,7 +194,7 @@ class Route(_Stage):
     ``timed=False`` says that ``rows`` does not look at the timestamp.
     """
 
-    def __init__(self, rows: Rows, *, to: tuple[str, ...], partitions: int, timed: bool = False) -> None:
+    def __init__(self, rows: RowRouter, *, to: tuple[str, ...], partitions: int, timed: bool = False) -> None:
         super().__init__(to, partitions, Any)
         self._rows = rows
         self._timed = timed

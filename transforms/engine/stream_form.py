@@ -17,9 +17,8 @@ from beam_joins.keys.columns import joined_keys, kinds
 from beam_joins.keys.hashes import hashes
 from beam_joins.pairs import Pairs, each_joined
 from beam_joins.sorting import combine_chunks
+from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped
 from beam_joins.transforms.engine.changelog_columns import given_rows, places, struct_of, times_of
-from beam_joins.transforms.engine.outlet import Outlet, at
-from beam_joins.transforms.engine.replay import Rows
 from beam_joins.transforms.engine.table_form import InColumns, InRecords
 from beam_joins.transforms.engine.user_functions import StageFunctions
 
@@ -43,11 +42,11 @@ class StreamForm(Protocol):
         """The results of the pairs that match."""
 
     def records(self, rows: pa.Table, side: int) -> Iterable[tuple[Any, int]]:
-        """Rows of one side as ``(key, value)`` pairs, each with its timestamp."""
+        """RowRouter of one side as ``(key, value)`` pairs, each with its timestamp."""
 
 
 class StreamInColumns:
-    """Rows are Arrow columns, and so is the result."""
+    """RowRouter are Arrow columns, and so is the result."""
 
     element_type = pa.RecordBatch
 
@@ -78,7 +77,7 @@ class StreamInColumns:
 
 
 class StreamInRecords:
-    """Rows are bytes of their coders, and the result is of ``(key, value)`` pairs."""
+    """RowRouter are bytes of their coders, and the result is of ``(key, value)`` pairs."""
 
     element_type = typehints.KV[Any, Any]
 
@@ -99,7 +98,7 @@ class StreamInRecords:
         pairs = Pairs(left["value"], sides[0], right["value"], sides[1], timestamp=found.timestamp, left_out=left_out)
         for n, result in enumerate(each_joined(self._joiner, self._functions, pairs, values[0], values[1], key.__getitem__)):
             if not left_out or left_out[-1] != n:
-                yield at((copied(key[n]), copied(result)), int(found.timestamp[n]))
+                yield timestamped((copied(key[n]), copied(result)), int(found.timestamp[n]))
 
     def records(self, rows: pa.Table, side: int) -> Iterable[tuple[Any, int]]:
         """Decoded."""
@@ -108,12 +107,12 @@ class StreamInRecords:
         return zip(pairs, rows["timestamp"].to_pylist(), strict=True)
 
 
-def column_stream_rows(to: str, columns: StreamColumns, *, keeps_null: bool) -> Rows:
+def column_stream_rows(to: str, columns: StreamColumns, *, keeps_null: bool) -> RowRouter:
     """The rows of a stream's batches for the replay input ``to``; raises ``ValueError`` if their key or time is not said."""
     if columns.key is None or columns.timestamp is None:
         raise ValueError("WindowedStreamJoin of streams in columns needs key= and timestamp_by=: the names of their columns")
 
-    def rows(batch: Any, arrival: int, outlet: Outlet) -> None:
+    def rows(batch: Any, arrival: int, writer: BlockWriter) -> None:
         records = struct_of(batch)
         key, timestamp = keys_of("key", columns.key, records), times_of("timestamp_by", columns.timestamp, records, arrival)
         position = timestamp
@@ -124,10 +123,10 @@ def column_stream_rows(to: str, columns: StreamColumns, *, keeps_null: bool) -> 
             del required["null_key"]
             position = pc.if_else(key.is_null(), 0, position)  # what meets nothing needs no order
             required["null_sequence"] = position
-        given = given_rows(records, required, timestamp.fill_null(arrival), outlet)
+        given = given_rows(records, required, timestamp.fill_null(arrival), writer)
         table = pa.record_batch([key, records, timestamp, position], names=["key", "value", "timestamp", "position"])
-        outlet.noted(to).update(kinds(key))
-        outlet.send_columns(to, hashes(key)[given], table.filter(pa.array(given)) if not given.all() else table)
+        writer.noted(to).update(kinds(key))
+        writer.send_columns(to, hashes(key)[given], table.filter(pa.array(given)) if not given.all() else table)
 
     return rows
 

@@ -13,9 +13,9 @@ from beam_joins.coders.key import value_coder
 from beam_joins.copied import copied
 from beam_joins.joiner import of_records
 from beam_joins.record import Record
+from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.core_operator import CoreOperator
 from beam_joins.transforms.engine.notes import keys_may_meet
-from beam_joins.transforms.engine.outlet import MAIN, Outlet, at
 from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.stream_rows import OfRow, alone, require_one_order, stream_rows, stream_type, two_inputs
 from beam_joins.transforms.engine.stream_transform import StreamTransform
@@ -147,8 +147,8 @@ class _Lookup(CoreOperator):
     def _arguments(self, value: bytes, row: bytes | None) -> tuple[Any, Any]:
         return self._values.decode(value), None if row is None else self._rows.decode(row)
 
-    def write(self, output: Joined[Any], outlet: Outlet) -> WindowedValue | None:
-        return None if output.value is _LEFT_OUT else at((self._of_result(output.key), output.value), output.timestamp)
+    def write(self, output: Joined[Any], writer: BlockWriter) -> WindowedValue | None:
+        return None if output.value is _LEFT_OUT else timestamped((self._of_result(output.key), output.value), output.timestamp)
 
 
 _LEFT_OUT = object()

@@ -13,10 +13,10 @@ from beam_joins.change import Change
 from beam_joins.copied import copied
 from beam_joins.fields import place
 from beam_joins.record import Record
+from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped
 from beam_joins.transforms.engine.element_types import pair_types
-from beam_joins.transforms.engine.outlet import Outlet, at
 from beam_joins.transforms.engine.outputs import Handling
-from beam_joins.transforms.engine.replay import Rows, element_time
+from beam_joins.transforms.engine.replay import element_time
 from beam_joins.transforms.engine.table_type import TableType, require_bounded
 
 OfRow = Callable[[Any, Any], Any]
@@ -63,7 +63,7 @@ def stream_rows(
     sequence: OfRow | None,
     null: str,
     noted: Callable[[bytes], bytes] | None = None,
-) -> Rows:
+) -> RowRouter:
     """The records of a stream as ``input`` of the replay named ``to``.
 
     ``keys(key, value)`` gives the routing key and the record's key, or ``None`` for a record that meets nothing: it is dropped for the
@@ -71,23 +71,23 @@ def stream_rows(
     key. Dropped are also a ``"null_value"`` and a ``"null_sequence"``.
     """
 
-    def rows(element: Any, timestamp: int, outlet: Outlet) -> None:
+    def rows(element: Any, timestamp: int, writer: BlockWriter) -> None:
         key, value = pair(element)
         if value is None:
-            return outlet.drop("null_value", element, timestamp)
+            return writer.drop("null_value", element, timestamp)
         encoded = keys(key, value)
         if encoded is None:
-            return outlet.drop(null, element, timestamp) if null else None
+            return writer.drop(null, element, timestamp) if null else None
         position = timestamp
         if sequence is not None:
             placed = place("sequence_by", sequence(key, value))
             if placed is None:
-                return outlet.drop("null_sequence", element, timestamp)
+                return writer.drop("null_sequence", element, timestamp)
             position, _ = placed
         route, record_key = encoded
         if noted is not None:
-            outlet.note_key(to, noted(route))
-        return outlet.send(to, route, Record(record_key, values.encode(value), timestamp, position, input))
+            writer.note_key(to, noted(route))
+        return writer.send(to, route, Record(record_key, values.encode(value), timestamp, position, input))
 
     return rows
 
@@ -109,7 +109,7 @@ def alone(
             return
         values, time = (None, value) if side else (value, None), element_time(timestamp)
         try:
-            yield at((key, copied(joiner(*map(copied, values)))), time)
+            yield timestamped((key, copied(joiner(*map(copied, values)))), time)
         except Exception as error:
             functions.failed("joiner", error, values, time, key=key)
             yield from functions.take()

@@ -13,7 +13,7 @@ from beam_joins.keys.canonical import canonical_value
 from beam_joins.keys.opaque import python_keys, python_values
 from beam_joins.pairs import Pairs, each_joined
 from beam_joins.sorting import combine_chunks
-from beam_joins.transforms.engine.outlet import at
+from beam_joins.transforms.engine.block_writer import timestamped
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.two_changes import TwoChanges
 
@@ -82,7 +82,7 @@ class InRecords:
 
     def elements(self, batch: ChangeBatch) -> Iterator[Any]:
         """One change each, at its event time."""
-        return (at(change, change.timestamp) for change in changes(self, batch))
+        return (timestamped(change, change.timestamp) for change in changes(self, batch))
 
 
 def changes(form: TableForm, batch: ChangeBatch) -> Iterable[Change[Any, Any]]:

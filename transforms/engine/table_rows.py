@@ -18,8 +18,7 @@ from beam_joins.joiner import narrowed
 from beam_joins.keys.columns import kinds
 from beam_joins.keys.hashes import hashes
 from beam_joins.record import Record
-from beam_joins.transforms.engine.outlet import Outlet
-from beam_joins.transforms.engine.replay import Rows
+from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.table_type import not_a_change, not_known_windowed
 from beam_joins.windowed import Windowed
 
@@ -33,7 +32,7 @@ def table_rows(
     route: Callable[[bytes], bytes] | None = None,
     windowed: bool = False,
     noted: Callable[[bytes], bytes | None] | None = None,
-) -> Rows:
+) -> RowRouter:
     """The records of a table as ``input`` of the replay named ``to``.
 
     ``keys`` is the keys' coder, or whatever else encodes a key, ``windowed`` ones too if it says so; ``route`` makes the routing key of an
@@ -43,7 +42,7 @@ def table_rows(
     windowed = windowed or isinstance(keys, WindowedCoder)
     encode: Callable[[Any], bytes] = partial(encode_key, keys, what="the key") if isinstance(keys, Coder) else keys
 
-    def rows(change: Change[Any, Any], arrival: int, outlet: Outlet) -> None:
+    def rows(change: Change[Any, Any], arrival: int, writer: BlockWriter) -> None:
         if type(change) is not Change:
             raise not_a_change(change)
         key, old, new, timestamp, position = change
@@ -51,9 +50,9 @@ def table_rows(
             raise not_known_windowed(key)
         encoded_key = encode(key)
         if canonical is not None and (part := canonical(encoded_key)) is not None:
-            outlet.note_key(to, part)
+            writer.note_key(to, part)
         record = Record(encoded_key, None if new is None else values.encode(new), timestamp, position, input)
-        outlet.send(to, route(encoded_key) if route else encoded_key, record)
+        writer.send(to, route(encoded_key) if route else encoded_key, record)
 
     return rows
 
@@ -72,15 +71,15 @@ def _itself(encoded: bytes) -> bytes:
     return encoded
 
 
-def batch_rows(to: str, columns: frozenset[str] | None = None) -> Rows:
+def batch_rows(to: str, columns: frozenset[str] | None = None) -> RowRouter:
     """The rows of a table in columns for the replay named ``to``, with the given columns of their values (``None``: all)."""
 
-    def rows(batch: ChangeBatch, arrival: int, outlet: Outlet) -> None:
+    def rows(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
         if not isinstance(batch, ChangeBatch):
             raise not_a_change(batch)
         arrays = [batch.key, narrowed(batch.new, columns), batch.timestamp, batch.position]
         table = pa.record_batch(arrays, names=["key", "value", "timestamp", "position"])
-        outlet.noted(to).update(kinds(batch.key))
-        outlet.send_columns(to, hashes(batch.key), table)
+        writer.noted(to).update(kinds(batch.key))
+        writer.send_columns(to, hashes(batch.key), table)
 
     return rows

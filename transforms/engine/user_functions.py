@@ -10,8 +10,8 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
 from beam_joins.function_failed import FunctionFailed
-from beam_joins.transforms.engine.outlet import BAD, Outlet, at
-from beam_joins.transforms.engine.replay import Operator, Rows
+from beam_joins.transforms.engine.block_writer import BAD, BlockWriter, timestamped
+from beam_joins.transforms.engine.replay import Operator, RowRouter
 from beam_joins.user_functions import Functions
 
 
@@ -23,32 +23,32 @@ class StageFunctions(Functions):
         return (TaggedOutput(BAD, element) for element in self._take_elements())
 
     def _take_elements(self) -> list[Any]:
-        return [element if time is None else at(element, time) for element, time in self.take_bad()]
+        return [element if time is None else timestamped(element, time) for element, time in self.take_bad()]
 
-    def route(self, rows: Rows) -> Rows:
+    def route(self, rows: RowRouter) -> RowRouter:
         """``rows`` for records: one whose function raises is left out."""
         if not self.handles_any:
             return rows
 
-        def handling(element: Any, timestamp: int, outlet: Outlet) -> None:
+        def handling(element: Any, timestamp: int, writer: BlockWriter) -> None:
             try:
-                rows(element, timestamp, outlet)
+                rows(element, timestamp, writer)
             except FunctionFailed as failed:
                 self.caught(element, failed, timestamp)
-            self._give(outlet)
+            self._give(writer)
 
         return handling
 
-    def route_batches(self, rows: Rows, arguments: Callable[[Any], Iterable[tuple[Any, ...]]]) -> Rows:
+    def route_batches(self, rows: RowRouter, arguments: Callable[[Any], Iterable[tuple[Any, ...]]]) -> RowRouter:
         """``rows`` for batches: without those records for whose ``arguments`` a function raises."""
         if not self.handles_any:
             return rows
 
-        def handling(batch: Any, arrival: int, outlet: Outlet) -> None:
+        def handling(batch: Any, arrival: int, writer: BlockWriter) -> None:
             while True:
                 try:
-                    rows(batch, arrival, outlet)
-                    return self._give(outlet)
+                    rows(batch, arrival, writer)
+                    return self._give(writer)
                 except FunctionFailed as failed:
                     good = self._good(batch, arguments, failed, arrival)
                 if all(good):
@@ -80,8 +80,8 @@ class StageFunctions(Functions):
         """The operator, giving what has gone to ``bad`` too."""
         return operator if not self.handles_any else _Handling(operator, self)
 
-    def _give(self, outlet: Outlet) -> None:
-        outlet.bad(self._take_elements())
+    def _give(self, writer: BlockWriter) -> None:
+        writer.bad(self._take_elements())
 
 
 class _Handling:
@@ -89,6 +89,6 @@ class _Handling:
         self._operator = operator
         self._functions = functions
 
-    def replay(self, blocks: Iterable[bytes], outlet: Outlet) -> Iterator[Any]:
-        yield from self._operator.replay(blocks, outlet)
-        self._functions._give(outlet)
+    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
+        yield from self._operator.replay(blocks, writer)
+        self._functions._give(writer)

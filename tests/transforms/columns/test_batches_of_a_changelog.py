@@ -22,9 +22,9 @@ from beam_joins import (
 )
 from beam_joins.changelog import upsert
 from beam_joins.coders.block import read_blocks
+from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.changelog_columns import ChangelogColumns, column_rows
 from beam_joins.transforms.engine.notes import NoteReader
-from beam_joins.transforms.engine.outlet import Outlet
 from beam_joins.transforms.engine.table_form import InColumns
 from tests.transforms.columns.kernels import changes_in
 
@@ -42,13 +42,13 @@ def changes(batches, *, apart=False, **options):
     """The changes that batches become in one partition, each batch in a block of its own or all in one; without Beam."""
     options = {**OPTIONS, "apply_as_deletes": None, **options}
     said = (options[name] for name in ("key", "timestamp_by", "sequence_by", "apply_as_deletes"))
-    rows, outlet = column_rows("rows", ChangelogColumns(*said, frozenset(options["except_columns"]))), Outlet(1)
+    rows, writer = column_rows("rows", ChangelogColumns(*said, frozenset(options["except_columns"]))), BlockWriter(1)
     blocks = []
     for batch in batches:
-        rows(batch, 0, outlet)
+        rows(batch, 0, writer)
         if apart:
-            blocks += [block for _, (_, block), _ in outlet.drain()]
-    blocks += [block for _, (_, block), _ in outlet.drain()]
+            blocks += [block for _, (_, block), _ in writer.flush()]
+    blocks += [block for _, (_, block), _ in writer.flush()]
     batch, _ = upsert(read_blocks(NoteReader(blocks).blocks())["rows"], options.get("emit", "updates"), InColumns().encode)
     return sorted(changes_in(batch), key=lambda change: change.position)
 

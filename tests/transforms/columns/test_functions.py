@@ -10,7 +10,7 @@ import pytest
 
 from beam_joins import vectorized
 from beam_joins.functions import batch_of, by_row, field_of, keys_of, values_of
-from beam_joins.keys.columns import codes
+from beam_joins.keys.columns import factorize
 from beam_joins.keys.opaque import KEYS, opaque_values, python_keys
 
 ROWS = pa.array([{"a": 1, "b": "x"}, None, {"a": None, "b": "z"}])
@@ -98,7 +98,7 @@ def test_keys_may_be_given_in_three_ways_and_are_equal(spec):
     given = keys_of("key", spec, ROWS)
     assert python_keys(given) == ["x", None, "z"]
     assert given.type == (KEYS if callable(spec) and not isinstance(spec, vectorized) else pa.string())
-    assert codes(given)[0].tolist() == codes(pa.array(["x", None, "z"]))[0].tolist()
+    assert factorize(given)[0].tolist() == factorize(pa.array(["x", None, "z"]))[0].tolist()
 
 
 def test_the_keys_of_several_columns_are_null_where_a_part_is():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.keys.columns import codes, comparable, joined_keys, kinds
+from beam_joins.keys.columns import comparable, factorize, joined_keys, kinds
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.opaque import opaque_keys, python_keys
 from beam_joins.sorting import combine_chunks
@@ -39,14 +39,14 @@ BY_TYPE = {
 @pytest.mark.parametrize("keys", BY_TYPE.values(), ids=BY_TYPE)
 def test_equal_keys_of_every_type_have_one_number_and_one_hash_and_others_have_not(keys):
     keys = comparable(keys, "the key")
-    (number,) = codes(keys)
+    (number,) = factorize(keys)
     hashed = hashes(keys)
     assert number[0] == number[3]
     assert hashed[0] == hashed[3]
     assert len({number[0], number[1], number[2]}) == 3
     assert hashed[0] != hashed[1]
     assert keys.is_null().to_pylist() == [False, False, True, False]
-    in_two = codes(keys.slice(0, 2), keys.slice(1))
+    in_two = factorize(keys.slice(0, 2), keys.slice(1))
     assert in_two[0][0] == in_two[1][2]
     assert in_two[0][1] == in_two[1][0]
     assert in_two[0][0] != in_two[0][1]
@@ -65,7 +65,7 @@ def test_equal_keys_of_every_type_have_one_number_and_one_hash_and_others_have_n
 def test_keys_are_equal_whatever_the_width_of_their_type(widths):
     plain = {pa.int8(): 7, pa.string(): "é", pa.binary(): b"\xff"}[widths[0]]
     columns = [comparable(pa.array([plain, None], kind), "the key") for kind in widths]
-    assert len({tuple(number.tolist()) for number in codes(*columns)}) == 1
+    assert len({tuple(number.tolist()) for number in factorize(*columns)}) == 1
     assert len({hashes(column)[0] for column in columns}) == 1
     nested = [comparable(pa.array([{"k": plain}], pa.struct([("k", kind)])), "the key") for kind in widths]
     assert len({hashes(column)[0] for column in nested}) == 1
@@ -90,7 +90,7 @@ def test_batches_of_one_table_that_differ_in_the_unit_of_their_keys_meet_in_one_
 def test_numbers_are_small_and_equal_where_the_keys_are(left, right):
     for make in (pa.array, lambda keys, kind: pa.array([None if k is None else {"a": k % 2, "b": str(k)} for k in keys], kind)):
         kind = pa.int64() if make is pa.array else pa.struct([("a", pa.int64()), ("b", pa.string())])
-        one, other = codes(make(left, kind), make(right, kind))
+        one, other = factorize(make(left, kind), make(right, kind))
         number_of = {}
         for key, number in zip([*left, *right], [*one.tolist(), *other.tolist()], strict=True):
             assert number_of.setdefault(key, number) == number
@@ -98,11 +98,11 @@ def test_numbers_are_small_and_equal_where_the_keys_are(left, right):
 
 
 def test_a_column_without_a_known_type_compares_with_any():
-    one, other = codes(pa.array(["a", "a"]), pa.nulls(0))
+    one, other = factorize(pa.array(["a", "a"]), pa.nulls(0))
     assert (one.tolist(), other.tolist()) == ([0, 0], [])
-    one, other = codes(pa.nulls(2), pa.array([7]))
+    one, other = factorize(pa.nulls(2), pa.array([7]))
     assert one[0] == one[1] != other[0]
-    assert [len(column) for column in codes(pa.nulls(0), pa.nulls(3))] == [0, 3]
+    assert [len(column) for column in factorize(pa.nulls(0), pa.nulls(3))] == [0, 3]
     assert len(hashes(pa.nulls(2))) == 2
     assert [hashes(pa.array([], kind)).tolist() for kind in (pa.int64(), pa.string(), pa.struct([("a", pa.int64())]))] == [[], [], []]
 
@@ -125,7 +125,7 @@ SEVENS = {
 @pytest.mark.parametrize("left", SEVENS)
 def test_numbers_are_equal_whatever_the_type_of_their_column(left, right):
     left, right = comparable(SEVENS[left], "the key"), comparable(SEVENS[right], "the key")
-    one, other = codes(left, right)
+    one, other = factorize(left, right)
     python = [python_keys(column) for column in (left, right)]
     for i in range(3):
         for j in range(3):
@@ -157,7 +157,7 @@ def test_numbers_are_equal_whatever_the_type_of_their_column(left, right):
 )
 def test_a_column_meets_the_python_objects_that_its_keys_are(left, right):
     left, right = comparable(left, "the key"), comparable(right, "the key")
-    one, other = codes(left, right)
+    one, other = factorize(left, right)
     assert one.tolist() == other.tolist()
     assert hashes(left).tolist() == hashes(right).tolist()
     if not pa.types.is_boolean(left.type):
@@ -172,7 +172,7 @@ def test_a_column_meets_the_python_objects_that_its_keys_are(left, right):
 def test_several_columns_of_which_one_is_null_meet_the_tuple(kind):
     columns = pa.array([{"a": None, "b": 1}], pa.struct([("a", kind), ("b", pa.int64())]))
     given, of_python = comparable(columns, "the key"), opaque_keys([(None, 1)])
-    assert [number.tolist() for number in codes(given, of_python)] == [[0], [0]]
+    assert [number.tolist() for number in factorize(given, of_python)] == [[0], [0]]
     assert hashes(given).tolist() == hashes(of_python).tolist()
 
 
@@ -184,7 +184,7 @@ def test_several_columns_of_which_one_is_null_meet_the_tuple(kind):
 @modest
 def test_opaque_keys_are_equal_exactly_where_python_says_so(keys):
     column = opaque_keys(keys)
-    (numbers,), hashed = codes(column), hashes(column)
+    (numbers,), hashed = factorize(column), hashes(column)
     for i, one in enumerate(keys):
         for j, other in enumerate(keys):
             equal = one == other or (one != one and other != other)
@@ -204,7 +204,7 @@ def test_opaque_keys_are_equal_exactly_where_python_says_so(keys):
     ],
 )
 def test_keys_of_two_kinds_are_never_equal_and_say_their_kinds(left, right):
-    one, other = codes(left, right)
+    one, other = factorize(left, right)
     assert one[0] != other[0]
     assert not kinds(left) & kinds(right)
 
@@ -228,7 +228,7 @@ def test_a_null_part_of_a_key_has_the_hash_of_the_null_in_the_tuple(column):
 
 @pytest.mark.parametrize("wide", [float("nan"), -float("nan"), np.float64(np.uint64(0x7FF8000000000001).view(np.float64))])
 def test_all_nans_are_one_key_in_a_column_too(wide):
-    one, other = codes(pa.array([wide, 1.0]), opaque_keys([float("nan")]))
+    one, other = factorize(pa.array([wide, 1.0]), opaque_keys([float("nan")]))
     assert one[0] == other[0]
-    assert len(set(codes(pa.array(np.array([wide, np.nan])))[0].tolist())) == 1
+    assert len(set(factorize(pa.array(np.array([wide, np.nan])))[0].tolist())) == 1
     assert hashes(pa.array(np.array([wide])))[0] == hashes(opaque_keys([float("nan")]))[0]

@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.sorting import gather, integers, last_seen, ordered, starts, valid
+from beam_joins.sorting import ffill_index, gather, integers, ordered, starts, valid
 from tests.transforms.columns.kernels import modest
 
 FAR = st.sampled_from([-(2**63), -1, 0, 1, 2**63 - 1])
@@ -27,7 +27,7 @@ def test_what_a_key_has_seen_last_is_its_own(rows):
     first = starts(code)
     assert first.tolist() == [i == 0 or rows[i - 1][0] != rows[i][0] for i in range(len(rows))]
     expected = [max((j for j in range(i + 1) if rows[j] == (rows[i][0], True)), default=-1) for i in range(len(rows))]
-    assert last_seen(seen, first).tolist() == expected
+    assert ffill_index(seen, first).tolist() == expected
 
 
 def test_values_at_negative_indices_are_null():

@@ -17,8 +17,8 @@ from beam_joins import (
     TableToRecords,
     vectorized,
 )
+from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.changelog_columns import ChangelogColumns, column_rows
-from beam_joins.transforms.engine.outlet import Outlet
 
 ROWS = pa.table(
     {
@@ -84,7 +84,7 @@ def test_a_batch_that_makes_no_sense_is_refused_with_a_sentence(options, complai
     options = {"apply_as_deletes": None, "except_columns": (), **CDC, **options}
     said = (options[name] for name in ("key", "timestamp_by", "sequence_by", "apply_as_deletes"))
     with pytest.raises(ValueError, match=complaint):
-        column_rows("rows", ChangelogColumns(*said, frozenset(options["except_columns"])))(ROWS, 0, Outlet(1))
+        column_rows("rows", ChangelogColumns(*said, frozenset(options["except_columns"])))(ROWS, 0, BlockWriter(1))
 
 
 def test_a_refusal_stops_the_run_and_says_its_sentence(direct):

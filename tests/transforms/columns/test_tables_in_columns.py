@@ -228,7 +228,7 @@ def test_a_table_crosses_a_shuffle(direct):
 
 
 def test_blocks_that_leave_before_their_bundle_ends_lose_nothing(direct, monkeypatch):
-    monkeypatch.setattr("beam_joins.transforms.engine.outlet.PENDING_BYTES", 1)
+    monkeypatch.setattr("beam_joins.transforms.engine.block_writer.PENDING_BYTES", 1)
     orders, customers = order_rows(8), customer_rows(8)
     with compared(direct()) as (p, both):
         for form, left, right in (

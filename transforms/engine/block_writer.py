@@ -14,7 +14,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from apache_beam.utils.windowed_value import create as create_windowed_value
 
 from beam_joins.change import Dropped
-from beam_joins.coders.block import records_in_columns, together, write_block
+from beam_joins.coders.block import concat_batches, records_in_columns, write_block
 from beam_joins.keys.kinds import OF_PARTS, kind
 from beam_joins.record import Record
 from beam_joins.transforms.engine.notes import write_note
@@ -25,7 +25,7 @@ _EARLIEST, _LATEST, _GLOBAL = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros, (Globa
 MAIN, DROPPED, BAD = "main", "dropped", "bad"
 
 
-def at(value: Any, micros: int) -> WindowedValue:
+def timestamped(value: Any, micros: int) -> WindowedValue:
     """The element with this event time in microseconds, held within Beam's range, in the global window."""
     timestamped: WindowedValue = create_windowed_value(value, min(max(micros, _EARLIEST), _LATEST), _GLOBAL)
     return timestamped
@@ -35,7 +35,7 @@ Output = tuple[str, Any]
 """An element and the name of the output that it goes to."""
 
 
-class Outlet:
+class BlockWriter:
     """Where a route or an operator puts what is to travel on to a replay, and what it drops."""
 
     def __init__(self, partitions: int, *, keep_dropped: bool = True) -> None:
@@ -73,7 +73,7 @@ class Outlet:
             del self._records[where]
             self._ready.append((to, (where[1], write_block(records_in_columns(records), to))))
         elif self._pending_bytes >= PENDING_BYTES:
-            self._ready += [(to, block) for to, block, _ in self.drain()]
+            self._ready += [(to, block) for to, block, _ in self.flush()]
 
     def send_columns(self, to: str, hashes: Any, rows: pa.RecordBatch) -> None:
         """Send rows to the replay named ``to``; ``hashes`` are those of their routing keys, one unsigned integer a row."""
@@ -89,36 +89,36 @@ class Outlet:
                 start += count
         self._pending_bytes += rows.nbytes
         if self._pending_bytes >= PENDING_BYTES:
-            self._ready += [(to, block) for to, block, _ in self.drain()]
+            self._ready += [(to, block) for to, block, _ in self.flush()]
 
     def drop(self, reason: str, record: Any, timestamp: int) -> None:
         """Count a record that cannot be used, and put it into the output of the dropped ones."""
         Metrics.counter("beam_joins", f"dropped_{reason}").inc()
         if self._keep_dropped:
-            self._ready.append((DROPPED, at(Dropped(reason, record, timestamp), timestamp)))
+            self._ready.append((DROPPED, timestamped(Dropped(reason, record, timestamp), timestamp)))
 
     def drop_rows(self, reason: str, count: int, rows: Callable[[], Iterable[tuple[Any, int]]]) -> None:
         """Count many records, and put them, each with its timestamp, into the output of the dropped ones if there is one."""
         if count:
             Metrics.counter("beam_joins", f"dropped_{reason}").inc(count)
             if self._keep_dropped:
-                self._ready += [(DROPPED, at(Dropped(reason, record, timestamp), timestamp)) for record, timestamp in rows()]
+                self._ready += [(DROPPED, timestamped(Dropped(reason, record, timestamp), timestamp)) for record, timestamp in rows()]
 
     def bad(self, elements: Iterable[Any]) -> None:
         """Put elements into the output of what functions have raised for."""
         self._ready += [(BAD, element) for element in elements]
 
-    def take(self) -> list[Output]:
+    def pop_ready(self) -> list[Output]:
         """What is ready to go out: full blocks, dropped records, bad ones."""
         ready, self._ready = self._ready, []
         return ready
 
-    def drain(self) -> Iterator[tuple[str, tuple[int, bytes], int]]:
+    def flush(self) -> Iterator[tuple[str, tuple[int, bytes], int]]:
         """The blocks that are not full, each with its name and its earliest timestamp, and the notes."""
         for (to, partition), records in self._records.items():
             yield to, (partition, write_block(records_in_columns(records), to)), min(record.timestamp for record in records)
         for (to, partition), batches in self._columns.items():
-            rows = together(to, batches)
+            rows = concat_batches(to, batches)
             yield to, (partition, write_block(rows, to)), pc.min(rows["timestamp"]).as_py() or 0
         for to, noted in self._noted.items():
             if noted:

@@ -1,0 +1,82 @@
+"""Keys that are made of other keys, as Arrow columns: those of windowed tables, and pairs of a foreign key and a primary key."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from beam_joins.combined_key import CombinedKey
+from beam_joins.windowed import Window, Windowed
+
+
+class WindowedType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
+    """The Arrow type of :class:`~beam_joins.Windowed` keys: a struct of the source key and the window's bounds in microseconds."""
+
+    def __init__(self, source: pa.DataType) -> None:
+        super().__init__(pa.struct([("key", source), ("start", pa.int64()), ("end", pa.int64())]), "beam_joins.windowed")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> "WindowedType":
+        return cls(storage_type.field("key").type)
+
+    def __reduce__(self) -> Any:
+        return WindowedType, (self.storage_type.field("key").type,)
+
+
+class CombinedKeyType(pa.ExtensionType):  # type: ignore[misc]
+    """The Arrow type of :class:`~beam_joins.CombinedKey`: a struct of both keys, of which either may be null."""
+
+    def __init__(self, foreign_key: pa.DataType, primary_key: pa.DataType) -> None:
+        super().__init__(pa.struct([("foreign_key", foreign_key), ("primary_key", primary_key)]), "beam_joins.combined_key")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> "CombinedKeyType":
+        return cls(storage_type.field("foreign_key").type, storage_type.field("primary_key").type)
+
+    def __reduce__(self) -> Any:
+        return CombinedKeyType, (self.storage_type.field("foreign_key").type, self.storage_type.field("primary_key").type)
+
+
+pa.register_extension_type(WindowedType(pa.null()))
+pa.register_extension_type(CombinedKeyType(pa.null(), pa.null()))
+
+
+def is_windowed(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds the keys of a windowed table."""
+    return isinstance(kind, WindowedType)
+
+
+def is_combined(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds combined keys."""
+    return isinstance(kind, CombinedKeyType)
+
+
+def windowed_keys(source: pa.Array, start: pa.Array, end: pa.Array) -> pa.Array:
+    """Source keys and windows as one column; the bounds are int64 in microseconds."""
+    storage = pa.StructArray.from_arrays([source, start, end], names=["key", "start", "end"])
+    return pa.ExtensionArray.from_storage(WindowedType(source.type), storage)
+
+
+def combined_keys(foreign_key: pa.Array, primary_key: pa.Array) -> pa.Array:
+    """Foreign keys and primary keys as one column."""
+    storage = pa.StructArray.from_arrays([foreign_key, primary_key], names=["foreign_key", "primary_key"])
+    return pa.ExtensionArray.from_storage(CombinedKeyType(foreign_key.type, primary_key.type), storage)
+
+
+def parts_of(keys: pa.Array) -> list[pa.Array]:
+    """The columns that windowed or combined keys consist of."""
+    parts: list[pa.Array] = keys.storage.flatten()
+    return parts
+
+
+def made_of(kind: pa.DataType, *parts: Any) -> Any:
+    """The Python key of its parts."""
+    if is_windowed(kind):
+        key, start, end = parts
+        return Windowed(key, Window(start, end))
+    return CombinedKey(*parts)
