@@ -17,7 +17,7 @@ from beam_joins.transforms.engine.checked_table import checked_table
 from beam_joins.transforms.engine.options import function
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
 from beam_joins.transforms.engine.partitions import partition_count
-from beam_joins.transforms.engine.replay import Replay, Route
+from beam_joins.transforms.engine.replay import Replay, Route, RowRouter
 from beam_joins.transforms.engine.table_type import TableType, as_table, not_a_change, require_bounded, table_key_coder, table_type
 from beam_joins.transforms.table_to_records import in_records
 from beam_joins.user_functions import OfRows

@@ -35,7 +35,7 @@ from beam_joins.transforms.engine.notes import columns_are_there, note_columns
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
 from beam_joins.transforms.engine.partitions import partition_count
-from beam_joins.transforms.engine.replay import Replay, Route
+from beam_joins.transforms.engine.replay import Replay, Route, RowRouter
 from beam_joins.transforms.engine.table_form import InColumns, InRecords, TableForm
 from beam_joins.transforms.engine.table_type import Order, TableType, as_table, require_bounded
 

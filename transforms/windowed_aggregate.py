@@ -20,7 +20,7 @@ from beam_joins.transforms.engine.duration import Span, span_micros
 from beam_joins.transforms.engine.options import function
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
 from beam_joins.transforms.engine.partitions import partition_count
-from beam_joins.transforms.engine.replay import Replay, Route
+from beam_joins.transforms.engine.replay import Replay, Route, RowRouter
 from beam_joins.transforms.engine.stream_rows import OfRow, pair, stream_type
 from beam_joins.transforms.engine.table_type import as_table, require_bounded
 from beam_joins.transforms.engine.user_functions import StageFunctions

@@ -15,6 +15,7 @@ from beam_joins.keys.columns import Bools
 from beam_joins.keys.hashes import hashes
 from beam_joins.sorting import combine_chunks, valid
 from beam_joins.transforms.engine.block_writer import BlockWriter
+from beam_joins.transforms.engine.replay import RowRouter
 
 
 class ChangelogColumns(NamedTuple):

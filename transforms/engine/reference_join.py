@@ -21,7 +21,7 @@ from beam_joins.transforms.engine.checked_table import checked_table
 from beam_joins.transforms.engine.lookup_replay import LookupReplay
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.outputs import Handling, Outputs
-from beam_joins.transforms.engine.replay import Replay, Route
+from beam_joins.transforms.engine.replay import Replay, Route, RowRouter
 from beam_joins.transforms.engine.table_rows import table_rows
 from beam_joins.transforms.engine.table_type import TableType, as_table, common_order, not_a_change, table_type
 from beam_joins.user_functions import OfRows

@@ -19,6 +19,7 @@ from beam_joins.pairs import Pairs, each_joined
 from beam_joins.sorting import combine_chunks
 from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped
 from beam_joins.transforms.engine.changelog_columns import given_rows, places, struct_of, times_of
+from beam_joins.transforms.engine.replay import RowRouter
 from beam_joins.transforms.engine.table_form import InColumns, InRecords
 from beam_joins.transforms.engine.user_functions import StageFunctions
 

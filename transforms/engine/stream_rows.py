@@ -16,7 +16,7 @@ from beam_joins.record import Record
 from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped
 from beam_joins.transforms.engine.element_types import pair_types
 from beam_joins.transforms.engine.outputs import Handling
-from beam_joins.transforms.engine.replay import element_time
+from beam_joins.transforms.engine.replay import RowRouter, element_time
 from beam_joins.transforms.engine.table_type import TableType, require_bounded
 
 OfRow = Callable[[Any, Any], Any]

@@ -19,6 +19,7 @@ from beam_joins.keys.columns import kinds
 from beam_joins.keys.hashes import hashes
 from beam_joins.record import Record
 from beam_joins.transforms.engine.block_writer import BlockWriter
+from beam_joins.transforms.engine.replay import RowRouter
 from beam_joins.transforms.engine.table_type import not_a_change, not_known_windowed
 from beam_joins.windowed import Windowed
 
