@@ -27,6 +27,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN, BlockWriter, Output, timestamped
 from beam_joins.transforms.engine.notes import Check, NoteReader
+from beam_joins.transforms.engine.partitions import DEFAULT_PARTITIONS, partition_count
 
 
 class ReplayOptions(PipelineOptions):
@@ -40,6 +41,13 @@ class ReplayOptions(PipelineOptions):
             default="group",
             help="how the blocks of a partition wait until all are there: grouped, which is faster, or in the state of a stateful DoFn until"
             " its timer fires, which takes partitions that are too large for one element of the runner (default: group)",
+        )
+        parser.add_argument(
+            "--beam_joins_partitions",
+            type=int,
+            metavar="N",
+            help="in how many partitions bounded input is replayed; no result depends on it, only time and memory do"
+            f" (default: {DEFAULT_PARTITIONS})",
         )
 
 
@@ -169,11 +177,15 @@ def _stateful_dofn(name: str, partition: _Partition, emitter: _Emitter) -> beam.
 
 
 class _Stage(beam.PTransform[Any, Any]):
-    def __init__(self, outputs: tuple[str, ...], partitions: int, main_type: Any) -> None:
+    def __init__(self, outputs: tuple[str, ...], partitions: int | None, main_type: Any) -> None:
         super().__init__()
         self._names = outputs
         self._main_type = main_type
-        self._emitter = _Emitter(outputs, partitions)
+        self._partitions = partitions
+
+    def _emitter(self, pcoll: PCollection[Any]) -> _Emitter:
+        given = pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_partitions
+        return _Emitter(self._names, partition_count(self._partitions or given))
 
     def _outputs(self, pcoll: PCollection[Any], dofn: beam.DoFn) -> dict[str, PCollection[Any]]:
         main, *others = self._names
@@ -194,14 +206,14 @@ class Route(_Stage):
     ``timed=False`` says that ``rows`` does not look at the timestamp.
     """
 
-    def __init__(self, rows: RowRouter, *, to: tuple[str, ...], partitions: int, timed: bool = False) -> None:
+    def __init__(self, rows: RowRouter, *, to: tuple[str, ...], partitions: int | None = None, timed: bool = False) -> None:
         super().__init__(to, partitions, Any)
         self._rows = rows
         self._timed = timed
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         """Apply the transform."""
-        return self._outputs(pcoll, (_RouteDoFn if self._timed else _UntimedRouteDoFn)(self._rows, self._emitter))
+        return self._outputs(pcoll, (_RouteDoFn if self._timed else _UntimedRouteDoFn)(self._rows, self._emitter(pcoll)))
 
 
 class Replay(_Stage):
@@ -212,17 +224,26 @@ class Replay(_Stage):
     """
 
     def __init__(
-        self, operator: Operator, *, partitions: int, to: tuple[str, ...] = (MAIN,), main_type: Any = Any, check: Check | None = None
+        self,
+        operator: Operator,
+        *,
+        partitions: int | None = None,
+        to: tuple[str, ...] = (MAIN,),
+        main_type: Any = Any,
+        check: Check | None = None,
     ) -> None:
         super().__init__(to, partitions, main_type)
-        self._partition = _Partition(operator, check, self._emitter)
+        self._operator = operator
+        self._check = check
 
     def expand(self, blocks: Any) -> Any:
         """Apply the transform."""
         together = blocks | "Together" >> beam.Flatten() if len(blocks) > 1 else blocks[0]
+        emitter = self._emitter(together)
+        partition = _Partition(self._operator, self._check, emitter)
         if together.pipeline.options.view_as(ReplayOptions).beam_joins_replay == "group":
             grouped = together | "Partitions" >> beam.GroupByKey()
-            return self._outputs(grouped, _GroupedDoFn(self._partition, self._emitter))
+            return self._outputs(grouped, _GroupedDoFn(partition, emitter))
         # The full label is unique in a pipeline and the same at every submission; Beam shows it to nobody else.
         name = together.pipeline._current_transform().full_label
-        return self._outputs(together, _stateful_dofn(name, self._partition, self._emitter))
+        return self._outputs(together, _stateful_dofn(name, partition, emitter))
