@@ -1,7 +1,9 @@
 """Generated changelogs: few keys, few positions and few values, so that everything meets everything."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from hypothesis import strategies as st
 
 from beam_joins import Change
@@ -58,3 +60,39 @@ def left_tables() -> st.SearchStrategy[list[Change[bytes, bytes]]]:
 def right_tables() -> st.SearchStrategy[list[Change[bytes, bytes]]]:
     """Tables with such keys, in any flavour that TableFromChangelog gives."""
     return st.builds(_table, right_changelogs(), EMIT)
+
+
+def rows_of(records: Iterable[Record | Change[bytes, bytes]]) -> pa.Table:
+    """Records or changes as the rows (``key``, ``value``, ``timestamp``, ``position``) that a kernel takes, with ``within`` and ``tie`` of records."""
+    rows = [
+        record
+        if isinstance(record, Record)
+        else Record(record.key, record.new, timestamp=record.timestamp, position=record.position)
+        for record in records
+    ]
+    columns = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in ROWS]
+    return pa.table(columns, schema=ROWS)
+
+
+ROWS = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("timestamp", pa.int64()),
+        ("position", pa.int64()),
+        ("within", pa.binary()),
+        ("tie", pa.binary()),
+    ]
+)
+
+
+def cuts(positions: Iterable[int] = POSITIONS) -> st.SearchStrategy[list[int]]:
+    """Where a history is cut into runs: sorted positions, each the last one of its run; none, several, the same one twice (a run without rows)."""
+    return st.lists(st.sampled_from([min(positions) - 1, *positions]), max_size=4).map(sorted)
+
+
+def split(rows: pa.Table, cuts: Sequence[int]) -> list[pa.Table]:
+    """The rows of each run, ``len(cuts) + 1`` of them: those with positions up to and including its cut and behind the one before."""
+    position = rows["position"]
+    run = [sum(at > cut for cut in cuts) for at in position.to_pylist()]
+    return [rows.filter(pc.equal(pa.array(run, pa.int64()), number)) for number in range(len(cuts) + 1)]
