@@ -1,20 +1,33 @@
 """Generated changelogs: few keys, few positions and few values, so that everything meets everything."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import strategies as st
 
 from beam_joins import Change
+from beam_joins.content import Emit
 from beam_joins.record import Record, order_bytes
-from beam_joins.table import Emit
-from tests.properties.cores import changes_of, upsert_table
+from tests.reference.operators import changes_of, upsert_table
 
 HOW = st.sampled_from(["inner", "left"])
 EMIT: st.SearchStrategy[Emit] = st.sampled_from(["updates", "changes", "records"])
 POSITIONS = range(6)
 PRIMARY_KEYS = (b"A", b"")
+
+ROWS = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("timestamp", pa.int64()),
+        ("position", pa.int64()),
+        ("within", pa.binary()),
+        ("tie", pa.binary()),
+    ]
+)
+"""The rows of a raw changelog as a kernel takes them; of a table's rows the last two are empty."""
 
 _FOREIGN_KEYS = st.sampled_from([b"Y", b"Z", b"Y", b"null"])
 _LEFT_VALUES = st.builds(lambda fk, n: fk + b"|%d" % n, _FOREIGN_KEYS, st.integers(0, 1))
@@ -63,27 +76,13 @@ def right_tables() -> st.SearchStrategy[list[Change[bytes, bytes]]]:
 
 
 def rows_of(records: Iterable[Record | Change[bytes, bytes]]) -> pa.Table:
-    """Records or changes as the rows (``key``, ``value``, ``timestamp``, ``position``) that a kernel takes, with ``within`` and ``tie`` of records."""
-    rows = [
-        record
-        if isinstance(record, Record)
-        else Record(record.key, record.new, timestamp=record.timestamp, position=record.position)
-        for record in records
-    ]
-    columns = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in ROWS]
+    """Records or changes as the rows that a kernel takes."""
+    columns: dict[str, list[Any]] = {name: [] for name in ROWS.names}
+    for record in records:
+        value, order = (record.value, record[5:]) if isinstance(record, Record) else (record.new, (b"", b""))
+        for name, field in zip(ROWS.names, (record.key, value, record.timestamp, record.position, *order), strict=True):
+            columns[name].append(field)
     return pa.table(columns, schema=ROWS)
-
-
-ROWS = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("timestamp", pa.int64()),
-        ("position", pa.int64()),
-        ("within", pa.binary()),
-        ("tie", pa.binary()),
-    ]
-)
 
 
 def cuts(positions: Iterable[int] = POSITIONS) -> st.SearchStrategy[list[int]]:
@@ -93,6 +92,5 @@ def cuts(positions: Iterable[int] = POSITIONS) -> st.SearchStrategy[list[int]]:
 
 def split(rows: pa.Table, cuts: Sequence[int]) -> list[pa.Table]:
     """The rows of each run, ``len(cuts) + 1`` of them: those with positions up to and including its cut and behind the one before."""
-    position = rows["position"]
-    run = [sum(at > cut for cut in cuts) for at in position.to_pylist()]
+    run = [sum(position > cut for cut in cuts) for position in rows["position"].to_pylist()]
     return [rows.filter(pc.equal(pa.array(run, pa.int64()), number)) for number in range(len(cuts) + 1)]
