@@ -160,7 +160,9 @@ def _by_column(joiner: Callable[..., Any], types: Sequence[pa.DataType | None]) 
     try:
         kind = values_of(joiner(*(batch_of(pa.nulls(0, kind)) for kind in types)), 0).type
     except FunctionFailed as error:
-        raise ValueError(f"{error}; it is called with no rows when the pipeline is built, to know the columns of its result") from error
+        raise ValueError(
+            f"{error}; it is called with no rows when the pipeline is built, to know the columns of its result"
+        ) from error
     return TypedJoin(join, kind)
 
 
