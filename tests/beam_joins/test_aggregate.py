@@ -153,7 +153,7 @@ def test_the_keys_of_a_windowed_table_order_its_members_too() -> None:
     changes = [Change(Windowed("page", Window(start, 10)), None, start, 0, 1) for start in (7, 3, 5)]
     batch = batch_of(changes, windowed=True)
     rows = members(batch, opaque_keys("all" for _ in changes), batch.values)
-    assert [change.new for change in step(None, rows, Fold(Functions("all"), tuple, lambda all, n: (*all, n)))[0]] == [(3, 5, 7)]
+    assert [change.new for change in step(None, rows, Fold(Functions("all"), tuple, lambda before, n: (*before, n)))[0]] == [(3, 5, 7)]
 
 
 def test_what_was_added_and_cannot_be_subtracted_fails_even_where_exceptions_are_handled() -> None:
