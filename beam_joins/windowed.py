@@ -3,6 +3,7 @@
 from typing import Any, Generic, NamedTuple
 
 from beam_joins.change import K
+from beam_joins.parameters import subscripted
 
 _LIMIT = 1 << 63
 
@@ -36,5 +37,5 @@ class Windowed(NamedTuple, Generic[K]):
     window: Window
 
     @classmethod
-    def __class_getitem__(cls, _: Any) -> type["Windowed[Any]"]:  # type: ignore[override]
-        return cls  # as Change does
+    def __class_getitem__(cls, subscript: Any) -> type["Windowed[Any]"]:  # type: ignore[override]
+        return subscripted(cls, subscript)  # as Change does
