@@ -81,7 +81,7 @@ def kinds(keys: pa.Array) -> set[str]:
     """
     if keys.null_count == len(keys):
         return set()
-    return kinds_of_encoded(keys.storage) if is_opaque(keys.type) else {_kind(keys.type)}
+    return kinds_of_encoded(keys.storage) if is_opaque(keys.type) else {kind_of_column(keys.type)}
 
 
 def kinds_of_encoded(keys: pa.Array) -> set[str]:
@@ -89,11 +89,16 @@ def kinds_of_encoded(keys: pa.Array) -> set[str]:
     return {kind_of(encoded) for encoded in _samples_of_each_kind(keys)}
 
 
-def _kind(kind: pa.DataType) -> str:
+def kind_of_column(kind: pa.DataType) -> str:
+    """The kind of the keys of a column by its type, ``"unknown"`` where that does not determine it.
+
+    >>> kind_of_column(pa.int8())
+    'number'
+    """
     if is_windowed(kind) or is_combined(kind):
-        return _kind(kind.storage_type)
+        return kind_of_column(kind.storage_type)
     if pa.types.is_struct(kind):
-        return f"({', '.join(_kind(field.type) for field in kind)})"
+        return f"({', '.join(kind_of_column(field.type) for field in kind)})"
     return next((name for of_kind, _, name in _COMPARED_AS if of_kind(kind)), "unknown")
 
 
