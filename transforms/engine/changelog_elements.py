@@ -105,7 +105,12 @@ def element_columns(
     def columns(rows: list[tuple[Any, ...]], writer: BlockWriter) -> None:
         key, value, timestamp, position, within, tie = map(list, zip(*rows, strict=True))
         _require_64_bits(timestamp, position)
-        given = {"key": write.keys(key), "value": write.values(value), "timestamp": pa.array(timestamp), "position": pa.array(position)}
+        given = {
+            "key": write.keys(key),
+            "value": write.values(value),
+            "timestamp": pa.array(timestamp),
+            "position": pa.array(position),
+        }
         given |= {name: pa.array(order, pa.binary()) for name, order in (("within", within), ("tie", tie)) if any(order)}
         writer.send(to, hashes(given["key"]), pa.record_batch(list(given.values()), names=list(given)))
 

@@ -131,5 +131,7 @@ def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if kind == VALUES:
         return opaque_values(python_values(column))
     if is_opaque(column.type):
-        raise ValueError(f"a table is known to have columns of type {kind}, and has Python objects: say what it is with with_output_types")
+        raise ValueError(
+            f"a table is known to have columns of type {kind}, and has Python objects: say what it is with with_output_types"
+        )
     return column.cast(kind)
