@@ -27,6 +27,7 @@ from beam_joins.transforms.engine.table_type import (
 from beam_joins.windowed import Windowed
 
 BATCH = 4096
+_UNKNOWN = TableType()
 
 
 def in_batches(table: PCollection[Any], label: str = "In batches") -> PCollection[Any]:
@@ -42,7 +43,7 @@ def in_batches(table: PCollection[Any], label: str = "In batches") -> PCollectio
     return as_table(batches, known, checked=known.checked)
 
 
-def batch_of(changes: Sequence[Change[Any, Any]], known: TableType = TableType()) -> ChangeBatch:
+def batch_of(changes: Sequence[Change[Any, Any]], known: TableType = _UNKNOWN) -> ChangeBatch:
     """Changes as a batch with opaque keys and values.
 
     >>> list(batch_of([Change("k", 1, 2, timestamp=5, position=7)]))
