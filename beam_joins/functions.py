@@ -39,6 +39,26 @@ class vectorized(Generic[F]):  # it is used as a decorator
         return self.function(*args)
 
 
+class with_key(Generic[F]):
+    """Marks a joiner that wants the key too: it is called with the key, the left value and the right value.
+
+    The key is that of the result. A semi or anti join calls it with the key and the left value.
+
+    >>> named = with_key(lambda key, order, customer: f"{key}: {order} by {customer}")
+    >>> named(7, "tea", "Ann")
+    '7: tea by Ann'
+    """
+
+    def __init__(self, function: F) -> None:
+        if not callable(function) or isinstance(function, vectorized):
+            raise ValueError(f"with_key({function!r}): give a function of the key, the left value and the right value")
+        self.function = function
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the function."""
+        return self.function(*args)
+
+
 def batch_of(values: pa.Array) -> pa.RecordBatch:
     """The fields of values as the columns of a record batch; a single column ``value`` if they have no fields.
 

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.copied import copier, only_reads
+from beam_joins.copied import copied, copier, only_reads
+from beam_joins.functions import with_key
 from beam_joins.keys.columns import Ints
 from beam_joins.user_functions import Functions
 
@@ -27,31 +28,35 @@ class Pairs(NamedTuple):
 
 
 def each_joined(
-    joiner: Callable[[Any, Any], Any],
+    joiner: Callable[..., Any],
     functions: Functions,
     pairs: Pairs,
     lefts: list[Any],
-    rights: list[Any],
+    rights: list[Any] | None,
     key_of: Callable[[int], Any],
 ) -> Iterator[Any]:
     """What a joiner of records gives for each pair, ``None`` for a tombstone or where it raised; ``key_of`` gives the key of the pair's result.
 
-    The joiner may write into its arguments. A result is valid only until the next one is taken.
+    Without ``rights`` the joiner is one of left values. It may write into its arguments. A result is valid only until the next one is taken.
     """
     # how often a value must be used to be copied; a record that goes to the output of bad ones is shown as it was
     at_least = len(pairs.left_index) + 1 if only_reads(joiner) else 1 if functions.handles_any else 2
-    left_copies, right_copies = _copies(lefts, pairs.left_index, at_least), _copies(rights, pairs.right_index, at_least)
-    lefts, rights = [*lefts, None], [*rights, None]
-    for n, (i, j) in enumerate(zip(pairs.left_index.tolist(), pairs.right_index.tolist(), strict=True)):
+    sides = 1 if rights is None else 2
+    right_index = np.full_like(pairs.left_index, -1) if rights is None else pairs.right_index
+    left_copies, right_copies = _copies(lefts, pairs.left_index, at_least), _copies(rights or [], right_index, at_least)
+    lefts, rights = [*lefts, None], [*(rights or []), None]
+    keyed = isinstance(joiner, with_key)
+    for n, (i, j) in enumerate(zip(pairs.left_index.tolist(), right_index.tolist(), strict=True)):
         if i < 0 and j < 0:
             yield None
             continue
         left, right = left_copies[i], right_copies[j]
         try:
-            result = joiner(lefts[i] if left is None else left(), rights[j] if right is None else right())
+            given = (lefts[i] if left is None else left(), rights[j] if right is None else right())[:sides]
+            result = joiner(copied(key_of(n)), *given) if keyed else joiner(*given)
         except Exception as error:
             timestamp = 0 if pairs.timestamp is None else int(pairs.timestamp[n])
-            functions.failed("joiner", error, (lefts[i], rights[j]), timestamp, key=key_of(n))
+            functions.failed("joiner", error, (lefts[i], rights[j])[:sides], timestamp, key=key_of(n))
             if pairs.left_out is not None:
                 pairs.left_out.append(n)
             result = None
