@@ -13,10 +13,11 @@ from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
 from beam_joins import WindowedStreamJoin, vectorized
-from beam_joins.interval import Spans, matches
-from beam_joins.keys.opaque import python_values
+from beam_joins.interval import Matches, Spans, finish, step
+from beam_joins.keys.opaque import python_keys, python_values
 from beam_joins.pairs import Pairs
 from beam_joins.record import Record
+from beam_joins.sorting import combine_chunks
 from tests.conformance import stream_rules
 from tests.conformance.answer import Run
 from tests.conformance.kernels import recorded_joiner, rows_of
@@ -61,16 +62,23 @@ def _reference(scenario: Scenario) -> Run:
 def _kernels(scenario: Scenario, values: Values) -> Run:
     topology = scenario.topology
     left, right = ([r for r in scenario.inputs if r.topic == topic and r.value is not None] for topic in ("left", "right"))
-    lefts, rights = rows_of(scenario, left, values), rows_of(scenario, right, values)
     spans = Spans(*(topology[f"{name}_ms"] * 1000 for name in ("before", "after", "grace")))
-    found = matches(lefts, rights, topology["type"], spans)
-    sides = found.left_index, found.right_index
-    joined = recorded_joiner(values)(Pairs(lefts["value"].combine_chunks(), sides[0], rights["value"].combine_chunks(), sides[1]))
-    outs = []
-    for i, j, row, timestamp in zip(*(side.tolist() for side in sides), python_values(joined), found.timestamp.tolist(), strict=True):
-        records = ([left[i]] if i >= 0 else []) + ([right[j]] if j >= 0 else [])
-        outs.append((max(record.number for record in records), records[0].key, pair_of(row), timestamp))
-    return Run(outs=outs, rows={})
+    rows = rows_of(scenario, left, values), rows_of(scenario, right, values)
+    found, state = step(None, *rows, topology["type"], spans)
+    return Run(outs=[out for part in (found, finish(state, topology["type"])) for out in _results(part, values)], rows={})
+
+
+def _results(found: Matches, values: Values) -> Iterator[tuple[int, str | None, str, int]]:
+    index = found.left_index, found.right_index
+    (left, left_keys), (right, right_keys) = (
+        (combine_chunks(side["value"]), python_keys(combine_chunks(side["key"]))) for side in (found.left, found.right)
+    )
+    joined = python_values(recorded_joiner(values)(Pairs(left, index[0], right, index[1])))
+    lefts, rights = python_values(left), python_values(right)
+    for i, j, row, time in zip(*(side.tolist() for side in index), joined, found.timestamp.tolist(), strict=True):
+        records = ([lefts[i]] if i >= 0 else []) + ([rights[j]] if j >= 0 else [])
+        key = left_keys[i] if i >= 0 else right_keys[j]
+        yield max(record["number"] for record in records), key, pair_of(row), time
 
 
 def _joined_rows(left: dict[str, Any] | None, right: dict[str, Any] | None) -> tuple[int, int, str]:
