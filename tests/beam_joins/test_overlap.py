@@ -106,7 +106,7 @@ def test_a_join_by_combined_keys_follows_the_law(lists: bool, left: Table, right
 
 SHAPES = st.one_of(
     st.tuples(st.builds(Shape, st.sampled_from(HOWS), st.just("both"), st.just("same_key")), st.none()),
-    st.tuples(st.builds(Shape, st.sampled_from(["inner", "left", "semi", "anti"]), st.just("foreign_key")), st.just(fk_of)),
+    st.tuples(st.builds(Shape, st.sampled_from(["inner", "left", "semi", "anti"]), st.just("foreign_key"), st.just("left_key")), st.just(fk_of)),
     st.tuples(st.builds(Shape, st.sampled_from(["inner", "left", "right", "outer"]), st.just("both"), st.just("combined_key")), st.just(fk_of)),
 )  # fmt: skip
 
