@@ -1,12 +1,10 @@
 """Groups of rows that are aggregated: new rows in order beside the aggregates that there are, and the changes that follow."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 
 from beam_joins.batch import ChangeBatch
-from beam_joins.keys.columns import Bools, Ints, factorize, key_order
+from beam_joins.keys.columns import Bools, Ints, as_opaque, factorize, key_order
 from beam_joins.sorting import combine_chunks, integers, ordered, starts, valid
 
 
@@ -74,11 +72,13 @@ def by_key(rows: pa.Table, name: str) -> pa.Table:
     return rows.take(pa.array(key_order(combine_chunks(rows[name]))))
 
 
-def ranks(tied: Bools, order: Sequence[object]) -> Ints:
-    """The place of each tied row in an order, given for the tied rows only; 0 for the others."""
-    place = {value: i for i, value in enumerate(sorted(set(order)))}  # type: ignore[type-var]
-    rank = np.zeros(len(tied), np.int64)
-    rank[tied] = [place[value] for value in order]
+def by_row_key(rows: pa.Table) -> Ints:
+    """The order of members of one group and position by their rows' keys, as far as it decides anything."""
+    (code,) = factorize(combine_chunks(rows["group"]))
+    tied = np.flatnonzero(tied_rows(code, integers(rows["position"])))
+    rank = np.zeros(len(rows), np.int64)
+    # encoded, so that the order is the same whatever types the keys are of
+    rank[tied[key_order(as_opaque(combine_chunks(rows["key"]).take(pa.array(tied))))]] = np.arange(len(tied))
     return rank
 
 

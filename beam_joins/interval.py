@@ -96,7 +96,7 @@ def step(
         timestamp.append(time[side][alone])
     times = times_of_keys(joined_keys(keys[2], joined_keys(*keys[:2])), np.concatenate([times_code, *codes]), latest, until)
     behind = _rows(rows[0], late[0]), _rows(rows[1], late[1])
-    return Matches(*rows, *index, np.concatenate(timestamp), behind), State(*left_behind, times)
+    return Matches(*rows, index[0], index[1], np.concatenate(timestamp), behind), State(left_behind[0], left_behind[1], times)
 
 
 def finish(state: State, how: StreamHow) -> Matches:
@@ -113,7 +113,7 @@ def finish(state: State, how: StreamHow) -> Matches:
 def _nothing(left: pa.Table, right: pa.Table) -> State:
     sides = [side.slice(0, 0).append_column("matched", pa.array([], pa.bool_())) for side in (left, right)]
     key = joined_keys(*(combine_chunks(side["key"]) for side in sides))
-    return State(*sides, pa.table([key, pa.array([], pa.int64())], names=["key", "time"]))
+    return State(sides[0], sides[1], pa.table([key, pa.array([], pa.int64())], names=["key", "time"]))
 
 
 def _with_new(old: pa.Table, new: pa.Table) -> pa.Table:

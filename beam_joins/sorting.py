@@ -58,7 +58,8 @@ def running_max(first: Bools, numbers: Ints) -> Ints:
         return numbers
     distinct, rank = np.unique(numbers, return_inverse=True)
     begin = (np.cumsum(first) - 1) * len(distinct)
-    return distinct[np.maximum.accumulate(begin + rank) - begin]
+    largest: Ints = distinct[np.maximum.accumulate(begin + rank) - begin]
+    return largest
 
 
 def valid(values: pa.Array) -> Bools:
