@@ -29,10 +29,10 @@ def hashes(keys: pa.Array) -> Hashes:
 
 def _hashes(keys: pa.Array) -> Hashes:
     kind = keys.type
-    if is_windowed(kind):  # the windows of a key must meet
-        return hashes(parts_of(keys)[0])
-    if is_combined(kind):
-        keys, kind = keys.storage, keys.type.storage_type
+    if is_windowed(kind) or is_combined(kind):
+        # the windows of a key must meet
+        keys = parts_of(keys)[0] if is_windowed(kind) else keys.storage
+        return hashes(keys)
     if is_opaque(kind):
         numbers = _whole_numbers(keys.storage)
         if numbers is not None:
@@ -44,12 +44,10 @@ def _hashes(keys: pa.Array) -> Hashes:
             # a null part counts as 0, as it does in an encoded tuple
             mixed = _mix(mixed ^ np.where(part.is_valid().to_numpy(zero_copy_only=False), hashes(part), np.uint64(0)))
         return mixed
-    if pa.types.is_decimal(kind):
-        return hashes(opaque_keys(keys.to_pylist()))
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         keys = keys.cast(pa.binary()).fill_null(b"")
         return np.fromiter(map(xxhash.xxh3_64_intdigest, keys.to_pylist()), np.uint64, len(keys))
-    return _mix(_bits(keys))
+    return hashes(opaque_keys(keys.to_pylist())) if pa.types.is_decimal(kind) else _mix(_bits(keys))
 
 
 def _whole_numbers(encoded: pa.Array) -> Hashes | None:

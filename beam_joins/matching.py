@@ -1,0 +1,172 @@
+"""Where the result of a join of tables may change: the events at which the versions of left and right rows begin or end."""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beam_joins.keys.columns import Bools, Ints, factorize
+from beam_joins.sorting import combine_chunks, integers, ordered, starts, valid
+from beam_joins.versions import FOREVER, Versions, require_one_change
+
+How = Literal["inner", "left", "right", "outer", "semi", "anti"]
+"""Which rows a join has.
+
+``"inner"``: pairs. ``"left"``, ``"right"``, ``"outer"``: pairs, and the unmatched rows of that side, or of both. ``"semi"``: left rows that have a
+right row; ``"anti"``: left rows that have none; the result is made of the left value alone.
+"""
+
+
+class Shape(NamedTuple):
+    """What one join differs in from the others.
+
+    * ``times``: with ``"both"`` a result has the larger timestamp of its rows; with ``"foreign_key"`` that of the right row alone where only that
+      changed (KIP-213), and the right row counts in the delete of a left one of a left join only if it changes at the same position.
+    * ``result``: a result has the ``"left_key"``; both tables' ``"same_key"``; or the ``"combined_key"`` of the reference and the left key,
+      with a null in the place of an absent side.
+    """
+
+    how: How = "inner"
+    times: Literal["both", "foreign_key"] = "both"
+    result: Literal["left_key", "same_key", "combined_key"] = "left_key"
+
+    @property
+    def keeps_left(self) -> bool:
+        """Whether left rows without a right row have a result."""
+        return self.how in ("left", "outer", "anti")
+
+    @property
+    def keeps_right(self) -> bool:
+        """Whether right rows without a left row have a result."""
+        return self.how in ("right", "outer")
+
+
+class Events(NamedTuple):
+    """Where the row of a result may change: all events of a row together, in the order of positions. Indices are those of input rows; -1: none."""
+
+    row: Ints
+    """A number for the result's row."""
+    left: Ints
+    """The left row that names the key, -1 where the right one does."""
+    joined_left: Ints
+    right: Ints
+    joined_right: Ints
+    timestamp: Ints
+    position: Ints
+    moves: Bools
+    arrives: Bools
+
+
+def left_events(left: pa.Table, reference: Ints, rights: Versions, shape: Shape) -> Events:
+    """Where each left version begins, and where its right row changes during its life."""
+    position, timestamp = integers(left["position"]), integers(left["timestamp"])
+    (row,) = (reference,) if shape.result == "same_key" else factorize(combine_chunks(left["key"]))
+    if shape.result != "same_key":
+        row = reference * (1 + int(row.max(initial=0))) + row
+    by = ordered(row, position)
+    row, position, timestamp, reference = row[by], position[by], timestamp[by], reference[by]
+    require_one_change(row, position, left["key"], by)
+    there, moved = valid(combine_chunks(left["value"]))[by], valid_and_true(left["moved"])[by]
+    first = starts(row)
+    ends = np.append(position[1:] - 1, FOREVER)[: len(row)]
+    ends[np.append(first[1:], True)[: len(row)]] = FOREVER
+    was_there = np.append(False, there[:-1])[: len(row)] & ~first
+
+    now, behind = rights.now(reference, position)
+    until = np.where(there, rights.until(reference, ends), behind)
+    opens = there | was_there
+    counts = until - behind + opens
+    asking = np.repeat(np.arange(len(counts)), counts)
+    nth = np.arange(len(asking)) - np.repeat(np.cumsum(counts) - counts, counts) - opens[asking]
+    opening = nth < 0
+    right = np.where(opening, now[asking], behind[asking] + nth)
+    if shape.how in ("semi", "anti"):
+        kept = opening | rights.toggles(right)
+        asking, opening, right = asking[kept], opening[kept], right[kept]
+
+    met, present = rights.there[right], there[asking]
+    joined = present & (~met if shape.how == "anti" else met | shape.keeps_left)
+    moves = opening & moved[asking] & (shape.result == "left_key")
+    # an event before and after which there is no row is none
+    matters = joined | np.append(False, joined[:-1])[: len(joined)] | (moves & present)
+    asking, opening, right, met, present, joined, moves = (
+        column[matters] for column in (asking, opening, right, met, present, joined, moves)
+    )
+    at_once = (right >= 0) & (rights.position[right] == position[asking])
+    counts_right = met | at_once
+    if shape.times == "foreign_key" and shape.keeps_left:
+        counts_right = np.where(present, counts_right, at_once)
+    asked, answered = timestamp[asking], rights.timestamp[right]
+    latest = np.maximum(asked, answered)
+    pairs = met & (shape.how not in ("semi", "anti"))
+    return Events(
+        row=row[asking],
+        left=by[asking],
+        joined_left=np.where(joined, by[asking], -1),
+        right=np.where(right >= 0, rights.index[right], -1),
+        joined_right=np.where(joined & pairs, rights.index[right], -1),
+        timestamp=np.where(opening, np.where(counts_right, latest, asked), answered if shape.times == "foreign_key" else latest),
+        position=np.where(opening, position[asking], rights.position[right]),
+        moves=moves,
+        arrives=present,
+    )
+
+
+def unmatched_rights(left: pa.Table, reference: Ints, rights: Versions) -> Events:
+    """Where right rows come to be without a left row that looks them up, or change or end so; the row is the code of the right key."""
+    position, timestamp = integers(left["position"]), integers(left["timestamp"])
+    there = valid(combine_chunks(left["value"]))
+    (key,) = factorize(combine_chunks(left["key"]))
+    by = ordered(reference * (1 + int(key.max(initial=0))) + key, position)
+    version = starts(reference[by], key[by])
+    grows = there[by].astype(np.int64) - (np.append(False, there[by][:-1])[: len(by)] & ~version)
+    changes = len(rights.index) - 1
+    code = np.concatenate([rights.code[:-1], reference[by]])
+    at = np.concatenate([rights.position[:-1], position[by]])
+    time = np.concatenate([rights.timestamp[:-1], timestamp[by]])
+    of_right = np.concatenate([np.arange(changes), np.full(len(by), -1)])
+    order = ordered(code, at)
+    code, at, time, of_right = code[order], at[order], time[order], of_right[order]
+    grown = np.concatenate([np.zeros(changes, np.int64), grows])[order]
+    ends = np.append(starts(code, at)[1:], True)[: len(code)]
+    opens = np.flatnonzero(starts(code, at))
+    first = np.flatnonzero(starts(code))
+    lefts = np.cumsum(grown)
+    lefts -= np.repeat((lefts - grown)[first], np.diff(np.append(first, len(code))))
+    # the changes of a right row are in order, so the last one up to an event is the largest
+    last = np.maximum.accumulate(np.where(of_right >= 0, of_right, -1)) if len(code) else of_right
+    last = np.where((last >= 0) & (rights.code[last] == code), last, -1)[ends]
+    time = np.maximum.reduceat(time, opens) if len(code) else time
+    time = np.where(rights.there[last], np.maximum(time, rights.timestamp[last]), time)
+    code, at, alone = code[ends], at[ends], rights.there[last] & (lefts[ends] == 0)
+    matters = alone | (np.append(False, alone[:-1])[: len(alone)] & ~starts(code))
+    index = rights.index[last[matters]]
+    none = np.full(len(index), -1)
+    no = np.zeros(len(index), np.bool_)
+    joined_right = np.where(alone[matters], index, -1)
+    return Events(code[matters], none, none, index, joined_right, time[matters], at[matters], no, no)
+
+
+def one_after_the_other(events: Events, others: Events) -> Events:
+    """The events of both, which have no row in common."""
+    rows = others.row + 1 + int(events.row.max(initial=0))
+    columns = [np.concatenate(pair) for pair in zip(events, others._replace(row=rows), strict=True)]
+    return Events(*columns)
+
+
+def merged(events: Events, others: Events) -> Events:
+    """The events of both with one row for a key: at each position one of them has a result, or neither."""
+    all_events = [np.concatenate(pair) for pair in zip(events, others, strict=True)]
+    by = ordered(all_events[0], all_events[6])
+    row, position = all_events[0][by], all_events[6][by]
+    opens = np.flatnonzero(starts(row, position))
+    if not len(opens):
+        return events
+    merged = [np.maximum.reduceat(column[by], opens) if column.dtype != np.bool_ else column[by][opens] for column in all_events]
+    return Events(*merged)
+
+
+def valid_and_true(flags: pa.Array) -> Bools:
+    """A column of booleans, null counting as false."""
+    true: Bools = combine_chunks(flags).fill_null(False).to_numpy(zero_copy_only=False)
+    return true

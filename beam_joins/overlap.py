@@ -1,0 +1,79 @@
+"""The join of two tables: versions that overlap.
+
+A row's **version** lives from its position to the next position of its key. Left versions look up right rows; a result begins where the later of the
+two versions begins, and changes or ends where one of them does. All joins of tables are this one kernel: they differ in what a left row
+looks up (its ``reference``), in which rows have a result (:data:`How`), in the key of a result and in its event time (:class:`Shape`).
+
+Law: at every position the content of the result is the join of the contents of both tables.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beam_joins.batch import ChangeBatch
+from beam_joins.joiner import Join
+from beam_joins.keys.columns import factorize, joined_keys
+from beam_joins.keys.nested import combined_keys
+from beam_joins.matching import Events, Shape, left_events, merged, one_after_the_other, unmatched_rights
+from beam_joins.pairs import Pairs
+from beam_joins.sorting import combine_chunks, starts, valid
+from beam_joins.versions import Versions
+
+
+class Joined(NamedTuple):
+    """The changes of a join, and the halves of changes of rows that moved from one reference to another (:func:`beam_joins.references.rejoined`)."""
+
+    changes: ChangeBatch
+    halves: pa.RecordBatch
+    """``key``; ``value``, the old one where the row leaves and the new one where it arrives; ``timestamp``, ``position``, ``arrives``."""
+
+
+def overlap(left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind: int | None = None) -> Joined:
+    """The changes of the join of two tables.
+
+    ``left`` has the columns ``key``; ``reference``, the right key that the row looks up, null for none; ``value``, null for a delete; ``timestamp``;
+    ``position``; and ``moved``, which says of a row that it has left another reference for this one, or this one for another, at its position. ``right`` has
+    ``key``, ``value``, ``timestamp`` and ``position``. ``join`` gives the values of results.
+
+    Changes at or before the position ``behind`` are left out. Raises :class:`~beam_joins.two_changes.TwoChanges` for two changes of one row at one position.
+    """
+    left_reference, right_key = combine_chunks(left["reference"]), combine_chunks(right["key"])
+    codes = factorize(left_reference, right_key)
+    rights = Versions(codes[1], right)
+    events = left_events(left, codes[0], rights, shape)
+    if shape.keeps_right:
+        unmatched = unmatched_rights(left, codes[0], rights)
+        events = merged(events, unmatched) if shape.result == "same_key" else one_after_the_other(events, unmatched)
+    key = _result_keys(combine_chunks(left["key"]), left_reference, right_key, events, shape)
+    left_value, right_value = combine_chunks(left["value"]), combine_chunks(right["value"])
+    new = join(Pairs(left_value, events.joined_left, right_value, events.joined_right, key, events.timestamp))
+    there = valid(new)
+    before = np.arange(len(new)) - 1
+    before[starts(events.row)] = -1
+    before = np.where((before >= 0) & there[before], before, -1)
+    whole = ~events.moves & (there | (before >= 0))
+    half = events.moves & (events.arrives | (before >= 0))
+    if behind is not None:
+        whole &= events.position > behind
+        half &= events.position > behind
+    timestamp, position = pa.array(events.timestamp), pa.array(events.position)
+    batch = ChangeBatch(key=key, new=new, before=pa.array(before, mask=before < 0), timestamp=timestamp, position=position)
+    index = np.flatnonzero(half)
+    at = pa.array(index)
+    arrives = events.arrives[index]
+    columns = [key.take(at), new.take(pa.array(np.where(arrives, index, before[index]))), timestamp.take(at), position.take(at)]
+    halves = pa.record_batch([*columns, pa.array(arrives)], names=["key", "value", "timestamp", "position", "arrives"])
+    return Joined(batch if whole.all() else batch.filter(pa.array(whole)), halves)
+
+
+def _result_keys(left_key: pa.Array, reference: pa.Array, right_key: pa.Array, events: Events, shape: Shape) -> pa.Array:
+    by_left = events.left >= 0
+    left = pa.array(events.left, mask=~by_left)
+    if shape.result == "left_key":
+        return left_key.take(left)
+    if shape.result == "same_key":
+        return joined_keys(left_key, right_key).take(pa.array(np.where(by_left, events.left, events.right + len(left_key))))
+    looked_up = joined_keys(reference, right_key).take(pa.array(np.where(by_left, events.left, events.right + len(reference))))
+    return combined_keys(looked_up, left_key.take(left))

@@ -1,0 +1,114 @@
+"""A table re-keyed to what its rows refer to, and back: the two ends of a foreign-key join (KIP-213).
+
+A left row **subscribes** to the row that it refers to. One that moves from reference f to g is a delete with f and an insert with g at one position;
+so is its result: the two halves are made where f and g are, and are put together again by the left key. All other changes of the result are
+whole where they are made.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from beam_joins.batch import ChangeBatch
+from beam_joins.keys.columns import Bools, Ints, factorize
+from beam_joins.keys.opaque import opaque_keys
+from beam_joins.sorting import combine_chunks, gather, integers, ordered, starts, valid
+
+COLUMNS = ("key", "reference", "value", "timestamp", "position", "moved")
+
+
+def subscriptions(batch: ChangeBatch, references: pa.Array, *, keep_unmatched: bool) -> pa.RecordBatch:
+    """The left rows of a join that the changes of a table are, given what each of ``batch.values`` refers to (null: nothing).
+
+    A row that refers to nothing is left out unless ``keep_unmatched``: then it has a null reference. The columns are those of
+    :func:`beam_joins.overlap.overlap`.
+    """
+    (code,) = factorize(references)
+    there, refers = valid(batch.values), valid(references)
+    counts = there if keep_unmatched else refers & there
+    new = np.arange(len(batch))
+    old = integers(batch.before.fill_null(-1))
+    enters = counts[: len(batch)]
+    was = (old >= 0) & counts[old]
+    same = was & enters & (code[old] == code[new])
+    leaves = was & ~same
+    moved = was & enters & ~same
+    index = np.concatenate([new[enters], new[leaves]])
+    left = np.repeat([False, True], [int(enters.sum()), int(leaves.sum())])
+    return _rows(batch, references, index, np.where(left, old[index], index), left, moved[index])
+
+
+def listed_subscriptions(batch: ChangeBatch, references: Sequence[Iterable[Any] | None], *, keep_unmatched: bool) -> pa.RecordBatch:
+    """As :func:`subscriptions`, where each of ``batch.values`` refers to several keys: one row for each of them.
+
+    A reference that is ``None`` is none. Rows of a list do not move: a reference comes or goes by itself.
+    """
+    lists = [dict.fromkeys(key for key in given or () if key is not None) for given in references]
+    there = valid(batch.values)
+    distinct = opaque_keys(key for keys in lists for key in keys)
+    (codes,) = factorize(distinct)
+    ends = np.cumsum([len(keys) for keys in lists], dtype=np.int64)
+    # several keys of one list may be equal: 7 and 7.0
+    of = [dict.fromkeys(codes[end - len(keys) : end].tolist()) for keys, end in zip(lists, ends.tolist(), strict=True)]
+    if keep_unmatched:
+        of = [keys or {-1: None} for keys in of]
+    index, looked_up, left = [], [], []
+    for n, before in enumerate(batch.before.to_pylist()):
+        after = of[n] if there[n] else {}
+        for key in after:
+            index.append(n)
+            looked_up.append(key)
+            left.append(False)
+        for key in of[before] if before is not None else ():
+            if key not in after:
+                index.append(n)
+                looked_up.append(key)
+                left.append(True)
+    first = np.zeros(int(codes.max(initial=-1)) + 2, np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    where = np.array(looked_up, np.int64)
+    keys = gather(distinct, np.where(where < 0, -1, first[where]))
+    rows = np.array(index, np.int64)
+    return _rows(batch, keys, rows, np.arange(len(rows)), np.array(left, np.bool_), np.zeros(len(rows), np.bool_))
+
+
+def rejoined(halves: pa.Table) -> ChangeBatch:
+    """The changes of the rows that moved, of their halves (:class:`beam_joins.overlap.Joined`): at most two for a key and a position."""
+    (code,) = factorize(combine_chunks(halves["key"]))
+    position = integers(halves["position"])
+    arrives = combine_chunks(halves["arrives"]).to_numpy(zero_copy_only=False)
+    by = ordered(code, position, arrives.astype(np.int64))
+    first = starts(code[by], position[by])
+    arrives = arrives[by]
+    value = combine_chunks(halves["value"])
+    there = valid(value)
+    pairs = arrives & ~first
+    old = np.where(pairs, np.append(-1, by[:-1])[: len(by)], -1)
+    kept = arrives & (there[by] | pairs)
+    new, old = by[kept], old[kept]
+    at = pa.array(new)
+    earlier = old[old >= 0]
+    before = np.where(old >= 0, len(new) + np.cumsum(old >= 0) - 1, -1)
+    return ChangeBatch(
+        key=combine_chunks(halves["key"]).take(at),
+        new=value.take(at),
+        before=pa.array(before, mask=before < 0),
+        timestamp=combine_chunks(halves["timestamp"]).take(at),
+        position=combine_chunks(halves["position"]).take(at),
+        earlier=value.take(pa.array(earlier)),
+    )
+
+
+def _rows(batch: ChangeBatch, references: pa.Array, index: Ints, reference: Ints, left: Bools, moved: Bools) -> pa.RecordBatch:
+    at = pa.array(index)
+    columns = [
+        batch.key.take(at),
+        references.take(pa.array(reference)),
+        gather(batch.new, np.where(left, -1, index)),
+        batch.timestamp.take(at),
+        batch.position.take(at),
+        pa.array(moved),
+    ]
+    return pa.record_batch(columns, names=list(COLUMNS))

@@ -1,0 +1,115 @@
+"""The one join of tables: at every position the content of the result is the join of the contents, and its times are those of the text."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_joins import Change, CombinedKey
+from beam_joins.matching import How, Shape
+from beam_joins.two_changes import TwoChanges
+from tests.beam_joins.joined import HOWS, Table, join
+from tests.properties import reference_times, strategies
+from tests.properties.reference import rows_of_changes
+
+POSITIONS = range(-1, 7)
+modest = settings(deadline=None, max_examples=150)
+
+
+def fk_of(value: bytes) -> bytes | None:
+    reference = value.partition(b"|")[0]
+    return None if reference == b"null" else reference
+
+
+def one_or_two(value: bytes) -> list[bytes | None]:
+    return [fk_of(value), *([b"Z"] if value.endswith(b"1") else [])]
+
+
+def text(left: bytes | None, right: bytes | None) -> str:
+    return f"{left!r}{right!r}"
+
+
+def picky(left: bytes | None, right: bytes | None) -> str | None:
+    return None if left and left.endswith(b"1") else text(left, right)
+
+
+def real(table: Table) -> Table:
+    """Without the tombstones of absent rows."""
+    return [change for change in table if change.old is not None or change.new is not None]
+
+
+JOINERS = st.sampled_from([text, picky])
+LEFTS, RIGHTS = st.builds(real, strategies.left_tables()), st.builds(real, strategies.right_tables())
+
+
+def rows_joined(left: dict[Any, Any], right: dict[Any, Any], how: How, joiner: Any, looks_up: Any, key_of: Any) -> dict[Any, Any]:
+    """The join of two contents, from scratch; ``looks_up(key, value)`` gives the right keys that a left row looks up."""
+    result = {}
+    for key, value in left.items():
+        found = [reference for reference in looks_up(key, value) if reference in right]
+        if how in ("semi", "anti"):
+            if bool(found) is (how == "semi"):
+                result[key_of(looks_up(key, value)[0], key)] = joiner(value, None)
+            continue
+        for reference in dict.fromkeys(looks_up(key, value)):
+            if reference in right or (how in ("left", "outer") and (reference is not None or len(looks_up(key, value)) == 1)):
+                result[key_of(reference, key)] = joiner(value, right.get(reference))
+    if how in ("right", "outer"):
+        seen = {reference for key, value in left.items() for reference in looks_up(key, value)}
+        result |= {key_of(key, None): joiner(None, value) for key, value in right.items() if key not in seen}
+    return {key: value for key, value in result.items() if value is not None}
+
+
+def check(result: Table, left: Table, right: Table, how: How, joiner: Any, looks_up: Any, key_of: Any) -> None:
+    for position in POSITIONS:
+        contents = rows_of_changes(left, position), rows_of_changes(right, position)
+        assert rows_of_changes(result, position) == rows_joined(*contents, how, joiner, looks_up, key_of), position
+    assert all(change.old is not None or change.new is not None for change in result)
+
+
+@given(LEFTS, LEFTS, st.sampled_from(HOWS), JOINERS)
+@modest
+def test_a_join_on_the_same_key_follows_the_law(left: Table, right: Table, how: How, joiner: Any) -> None:
+    result = join(left, right, joiner, Shape(how, result="same_key"))
+    check(result, left, right, how, joiner, lambda key, value: [key], lambda reference, key: reference if key is None else key)
+    for change in result:
+        assert change.timestamp == reference_times.same_key(left, right, change), change
+
+
+@given(LEFTS, RIGHTS, st.sampled_from(["inner", "left", "semi", "anti"]), JOINERS)
+@modest
+def test_a_foreign_key_join_follows_the_law(left: Table, right: Table, how: How, joiner: Any) -> None:
+    result = join(left, right, joiner, Shape(how, times="foreign_key"), fk_of)
+    check(result, left, right, how, joiner, lambda key, value: [fk_of(value)], lambda reference, key: key)
+    like = "left" if how in ("left", "anti") else "inner"
+    for change in result:
+        assert change.timestamp == reference_times.foreign_key(left, right, change, fk_of, like), change
+
+
+@pytest.mark.parametrize("lists", [False, True], ids=["one reference", "lists"])
+@given(left=LEFTS, right=RIGHTS, how=st.sampled_from(["inner", "left", "right", "outer"]), joiner=JOINERS)
+@modest
+def test_a_join_by_combined_keys_follows_the_law(lists: bool, left: Table, right: Table, how: How, joiner: Any) -> None:
+    def looks_up(key: bytes, value: bytes) -> list[bytes | None]:
+        references = [r for r in one_or_two(value) if r is not None] if lists else [fk_of(value)]
+        return references or [None]
+
+    result = join(left, right, joiner, Shape(how, result="combined_key"), one_or_two if lists else fk_of, lists=lists)
+    check(result, left, right, how, joiner, looks_up, CombinedKey)
+    for change in result:
+        pair = reference_times.Pair(*change.key)
+        assert change.timestamp == reference_times.by_reference(left, right, pair, change.position, looks_up), change
+
+
+def test_two_changes_of_a_row_at_one_position_are_refused() -> None:
+    row, again = Change(b"k", None, b"Y|0", 1, 1), Change(b"k", None, b"Y|1", 1, 1)
+    for left, right in (([row, again], [row]), ([row], [row, again])):
+        with pytest.raises(TwoChanges, match=r"two changes of key b'k' at position 1"):
+            join(left, right, text, Shape(result="same_key"))
+
+
+def test_the_update_of_a_right_row_changes_nothing_in_a_semi_or_anti_join() -> None:
+    left, right = [Change(b"k", None, b"Y|0", 1, 1)], [Change(b"k", None, b"a", 1, 2), Change(b"k", b"a", b"b", 1, 3)]
+    for how, expected in (("semi", [2]), ("anti", [1, 2])):
+        assert [c.position for c in join(left, right, text, Shape(how, result="same_key"))] == expected
