@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from beam_joins.change import Change, Dropped
 from beam_joins.combined_key import CombinedKey
+from beam_joins.content import content
 from beam_joins.function_failed import FunctionFailed
-from beam_joins.table import content
 from beam_joins.windowed import Window, Windowed
 
 if TYPE_CHECKING:

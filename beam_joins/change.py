@@ -1,7 +1,7 @@
 """A change of one row, the unit that every table here is made of.
 
 A **table** is a collection of changes. Its content at position p is what is left after all changes up to and including p;
-see :func:`beam_joins.table.content`.
+see :func:`beam_joins.content.content`.
 """
 
 from typing import Any, Generic, NamedTuple, TypeVar

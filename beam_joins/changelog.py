@@ -1,4 +1,4 @@
-"""The table of rows with keys and positions, old values filled in: :class:`beam_joins.table.UpsertTable` on columns."""
+"""The table of rows with keys and positions, old values filled in: :class:`tests.reference.upsert_table.UpsertTable` on columns."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.batch import ChangeBatch
+from beam_joins.content import Emit
 from beam_joins.keys.canonical import canonical_value
 from beam_joins.keys.columns import Bools, Ints, factorize
 from beam_joins.sorting import combine_chunks, gather, integers, ordered, starts, valid
-from beam_joins.table import Emit
 
 
 def upsert(rows: pa.Table, emit: Emit, encode: Callable[[pa.Array], list[bytes]]) -> tuple[ChangeBatch, pa.Table]:
@@ -20,7 +20,7 @@ def upsert(rows: pa.Table, emit: Emit, encode: Callable[[pa.Array], list[bytes]]
 
     Of several rows with one key and one position the last one wins: by ``within`` (if there is such a column), timestamp, ``tie`` (likewise), then
     by the bytes that ``encode`` gives for the values, deletes first. Which of the others are dropped, and why, is as in
-    :class:`~beam_joins.table.UpsertTable`. With ``emit="latest"`` only those at the last position of their key are.
+    :class:`~tests.reference.upsert_table.UpsertTable`. With ``emit="latest"`` only those at the last position of their key are.
     """
     key, value = combine_chunks(rows["key"]), combine_chunks(rows["value"])
     position, timestamp = integers(rows["position"]), integers(rows["timestamp"])

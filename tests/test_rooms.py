@@ -1,4 +1,4 @@
-"""The four rooms keep to themselves."""
+"""The rooms of the house keep to themselves: meaning, coders, engine, transforms, pipelines; each imports only what lies below it."""
 
 import ast
 import subprocess
@@ -7,31 +7,94 @@ from pathlib import Path
 
 import pytest
 
+import beam_joins
+
 ROOT = Path(__file__).parent.parent
-ROOMS = ["beam_joins", "coders", "transforms", "pipelines"]
-FRONT_DOOR = ROOT / "beam_joins" / "__init__.py"
+ROOMS = ["beam_joins", "coders", "engine", "transforms", "pipelines"]
+"""From the lowest to the highest."""
+LIBRARIES = {"numpy", "pyarrow", "xxhash"}
+"""What the rooms below the pipelines may import beside Python's own library and, but for the lowest, Beam."""
+FOLDERS = ["beam_joins", "coders", "transforms", "pipelines"]
+DOORS = {ROOT / "beam_joins" / "__init__.py", ROOT / "beam_joins" / "__main__.py"}
+"""The front door and the command give what lies in all rooms, loaded on first use."""
+
+
+def room_of(module: str) -> str:
+    """The room of a module of ours.
+
+    >>> room_of("beam_joins.transforms.engine.door"), room_of("beam_joins.keys.hashes")
+    ('engine', 'beam_joins')
+    """
+    inner = module.split(".")[1:]
+    if inner[:2] == ["transforms", "engine"]:
+        return "engine"
+    return inner[0] if inner and inner[0] in ROOMS else "beam_joins"
+
+
+def files_of(room: str) -> list[Path]:
+    """The Python files of a room; the links to other rooms are not followed."""
+    folder = ROOT / "transforms" / "engine" if room == "engine" else ROOT / room
+    files = [path for path in folder.rglob("*.py") if path not in DOORS and (room != "transforms" or "engine" not in path.parts)]
+    assert files
+    return files
 
 
 def imported(path: Path) -> set[str]:
-    """What a file imports: the first part of a name, of our own the first two."""
+    """The modules that a file imports, wherever in it; of names at the front door, those that they come from."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return {".".join(name.split(".")[: 2 if name.startswith("beam_joins.") else 1]) for name in names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports by a relative name"
+            if node.module == "beam_joins":
+                names |= {getattr(getattr(beam_joins, alias.name), "__module__", "beam_joins") for alias in node.names}
+            else:
+                names.add(node.module or "")
+    return names
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_no_room_imports_from_above(room):
-    above = {name for higher in ROOMS[ROOMS.index(room) + 1 :] for name in (higher, f"beam_joins.{higher}")} | (
-        {"apache_beam", "pyspark", "pyarrow", "numpy"} if room == "beam_joins" else {"pyspark"}
-    )
-    files = [path for path in (ROOT / room).rglob("*.py") if path != FRONT_DOOR]
-    assert files
-    if room != "pipelines":
-        assert {str(path): imported(path) & above for path in files if imported(path) & above} == {}
+def test_a_module_imports_only_from_its_own_room_and_those_below_and_never_tests():
+    wrong = {}
+    for room in ROOMS:
+        rooms = ROOMS[: ROOMS.index(room) + 1]
+        libraries = LIBRARIES | ({"apache_beam"} if room != "beam_joins" else set())
+        for path in files_of(room):
+            for name in imported(path):
+                top = name.split(".")[0]
+                if top == "beam_joins":
+                    allowed = room_of(name) in rooms
+                elif room == "pipelines":
+                    allowed = top not in {"tests", "benchmarks", *FOLDERS}
+                else:
+                    allowed = top in libraries or top in sys.stdlib_module_names
+                if not allowed:
+                    wrong.setdefault(str(path.relative_to(ROOT)), set()).add(name)
+    assert wrong == {}
+
+
+def test_the_modules_of_meaning_load_without_beam():
+    modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files_of("beam_joins")]
+    assert len(modules) > 20
+    code = f"""
+import importlib, sys
+for name in {modules!r}:
+    importlib.import_module(name)
+    assert "apache_beam" not in sys.modules, name
+"""
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_what_is_public_in_a_file_of_transforms_is_at_the_front_door():
+    others = {}
+    for path in files_of("transforms"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name[0] != "_"}
+        assert path.name == "__init__.py" or defined & set(beam_joins.__all__), f"{path} has no transform"
+        if defined - set(beam_joins.__all__):
+            others[path.name] = defined - set(beam_joins.__all__)
+    assert others == {}, "machinery belongs into transforms/engine"
 
 
 def test_the_front_door_alone_does_not_load_beam():
@@ -40,8 +103,6 @@ def test_the_front_door_alone_does_not_load_beam():
 
 
 def test_every_name_of_the_front_door_is_available():
-    import beam_joins
-
     assert [name for name in beam_joins.__all__ if getattr(beam_joins, name, None) is None] == []
     assert set(beam_joins.__all__) == set(dir(beam_joins))
     with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
@@ -50,6 +111,6 @@ def test_every_name_of_the_front_door_is_available():
 
 def test_files_are_small_enough_to_have_one_reason_to_change():
     lengths = {
-        str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for room in ROOMS for path in (ROOT / room).rglob("*.py")
+        str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")
     }
     assert {path: lines for path, lines in lengths.items() if lines > 300} == {}

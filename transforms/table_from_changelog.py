@@ -13,6 +13,7 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from beam_joins.changelog import upsert
 from beam_joins.coders.block import read_blocks
 from beam_joins.coders.key import encode_key, key_coder, value_coder
+from beam_joins.content import Emit
 from beam_joins.fields import (
     Deleting,
     Field,
@@ -27,7 +28,6 @@ from beam_joins.fields import (
 )
 from beam_joins.record import Record
 from beam_joins.sorting import combine_chunks
-from beam_joins.table import Emit
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.changelog_columns import ChangelogColumns, column_rows, in_columns
 from beam_joins.transforms.engine.element_types import annotated, known, pair_types
@@ -68,7 +68,7 @@ class TableFromChangelog(WithOutputs):
       updates (:data:`beam_joins.operations.UPSERTS`), and the run raises ``ValueError`` for one that is not, naming value and field.
     * ``except_columns``: names to leave out of the value (elements that are mappings). A name that no record has fails the run.
     * ``emit``: ``"updates"``, ``"changes"`` (only those that change the value), ``"records"`` (tombstones of absent rows too) or
-      ``"latest"`` (only the last change of each row that is there in the end); see :data:`beam_joins.table.Emit`.
+      ``"latest"`` (only the last change of each row that is there in the end); see :data:`beam_joins.content.Emit`.
     * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.engine.partitions`.
 
     Dropped, counted, and an output of :meth:`with_outputs`, are records with a ``"null_key"``, a ``"null_sequence"`` or a

@@ -7,8 +7,8 @@ import apache_beam as beam
 import pyarrow as pa
 
 from beam_joins import ChangeBatch, ForeignKeyJoin, LatestTable, TableFromChangelog, TableTableJoin, WindowedStreamJoin
+from beam_joins.content import Emit
 from beam_joins.pipelines.parquet import ReadParquet, WriteParquet
-from beam_joins.table import Emit
 from beam_joins.transforms.engine.partitions import suggested_partitions
 from benchmarks.contestants.beam_pipeline import ENVIRONMENTS, add_runner, pipeline, schema
 from benchmarks.contestants.command import Task, parser, task

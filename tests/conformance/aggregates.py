@@ -27,9 +27,9 @@ from tests.conformance.answer import Run
 from tests.conformance.operators import Operator, Streams, Topology
 from tests.conformance.scenario import Scenario
 from tests.conformance.tables import ChangelogTable, core_run, core_table
-from tests.properties.reference import null_fk
 from tests.reference.aggregate import ADD, SUBTRACT, GroupAggregate
 from tests.reference.lookup_join import LookupJoin
+from tests.reference.recomputed import null_fk
 from tests.reference.windowed_aggregate import WindowedAggregate as WindowedAggregateCore
 
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 from beam_joins import Change, ChangeBatch, LatestTable, TableFromChangelog, TableToRecords
-from beam_joins.table import Emit
+from beam_joins.content import Emit
 from tests.conformance.operators import Streams
-from tests.properties.reference import fk_of
+from tests.reference.recomputed import fk_of
 
 ROWS = pa.schema(
     [

@@ -11,14 +11,14 @@ from tests.conformance.columns import ColumnTable, column_streams, pair_of
 from tests.conformance.operators import Operator, Streams, Topology
 from tests.conformance.scenario import Scenario
 from tests.conformance.tables import ChangelogTable, as_text, core_run
-from tests.properties import cores, reference
-from tests.properties.cores import Replayed, changes_of, upsert_table
+from tests.reference import operators, recomputed
+from tests.reference.operators import Replayed, changes_of, upsert_table
 
 
 def replayed(scenario: Scenario) -> Replayed:
     """Both tables of a scenario through the join's cores."""
     left, right = (changes_of(upsert_table(scenario.records(topic), "records")) for topic in ("left", "right"))
-    return cores.foreign_key_join(left, right, how=scenario.topology["type"], foreign_key=_encoded_fk, joiner=_encoded_pair)
+    return operators.foreign_key_join(left, right, how=scenario.topology["type"], foreign_key=_encoded_fk, joiner=_encoded_pair)
 
 
 def _core(scenario: Scenario) -> Run:
@@ -27,7 +27,7 @@ def _core(scenario: Scenario) -> Run:
 
 def _pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
     left, right = inputs["left"] | "Left" >> ChangelogTable(), inputs["right"] | "Right" >> ChangelogTable()
-    joined = (left, right) | ForeignKeyJoin(foreign_key=_numbered_fk, joiner=reference.pair, how=topology["type"])
+    joined = (left, right) | ForeignKeyJoin(foreign_key=_numbered_fk, joiner=recomputed.pair, how=topology["type"])
     return Streams(changes=joined, rows=joined | LatestTable())
 
 
@@ -38,17 +38,17 @@ def _columns(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams
 
 
 def _numbered_fk(key: str, value: str) -> str | None:
-    foreign_key = reference.fk_of(value)
+    foreign_key = recomputed.fk_of(value)
     return None if foreign_key is None else f"{key.partition('/')[0]}/{foreign_key}"
 
 
 def _encoded_fk(value: bytes) -> bytes | None:
-    foreign_key = reference.fk_of(value.decode())
+    foreign_key = recomputed.fk_of(value.decode())
     return None if foreign_key is None else foreign_key.encode()
 
 
 def _encoded_pair(left: bytes, right: bytes | None) -> str:
-    return reference.pair(left.decode(), None if right is None else right.decode())
+    return recomputed.pair(left.decode(), None if right is None else right.decode())
 
 
 OPERATOR = Operator(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tests.conformance.answer import Out
 from tests.conformance.scenario import STEPS, Input, Scenario
-from tests.properties.reference import pair
+from tests.reference.recomputed import pair
 
 KEEPS = {"inner": (), "left": ("left",), "outer": ("left", "right")}
 """The sides whose records come out without a match, by type of join."""

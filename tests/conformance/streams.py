@@ -23,7 +23,7 @@ from tests.conformance.stream_judge import judge_stream_table
 from tests.conformance.stream_rules import stream_position
 from tests.conformance.stream_stream_judge import judge_stream_stream
 from tests.conformance.tables import ChangelogTable
-from tests.properties import reference
+from tests.reference import recomputed
 from tests.reference.stream_join import Joined, StreamJoin
 from tests.reference.stream_lookup import StreamLookup
 
@@ -36,11 +36,11 @@ def _own_key(key: str | None, value: str) -> str | None:
 
 
 def _fk(key: str | None, value: str) -> str | None:
-    return reference.fk_of(value)
+    return recomputed.fk_of(value)
 
 
 def _pair(left: str | None, right: str | None) -> str:
-    return reference.pair("null" if left is None else left, right)
+    return recomputed.pair("null" if left is None else left, right)
 
 
 def _padded(record: Input, text: str) -> tuple[int, str | None, str, int]:
@@ -146,7 +146,7 @@ def _table_pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> 
 
 
 def _numbered_fk(key: str | None, row: dict[str, Any]) -> str | None:
-    foreign_key = reference.fk_of(row["value"])
+    foreign_key = recomputed.fk_of(row["value"])
     return None if foreign_key is None else f"{row['number']}/{foreign_key}"
 
 

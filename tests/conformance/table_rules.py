@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.conformance.answer import Out
 from tests.conformance.scenario import Input, Scenario
-from tests.properties.reference import fk_of, null_fk, pair
+from tests.reference.recomputed import fk_of, null_fk, pair
 
 Row = tuple[str | None, int]
 """A row's value, ``None`` if it was deleted, and its time."""

@@ -14,8 +14,8 @@ from tests.conformance.columns import ColumnTable, column_streams, pair_of
 from tests.conformance.operators import Operator, Streams, Topology
 from tests.conformance.scenario import Scenario
 from tests.conformance.tables import ChangelogTable, core_run
-from tests.properties.cores import changes_of, upsert_table
 from tests.reference.lookup_join import LookupJoin
+from tests.reference.operators import changes_of, upsert_table
 
 
 def pair(left: str | bytes | None, right: str | bytes | None) -> str:

@@ -7,14 +7,14 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from beam_joins import Change, FilterTable, LatestTable, MapTable, TableFromChangelog, TableToStream
+from beam_joins.content import Emit
 from beam_joins.filter import filter_change, filter_upsert
-from beam_joins.table import Emit
 from tests.conformance import table_rules
 from tests.conformance.answer import Run
 from tests.conformance.columns import ColumnTable, column_streams, in_records, text_of
 from tests.conformance.operators import Operator, Streams, Topology
 from tests.conformance.scenario import Scenario
-from tests.properties.cores import changes_of, upsert_table
+from tests.reference.operators import changes_of, upsert_table
 
 
 class ChangelogTable(beam.PTransform[PCollection[Any], PCollection[Any]]):

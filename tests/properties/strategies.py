@@ -1,18 +1,33 @@
 """Generated changelogs: few keys, few positions and few values, so that everything meets everything."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from hypothesis import strategies as st
 
 from beam_joins import Change
+from beam_joins.content import Emit
 from beam_joins.record import Record, order_bytes
-from beam_joins.table import Emit
-from tests.properties.cores import changes_of, upsert_table
+from tests.reference.operators import changes_of, upsert_table
 
 HOW = st.sampled_from(["inner", "left"])
 EMIT: st.SearchStrategy[Emit] = st.sampled_from(["updates", "changes", "records"])
 POSITIONS = range(6)
 PRIMARY_KEYS = (b"A", b"")
+
+ROWS = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("timestamp", pa.int64()),
+        ("position", pa.int64()),
+        ("within", pa.binary()),
+        ("tie", pa.binary()),
+    ]
+)
+"""The rows of a raw changelog as a kernel takes them; of a table's rows the last two are empty."""
 
 _FOREIGN_KEYS = st.sampled_from([b"Y", b"Z", b"Y", b"null"])
 _LEFT_VALUES = st.builds(lambda fk, n: fk + b"|%d" % n, _FOREIGN_KEYS, st.integers(0, 1))
@@ -58,3 +73,24 @@ def left_tables() -> st.SearchStrategy[list[Change[bytes, bytes]]]:
 def right_tables() -> st.SearchStrategy[list[Change[bytes, bytes]]]:
     """Tables with such keys, in any flavour that TableFromChangelog gives."""
     return st.builds(_table, right_changelogs(), EMIT)
+
+
+def rows_of(records: Iterable[Record | Change[bytes, bytes]]) -> pa.Table:
+    """Records or changes as the rows that a kernel takes."""
+    columns: dict[str, list[Any]] = {name: [] for name in ROWS.names}
+    for record in records:
+        value, order = (record.value, record[5:]) if isinstance(record, Record) else (record.new, (b"", b""))
+        for name, field in zip(ROWS.names, (record.key, value, record.timestamp, record.position, *order), strict=True):
+            columns[name].append(field)
+    return pa.table(columns, schema=ROWS)
+
+
+def cuts(positions: Iterable[int] = POSITIONS) -> st.SearchStrategy[list[int]]:
+    """Where a history is cut into runs: sorted positions, each the last one of its run; none, several, the same one twice (a run without rows)."""
+    return st.lists(st.sampled_from([min(positions) - 1, *positions]), max_size=4).map(sorted)
+
+
+def split(rows: pa.Table, cuts: Sequence[int]) -> list[pa.Table]:
+    """The rows of each run, ``len(cuts) + 1`` of them: those with positions up to and including its cut and behind the one before."""
+    run = [sum(position > cut for cut in cuts) for position in rows["position"].to_pylist()]
+    return [rows.filter(pc.equal(pa.array(run, pa.int64()), number)) for number in range(len(cuts) + 1)]

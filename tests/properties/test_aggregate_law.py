@@ -11,8 +11,8 @@ from beam_joins import Change, Dropped
 from beam_joins.record import Record
 from beam_joins.windowed import Window
 from tests.properties import strategies
-from tests.properties.reference import fk_of, rows_of_changes
 from tests.reference.aggregate import ADD, SUBTRACT, GroupAggregate
+from tests.reference.recomputed import fk_of, rows_of_changes
 from tests.reference.windowed_aggregate import WindowedAggregate
 
 POSITIONS = range(-1, 7)

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from beam_joins import Change
 from beam_joins.record import Record
-from tests.properties import reference, strategies
-from tests.properties.reference import rows_of_changes, rows_of_records
+from tests.properties import strategies
 from tests.properties.test_foreign_key_join_law import at, fk_of, pair, picky_pair
+from tests.reference import recomputed
 from tests.reference.foreign_key import How
 from tests.reference.lookup_join import LookupHow
+from tests.reference.recomputed import rows_of_changes, rows_of_records
 from tests.transforms.columns.kernels import changes_in, foreign_key_join, parts, rows_of, table_join, table_of
 
 Records = list[Record]
@@ -72,7 +73,7 @@ def test_the_content_of_a_foreign_key_join_is_the_join_of_the_contents_at_every_
     changes = joined(left, right, how, joiner, cut)
     for position in POSITIONS:
         contents = rows_of_records(left, position), rows_of_records(right, position)
-        expected = reference.foreign_key_join(*contents, how=how, foreign_key=fk_of, joiner=joiner)
+        expected = recomputed.foreign_key_join(*contents, how=how, foreign_key=fk_of, joiner=joiner)
         assert rows_of_changes(changes, position) == {key: value for key, value in expected.items() if value is not None}
 
 
@@ -96,7 +97,7 @@ def test_the_law_holds_for_a_join_of_a_join(left: Records, right: Records, other
     changes = table_join(rows_of(first, *BYTES), rows_of(other, *BYTES), how=second, joiner=text)
     for position in POSITIONS:
         contents = (rows_of_records(records, position) for records in (left, right))
-        enriched = reference.foreign_key_join(*contents, how=how, foreign_key=fk_of, joiner=pair)
+        enriched = recomputed.foreign_key_join(*contents, how=how, foreign_key=fk_of, joiner=pair)
         rows = {key: value.encode() for key, value in enriched.items()}
         assert rows_of_changes(changes, position) == naive_table_join(rows, rows_of_records(other, position), second, text)
 

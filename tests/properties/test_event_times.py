@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from beam_joins import Change
 from beam_joins.record import Record
-from tests.properties import cores, reference_times, strategies
-from tests.properties.reference_times import Pair
+from tests.properties import strategies
 from tests.properties.test_foreign_key_join_law import fk_of, pair, picky_pair
+from tests.reference import operators, recomputed_times
 from tests.reference.foreign_key import How
 from tests.reference.lookup_join import LookupHow, LookupJoin
+from tests.reference.recomputed_times import Pair
 from tests.transforms.columns import kernels
 from tests.transforms.columns.kernels import rows_of, table_of
 
@@ -43,14 +44,14 @@ def in_columns(table: Table) -> pa.Table:
 
 def check_foreign_key_times(joined: Table, left: Table, right: Table, how: How) -> None:
     for change in joined:
-        assert change.timestamp == reference_times.foreign_key(left, right, change, fk_of, how), change
+        assert change.timestamp == recomputed_times.foreign_key(left, right, change, fk_of, how), change
 
 
 @given(LEFTS, RIGHTS, strategies.HOW, st.sampled_from([pair, picky_pair]))
 def test_a_foreign_key_joins_changes_have_the_times_of_the_text_by_the_protocol(
     left: Table, right: Table, how: How, joiner: Any
 ) -> None:
-    joined = cores.foreign_key_join(left, right, how=how, foreign_key=fk_of, joiner=joiner).outputs
+    joined = operators.foreign_key_join(left, right, how=how, foreign_key=fk_of, joiner=joiner).outputs
     check_foreign_key_times(joined, left, right, how)
 
 
@@ -68,7 +69,7 @@ def test_a_left_row_that_is_deleted_as_its_right_row_changes_leaves_a_tombstone_
         right = [Change(b"Y", None, b"bar", 1, 1), right_change]
         for how in ("inner", "left"):
             last = Change(b"A", "(Y|1,bar)", None, 9, 2)
-            assert cores.foreign_key_join(left, right, how=how, foreign_key=fk_of, joiner=pair).outputs[-1] == last
+            assert operators.foreign_key_join(left, right, how=how, foreign_key=fk_of, joiner=pair).outputs[-1] == last
             table = table_of(in_columns(left))
             found = kernels.foreign_key_join(table, in_columns(right), how=how, foreign_key=fk_of, joiner=pair, key_type=pa.binary())
             assert found[-1] == last
@@ -80,7 +81,7 @@ def test_the_changes_of_a_join_on_the_same_key_have_the_larger_time(left: Table,
     in_kernel = kernels.table_join(in_columns(left), in_columns(right), how=how, joiner=text)
     by_core = kernels.table_join_with_core(left, right, how=how, joiner=text)
     for change in [*in_kernel, *by_core]:
-        assert change.timestamp == reference_times.same_key(left, right, change), change
+        assert change.timestamp == recomputed_times.same_key(left, right, change), change
 
 
 def one_or_two(key: bytes, value: bytes) -> list[bytes]:
@@ -121,15 +122,15 @@ def test_the_changes_of_a_join_by_combined_keys_have_the_larger_time(left: Table
         name, alone = change.key
         reference, _, key = name.partition(b"/")
         pair_of = Pair(name, None) if alone else Pair(reference or None, key)
-        assert change.timestamp == reference_times.by_reference(left, right, pair_of, change.position, one_or_two), change
+        assert change.timestamp == recomputed_times.by_reference(left, right, pair_of, change.position, one_or_two), change
 
 
 @given(LEFTS, RIGHTS, st.sampled_from(["inner", "left"]))
 def test_the_changes_of_a_join_that_looks_up_one_row_have_the_larger_time(left: Table, right: Table, how: LookupHow) -> None:
-    lefts = reference_times.Rows(left)
+    lefts = recomputed_times.Rows(left)
     for change in lookup_join(left, right, how, None):
         key, position = change.key.key, change.position
         cause = lefts.changed(key, position)
         value = cause.old if cause is not None and cause.new is None else lefts.value(key, position)
         pair_of = Pair(fk_of(value), key)
-        assert change.timestamp == reference_times.by_reference(left, right, pair_of, position, one_or_two), change
+        assert change.timestamp == recomputed_times.by_reference(left, right, pair_of, position, one_or_two), change

@@ -7,19 +7,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_joins.record import Record
-from tests.properties import reference, strategies
-from tests.properties.cores import changes_of, upsert_table
-from tests.properties.interleaving import Interleaving
-from tests.properties.reference import rows_of_changes
+from tests.properties import strategies
 from tests.properties.test_foreign_key_join_law import Table, fk_of, pair
+from tests.reference import recomputed
 from tests.reference.foreign_key import How
+from tests.reference.interleaving import Interleaving
+from tests.reference.operators import changes_of, upsert_table
+from tests.reference.recomputed import rows_of_changes
 
 FAR = 1_000
 
 
 def final_join(left: Table, right: Table, how: How) -> dict[bytes, str]:
     contents = rows_of_changes(left, FAR), rows_of_changes(right, FAR)
-    return reference.foreign_key_join(*contents, how=how, foreign_key=fk_of, joiner=pair)
+    return recomputed.foreign_key_join(*contents, how=how, foreign_key=fk_of, joiner=pair)
 
 
 def table(*records: tuple[bytes, bytes | None, int]) -> Table:

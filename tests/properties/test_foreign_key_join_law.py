@@ -7,21 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change
-from tests.properties import cores, reference, strategies
-from tests.properties.cores import changes_of
-from tests.properties.reference import rows_of_changes
+from tests.properties import strategies
+from tests.reference import operators, recomputed
 from tests.reference.foreign_key import How
+from tests.reference.operators import changes_of
+from tests.reference.recomputed import rows_of_changes
 
 Table = list[Change[bytes, bytes]]
 
 
 def fk_of(value: bytes) -> bytes | None:
-    foreign_key = reference.fk_of(value.decode())
+    foreign_key = recomputed.fk_of(value.decode())
     return None if foreign_key is None else foreign_key.encode()
 
 
 def pair(left: bytes, right: bytes | None) -> str:
-    return reference.pair(left.decode(), None if right is None else right.decode())
+    return recomputed.pair(left.decode(), None if right is None else right.decode())
 
 
 def picky_pair(left: bytes, right: bytes | None) -> str | None:
@@ -30,13 +31,13 @@ def picky_pair(left: bytes, right: bytes | None) -> str | None:
 
 
 def join(left: Table, right: Table, how: How, joiner: Any = pair) -> list[Any]:
-    return cores.foreign_key_join(left, right, how=how, foreign_key=fk_of, joiner=joiner).outputs
+    return operators.foreign_key_join(left, right, how=how, foreign_key=fk_of, joiner=joiner).outputs
 
 
 def check_law(left: Table, right: Table, how: How, joined: list[Any], joiner: Any = pair) -> None:
     for position in range(-1, 7):
         contents = rows_of_changes(left, position), rows_of_changes(right, position)
-        expected = reference.foreign_key_join(*contents, how=how, foreign_key=fk_of, joiner=joiner)
+        expected = recomputed.foreign_key_join(*contents, how=how, foreign_key=fk_of, joiner=joiner)
         assert rows_of_changes(joined, position) == {key: value for key, value in expected.items() if value is not None}
 
 

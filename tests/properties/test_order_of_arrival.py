@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from beam_joins import ForeignKeyJoin, TableFromChangelog
 from beam_joins.record import Record
-from tests.properties import cores, strategies
-from tests.properties.cores import changes_of, upsert_table
+from tests.properties import strategies
 from tests.properties.test_foreign_key_join_law import fk_of, pair
+from tests.reference import operators
 from tests.reference.foreign_key import How
+from tests.reference.operators import changes_of, upsert_table
 
 
 def changes(pipeline: beam.Pipeline, name: str, records: list[Record], partitions: int) -> Any:
@@ -33,7 +34,7 @@ def changes(pipeline: beam.Pipeline, name: str, records: list[Record], partition
 def test_the_join_is_the_same_for_any_order_of_arrival_and_any_number_of_partitions(
     data: st.DataObject, left: list[Record], right: list[Record], how: How
 ) -> None:
-    core = cores.foreign_key_join(
+    core = operators.foreign_key_join(
         changes_of(upsert_table(left)), changes_of(upsert_table(right)), how=how, foreign_key=fk_of, joiner=pair
     )
     expected = Counter(core.outputs)

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change, Dropped
+from beam_joins.content import Emit
 from beam_joins.filter import filter_change, filter_upsert, map_change
 from beam_joins.record import Record
-from beam_joins.table import Emit
 from tests.properties import strategies
-from tests.properties.cores import changes_of, upsert_table
-from tests.properties.reference import rows_of_changes, rows_of_records
+from tests.reference.operators import changes_of, upsert_table
+from tests.reference.recomputed import rows_of_changes, rows_of_records
 
 POSITIONS = range(-1, 7)
 predicates: st.SearchStrategy[Callable[[bytes, bytes], bool]] = st.builds(

@@ -35,7 +35,7 @@ class StageFunctions(Functions):
                 rows(element, timestamp, writer)
             except FunctionFailed as failed:
                 self.caught(element, failed, timestamp)
-            self._give(writer)
+            self.give(writer)
 
         return handling
 
@@ -48,7 +48,7 @@ class StageFunctions(Functions):
             while True:
                 try:
                     rows(batch, arrival, writer)
-                    return self._give(writer)
+                    return self.give(writer)
                 except FunctionFailed as failed:
                     good = self._good(batch, arguments, failed, arrival)
                 if all(good):
@@ -80,7 +80,8 @@ class StageFunctions(Functions):
         """The operator, giving what has gone to ``bad`` too."""
         return operator if not self.handles_any else _Handling(operator, self)
 
-    def _give(self, writer: BlockWriter) -> None:
+    def give(self, writer: BlockWriter) -> None:
+        """Put what has gone to ``bad`` since the last time into the writer."""
         writer.bad(self._take_elements())
 
 
@@ -91,4 +92,4 @@ class _Handling:
 
     def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
         yield from self._operator.replay(blocks, writer)
-        self._functions._give(writer)
+        self._functions.give(writer)

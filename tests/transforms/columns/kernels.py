@@ -11,17 +11,18 @@ from hypothesis import settings
 from beam_joins import Change, Dropped
 from beam_joins.batch import ChangeBatch
 from beam_joins.changelog import upsert
+from beam_joins.content import Emit
 from beam_joins.foreign_key_columns import answers, subscriptions
 from beam_joins.interval import Spans, matches
 from beam_joins.joiner import joiner_in_columns
 from beam_joins.keys.columns import comparable
 from beam_joins.record import Record
-from beam_joins.table import Emit, UpsertTable
 from beam_joins.table_join import joined_rows
 from beam_joins.transforms.engine.table_form import InColumns, changes, no_rows
 from tests.reference.foreign_key import How
 from tests.reference.lookup_join import LookupHow, LookupJoin
 from tests.reference.stream_join import Late, StreamHow, StreamJoin
+from tests.reference.upsert_table import UpsertTable
 
 Table = list[Change[Any, Any]]
 

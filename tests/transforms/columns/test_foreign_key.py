@@ -12,8 +12,9 @@ from beam_joins import Change, vectorized
 from beam_joins.foreign_key_columns import Ask, answers, subscriptions
 from beam_joins.joiner import joiner_in_columns
 from beam_joins.record import Record
-from tests.properties import cores, strategies
+from tests.properties import strategies
 from tests.properties.test_foreign_key_join_law import fk_of, pair, picky_pair
+from tests.reference import operators
 from tests.transforms.columns.kernels import changes_in, foreign_key_join, modest, parts, rows_of, table_of, with_core
 
 BYTES = pa.binary(), pa.binary()
@@ -29,7 +30,7 @@ def joined(left, right, how, joiner, cut=1):
 
 def joined_by_core(left, right, how, joiner):
     tables = (with_core(records, "records")[0] for records in (left, right))
-    return cores.foreign_key_join(*tables, how=how, foreign_key=fk_of, joiner=joiner).outputs
+    return operators.foreign_key_join(*tables, how=how, foreign_key=fk_of, joiner=joiner).outputs
 
 
 @given(strategies.left_changelogs(), strategies.right_changelogs(), strategies.HOW, JOINERS, st.integers(1, 3))
@@ -52,7 +53,7 @@ def test_the_flavour_of_the_left_table_does_not_matter_to_what_is_joined(left, r
     records = [Record(c.key, c.new, c.timestamp, c.position) for c in left]
     table = table_of(rows_of(records, *BYTES), emit)
     found = foreign_key_join(table, rows_of(right, *BYTES), how=how, foreign_key=fk_of, joiner=pair, key_type=pa.binary())
-    expected = cores.foreign_key_join(changes_in(table), with_core(right, "records")[0], how=how, foreign_key=fk_of, joiner=pair)
+    expected = operators.foreign_key_join(changes_in(table), with_core(right, "records")[0], how=how, foreign_key=fk_of, joiner=pair)
     assert Counter(found) == Counter(expected.outputs)
 
 

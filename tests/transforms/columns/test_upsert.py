@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins.changelog import same, upsert
+from beam_joins.content import Emit
 from beam_joins.record import Record
-from beam_joins.table import Emit
 from tests.properties import strategies
 from tests.transforms.columns.kernels import changes_in, encode, modest, rows_of, with_core
 

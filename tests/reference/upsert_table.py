@@ -1,48 +1,11 @@
-"""The content of a table, and the table of a raw changelog.
+"""The table of a raw changelog, one row of it: what pipelines compute in columns (:mod:`beam_joins.changelog`)."""
 
-The law of every operator here is stated on contents: for every position p,
-``content(join(T1, T2), p) == join(content(T1, p), content(T2, p))``.
-"""
+from collections.abc import Iterator, Sequence
+from typing import get_args
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, get_args
-
-from beam_joins.change import Change, Dropped, K, V
+from beam_joins.change import Change, Dropped
+from beam_joins.content import Emit
 from beam_joins.record import Record
-from beam_joins.two_changes import TwoChanges
-
-Emit = Literal["updates", "changes", "records", "latest"]
-"""Which records of a changelog become changes.
-
-``"updates"``: all but the tombstones of absent rows, as a database's log means it. ``"changes"``: only those that change the value.
-``"records"``: all, tombstones of absent rows too, as Kafka Streams forwards them. ``"latest"``: only the last change of each row that is
-there in the end, for a bounded changelog of which only the final content counts.
-"""
-
-
-def content(changes: Iterable[Change[K, V]], position: int | None = None) -> dict[K, V]:
-    """The rows of a table after all changes up to and including ``position`` (``None``: after all).
-
-    Raises ``ValueError`` if the changes are not a table: two at one (key, position), or an old value that is not the value before.
-
-    >>> content([Change("k", None, 1, 0, position=1), Change("k", 1, None, 0, position=2)], position=1)
-    {'k': 1}
-    """
-    rows: dict[K, V] = {}
-    last: dict[K, int] = {}
-    for change in sorted(changes, key=lambda c: c.position):
-        if position is not None and change.position > position:
-            break
-        if last.get(change.key) == change.position:
-            raise TwoChanges(change.key, change.position).of_key(change.key)
-        if rows.get(change.key) != change.old:
-            raise ValueError(f"{change} says that the row was {change.old!r}, but it was {rows.get(change.key)!r}")
-        last[change.key] = change.position
-        if change.new is None:
-            rows.pop(change.key, None)
-        else:
-            rows[change.key] = change.new
-    return rows
 
 
 class UpsertTable:
@@ -51,8 +14,6 @@ class UpsertTable:
     Of several records at one position the last one wins: by ``within``, then by timestamp, ``tie`` and encoded value. A record that is
     not the last by ``within`` is an earlier change of the same transaction. Of those that ``within`` leaves in no order all but one come out as
     ``Dropped``, with the reason ``"duplicate_position"`` where the next one in this order is the same record again, else ``"ambiguous_position"``.
-
-    It defines the operator and is what the tests compare with; pipelines run :mod:`beam_joins.changelog`.
 
     >>> row = UpsertTable(emit="updates")
     >>> list(row.advance(1, [Record(b"k", b"v", 10, 1)]))

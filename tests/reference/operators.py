@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from beam_joins import Change, Dropped
+from beam_joins.content import Emit
 from beam_joins.record import Record
-from beam_joins.table import Emit, UpsertTable
 from tests.reference.foreign_key import How, Reference, Response, ResponseJoiner, Subscription, SubscriptionStore, send, value_hash
+from tests.reference.upsert_table import UpsertTable
 
 ForeignKey = Callable[[bytes], bytes | None]
 Joiner = Callable[[bytes, bytes | None], Any]

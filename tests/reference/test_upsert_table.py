@@ -1,14 +1,10 @@
-"""What a raw changelog means, and what the content of a table is."""
+"""What a raw changelog means."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from beam_joins import Change, Dropped, content
+from beam_joins import Dropped
 from beam_joins.record import Record, order_bytes
-from beam_joins.table import UpsertTable
-
-INT64 = st.integers(-(2**63), 2**63 - 1)
+from tests.reference.upsert_table import UpsertTable
 
 
 def row(*records, emit="updates"):
@@ -92,34 +88,6 @@ def test_records_that_the_order_within_a_transaction_leaves_in_no_order_are_drop
     assert sorted(dropped) == ["ambiguous_position", "duplicate_position"]
 
 
-@given(st.lists(st.tuples(INT64, INT64), min_size=2, max_size=9))
-def test_the_order_bytes_of_numbers_compare_as_the_numbers_do(numbers):
-    assert sorted(numbers) == sorted(numbers, key=order_bytes)
-
-
-def test_a_number_beyond_64_bits_orders_nothing():
-    with pytest.raises(ValueError, match="does not fit in 64 bits"):
-        order_bytes([2**63])
-
-
 def test_an_unknown_emit_is_refused_with_the_choices():
     with pytest.raises(ValueError, match="'updates', 'changes', 'records'"):
         UpsertTable("some")
-
-
-def test_content_is_what_is_left_at_a_position():
-    changes = [Change("a", None, 1, 0, 1), Change("b", None, 2, 0, 2), Change("a", 1, None, 0, 3)]
-    assert [content(changes, position) for position in (0, 1, 2, 3)] == [{}, {"a": 1}, {"a": 1, "b": 2}, {"b": 2}]
-    assert content(reversed(changes)) == {"b": 2}
-
-
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
-        ([Change("a", None, 1, 0, 1), Change("a", 1, 2, 0, 1)], "two changes of key 'a' at position 1"),
-        ([Change("a", 7, 1, 0, 1)], "it was None"),
-    ],
-)
-def test_content_refuses_what_is_not_a_table(changes, complaint):
-    with pytest.raises(ValueError, match=complaint):
-        content(changes)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from beam_joins import Change
-from tests.properties.cores import ForeignKey, Joiner, as_record, messages_of
 from tests.reference.foreign_key import How, Response, ResponseJoiner, Subscription, SubscriptionStore
+from tests.reference.operators import ForeignKey, Joiner, as_record, messages_of
 
 Channel = tuple[str, bytes, bytes]
 
