@@ -46,6 +46,15 @@ class TypedJoin:
             raise ValueError(f"joiner gave values of type {values.type}, and of type {self.type} for no rows: {error}") from None
 
 
+def values_joined(how: str) -> Of:
+    """The values that the joiner of such a join is called with.
+
+    >>> values_joined("left"), values_joined("semi")
+    ('both', 'left')
+    """
+    return "left" if how in ("semi", "anti") else "both"
+
+
 def swapped(join: TypedJoin) -> TypedJoin:
     """The join that is called with the right values as the left ones."""
 
@@ -160,7 +169,9 @@ def _by_column(joiner: Callable[..., Any], types: Sequence[pa.DataType | None]) 
     try:
         kind = values_of(joiner(*(batch_of(pa.nulls(0, kind)) for kind in types)), 0).type
     except FunctionFailed as error:
-        raise ValueError(f"{error}; it is called with no rows when the pipeline is built, to know the columns of its result") from error
+        raise ValueError(
+            f"{error}; it is called with no rows when the pipeline is built, to know the columns of its result"
+        ) from error
     return TypedJoin(join, kind)
 
 

@@ -66,7 +66,9 @@ def _rows(option: str, kind: pa.StructType, results: Iterable[Any]) -> pa.Array:
     for row in results:
         absent.append(row is None)
         try:
-            given = nothing if row is None else read(row if type(row) is dict and len(row) == width - 1 else _with_all(option, row, names))
+            given = (
+                nothing if row is None else read(row if type(row) is dict and len(row) == width - 1 else _with_all(option, row, names))
+            )
         except (KeyError, TypeError):
             given = read(_with_all(option, row, names))
         # taken at once, for the function may give the same dict again
