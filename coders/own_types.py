@@ -55,7 +55,9 @@ def write_own_key(value: Any) -> bytes:
     """As :func:`write_own`; raises :class:`NotCanonical` for a class without a deterministic coder."""
     coder = own_coder(type(value))
     if coder is None or not coder.is_deterministic():
-        raise NotCanonical(f"{value!r} is of type {type(value).__module__}.{type(value).__qualname__}, which has no canonical encoding")
+        raise NotCanonical(
+            f"{value!r} is of type {type(value).__module__}.{type(value).__qualname__}, which has no canonical encoding"
+        )
     return write_own(value, coder)
 
 

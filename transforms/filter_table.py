@@ -58,7 +58,11 @@ class FilterTable(HandlesExceptions):
         """The filtered table."""
         is_table, known = is_batches(pvalue) or is_changes(pvalue), table_type(pvalue)
         called = self.handling.functions.function("predicate", self._predicate, fresh=is_table)
-        passes = _OfColumns(called, self._negate) if isinstance(called, vectorized) else _OfRecords(called, self._negate, known, self.handling.functions)
+        passes = (
+            _OfColumns(called, self._negate)
+            if isinstance(called, vectorized)
+            else _OfRecords(called, self._negate, known, self.handling.functions)
+        )
         run = beam.FlatMap(_filtering(passes, self.handling.functions))
         kept = self.handling.apply("Filter", run, in_batches(pvalue) if is_table else pvalue)
         if is_table:

@@ -48,7 +48,9 @@ class MapTable(HandlesExceptions):
         super().__init__()
         self._fn = function("fn", fn, "of key and value")
         if schema is not None and isinstance(fn, vectorized):
-            raise ValueError("schema= says what a function of one record gives, and this one gives columns by itself: leave schema= out")
+            raise ValueError(
+                "schema= says what a function of one record gives, and this one gives columns by itself: leave schema= out"
+            )
         type_of_schema(schema)
         self._schema = schema
 

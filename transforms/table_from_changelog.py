@@ -148,7 +148,9 @@ class TableFromChangelog(WithOutputs):
             )
         columns = self._called_columns()
         key, value = column_types(columns, schema)
-        rows = self.handling.functions.route_batches(column_rows(ROWS, columns, schema), lambda batch: ((r,) for r in batch.to_pylist()))
+        rows = self.handling.functions.route_batches(
+            column_rows(ROWS, columns, schema), lambda batch: ((r,) for r in batch.to_pylist())
+        )
         timed = self._columns.timestamp is None
         return Route(rows, to=self._to, timed=timed), TableType(annotated(columns.key, "return") if key is None else key, value)
 
@@ -163,14 +165,12 @@ class TableFromChangelog(WithOutputs):
         functions = ElementFunctions(*(called(*given[name], getattr(self._getters, name)) for name in ElementFunctions._fields))
         key, value = write.types
         rows = element_columns(ROWS, functions, self._columns.left_out, write, self.handling.functions)
-        return ElementRoute(rows, to=self._to), TableType(key or key_type, value or value_type)
+        return ElementRoute(rows, to=self._to), TableType(key_type if key is None else key, value_type if value is None else value)
 
     def _options_given(self) -> dict[str, tuple[str, Any]]:
         """The options by the names of their columns: how they are called, and what the user has given."""
         names = ("key", "timestamp_by", "sequence_by", "apply_as_deletes", "tie_break_by")
-        return {
-            field: (name, getattr(self._columns, field)) for field, name in zip(ElementFunctions._fields, names, strict=True)
-        }
+        return {field: (name, getattr(self._columns, field)) for field, name in zip(ElementFunctions._fields, names, strict=True)}
 
     def _called_columns(self) -> ChangelogColumns:
         called = self.handling.functions.function
@@ -183,7 +183,13 @@ class TableFromChangelog(WithOutputs):
         for option, spec in self._options_given().values():
             if isinstance(spec, vectorized):
                 raise ValueError(f"{option} is vectorized, and this changelog is not of Arrow tables: give a function of one record")
-            names = () if spec is None or callable(spec) else tuple(spec) if isinstance(spec, Mapping) else names_of(option, spec) or (spec,)
+            names = (
+                ()
+                if spec is None or callable(spec)
+                else tuple(spec)
+                if isinstance(spec, Mapping)
+                else names_of(option, spec) or (spec,)
+            )
             for name in names:
                 if name not in columns:
                     raise ValueError(f"{option}={name!r}: a record has no such column; it has {', '.join(columns)}")

@@ -85,18 +85,16 @@ def kinds(keys: pa.Array) -> set[str]:
     kind = keys.type
     if keys.null_count == len(keys):
         return set()
-<<<<<<< HEAD
-    return kinds_of_encoded(keys.storage) if is_opaque(keys.type) else {kind_of_column(keys.type)}
-=======
     if is_opaque(kind):
         return kinds_of_encoded(keys.storage)
     if is_windowed(kind):
         return kinds(parts_of(keys)[0])
     if pa.types.is_struct(kind) or is_combined(kind):
         parts = parts_of(keys) if is_combined(kind) else keys.flatten()
-        return {f"({', '.join(of_parts)})" for of_parts in product(*(sorted(kinds(part) or {_kind(part.type)}) for part in parts))}
-    return {_kind(kind)}
->>>>>>> house
+        return {
+            f"({', '.join(of_parts)})" for of_parts in product(*(sorted(kinds(part) or {kind_of_column(part.type)}) for part in parts))
+        }
+    return {kind_of_column(kind)}
 
 
 def kinds_of_encoded(keys: pa.Array) -> set[str]:
@@ -104,24 +102,19 @@ def kinds_of_encoded(keys: pa.Array) -> set[str]:
     return {kind_of(encoded) for encoded in _samples_of_each_kind(keys)}
 
 
-<<<<<<< HEAD
 def kind_of_column(kind: pa.DataType) -> str:
-    """The kind of the keys of a column by its type, ``"unknown"`` where that does not determine it.
+    """The kind of the keys of a column by its type, ``"null"`` where that does not determine it.
 
     >>> kind_of_column(pa.int8())
     'number'
     """
-    if is_windowed(kind) or is_combined(kind):
+    if is_windowed(kind):
+        return kind_of_column(kind.storage_type.field("key").type)
+    if is_combined(kind):
         return kind_of_column(kind.storage_type)
     if pa.types.is_struct(kind):
         return f"({', '.join(kind_of_column(field.type) for field in kind)})"
-    return next((name for of_kind, _, name in _COMPARED_AS if of_kind(kind)), "unknown")
-=======
-def _kind(kind: pa.DataType) -> str:
-    if pa.types.is_struct(kind):
-        return f"({', '.join(_kind(field.type) for field in kind)})"
     return next((name for of_kind, _, name in _COMPARED_AS if of_kind(kind)), "null")
->>>>>>> house
 
 
 def _samples_of_each_kind(encoded: pa.Array) -> Iterator[bytes]:

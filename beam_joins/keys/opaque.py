@@ -68,10 +68,10 @@ def opaque_keys(keys: Iterable[Any]) -> pa.Array:
     >>> python_values(keys)
     [7, (1, 'a'), None]
     """
-    return encoded_keys([None if key is None else canonical.encode(key) for key in keys])
+    return opaque_encoded([None if key is None else canonical.encode(key) for key in keys])
 
 
-def encoded_keys(keys: Sequence[bytes | None]) -> pa.Array:
+def opaque_encoded(keys: Sequence[bytes | None]) -> pa.Array:
     """Keys in their canonical encoding as an opaque column."""
     return pa.ExtensionArray.from_storage(KEYS, pa.array(keys, pa.binary()))
 

@@ -97,9 +97,7 @@ def _columns_of(records: pa.Array, columns: ChangelogColumns, arrival: int) -> _
     key = keys_of("key", columns.key, records)
     position, within = (timestamp, None) if columns.sequence is None else places("sequence_by", columns.sequence, records)
     deleted = None if columns.deletes is None else deleted_rows(columns.deletes, records)
-    return _Columns(
-        key, timestamp, position, within, deleted, None if columns.tie is None else tie_orders(columns.tie, records)
-    )
+    return _Columns(key, timestamp, position, within, deleted, None if columns.tie is None else tie_orders(columns.tie, records))
 
 
 def deleted_rows(spec: Any, records: pa.Array) -> pa.Array:

@@ -21,7 +21,10 @@ def each_value(batch: ChangeBatch, known: TableType, fn: OfRows) -> Iterator[Any
     Where it raises what is handled, the change that brings the value goes to ``bad``; an earlier value was there with an earlier change.
     """
     row = _rows_of(batch)
-    values, keys = python_values(batch.values), keys_in_python(batch.key.take(pa.array(np.maximum(row, 0))), known) if len(batch) else []
+    values, keys = (
+        python_values(batch.values),
+        keys_in_python(batch.key.take(pa.array(np.maximum(row, 0))), known) if len(batch) else [],
+    )
     for n, value in enumerate(values):
         if value is None or row[n] < 0:
             yield None
