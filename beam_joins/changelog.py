@@ -2,16 +2,19 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_joins.arrangement import ORDER, Arrangement
 from beam_joins.batch import ChangeBatch
 from beam_joins.content import Emit
 from beam_joins.keys.canonical import canonical_value
 from beam_joins.keys.columns import Bools, Ints, factorize
+from beam_joins.keys.encoded import encoded_keys, prefixes
+from beam_joins.keys.opaque import is_opaque
 from beam_joins.sorting import combine_chunks, gather, integers, ordered, starts, valid
 
 
@@ -61,6 +64,35 @@ def upsert(rows: pa.Table, emit: Emit, encode: Callable[[pa.Array], list[bytes]]
     ), _dropped(rows, lost, reason)
 
 
+class State(NamedTuple):
+    """What a table remembers: the rows that are there, ordered by the bytes of their keys, and the frontier."""
+
+    rows: Arrangement = Arrangement()
+    frontier: int | None = None
+
+
+def step(state: State, rows: pa.Table, emit: Emit, encode: Callable[[pa.Array], list[bytes]]) -> tuple[ChangeBatch, pa.Table, State]:
+    """The changes and dropped rows that follow from new rows, all of which lie behind the frontier, and what is to be remembered then.
+
+    A changelog that is cut at any positions gives the same changes, step by step, as in one step. Raises ``ValueError`` for
+    ``emit="latest"``, which has no steps.
+    """
+    if emit == "latest":
+        raise ValueError("emit='latest' gives the last change of a whole changelog: it has no steps")
+    order = prefixes(encoded_keys(combine_chunks(rows["key"])))
+    alive = state.rows.starting_with(pc.unique(order))
+    new = pa.table(rows.columns, names=rows.schema.names).append_column(ORDER, order)
+    table = new if alive is None else pa.concat_tables([alive, new], promote_options="default")
+    batch, dropped = upsert(table, emit, encode)
+    if state.frontier is not None:
+        batch = batch.filter(pc.greater(batch.position, state.frontier))
+    positions = [pc.max(column).as_py() for column in (rows["position"],) if len(column)]
+    frontier = max([*positions, *([] if state.frontier is None else [state.frontier])], default=None)
+    columns = {"key": batch.key, "value": batch.new, "timestamp": batch.timestamp, "position": batch.position}
+    last = pa.table({**columns, ORDER: prefixes(encoded_keys(batch.key))})
+    return batch, dropped, State(state.rows.updated(last), frontier)
+
+
 def same(values: pa.Array, others: pa.Array) -> Bools:
     """Where two columns have the same value, null among them.
 
@@ -87,8 +119,9 @@ def same(values: pa.Array, others: pa.Array) -> Bools:
 
 def _unchanged(new: pa.Array, old: pa.Array, encode: Callable[[pa.Array], list[bytes]]) -> Bools:
     """Where two columns have the same value; two encodings of one value may differ."""
-    unchanged = same(new, old)
-    if pa.types.is_binary(new.type):
+    opaque = is_opaque(new.type)
+    unchanged = same(new.storage, old.storage) if opaque else same(new, old)
+    if opaque:
         differ = np.flatnonzero(~unchanged & valid(new) & valid(old))
         at = pa.array(differ)
         unchanged[differ] = [one == other for one, other in zip(encode(new.take(at)), encode(old.take(at)), strict=True)]

@@ -60,10 +60,12 @@ class Events(NamedTuple):
 def left_events(left: pa.Table, reference: Ints, rights: Versions, shape: Shape) -> Events:
     """Where each left version begins, and where its right row changes during its life."""
     position, timestamp = integers(left["position"]), integers(left["timestamp"])
-    (row,) = (reference,) if shape.result == "same_key" else factorize(combine_chunks(left["key"]))
-    if shape.result != "same_key":
+    if shape.result == "same_key":
+        row, by = reference, ordered(reference, position)
+    else:
+        (row,) = factorize(combine_chunks(left["key"]))
+        by = ordered(reference, row, position)
         row = reference * (1 + int(row.max(initial=0))) + row
-    by = ordered(row, position)
     row, position, timestamp, reference = row[by], position[by], timestamp[by], reference[by]
     require_one_change(row, position, left["key"], by)
     there, moved = valid(combine_chunks(left["value"]))[by], valid_and_true(left["moved"])[by]
@@ -117,7 +119,7 @@ def unmatched_rights(left: pa.Table, reference: Ints, rights: Versions) -> Event
     position, timestamp = integers(left["position"]), integers(left["timestamp"])
     there = valid(combine_chunks(left["value"]))
     (key,) = factorize(combine_chunks(left["key"]))
-    by = ordered(reference * (1 + int(key.max(initial=0))) + key, position)
+    by = ordered(reference, key, position)
     version = starts(reference[by], key[by])
     grows = there[by].astype(np.int64) - (np.append(False, there[by][:-1])[: len(by)] & ~version)
     changes = len(rights.index) - 1

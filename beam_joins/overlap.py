@@ -11,10 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from beam_joins.arrangement import ORDER, Arrangement
 from beam_joins.batch import ChangeBatch
 from beam_joins.joiner import Join
 from beam_joins.keys.columns import factorize, joined_keys
+from beam_joins.keys.encoded import combined_bytes, encoded_keys, prefixes
 from beam_joins.keys.nested import combined_keys
 from beam_joins.matching import Events, Shape, left_events, merged, one_after_the_other, unmatched_rights
 from beam_joins.pairs import Pairs
@@ -66,6 +69,51 @@ def overlap(left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind
     columns = [key.take(at), new.take(pa.array(np.where(arrives, index, before[index]))), timestamp.take(at), position.take(at)]
     halves = pa.record_batch([*columns, pa.array(arrives)], names=["key", "value", "timestamp", "position", "arrives"])
     return Joined(batch if whole.all() else batch.filter(pa.array(whole)), halves)
+
+
+class State(NamedTuple):
+    """What a join remembers: the rows alive, and the frontier.
+
+    Left rows are ordered by the bytes of the combined key of reference and key, so that the rows that look up one right row are found by a
+    prefix (KIP-213); right rows by the bytes of their key.
+    """
+
+    left: Arrangement = Arrangement()
+    right: Arrangement = Arrangement()
+    frontier: int | None = None
+
+
+def step(state: State, left: pa.Table, right: pa.Table, join: Join, shape: Shape) -> tuple[Joined, State]:
+    """The changes that follow from new rows, all of which lie behind the frontier, and what is to be remembered then.
+
+    A history that is cut at any positions gives the same changes, step by step, as in one step.
+    """
+    references = encoded_keys(combine_chunks(left["reference"]))
+    looked_up = prefixes(references)
+    right_keys = encoded_keys(combine_chunks(right["key"]))
+    touched = pc.unique(pa.concat_arrays([looked_up, prefixes(right_keys)]))
+    alive_left = state.left.starting_with(touched)
+    alive_right = state.right.starting_with(touched)
+    order = combined_bytes(references, encoded_keys(combine_chunks(left["key"])))
+    lefts, rights = _with_alive(alive_left, left, order, _LEFT), _with_alive(alive_right, right, prefixes(right_keys), _RIGHT)
+    joined = overlap(lefts, rights, join, shape, behind=state.frontier)
+    positions = [pc.max(rows["position"]).as_py() for rows in (left, right) if len(rows)]
+    frontier = max([*positions, *([] if state.frontier is None else [state.frontier])], default=None)
+    return joined, State(state.left.updated(lefts), state.right.updated(rights), frontier)
+
+
+_RIGHT = ["key", "value", "timestamp", "position"]
+_LEFT = [*_RIGHT, "reference"]
+
+
+def _with_alive(alive: pa.Table | None, rows: pa.Table, order: pa.Array, columns: list[str]) -> pa.Table:
+    """The rows alive, then new ones; none of the former has moved."""
+    new = pa.table([order, *(rows[name] for name in columns)], names=[ORDER, *columns])
+    table = new if alive is None else pa.concat_tables([alive, new])
+    if "reference" not in columns:
+        return table
+    moved = combine_chunks(rows["moved"])
+    return table.append_column("moved", pa.concat_arrays([pa.array(np.zeros(len(table) - len(moved), np.bool_)), moved]))
 
 
 def _result_keys(left_key: pa.Array, reference: pa.Array, right_key: pa.Array, events: Events, shape: Shape) -> pa.Array:

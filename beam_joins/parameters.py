@@ -26,21 +26,20 @@ class Parameterised(type):
             return False
         return not isinstance(subclass, Parameterised) or all(map(_fits, subclass.parameters, cls.parameters))
 
-    def __repr__(cls) -> str:
-        return f"{cls.origin.__name__}[{', '.join(map(_name, cls.parameters))}]"
-
 
 def parameterised(origin: type, parameters: tuple[Any, ...], known: Any = None) -> type:
     """The class with these parameters, one object however often it is asked for.
 
     >>> class Box: pass
     >>> ints = parameterised(Box, (int,))
-    >>> ints, ints is parameterised(Box, (int,)), isinstance(Box(), ints), issubclass(parameterised(Box, (bool,)), ints)
-    (Box[int], True, True, True)
+    >>> ints.__qualname__, ints is parameterised(Box, (int,)), isinstance(Box(), ints), issubclass(parameterised(Box, (bool,)), ints)
+    ('Box[int]', True, True, True)
     """
     made = _MADE.get((origin, parameters, known))
     if made is None:
-        name = f"{origin.__name__}_{len(_MADE)}"
+        name = f"{origin.__name__}[{', '.join(map(_name, parameters))}]"
+        if name in globals():
+            name += f"_{len(_MADE)}"
         fields = {"__slots__": (), "__module__": __name__, "origin": origin, "parameters": parameters, "known": known}
         made = _MADE[origin, parameters, known] = Parameterised(name, (origin,), fields)
         globals()[name] = made  # cloudpickle asks the reducer below only for what is found under its name
@@ -75,7 +74,8 @@ def _fits(given: Any, wanted: Any) -> bool:
 
 
 def _name(parameter: Any) -> str:
-    return parameter.__qualname__ if isinstance(parameter, type) and not isinstance(parameter, Parameterised) else str(parameter)
+    name = parameter.__qualname__ if isinstance(parameter, type) else str(parameter)
+    return name.replace(".", "_")
 
 
 copyreg.pickle(Parameterised, lambda cls: (parameterised, (cls.origin, cls.parameters, cls.known)))  # type: ignore[arg-type]

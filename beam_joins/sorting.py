@@ -1,5 +1,7 @@
 """Sorting rows by routing key and position, and per-key window primitives."""
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -12,10 +14,16 @@ def ordered(code: Ints, position: Ints, *then: Ints) -> Ints:
     >>> ordered(np.array([1, 0, 1]), np.array([5, 9, 2])).tolist()
     [1, 2, 0]
     """
-    # 16-bit numbers are sorted by radix, the others by comparing
-    small = code.astype(np.uint16) if code.max(initial=0) < 1 << 16 else code
-    by: Ints = np.lexsort((*reversed(then), position, small))
+    by: Ints = np.lexsort([*map(_narrow, reversed(then)), _narrow(position), _narrow(code)])
     return by
+
+
+def _narrow(numbers: Ints) -> Any:
+    """The same order in 16 bits where that is enough: such numbers are sorted by radix, others by comparing."""
+    if not len(numbers):
+        return numbers
+    low, high = int(numbers.min()), int(numbers.max())
+    return (numbers - low).astype(np.uint16) if high - low < 1 << 16 else numbers
 
 
 def starts(*ordered_columns: Ints) -> Bools:

@@ -158,7 +158,7 @@ def _is_canonical(key_type: Any) -> bool:
 def _kind_of_column(key_type: pa.DataType) -> str | None:
     kind = kind_of_column(key_type)
     # of keys that have parts, or that are Python objects, the kinds are compared in the run
-    return None if kind in ("null", "unknown") or kind.startswith("(") else kind
+    return None if kind == "null" or kind.startswith("(") else kind
 
 
 def _kind_of_type(key_type: Any) -> str | None:

@@ -161,26 +161,26 @@ class TableFromChangelog(WithOutputs):
             self._require_there(there)
         write = ElementWriter(self._columns, self._schema, key_coder(key_type, "the key of TableFromChangelog"))
         called = self.handling.functions.function
-        given = self._given()
+        given = self._options_given()
         functions = ElementFunctions(*(called(*given[name], getattr(self._getters, name)) for name in ElementFunctions._fields))
         key, value = write.types
         rows = element_columns(ROWS, functions, self._columns.left_out, write, self.handling.functions)
-        return ElementRoute(rows, to=self._to), TableType(key or key_type, value or value_type)
+        return ElementRoute(rows, to=self._to), TableType(key_type if key is None else key, value_type if value is None else value)
 
-    def _given(self) -> dict[str, tuple[str, Any]]:
+    def _options_given(self) -> dict[str, tuple[str, Any]]:
         """The options by the names of their columns: how they are called, and what the user has given."""
         names = ("key", "timestamp_by", "sequence_by", "apply_as_deletes", "tie_break_by")
         return {field: (name, getattr(self._columns, field)) for field, name in zip(ElementFunctions._fields, names, strict=True)}
 
     def _called_columns(self) -> ChangelogColumns:
         called = self.handling.functions.function
-        functions = {field: called(name, spec) for field, (name, spec) in self._given().items() if callable(spec)}
+        functions = {field: called(name, spec) for field, (name, spec) in self._options_given().items() if callable(spec)}
         if isinstance(self._columns.deletes, Mapping) and self.handling.tags:  # record by record, as one may be bad
             functions["deletes"] = called("apply_as_deletes", self._columns.deletes, self._getters.deletes)
         return self._columns._replace(**functions)
 
     def _require_there(self, columns: Sequence[str]) -> None:
-        for option, spec in self._given().values():
+        for option, spec in self._options_given().values():
             if isinstance(spec, vectorized):
                 raise ValueError(f"{option} is vectorized, and this changelog is not of Arrow tables: give a function of one record")
             names = (

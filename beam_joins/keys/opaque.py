@@ -68,10 +68,10 @@ def opaque_keys(keys: Iterable[Any]) -> pa.Array:
     >>> python_values(keys)
     [7, (1, 'a'), None]
     """
-    return encoded_keys([None if key is None else canonical.encode(key) for key in keys])
+    return opaque_encoded([None if key is None else canonical.encode(key) for key in keys])
 
 
-def encoded_keys(keys: Sequence[bytes | None]) -> pa.Array:
+def opaque_encoded(keys: Sequence[bytes | None]) -> pa.Array:
     """Keys in their canonical encoding as an opaque column."""
     return pa.ExtensionArray.from_storage(KEYS, pa.array(keys, pa.binary()))
 
@@ -105,8 +105,9 @@ def python_keys(keys: pa.Array) -> list[Any]:
     [('a', 1), None]
     """
     if is_windowed(keys.type) or is_combined(keys.type):
-        key, *rest = parts_of(keys)
-        return [made_of(keys.type, *parts) for parts in zip(python_keys(key), *map(python_keys, rest), strict=True)]
+        parts = zip(*map(python_keys, parts_of(keys)), strict=True)
+        there = keys.is_valid().to_pylist()
+        return [made_of(keys.type, *of_key) if is_there else None for of_key, is_there in zip(parts, there, strict=True)]
     python = python_values(keys)
     return list(map(_tuples, python)) if pa.types.is_struct(keys.type) else python
 

@@ -5,14 +5,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_joins import Change
 from beam_joins.batch import ChangeBatch
 from beam_joins.joiner import Join
 from beam_joins.matching import How, Shape
-from beam_joins.overlap import Joined, overlap
+from beam_joins.overlap import Joined, State, overlap, step
 from beam_joins.pairs import Pairs
 from beam_joins.references import listed_subscriptions, rejoined, subscriptions
+from beam_joins.versions import FOREVER
 
 Table = list[Change[Any, Any]]
 Joiner = Callable[[Any, Any], Any]
@@ -74,6 +76,24 @@ def changes_of(joined: Joined) -> Table:
 def join(left: Table, right: Table, joiner: Joiner, shape: Shape, references: Any = None, *, lists: bool = False) -> Table:
     """The changes of a join."""
     return changes_of(overlap(left_rows(left, shape, references, lists=lists), rows(batch(right)), of_pairs(joiner), shape))
+
+
+def join_in_steps(
+    left: Table, right: Table, joiner: Joiner, shape: Shape, references: Any, cuts: list[int], *, lists: bool = False
+) -> tuple[Table, State]:
+    """The changes of a join whose history is cut behind each position of ``cuts``, and what is remembered at the end."""
+    lefts, rights = pa.table(left_rows(left, shape, references, lists=lists)), rows(batch(right))
+    changes, state = [], State()
+    for low, high in zip([-FOREVER, *cuts], [*cuts, FOREVER], strict=True):
+        joined, state = step(state, _between(lefts, low, high), _between(rights, low, high), of_pairs(joiner), shape)
+        found = changes_of(joined)
+        assert all(low < change.position <= high for change in found)
+        changes += found
+    return sorted(changes, key=lambda change: (repr(change.key), change.position)), state
+
+
+def _between(table: pa.Table, low: int, high: int) -> pa.Table:
+    return table.filter(pc.and_(pc.greater(table["position"], low), pc.less_equal(table["position"], high)))
 
 
 HOWS: tuple[How, ...] = ("inner", "left", "right", "outer", "semi", "anti")

@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from beam_joins import Change, CombinedKey
 from beam_joins.matching import How, Shape
+from beam_joins.overlap import overlap
 from beam_joins.two_changes import TwoChanges
-from tests.beam_joins.joined import HOWS, Table, join
-from tests.properties import reference_times, strategies
-from tests.properties.reference import rows_of_changes
+from tests.beam_joins.joined import HOWS, Table, join, join_in_steps
+from tests.properties import strategies
+from tests.reference import recomputed_times
+from tests.reference.recomputed import rows_of_changes
 
 POSITIONS = range(-1, 7)
 modest = settings(deadline=None, max_examples=150)
@@ -74,7 +76,7 @@ def test_a_join_on_the_same_key_follows_the_law(left: Table, right: Table, how: 
     result = join(left, right, joiner, Shape(how, result="same_key"))
     check(result, left, right, how, joiner, lambda key, value: [key], lambda reference, key: reference if key is None else key)
     for change in result:
-        assert change.timestamp == reference_times.same_key(left, right, change), change
+        assert change.timestamp == recomputed_times.same_key(left, right, change), change
 
 
 @given(LEFTS, RIGHTS, st.sampled_from(["inner", "left", "semi", "anti"]), JOINERS)
@@ -84,7 +86,7 @@ def test_a_foreign_key_join_follows_the_law(left: Table, right: Table, how: How,
     check(result, left, right, how, joiner, lambda key, value: [fk_of(value)], lambda reference, key: key)
     like = "left" if how in ("left", "anti") else "inner"
     for change in result:
-        assert change.timestamp == reference_times.foreign_key(left, right, change, fk_of, like), change
+        assert change.timestamp == recomputed_times.foreign_key(left, right, change, fk_of, like), change
 
 
 @pytest.mark.parametrize("lists", [False, True], ids=["one reference", "lists"])
@@ -98,8 +100,43 @@ def test_a_join_by_combined_keys_follows_the_law(lists: bool, left: Table, right
     result = join(left, right, joiner, Shape(how, result="combined_key"), one_or_two if lists else fk_of, lists=lists)
     check(result, left, right, how, joiner, looks_up, CombinedKey)
     for change in result:
-        pair = reference_times.Pair(*change.key)
-        assert change.timestamp == reference_times.by_reference(left, right, pair, change.position, looks_up), change
+        pair = recomputed_times.Pair(*change.key)
+        assert change.timestamp == recomputed_times.by_reference(left, right, pair, change.position, looks_up), change
+
+
+SHAPES = st.one_of(
+    st.tuples(st.builds(Shape, st.sampled_from(HOWS), st.just("both"), st.just("same_key")), st.none()),
+    st.tuples(st.builds(Shape, st.sampled_from(["inner", "left", "semi", "anti"]), st.just("foreign_key"), st.just("left_key")), st.just(fk_of)),
+    st.tuples(st.builds(Shape, st.sampled_from(["inner", "left", "right", "outer"]), st.just("both"), st.just("combined_key")), st.just(fk_of)),
+)  # fmt: skip
+
+
+@given(LEFTS, RIGHTS, SHAPES, JOINERS, strategies.cuts())
+@modest
+def test_a_history_cut_anywhere_gives_the_same_changes_and_the_same_state(
+    left: Table, right: Table, shaped: tuple[Shape, Any], joiner: Any, cuts: list[int]
+) -> None:
+    shape, references = shaped
+    changes, state = join_in_steps(left, right, joiner, shape, references, cuts)
+    at_once, expected = join_in_steps(left, right, joiner, shape, references, [])
+    assert changes == at_once == join(left, right, joiner, shape, references)
+    for side in ("left", "right"):
+        assert getattr(state, side).rows() == getattr(expected, side).rows()
+
+
+def test_a_step_joins_only_the_rows_that_new_rows_touch(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def counted(left: Any, right: Any, *rest: Any, **options: Any) -> Any:
+        seen.append(len(left) + len(right))
+        return overlap(left, right, *rest, **options)
+
+    monkeypatch.setattr("beam_joins.overlap.overlap", counted)
+    left = [Change(b"%d" % n, None, b"f%d|" % (n % 100), 1, 1) for n in range(1_000)]
+    right = [Change(b"f%d" % n, None, b"a", 1, 1) for n in range(100)] + [Change(b"f7", b"a", b"b", 2, 2)]
+    changes, _ = join_in_steps(left, right, text, Shape("left", times="foreign_key"), fk_of, [1])
+    assert seen == [1_100, 12]  # the ten left rows of f7, and its right row before and after
+    assert len(changes) == 1_010
 
 
 def test_two_changes_of_a_row_at_one_position_are_refused() -> None:

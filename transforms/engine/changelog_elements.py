@@ -11,7 +11,7 @@ from beam_joins.coders.key import KeyCoder, encode_key
 from beam_joins.fields import field, micros, names_of, place, tie_order
 from beam_joins.keys.columns import comparable
 from beam_joins.keys.hashes import hashes
-from beam_joins.keys.opaque import encoded_keys
+from beam_joins.keys.opaque import opaque_encoded
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.changelog_columns import ChangelogColumns
 from beam_joins.transforms.engine.elements import ElementColumns, columns_of_rows
@@ -58,7 +58,7 @@ class ElementWriter:
     def keys(self, keys: Sequence[Any]) -> pa.Array:
         """The column of keys."""
         if self._key is None:
-            return encoded_keys([encode_key(self._keys, key, "the key") for key in keys])
+            return opaque_encoded([encode_key(self._keys, key, "the key") for key in keys])
         if pa.types.is_struct(self._key):
             keys = [dict(zip((part.name for part in self._key), key, strict=True)) for key in keys]
         try:

@@ -13,7 +13,7 @@ from beam_joins.coders.key import KeyCoder, encode_key, key_coder
 from beam_joins.coders.own_types import OwnTypes
 from beam_joins.keys.columns import as_opaque
 from beam_joins.keys.nested import is_windowed, parts_of, windowed_keys
-from beam_joins.keys.opaque import KEYS, VALUES, encoded_keys, is_opaque, opaque_values, python_keys, python_values
+from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_encoded, opaque_values, python_keys, python_values
 from beam_joins.transforms.engine.block_writer import timestamped
 from beam_joins.transforms.engine.table_type import (
     TableType,
@@ -27,6 +27,7 @@ from beam_joins.transforms.engine.table_type import (
 from beam_joins.windowed import Windowed
 
 BATCH = 4096
+_ANY_KEY = KeyCoder()
 
 
 def in_batches(table: PCollection[Any], label: str = "In batches") -> PCollection[Any]:
@@ -42,7 +43,7 @@ def in_batches(table: PCollection[Any], label: str = "In batches") -> PCollectio
     return as_table(batches, known, checked=known.checked)
 
 
-def batch_of(changes: Sequence[Change[Any, Any]], known: TableType = TableType()) -> ChangeBatch:
+def batch_of(changes: Sequence[Change[Any, Any]], coder: KeyCoder = _ANY_KEY, *, windowed: bool = False) -> ChangeBatch:
     """Changes as a batch with opaque keys and values.
 
     >>> list(batch_of([Change("k", 1, 2, timestamp=5, position=7)]))
@@ -51,9 +52,8 @@ def batch_of(changes: Sequence[Change[Any, Any]], known: TableType = TableType()
     key, old, new, timestamp, position = zip(*changes, strict=True) if changes else ([],) * 5
     earlier = [value for value in old if value is not None]
     indices = iter(range(len(new), len(new) + len(earlier)))
-    coder = key_coder(Any if isinstance(known.key, pa.DataType) else known.key, "the key")
     return ChangeBatch(
-        key=_windowed(key, coder) if known.windowed else _keys(key, coder),
+        key=_windowed(key, coder) if windowed else _keys(key, coder),
         new=opaque_values(new),
         before=pa.array([None if value is None else next(indices) for value in old], pa.int64()),
         timestamp=pa.array(timestamp, pa.int64()),
@@ -63,7 +63,7 @@ def batch_of(changes: Sequence[Change[Any, Any]], known: TableType = TableType()
 
 
 def _keys(keys: Sequence[Any], coder: KeyCoder) -> pa.Array:
-    return encoded_keys([encode_key(coder, key, "the key") for key in keys])
+    return opaque_encoded([encode_key(coder, key, "the key") for key in keys])
 
 
 def _windowed(keys: Sequence[Windowed[Any]], coder: KeyCoder) -> pa.Array:
@@ -76,6 +76,7 @@ class _Batches(beam.DoFn):
 
     def __init__(self, known: TableType) -> None:
         self._known = known
+        self._coder = key_coder(Any if isinstance(known.key, pa.DataType) else known.key, "the key of a table")
         self._own_types = OwnTypes()
 
     def start_bundle(self) -> None:
@@ -102,7 +103,7 @@ class _Batches(beam.DoFn):
 
     def _batch(self) -> ChangeBatch:
         changes, self._changes = self._changes, []
-        return batch_of(changes, self._known)
+        return batch_of(changes, self._coder, windowed=self._known.windowed)
 
     def _not_as_known(self, key: Any) -> ValueError:
         return known_windowed(key) if self._known.windowed else not_known_windowed(key)

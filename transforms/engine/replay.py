@@ -161,7 +161,7 @@ class _StatefulDoFn(beam.DoFn):
         on_timer(timer)(_StatefulDoFn.replay)
         self._timer = beam.DoFn.TimerParam(timer)
 
-    def process(self, element: tuple[int, bytes], window: Any, blocks: Any, timer: Any) -> Iterable[Any]:
+    def process(self, element: tuple[int, bytes], window: Any = None, blocks: Any = None, timer: Any = None) -> Iterable[Any]:
         blocks.add(element[1])
         timer.set(window.max_timestamp())
         return ()

@@ -164,12 +164,6 @@ def perhaps_windowed(*tables: TableType) -> str:
     return f" ({_SAY_AGAIN})" if any(not table.windowed and table.order == "unknown" for table in tables) else ""
 
 
-def table_type(pcoll: PCollection[Any]) -> TableType:
-    """What is known of a table: what the transform that made it knew, or nothing."""
-    marked: TableType = getattr(pcoll, _MARK, TableType())
-    return marked
-
-
 def common_order(transform: str, *tables: TableType) -> Order:
     """The order of what is joined from these tables; raises ``ValueError`` if they are known to be ordered by different things."""
     known = {table.order for table in tables} - {"unknown"}

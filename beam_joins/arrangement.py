@@ -1,0 +1,114 @@
+"""Rows in the order of their keys: what an operator remembers from one step to the next.
+
+An arrangement is a few sorted runs of Arrow tables, each less than half as long as the one before (as in a log-structured merge tree, and in
+differential dataflow's arrangements, after which it is named). To look rows up costs a search in each run, to put rows in a merge of runs now and then:
+rows that a step does not touch cost nothing but that.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_joins.keys.columns import Ints, factorize
+from beam_joins.sorting import combine_chunks, integers, ordered, starts, valid
+
+ORDER = "order"
+"""The column by whose bytes the rows are ordered; it is unique among them."""
+_GONE = "gone"
+
+
+class Arrangement:
+    """Rows with a column ``order`` of bytes, in that order. It never changes: :meth:`replaced` gives another one.
+
+    >>> rows = pa.table({"order": pa.array([b"b1", b"a1"]), "value": [2, 1]})
+    >>> Arrangement().replaced(pa.array([], pa.binary()), rows).starting_with(pa.array([b"b"]))["value"].to_pylist()
+    [2]
+    """
+
+    def __init__(self, runs: tuple[pa.Table, ...] = ()) -> None:
+        self._runs = runs
+
+    def table(self) -> pa.Table | None:
+        """All rows in order; ``None`` if there never was one, as nothing is known of their columns then."""
+        if not self._runs:
+            return None
+        return _newest(self._runs, forget=True).drop_columns([_GONE])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows in order, as Python has them."""
+        table = self.table()
+        return [] if table is None else table.to_pylist()
+
+    def starting_with(self, prefixes: pa.Array) -> pa.Table | None:
+        """The rows whose ``order`` begins with one of the prefixes, in order; no prefix may begin with another one."""
+        behind = pa.array([_behind(prefix) for prefix in prefixes.to_pylist()], pa.binary())
+        found = [_between(run, prefixes, behind) for run in self._runs]
+        return _newest(found, forget=True).drop_columns([_GONE]) if found else None
+
+    def replaced(self, gone: pa.Array, rows: pa.Table) -> "Arrangement":
+        """With ``rows``, and without those whose ``order`` is among ``gone``; a row takes the place of one with the same ``order``."""
+        if not len(gone) and not len(rows):
+            return self
+        removed = gone.filter(pc.invert(pc.is_in(gone, value_set=combine_chunks(rows[ORDER]))))
+        run = rows.append_column(_GONE, pa.array(np.zeros(len(rows), np.bool_)))
+        if len(removed):
+            columns = [removed if name == ORDER else pa.nulls(len(removed), run[name].type) for name in run.column_names[:-1]]
+            absent = pa.table([*columns, pa.array(np.ones(len(removed), np.bool_))], names=run.column_names)
+            run = pa.concat_tables([run, absent])
+        runs = [*self._runs, run.sort_by(ORDER)]
+        while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
+            runs[-2:] = [_newest(runs[-2:], forget=len(runs) == 2)]
+        return Arrangement(tuple(runs))
+
+    def updated(self, rows: pa.Table) -> "Arrangement":
+        """With what is there after the last of the changes of each row, which have an ``order``, a ``position`` and a ``value``, null for a delete."""
+        if not len(rows):
+            return self
+        (code,) = factorize(combine_chunks(rows[ORDER]))
+        by = ordered(code, integers(rows["position"]))
+        last = rows.take(pa.array(by[np.append(starts(code[by])[1:], True)]))
+        there = pa.array(valid(combine_chunks(last["value"])))
+        kept = last.select([name for name in last.column_names if name != "moved"]).filter(there)
+        return self.replaced(combine_chunks(last[ORDER]).filter(pc.invert(there)), kept)
+
+
+def _newest(runs: Sequence[pa.Table], *, forget: bool) -> pa.Table:
+    """The rows of runs, older ones first, in one: of rows with one ``order`` that of the newest; with ``forget`` no marks of rows that are gone."""
+    rows = pa.concat_tables(runs)
+    age = np.repeat(np.arange(len(runs)), [len(run) for run in runs])
+    order = combine_chunks(rows[ORDER])
+    code = pc.rank(order, tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64) if len(order) else np.zeros(0, np.int64)
+    by = np.lexsort((age, code))
+    kept = by[np.append(code[by][1:] != code[by][:-1], True)[: len(by)]]
+    if forget:
+        kept = kept[~combine_chunks(rows[_GONE]).to_numpy(zero_copy_only=False)[kept]]
+    return rows.take(pa.array(kept))
+
+
+def _between(run: pa.Table, low: pa.Array, high: pa.Array) -> pa.Table:
+    """The rows of a run from each of ``low`` up to, and without, each of ``high``."""
+    order = combine_chunks(run[ORDER])
+    begin, end = _search(order, low), _search(order, high)
+    counts = end - begin
+    index = np.repeat(begin - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
+    return run.take(pa.array(index))
+
+
+def _search(ordered: pa.Array, wanted: pa.Array) -> Ints:
+    """Where each of ``wanted`` has its place among ordered bytes: the index of the first that is not smaller. A null is behind all."""
+    low, high = np.zeros(len(wanted), np.int64), np.full(len(wanted), len(ordered), np.int64)
+    while (low < high).any():
+        middle = np.minimum((low + high) // 2, len(ordered) - 1)
+        smaller = pc.less(ordered.take(pa.array(middle)), wanted).fill_null(True).to_numpy(zero_copy_only=False)
+        open_ = low < high
+        low, high = np.where(open_ & smaller, middle + 1, low), np.where(open_ & ~smaller, middle, high)
+    return low
+
+
+def _behind(prefix: bytes) -> bytes | None:
+    """The smallest bytes that are larger than all that begin with the prefix; ``None`` if there are none."""
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None
