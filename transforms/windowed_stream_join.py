@@ -11,7 +11,7 @@ from beam_joins.functions import vectorized
 from beam_joins.interval import Spans, StreamHow
 from beam_joins.joiner import Joiner, joiner_in_columns, of_records
 from beam_joins.spans import Span, span_micros
-from beam_joins.transforms.engine.arrow_input import as_arrow
+from beam_joins.transforms.engine.arrow_input import as_arrow, is_arrow
 from beam_joins.transforms.engine.block_writer import DROPPED, MAIN
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.options import choice
@@ -119,6 +119,7 @@ class WindowedStreamJoin(WithOutputs):
     def build(self, pvalue: Any) -> WindowedStreamOutputs:
         """The joined stream, the dropped records and the late ones."""
         given = two_inputs(_NAME, pvalue, "two streams: (left, right)")
+        _require_one_form(*map(is_arrow, given))
         left, right = (Stream(self._streams, stream, schema) for stream, schema in zip(given, self._schemas, strict=True))
         results = self._results(left, right)
         handling = self.handling
@@ -140,13 +141,7 @@ class WindowedStreamJoin(WithOutputs):
         )
 
     def _results(self, left: Stream, right: Stream) -> StreamResults:
-        """What the join gives; raises ``ValueError`` for streams of two forms, and for a joiner or a schema that does not fit theirs."""
-        if left.in_columns != right.in_columns:
-            forms = ["columns" if side.in_columns else "records" for side in (left, right)]
-            raise ValueError(
-                f"{_NAME} got {forms[0]} on the left and {forms[1]} on the right: give both streams in one form, batches of Arrow rows"
-                " declared with .with_output_types(pyarrow.Table)"
-            )
+        """What the join gives; raises ``ValueError`` for a joiner or a schema that does not fit the form of the streams."""
         types = left.type, right.type
         if not left.in_columns:
             if self._schema is not None:
@@ -159,3 +154,12 @@ class WindowedStreamJoin(WithOutputs):
             )
         values = types[0].value_column, types[1].value_column
         return JoinOfBatches(joiner_in_columns(self._joiner, self.handling.functions, self._schema, types=values), types)
+
+
+def _require_one_form(*in_columns: bool) -> None:
+    forms = ["columns" if each else "records" for each in in_columns]
+    if len(set(forms)) > 1:
+        raise ValueError(
+            f"{_NAME} got {forms[0]} on the left and {forms[1]} on the right: give both streams in one form, batches of Arrow rows"
+            " declared with .with_output_types(pyarrow.Table)"
+        )
