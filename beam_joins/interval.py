@@ -1,15 +1,26 @@
-"""Streams by key and closeness in time: :class:`tests.reference.stream_join.StreamJoin` on columns."""
+"""Two streams, by key and by closeness in time: a left and a right record match if ``left time - before <= right time <= left time + after``.
 
-from typing import NamedTuple
+**Stream time** of a key, at a position, is the largest timestamp of its records, of both sides, at earlier positions. A record more than ``grace``
+behind it is late, and has no part in the join. A record is **closed** when every record that could still match it would be late: one that has found no
+match by then has a result without one, and never one with a match later.
+
+Law: a history that is cut at any positions into any number of steps gives the same matches, late records and, with those of :func:`finish`,
+records without a match.
+"""
+
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.keys.columns import Bools, Ints, factorize
-from beam_joins.sorting import combine_chunks, integers, ordered, starts, valid
-from tests.reference.stream_join import StreamHow
+from beam_joins.keys.columns import Bools, Ints, factorize, joined_keys
+from beam_joins.sorting import combine_chunks, integers, ordered, valid
+from beam_joins.stream_time import EARLIEST, shifted, stream_times, times_of_keys
 
-_EARLIEST, _LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+StreamHow = Literal["inner", "left", "outer"]
+"""Which records have a result: those with a match; left ones without a match too; those of both sides."""
+
+_KEPT = {"inner": (False, False), "left": (True, False), "outer": (True, True)}
 
 
 class Spans(NamedTuple):
@@ -20,68 +31,108 @@ class Spans(NamedTuple):
     grace: int
 
 
-class Matches(NamedTuple):
-    """The pairs of rows that are joined, by index (-1: without a match), their times, and which rows of each side come too late."""
+class State(NamedTuple):
+    """What later records may match: the rows of each side that are not closed, with whether they have ``matched``; and the stream ``time`` of each ``key``."""
 
+    left: pa.Table
+    right: pa.Table
+    times: pa.Table
+
+
+class Matches(NamedTuple):
+    """The rows that are joined, by index into ``left`` and ``right`` (-1: without a match), the times of the results, and the rows of each side that were late."""
+
+    left: pa.Table
+    right: pa.Table
     left_index: Ints
     right_index: Ints
     timestamp: Ints
-    late: tuple[Bools, Bools]
+    late: tuple[pa.Table, pa.Table]
 
 
-def matches(left: pa.Table, right: pa.Table, how: StreamHow, spans: Spans) -> Matches:
-    """Which rows (``key``, ``timestamp``, ``position``) match: ``left time - before <= right time <= left time + after``.
+def step(
+    state: State | None, left: pa.Table, right: pa.Table, how: StreamHow, spans: Spans, until: int | None = None
+) -> tuple[Matches, State]:
+    """The matches that new rows (``key``, ``timestamp``, ``position`` and whatever else) make, and the state after them.
 
-    A row with a null key matches nothing.
+    They lie behind all rows of earlier steps; ``None`` is the state before the first one. A row with a null key matches nothing and is never late.
+    ``until`` is a time that all later rows lie behind, known where positions are event times, or :data:`~beam_joins.stream_time.ALWAYS` if none comes.
     """
-    code = factorize(combine_chunks(left["key"]), combine_chunks(right["key"]))
-    time = integers(left["timestamp"]), integers(right["timestamp"])
-    position = integers(left["position"]), integers(right["position"])
-    behind = _late(np.concatenate(code), np.concatenate(time), np.concatenate(position), spans.grace)
-    keyed = valid(combine_chunks(left["key"])), valid(combine_chunks(right["key"]))
-    late = behind[: len(left)] & keyed[0], behind[len(left) :] & keyed[1]
+    before = state or _nothing(left, right)
+    rows = _with_new(before.left, left), _with_new(before.right, right)
+    keys = [combine_chunks(side["key"]) for side in (*rows, before.times)]
+    *codes, times_code = factorize(*keys)
+    new = [np.arange(len(side)) >= len(old) for side, old in zip(rows, before, strict=False)]
+    time = [integers(side["timestamp"]) for side in rows]
+    new_code, new_time = (np.concatenate([of[0][new[0]], of[1][new[1]]]) for of in (codes, time))
+    position = np.append(integers(left["position"]), integers(right["position"]))
+    known = times_code, integers(before.times["time"])
+    earlier, latest = stream_times(known, new_code, new_time, position, 1 + max(int(code.max(initial=-1)) for code in codes))
+    late_rows = shifted(new_time, spans.grace) < earlier
+    keyed = [valid(key) for key in keys[:2]]
+    late = [np.zeros(len(side), np.bool_) for side in rows]
+    for side, of_side in enumerate(np.split(late_rows, [len(left)])):
+        late[side][new[side]] = of_side & keyed[side][new[side]]
+    kept = [here & ~behind for here, behind in zip(keyed, late, strict=True)]
 
-    kept = [np.flatnonzero(keyed[side] & ~late[side]) for side in (0, 1)]
-    right_by = kept[1][ordered(code[1][kept[1]], time[1][kept[1]])]
-    right_time = np.sort(time[1][kept[1]])
-    step = len(right_time) + 1
-    places = code[1][right_by] * step + np.searchsorted(right_time, time[1][right_by], side="left")
-    left_code, left_time = code[0][kept[0]] * step, time[0][kept[0]]
-    begin = np.searchsorted(places, left_code + np.searchsorted(right_time, _plus(left_time, -spans.before), side="left"))
-    counts = np.searchsorted(places, left_code + np.searchsorted(right_time, _plus(left_time, spans.after), side="right")) - begin
+    some = [
+        _pairs(codes, time, np.flatnonzero(lefts), np.flatnonzero(rights), spans)
+        for lefts, rights in ((kept[0] & new[0], kept[1]), (kept[0] & ~new[0], kept[1] & new[1]))
+    ]
+    index = [np.concatenate(of_side) for of_side in zip(*some, strict=True)]
+    timestamp = [np.maximum(time[0][index[0]], time[1][index[1]])]
+    clock = np.maximum(latest, EARLIEST if until is None else until)
+    left_behind = []
+    for side, span in enumerate((spans.after, spans.before)):
+        matched = combine_chunks(rows[side]["matched"]).to_numpy(zero_copy_only=False).copy()
+        matched[index[side][: len(timestamp[0])]] = True
+        closed = ~keyed[side] | (shifted(shifted(time[side], span), spans.grace) < clock[codes[side]])
+        left_behind.append(
+            _rows(rows[side].set_column(len(rows[side].columns) - 1, "matched", pa.array(matched)), kept[side] & ~closed)
+        )
+        alone = np.flatnonzero(closed & ~late[side] & ~matched) if _KEPT[how][side] else np.array([], np.int64)
+        index[side] = np.append(index[side], alone)
+        index[1 - side] = np.append(index[1 - side], np.full(len(alone), -1))
+        timestamp.append(time[side][alone])
+    times = times_of_keys(joined_keys(keys[2], joined_keys(*keys[:2])), np.concatenate([times_code, *codes]), latest, until)
+    behind = _rows(rows[0], late[0]), _rows(rows[1], late[1])
+    return Matches(*rows, index[0], index[1], np.concatenate(timestamp), behind), State(left_behind[0], left_behind[1], times)
 
+
+def finish(state: State, how: StreamHow) -> Matches:
+    """The remembered rows without a match, when no more rows come."""
+    left, right = (
+        np.flatnonzero(~combine_chunks(rows["matched"]).to_numpy(zero_copy_only=False) & kept)
+        for rows, kept in zip(state, _KEPT[how], strict=False)
+    )
+    timestamp = np.append(integers(state.left["timestamp"])[left], integers(state.right["timestamp"])[right])
+    left_index, right_index = np.append(left, np.full(len(right), -1)), np.append(np.full(len(left), -1), right)
+    return Matches(state.left, state.right, left_index, right_index, timestamp, (state.left.slice(0, 0), state.right.slice(0, 0)))
+
+
+def _nothing(left: pa.Table, right: pa.Table) -> State:
+    sides = [side.slice(0, 0).append_column("matched", pa.array([], pa.bool_())) for side in (left, right)]
+    key = joined_keys(*(combine_chunks(side["key"]) for side in sides))
+    return State(sides[0], sides[1], pa.table([key, pa.array([], pa.int64())], names=["key", "time"]))
+
+
+def _with_new(old: pa.Table, new: pa.Table) -> pa.Table:
+    return pa.concat_tables([old, new.append_column("matched", pa.array(np.zeros(len(new), np.bool_)))])
+
+
+def _rows(rows: pa.Table, chosen: Bools) -> pa.Table:
+    return rows.filter(pa.array(chosen))
+
+
+def _pairs(codes: list[Ints], time: list[Ints], left: Ints, right: Ints, spans: Spans) -> tuple[Ints, Ints]:
+    """The pairs of some left and some right rows."""
+    right = right[ordered(codes[1][right], time[1][right])]
+    right_time = np.sort(time[1][right])
+    width = len(right_time) + 1
+    places = codes[1][right] * width + np.searchsorted(right_time, time[1][right], side="left")
+    code, at = codes[0][left] * width, time[0][left]
+    begin = np.searchsorted(places, code + np.searchsorted(right_time, shifted(at, -spans.before), side="left"))
+    counts = np.searchsorted(places, code + np.searchsorted(right_time, shifted(at, spans.after), side="right")) - begin
     asking = np.repeat(np.arange(len(counts)), counts)
     nth = np.arange(len(asking)) - np.repeat(np.cumsum(counts) - counts, counts)
-    left_index, right_index = kept[0][asking], right_by[begin[asking] + nth]
-    timestamp = np.maximum(time[0][left_index], time[1][right_index])
-    if how != "inner":
-        alone = np.append(kept[0][counts == 0], np.flatnonzero(~keyed[0]))
-        left_index, right_index = np.append(left_index, alone), np.append(right_index, np.full(len(alone), -1))
-        timestamp = np.append(timestamp, time[0][alone])
-    if how == "outer":
-        matched = np.zeros(len(right), np.bool_)
-        matched[right_index[right_index >= 0]] = True
-        alone = np.append(kept[1][~matched[kept[1]]], np.flatnonzero(~keyed[1]))
-        left_index, right_index = np.append(left_index, np.full(len(alone), -1)), np.append(right_index, alone)
-        timestamp = np.append(timestamp, time[1][alone])
-    return Matches(left_index, right_index, timestamp, late)
-
-
-def _plus(time: Ints, span: int) -> Ints:
-    # Beam's earliest and latest times lie close to what 64 bits can hold
-    return np.maximum(time, _EARLIEST - span) + span if span < 0 else np.minimum(time, _LATEST - span) + span
-
-
-def _late(code: Ints, time: Ints, position: Ints, grace: int) -> Bools:
-    """Which rows lie more than ``grace`` behind the largest time of their key at earlier positions."""
-    by = ordered(code, position)
-    code, ordered_time = code[by], time[by]
-    times = np.sort(time)
-    reached = np.maximum.accumulate(code * len(times) + np.searchsorted(times, ordered_time)) if len(by) else by
-    opening = np.maximum.accumulate(np.where(starts(code, position[by]), np.arange(len(by)), 0)) if len(by) else by
-    earlier = opening - 1
-    same_key = (earlier >= 0) & (code[earlier] == code)
-    stream_time = times[reached[earlier] - code[earlier] * len(times)]
-    late = np.zeros(len(by), np.bool_)
-    late[by] = same_key & (_plus(ordered_time, grace) < stream_time)
-    return late
+    return left[asking], right[begin[asking] + nth]

@@ -48,6 +48,20 @@ def ffill_index(seen: Bools, first: Bools) -> Ints:
     return np.where(last >= begin, last, -1)
 
 
+def running_max(first: Bools, numbers: Ints) -> Ints:
+    """For every row the largest number up to it, within its key; ``first`` says where the rows of a key begin.
+
+    >>> running_max(np.array([True, False, True]), np.array([5, 3, 4])).tolist()
+    [5, 5, 4]
+    """
+    if not len(numbers):
+        return numbers
+    distinct, rank = np.unique(numbers, return_inverse=True)
+    begin = (np.cumsum(first) - 1) * len(distinct)
+    largest: Ints = distinct[np.maximum.accumulate(begin + rank) - begin]
+    return largest
+
+
 def valid(values: pa.Array) -> Bools:
     """Which values are not null."""
     there: Bools = values.is_valid().to_numpy(zero_copy_only=False)

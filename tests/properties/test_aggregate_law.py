@@ -1,14 +1,21 @@
 """The law of aggregates: at every position that of the content, computed anew; and the same changes for any order of arrival."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change, Dropped
+from beam_joins.aggregate import members, step
+from beam_joins.fold import Fold
+from beam_joins.keys.opaque import opaque_keys, python_values
 from beam_joins.record import Record
+from beam_joins.transforms.engine.door import batch_of
+from beam_joins.user_functions import Functions
 from beam_joins.windowed import Window
 from tests.properties import strategies
 from tests.reference.aggregate import ADD, SUBTRACT, GroupAggregate
@@ -22,8 +29,8 @@ def group_of(value: bytes) -> str | None:
     return fk_of(value.decode())
 
 
-def aggregated(table: Iterable[Change[bytes, bytes]]) -> list[Change[str, tuple[int, int]]]:
-    """Count and sum of each group through the core, one core a group."""
+def with_core(table: Iterable[Change[bytes, bytes]]) -> list[Change[str, tuple[int, int]]]:
+    """Count and sum of each group through the readable cores, one a group."""
     members: dict[tuple[str, int], list[Record]] = defaultdict(list)
     for key, old, new, timestamp, position in table:
         for value, kind in ((old, SUBTRACT), (new, ADD)):
@@ -44,6 +51,26 @@ def aggregated(table: Iterable[Change[bytes, bytes]]) -> list[Change[str, tuple[
     ]
 
 
+SUMS = Fold(
+    Functions("sums"),
+    lambda: (0, 0),
+    lambda aggregate, value: (aggregate[0] + 1, aggregate[1] + value[-1]),
+    lambda aggregate, value: (aggregate[0] - 1, aggregate[1] - value[-1]),
+)
+
+
+def members_of(table: Sequence[Change[bytes, bytes]]) -> pa.Table:
+    """What enters and leaves the groups."""
+    batch = batch_of(table)
+    groups = opaque_keys(None if value is None else group_of(value) for value in python_values(batch.values))
+    return members(batch, groups, batch.values)
+
+
+def with_kernel(table: Sequence[Change[bytes, bytes]]) -> list[Change[str, tuple[int, int]]]:
+    """The same in columns."""
+    return list(step(None, members_of(table), SUMS)[0])
+
+
 def naive(rows: dict[bytes, bytes]) -> dict[str, tuple[int, int]]:
     """Count and sum of each group that has a row."""
     sums: dict[str, tuple[int, int]] = {}
@@ -55,16 +82,22 @@ def naive(rows: dict[bytes, bytes]) -> dict[str, tuple[int, int]]:
     return sums
 
 
+Aggregated = Callable[[Sequence[Change[bytes, bytes]]], list[Change[str, tuple[int, int]]]]
+both = pytest.mark.parametrize("aggregated", [with_core, with_kernel])
+
+
+@both
 @given(strategies.left_tables())
-def test_the_aggregate_is_that_of_the_content_at_every_position(table: list[Change[bytes, bytes]]) -> None:
+def test_the_aggregate_is_that_of_the_content_at_every_position(aggregated: Aggregated, table: list[Change[bytes, bytes]]) -> None:
     changes = aggregated(table)
     for position in POSITIONS:
         left = {group: row for group, row in rows_of_changes(changes, position).items() if row[0]}
         assert left == naive(rows_of_changes(table, position))
 
 
+@both
 @given(strategies.left_tables())
-def test_a_group_keeps_its_row_from_its_first_member_on(table: list[Change[bytes, bytes]]) -> None:
+def test_a_group_keeps_its_row_from_its_first_member_on(aggregated: Aggregated, table: list[Change[bytes, bytes]]) -> None:
     changes = aggregated(table)
     ever: set[str] = set()
     for position in POSITIONS:
@@ -72,9 +105,17 @@ def test_a_group_keeps_its_row_from_its_first_member_on(table: list[Change[bytes
         assert rows_of_changes(changes, position).keys() == ever
 
 
+@both
 @given(st.data(), strategies.left_tables())
-def test_an_aggregate_does_not_depend_on_the_order_of_arrival(data: st.DataObject, table: list[Change[bytes, bytes]]) -> None:
+def test_an_aggregate_does_not_depend_on_the_order_of_arrival(
+    aggregated: Aggregated, data: st.DataObject, table: list[Change[bytes, bytes]]
+) -> None:
     assert Counter(aggregated(data.draw(st.permutations(table)))) == Counter(aggregated(table))
+
+
+@given(strategies.left_tables())
+def test_the_kernel_gives_the_changes_of_the_readable_core(table: list[Change[bytes, bytes]]) -> None:
+    assert Counter(with_kernel(table)) == Counter(with_core(table))
 
 
 views = st.lists(st.builds(Record, st.sampled_from([b"a", b"b"]), st.none() | st.just(b"v"), st.integers(-12, 25), st.integers(0, 5)))

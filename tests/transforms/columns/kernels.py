@@ -12,7 +12,6 @@ from beam_joins import Change, Dropped
 from beam_joins.batch import ChangeBatch
 from beam_joins.changelog import upsert
 from beam_joins.content import Emit
-from beam_joins.interval import Spans, matches
 from beam_joins.joiner import joiner_in_columns, values_joined
 from beam_joins.keys.columns import comparable
 from beam_joins.matching import How, Shape
@@ -21,7 +20,6 @@ from beam_joins.record import Record
 from beam_joins.references import rejoined, subscriptions
 from beam_joins.transforms.engine.table_form import InColumns, changes, no_rows
 from tests.reference.lookup_join import LookupHow, LookupJoin
-from tests.reference.stream_join import Late, StreamHow, StreamJoin
 from tests.reference.upsert_table import UpsertTable
 
 Table = list[Change[Any, Any]]
@@ -123,44 +121,6 @@ def table_join_with_core(left: Iterable[Any], right: Iterable[Any], *, how: Look
         for (position, key) in sorted(groups)
         for change in joins[key].advance(position, groups[position, key])
     ]
-
-
-Pair = tuple[Any, Any, Any, int]
-
-
-def stream_join(left: Sequence[Record], right: Sequence[Record], how: StreamHow, spans: Spans) -> tuple[list[Pair], list[Record]]:
-    """The results ``(key, left value, right value, time)`` and the late records, by the kernel."""
-    found = matches(rows_of(left), rows_of(right), how, spans)
-    pairs = []
-    for i, j, time in zip(found.left_index.tolist(), found.right_index.tolist(), found.timestamp.tolist(), strict=True):
-        key = left[i].key if i >= 0 else right[j].key
-        pairs.append((key, left[i].value if i >= 0 else None, right[j].value if j >= 0 else None, time))
-    late = [
-        record
-        for side, records in enumerate((left, right))
-        for record, is_late in zip(records, found.late[side], strict=True)
-        if is_late
-    ]
-    return pairs, late
-
-
-def stream_join_with_core(
-    left: Sequence[Record], right: Sequence[Record], how: StreamHow, spans: Spans
-) -> tuple[list[Pair], list[Record]]:
-    """The same by :class:`StreamJoin`, with records without a key as the transform has them."""
-    joins: dict[Any, StreamJoin[Any]] = defaultdict(lambda: StreamJoin(lambda a, b: (a, b), how, **spans._asdict()))
-    groups: dict[Any, list[Record]] = defaultdict(list)
-    pairs: list[Pair] = []
-    for side, records in enumerate((left, right)):
-        for record in records:
-            if record.key is not None:
-                groups[record.position, record.key].append(record._replace(input=side))
-            elif how == "outer" or (how == "left" and side == 0):
-                pairs.append((None, *((None, record.value) if side else (record.value, None)), record.timestamp))
-    outputs = [out for (position, key) in sorted(groups) for out in joins[key].advance(position, groups[position, key])]
-    outputs += [out for join in joins.values() for out in join.finish()]
-    pairs += [(out.key, *out.value, out.timestamp) for out in outputs if not isinstance(out, Late)]
-    return pairs, [out.record._replace(input=0) for out in outputs if isinstance(out, Late)]
 
 
 def parts(batch: ChangeBatch, count: int) -> list[ChangeBatch]:

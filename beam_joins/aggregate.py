@@ -1,0 +1,102 @@
+"""A table grouped by something that is not its key, and aggregated; record by record, by functions of a user.
+
+Law: for every position p the content of the result is the aggregate of the content of the table at p, provided that subtracting undoes adding and that
+neither depends on the order. A history may be cut at any positions into any number of steps.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beam_joins.batch import ChangeBatch
+from beam_joins.fold import Fold, Folding
+from beam_joins.groups import Groups, by_row_key, no_groups
+from beam_joins.keys.columns import factorize
+from beam_joins.keys.opaque import VALUES, python_keys
+from beam_joins.sorting import combine_chunks, integers, valid
+
+
+class State(NamedTuple):
+    """The aggregates of the groups that have a row; and the members (``group``, ``key``) whose value is in no aggregate, as ``add`` has raised for it."""
+
+    groups: pa.Table
+    not_added: pa.Table
+
+
+def members(batch: ChangeBatch, groups: pa.Array, values: pa.Array | None = None) -> pa.Table:
+    """What leaves and what enters which group with the changes of a table; ``groups`` and ``values`` are of each of ``batch.values``.
+
+    The columns are ``group``, ``timestamp``, ``position`` and ``enters``; with ``values`` also ``key`` and ``value``, what is aggregated. A row whose group is null
+    is in no group.
+    """
+    there = valid(groups) & valid(batch.values)
+    old = integers(batch.before.fill_null(-1))
+    enters, leaves = np.flatnonzero(there[: len(batch)]), np.flatnonzero((old >= 0) & there[old])
+    at, of = pa.array(np.append(leaves, enters)), pa.array(np.append(old[leaves], enters))
+    columns = {
+        "group": groups.take(of),
+        "timestamp": batch.timestamp.take(at),
+        "position": batch.position.take(at),
+        "enters": pa.array(np.arange(len(at)) >= len(leaves)),
+    }
+    if values is not None:
+        columns |= {"key": batch.key.take(at), "value": values.take(of)}
+    return pa.table(columns)
+
+
+def step(state: State | None, rows: pa.Table, fold: Fold) -> tuple[ChangeBatch, State]:
+    """The changes of each group's aggregate that members make, and the state after them. Aggregates are opaque.
+
+    At one position all that leave are subtracted first, then all that enter are added, each in the order of their rows' keys. A group has no
+    row before its first addition, and keeps it when its last value has left; it loses it only if ``add`` or ``subtract`` gives ``None``, and the
+    next addition then begins with ``initial()`` again. Nothing is subtracted from a group without a row. A result has the largest timestamp of
+    the row and of what changed it.
+    """
+    if state is None:
+        of = {name: pa.nulls(0, rows.schema.field(name).type) for name in ("group", "key")}
+        state = State(no_groups(of["group"].type, VALUES), pa.table(of))
+    enters = combine_chunks(rows["enters"]).to_numpy(zero_copy_only=False)
+    groups = Groups(state.groups, rows, enters.astype(np.int64), by_row_key(rows))
+    group, key, value = (combine_chunks(rows[name]).take(pa.array(groups.by)) for name in ("group", "key", "value"))
+    not_added = _NotAdded(state.not_added, pa.table([group, key], names=["group", "key"]))
+    entering = enters[groups.by].tolist()
+    folding = Folding(fold, groups, value, lambda n: tuple(python_keys(column.slice(n, 1))[0] for column in (group, key)))
+
+    def apply(n: int) -> bool:
+        if entering[n]:
+            added = folding.add(n)
+            not_added.put(n, member=not added)
+            return added
+        if not_added.take(n):
+            return False
+        folding.subtract(n)
+        return True
+
+    batch, after = folding.run(apply)
+    return batch, State(after, not_added.table())
+
+
+class _NotAdded:
+    """The members whose present value is in no aggregate."""
+
+    def __init__(self, known: pa.Table, rows: pa.Table) -> None:
+        self._all = pa.concat_tables([rows, known])
+        codes = [np.concatenate(factorize(combine_chunks(self._all[name]))) for name in ("group", "key")]
+        self._members = list(zip(*(code.tolist() for code in codes), strict=True))
+        self._out = dict(zip(self._members[len(rows) :], range(len(rows), len(self._all)), strict=True))
+
+    def take(self, n: int) -> bool:
+        """Whether the row is such a member; it is none then."""
+        return self._out.pop(self._members[n], None) is not None
+
+    def put(self, n: int, *, member: bool) -> None:
+        """Say whether the row is such a member."""
+        if member:
+            self._out[self._members[n]] = n
+        elif self._out:
+            self.take(n)
+
+    def table(self) -> pa.Table:
+        """All such members."""
+        return self._all.take(pa.array(sorted(self._out.values()), pa.int64()))

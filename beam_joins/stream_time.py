@@ -1,0 +1,51 @@
+"""The stream time of keys: the largest timestamp of their records at earlier positions. What lies too far behind it is late."""
+
+import numpy as np
+import pyarrow as pa
+
+from beam_joins.keys.columns import Ints
+from beam_joins.sorting import ordered, running_max, starts, valid
+
+EARLIEST = np.iinfo(np.int64).min
+ALWAYS = np.iinfo(np.int64).max
+"""As ``until`` of a step: no record comes after it."""
+
+
+def shifted(time: Ints, span: int) -> Ints:
+    """Times, later by a span; held within 64 bits, to whose ends Beam's earliest and latest times lie close.
+
+    >>> int(shifted(np.array([ALWAYS - 1]), 5)[0]) == ALWAYS
+    True
+    """
+    return np.maximum(time, EARLIEST - span) + span if span < 0 else np.minimum(time, ALWAYS - span) + span
+
+
+def stream_times(known: tuple[Ints, Ints], code: Ints, time: Ints, position: Ints, codes: int) -> tuple[Ints, Ints]:
+    """The stream time of each row's key at the row's position, :data:`EARLIEST` if there is none; and that of each of ``codes`` keys after the rows.
+
+    ``code`` numbers the rows' keys; ``known`` are the codes and times of what was before all rows.
+    """
+    known_code, known_time = known
+    code, time = np.concatenate([known_code, code]), np.concatenate([known_time, time])
+    latest = np.full(codes, EARLIEST)
+    if not len(code):
+        return time, latest
+    is_new = np.arange(len(code)) >= len(known_code)
+    at = np.append(np.zeros(len(known_code), np.int64), position)
+    by = ordered(code, is_new.astype(np.int64), at)
+    code, reached = code[by], running_max(starts(code[by]), time[by])
+    opens = starts(code, is_new[by].astype(np.int64), at[by])
+    behind = np.maximum.accumulate(np.where(opens, np.arange(len(by)), 0)) - 1
+    earlier = np.empty(len(by), np.int64)
+    earlier[by] = np.where((behind >= 0) & (code[behind] == code), reached[behind], EARLIEST)
+    # of those of a code the last one is the largest
+    latest[code] = reached
+    return earlier[len(known_code) :], latest
+
+
+def times_of_keys(keys: pa.Array, code: Ints, latest: Ints, until: int | None) -> pa.Table:
+    """The stream ``time`` of each ``key`` that is not null; without those that no row behind the time ``until`` can be late for."""
+    _, first = np.unique(code, return_index=True)
+    time = latest[code[first]]
+    kept = valid(keys)[first] & (time > (EARLIEST if until is None else until))
+    return pa.table([keys.take(pa.array(first[kept])), pa.array(time[kept])], names=["key", "time"])

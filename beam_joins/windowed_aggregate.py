@@ -1,0 +1,114 @@
+"""A stream aggregated by key and window: the windowed table of "Join Semantics".
+
+Law: for every position p the content of the result is the aggregate, for every key and window, of the records up to and including p that
+fall into it (without those that came too late). A history may be cut at any positions into any number of steps.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beam_joins.batch import ChangeBatch
+from beam_joins.fold import Fold, Folding
+from beam_joins.groups import Groups, no_groups, tied_rows
+from beam_joins.keys.canonical import canonical_value
+from beam_joins.keys.columns import Ints, factorize, joined_keys
+from beam_joins.keys.nested import WindowedType, parts_of, windowed_keys
+from beam_joins.keys.opaque import VALUES, is_opaque, python_keys, python_values
+from beam_joins.sorting import combine_chunks, integers
+from beam_joins.stream_time import EARLIEST, shifted, stream_times, times_of_keys
+
+Assign = Callable[[Ints], tuple[Ints, Ints, Ints]]
+"""The windows that times fall into: for each the index of its time, its start and its end."""
+
+
+class State(NamedTuple):
+    """The windows that can still change: ``group``, a :class:`~beam_joins.Windowed` key, ``aggregate`` and ``timestamp``; and the stream ``time`` of each ``key``."""
+
+    windows: pa.Table
+    times: pa.Table
+
+
+class Aggregated(NamedTuple):
+    """The changes, and the rows that came too late for a window: ``group``, ``value``, ``timestamp``."""
+
+    changes: ChangeBatch
+    late: pa.Table
+
+
+def step(
+    state: State | None, rows: pa.Table, windows: Assign, fold: Fold, grace: int | None = None, until: int | None = None
+) -> tuple[Aggregated, State]:
+    """The changes that new rows (``key``, ``value``, ``timestamp``, ``position`` and perhaps ``within``) make, and the state after them.
+
+    They lie behind all rows of earlier steps; ``None`` is the state before the first one. The rows of one key and position are all added, in the order of
+    ``within``, time and encoded value, ``None`` first; one change follows for each window, with the largest timestamp of the rows that it has counted.
+
+    With a ``grace`` a row is late where its window ended that long or longer before the latest time that its key has seen; ``None`` waits for ever.
+    ``until`` is a time that all later rows lie behind, known where positions are event times, or :data:`~beam_joins.stream_time.ALWAYS` if none comes.
+    """
+    key, value, time, position = (combine_chunks(rows[name]) for name in ("key", "value", "timestamp", "position"))
+    if state is None:
+        no_times = pa.table([pa.nulls(0, key.type), pa.array([], pa.int64())], names=["key", "time"])
+        state = State(no_groups(WindowedType(key.type), VALUES), no_times)
+    known = combine_chunks(state.times["key"])
+    source = parts_of(combine_chunks(state.windows["group"]))[0]
+    known_code, code, source_code = factorize(known, key, source)
+    codes = 1 + max(int(of.max(initial=-1)) for of in (known_code, code, source_code))
+    times = known_code, integers(state.times["time"])
+    earlier, latest = stream_times(times, code, integers(time), integers(position), codes)
+
+    index, start, end = windows(integers(time))
+    # records of one position are there at once: none is late for another
+    clock = np.maximum(earlier, integers(time))
+    late = np.zeros(len(index), np.bool_) if grace is None else end <= shifted(clock, -grace)[index]
+    at = pa.array(index)
+    group = windowed_keys(key.take(at), pa.array(start), pa.array(end))
+    columns = {"group": group, "value": value.take(at), "timestamp": time.take(at), "position": position.take(at)}
+    each = pa.table(columns)
+    added = each.filter(pa.array(~late))
+    groups = Groups(state.windows, added, _rank(rows, code)[index[~late]])
+    by = pa.array(groups.by)
+    values, names = combine_chunks(added["value"]).take(by), combine_chunks(added["group"]).take(by)
+    folding = Folding(fold, groups, values, lambda n: (python_keys(names.slice(n, 1))[0],), restarts=True)
+    changes, after = folding.run(folding.add)
+    all_codes = np.concatenate([known_code, code])
+    seen = times_of_keys(joined_keys(known, key), all_codes, latest, until)
+    return Aggregated(changes, each.filter(pa.array(late)).drop_columns("position")), State(_open(after, seen, grace, until), seen)
+
+
+def _open(windows: pa.Table, times: pa.Table, grace: int | None, until: int | None) -> pa.Table:
+    """The windows that a later row may fall into."""
+    if grace is None and until is None:
+        return windows
+    source, _, end = parts_of(combine_chunks(windows["group"]))
+    closes = integers(end)
+    is_open = closes > (EARLIEST if until is None else until)
+    if grace is not None:
+        code, known = factorize(source, combine_chunks(times["key"]))
+        latest = np.full(1 + max(int(code.max(initial=-1)), int(known.max(initial=-1))), EARLIEST)
+        latest[known] = integers(times["time"])
+        is_open &= closes > shifted(latest[code], -grace)
+    return windows.filter(pa.array(is_open))
+
+
+def _rank(rows: pa.Table, code: Ints) -> Ints:
+    """The order of rows of one key and position, as far as there are several."""
+    tied = np.flatnonzero(tied_rows(code, integers(rows["position"])))
+    rank = np.zeros(len(rows), np.int64)
+    if len(tied):
+        chosen = rows.take(pa.array(tied))
+        within = chosen["within"].to_pylist() if "within" in rows.column_names else [b""] * len(tied)
+        encoded = _encoded(combine_chunks(chosen["value"]))
+        order = list(zip(within, chosen["timestamp"].to_pylist(), encoded, strict=True))
+        rank[tied[sorted(range(len(tied)), key=order.__getitem__)]] = np.arange(len(tied))
+    return rank
+
+
+def _encoded(values: pa.Array) -> list[tuple[bool, bytes]]:
+    python = python_values(values)
+    # what has no canonical encoding is opaque, and has bytes
+    stored = values.storage.to_pylist() if is_opaque(values.type) else [b""] * len(values)
+    return [(value is not None, canonical_value(value, given or b"")) for value, given in zip(python, stored, strict=True)]
