@@ -46,9 +46,9 @@ bench-small: .venv/benched  ## The same at a twentieth of the size (minutes): sh
 growth: .venv/benched  ## Measure time and memory as the input grows, and plot them
 	$(BIN)/python -m benchmarks.growth
 
-conformance: .venv/tested  ## Hold all recorded scenarios against the direct runner, in records and in columns
+conformance: .venv/tested  ## Hold all recorded scenarios against the direct runner, as Python objects and in typed columns
 	$(BIN)/python -m tests.conformance --runner DirectRunner --mutate
-	$(BIN)/python -m tests.conformance --runner DirectRunner --form columns
+	$(BIN)/python -m tests.conformance --runner DirectRunner --values typed
 
 lock: .venv/installed  ## Find anew which jars Beam's Spark runner needs (slow)
 	$(BIN)/python -m pipelines.launcher.lock_jars

@@ -60,9 +60,12 @@ class Events(NamedTuple):
 def left_events(left: pa.Table, reference: Ints, rights: Versions, shape: Shape) -> Events:
     """Where each left version begins, and where its right row changes during its life."""
     position, timestamp = integers(left["position"]), integers(left["timestamp"])
-    (row,) = (reference,) if shape.result == "same_key" else factorize(combine_chunks(left["key"]))
-    by = ordered(row, position) if shape.result == "same_key" else ordered(reference, row, position)
-    row = reference * (1 + int(row.max(initial=0))) + row
+    if shape.result == "same_key":
+        row, by = reference, ordered(reference, position)
+    else:
+        (row,) = factorize(combine_chunks(left["key"]))
+        by = ordered(reference, row, position)
+        row = reference * (1 + int(row.max(initial=0))) + row
     row, position, timestamp, reference = row[by], position[by], timestamp[by], reference[by]
     require_one_change(row, position, left["key"], by)
     there, moved = valid(combine_chunks(left["value"]))[by], valid_and_true(left["moved"])[by]

@@ -6,28 +6,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from beam_joins import Change
 from beam_joins.changelog import State, step, upsert
+from beam_joins.content import Emit
 from beam_joins.record import Record
-from beam_joins.table import Emit
-from beam_joins.versions import FOREVER
 from tests.properties import strategies
-
-CUTS = st.lists(st.integers(-1, 6), max_size=4).map(sorted)
-COLUMNS = {
-    "key": pa.binary(),
-    "value": pa.binary(),
-    "timestamp": pa.int64(),
-    "position": pa.int64(),
-    "within": pa.binary(),
-    "tie": pa.binary(),
-}
-
-
-def rows_of(records: list[Record]) -> pa.Table:
-    return pa.table({name: pa.array([getattr(record, name) for record in records], kind) for name, kind in COLUMNS.items()})
+from tests.properties.strategies import rows_of, split
 
 
 def encode(values: pa.Array) -> list[bytes]:
@@ -36,14 +21,14 @@ def encode(values: pa.Array) -> list[bytes]:
 
 def in_steps(records: list[Record], emit: Emit, cuts: list[int]) -> tuple[list[Change[Any, Any]], list[Any], State]:
     changes, dropped, state = [], [], State()
-    for low, high in zip([-FOREVER, *cuts], [*cuts, FOREVER], strict=True):
-        batch, lost, state = step(state, rows_of([r for r in records if low < r.position <= high]), emit, encode)
+    for rows in split(rows_of(records), cuts):
+        batch, lost, state = step(state, rows, emit, encode)
         changes += list(batch)
         dropped += lost.to_pylist()
     return sorted(changes, key=lambda change: (change.key, change.position)), dropped, state
 
 
-@given(strategies.left_changelogs(duplicates=True), strategies.EMIT, CUTS)
+@given(strategies.left_changelogs(duplicates=True), strategies.EMIT, strategies.cuts())
 @settings(deadline=None, max_examples=150)
 def test_a_changelog_cut_anywhere_gives_the_same_changes_and_the_same_state(
     records: list[Record], emit: Emit, cuts: list[int]

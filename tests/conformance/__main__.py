@@ -16,8 +16,9 @@ from typing import get_args
 from tests.conformance.compare import compare
 from tests.conformance.files import EXPECTED, SCENARIOS, UnreadableFile, read_answers, read_scenarios, write_answers
 from tests.conformance.mutation_report import mutation_report
-from tests.conformance.runners import Form, Runner, runs
+from tests.conformance.runners import Runner, runs
 from tests.conformance.sample import sample
+from tests.conformance.values import Values
 
 
 def main(argv: list[str]) -> int:
@@ -33,9 +34,17 @@ def main(argv: list[str]) -> int:
         help="JSON lines, plain or .gz (default: the project's own, with --expected)",
     )
     parser.add_argument("--expected", metavar="EXPECTED", type=Path, help="recorded answers to compare with")
-    parser.add_argument("--runner", choices=get_args(Runner), default="core", help="default: core, the pure cores without Beam")
     parser.add_argument(
-        "--form", choices=get_args(Form), default="records", help="default: records; columns: Arrow batches, the ops that take them"
+        "--runner",
+        choices=get_args(Runner),
+        default="core",
+        help="default: core, the kernels without Beam; reference: the cores in plain Python",
+    )
+    parser.add_argument(
+        "--values",
+        choices=get_args(Values),
+        default="opaque",
+        help="of tables and streams: Python objects (default), or typed columns",
     )
     parser.add_argument("--only", metavar="SUBSTRING", default="", help="only scenarios whose name has this in it")
     parser.add_argument("--sample", metavar="N", type=int, help="only N scenarios, some of every op and kind")
@@ -51,8 +60,6 @@ def main(argv: list[str]) -> int:
     arguments, runner_options = parser.parse_known_args(argv)
     own = arguments.scenarios is None
     expected = arguments.expected or (EXPECTED if own else None)
-    if arguments.form == "columns" and arguments.runner == "core":
-        parser.error("--form columns needs --runner: the cores take records")
     if arguments.mutate is not None and not expected:
         parser.error("--mutate needs --expected: without recorded answers nothing is judged")
     try:
@@ -63,12 +70,14 @@ def main(argv: list[str]) -> int:
         return 2
     scenarios = [scenario for scenario in scenarios if arguments.only in scenario.name]
     if arguments.sample is not None:
-        scenarios = sample([scenario for scenario in scenarios if runs(scenario, arguments.form)], arguments.sample)
+        scenarios = sample(
+            [scenario for scenario in scenarios if runs(scenario, arguments.runner, arguments.values)], arguments.sample
+        )
     if not scenarios:
         print("error: no scenario is left to run: check --only and --sample", file=sys.stderr)
         return 2
     started = time.monotonic()
-    ours, report = compare(scenarios, recorded, arguments.runner, runner_options, arguments.form)
+    ours, report = compare(scenarios, recorded, arguments.runner, runner_options, arguments.values)
     seconds = time.monotonic() - started
     if arguments.out:
         write_answers(arguments.out, ours)
@@ -78,7 +87,10 @@ def main(argv: list[str]) -> int:
     unnoticed = []
     if arguments.mutate is not None:
         mutated = mutation_report(
-            [scenario for scenario in scenarios if runs(scenario, arguments.form)], recorded, ours, arguments.mutate
+            [scenario for scenario in scenarios if runs(scenario, arguments.runner, arguments.values)],
+            recorded,
+            ours,
+            arguments.mutate,
         )
         print("\n".join(mutated.lines()))
         unnoticed = mutated.unnoticed

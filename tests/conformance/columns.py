@@ -67,18 +67,6 @@ class ColumnTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
         return table
 
 
-def text_of(row: dict[str, Any]) -> str:
-    """The text of a table's row."""
-    text: str = row["text"]
-    return text
-
-
-def pair_of(row: dict[str, Any]) -> str:
-    """The text of a joined row, whose columns are ``left`` and ``right``."""
-    left, right = ("null" if side is None else side for side in (row["left"], row["right"]))
-    return f"({left},{right})"
-
-
 def in_records(table: PCollection[Any], label: str = "In records") -> PCollection[Any]:
     """The changes of a table in columns, by ``TableToRecords``; those of another as they are."""
     return table | label >> TableToRecords() if table.element_type is ChangeBatch else table

@@ -7,8 +7,9 @@ from tests.conformance.judge import judge
 from tests.conformance.operators import label
 from tests.conformance.registry import OPERATORS
 from tests.conformance.report import Report
-from tests.conformance.runners import Form, Runner, answers, runs
+from tests.conformance.runners import Runner, answers, runs
 from tests.conformance.scenario import Scenario
+from tests.conformance.values import Values
 
 
 def compare(
@@ -16,16 +17,16 @@ def compare(
     recorded: Mapping[str, Answer],
     runner: Runner,
     options: Sequence[str] = (),
-    form: Form = "records",
+    values: Values = "opaque",
 ) -> tuple[list[Answer], Report]:
-    """Our answers to the scenarios of ops that are known in this form, and how they compare."""
+    """Our answers to the scenarios of known ops, and how they compare."""
     report = Report()
-    runnable = [scenario for scenario in scenarios if runs(scenario, form)]
-    ours = list(answers(runnable, runner, options, form))
+    runnable = [scenario for scenario in scenarios if runs(scenario, runner, values)]
+    ours = list(answers(runnable, runner, options, values))
     for scenario, answer in zip(runnable, ours, strict=True):
         operator = OPERATORS[scenario.op]
         report.add(label(operator, scenario.topology), scenario.name, judge(operator, scenario, recorded.get(scenario.name), answer))
     for scenario in scenarios:
-        if not runs(scenario, form):
-            report.not_run("not in columns" if scenario.op in OPERATORS else "op unknown", scenario.op)
+        if not runs(scenario, runner, values):
+            report.not_run("not with typed values" if scenario.op in OPERATORS else "op unknown", scenario.op)
     return ours, report

@@ -5,12 +5,19 @@ from typing import Any
 from apache_beam.pvalue import PCollection
 
 from beam_joins import ForeignKeyJoin, LatestTable
+from beam_joins.functions import keys_of
+from beam_joins.matching import Shape
+from beam_joins.overlap import overlap
+from beam_joins.references import rejoined, subscriptions
 from tests.conformance import table_rules
 from tests.conformance.answer import Run
-from tests.conformance.columns import ColumnTable, column_streams, pair_of
+from tests.conformance.columns import ColumnTable, column_streams
+from tests.conformance.cores import as_text, core_run
+from tests.conformance.kernels import recorded_joiner, right_rows, table_of, texts
 from tests.conformance.operators import Operator, Streams, Topology
 from tests.conformance.scenario import Scenario
-from tests.conformance.tables import ChangelogTable, as_text, core_run
+from tests.conformance.tables import ChangelogTable
+from tests.conformance.values import Values, pair_of
 from tests.reference import operators, recomputed
 from tests.reference.operators import Replayed, changes_of, upsert_table
 
@@ -21,8 +28,16 @@ def replayed(scenario: Scenario) -> Replayed:
     return operators.foreign_key_join(left, right, how=scenario.topology["type"], foreign_key=_encoded_fk, joiner=_encoded_pair)
 
 
-def _core(scenario: Scenario) -> Run:
+def _reference(scenario: Scenario) -> Run:
     return core_run([as_text(change) for change in changes_of(replayed(scenario).outputs)])
+
+
+def _kernels(scenario: Scenario, values: Values) -> Run:
+    left, right = (table_of(scenario, topic, values) for topic in ("left", "right"))
+    shape = Shape(scenario.topology["type"], times="foreign_key")
+    asking = subscriptions(left, keys_of("foreign_key", "reference", left.values), keep_unmatched=shape.keeps_left)
+    joined = overlap(asking, right_rows(right), recorded_joiner(values), shape)
+    return core_run(texts(joined.changes, rejoined(joined.halves), shown=pair_of))
 
 
 def _pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
@@ -54,7 +69,8 @@ def _encoded_pair(left: bytes, right: bytes | None) -> str:
 OPERATOR = Operator(
     topics=("left", "right"),
     kind=lambda topology: topology["type"],
-    core=_core,
+    kernels=_kernels,
+    reference=_reference,
     pipeline=_pipeline,
     columns=_columns,
     branch=lambda topology: topology["type"],

@@ -7,6 +7,7 @@ from apache_beam.pvalue import PCollection
 
 from tests.conformance.answer import Answer, Out, Run
 from tests.conformance.scenario import Scenario
+from tests.conformance.values import Values
 
 Topology = Mapping[str, Any]
 
@@ -28,7 +29,8 @@ class Operator(NamedTuple):
 
     * ``topics``: the names of its inputs.
     * ``kind``: what is printed after the op, such as the type of join.
-    * ``core``: a scenario through the pure cores.
+    * ``kernels``: a scenario through the kernels of :mod:`beam_joins`, without Beam.
+    * ``reference``: the same through the cores of :mod:`tests.reference`.
     * ``pipeline``: a topology built of the project's transforms. Its inputs are collections of dicts with ``key`` (of the form
       ``number/key``), ``value``, ``ts`` (milliseconds) and ``position``.
     * ``columns``: the same of transforms on columns; its inputs are batches of Arrow rows (:data:`tests.conformance.columns.ROWS`).
@@ -42,7 +44,8 @@ class Operator(NamedTuple):
 
     topics: tuple[str, ...]
     kind: Callable[[Topology], str]
-    core: Callable[[Scenario], Run]
+    kernels: Callable[[Scenario, Values], Run]
+    reference: Callable[[Scenario], Run]
     pipeline: Callable[[dict[str, PCollection[Any]], Topology], Streams]
     branch: Callable[[Topology], Hashable]
     rule: Callable[[Scenario], list[list[Out]]]

@@ -18,7 +18,7 @@ class Report:
         self._verdicts[label].append((name, verdict))
 
     def not_run(self, reason: str, op: str) -> None:
-        """Count a scenario of an op that the tool does not know, or not in the form that is asked for."""
+        """Count a scenario of an op that the tool does not know, or not with the values that are asked for."""
         self._unknown[reason, op] += 1
 
     @property

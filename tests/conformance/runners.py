@@ -1,4 +1,4 @@
-"""Scenarios through the project's operators: through the pure cores, or through pipelines on a runner."""
+"""Scenarios through the project's operators: through the kernels, through the cores of the reference, or through pipelines on a runner."""
 
 import json
 import tempfile
@@ -19,41 +19,43 @@ from tests.conformance.columns import batches
 from tests.conformance.operators import Operator, Streams, label
 from tests.conformance.registry import OPERATORS
 from tests.conformance.scenario import Scenario
+from tests.conformance.values import Values
 
-Runner = Literal["core", "DirectRunner", "SparkRunner"]
-Form = Literal["records", "columns"]
+Runner = Literal["core", "reference", "DirectRunner", "SparkRunner"]
 STREAMS = Streams._fields
 
 
-def runs(scenario: Scenario, form: Form = "records") -> bool:
-    """Whether the tool knows a scenario's op in this form."""
+def runs(scenario: Scenario, runner: Runner, values: Values) -> bool:
+    """Whether the tool knows a scenario's op for this runner and these values."""
     operator = OPERATORS.get(scenario.op)
-    return operator is not None and (form == "records" or operator.columns is not None)
+    return operator is not None and (values == "opaque" or runner in ("core", "reference") or operator.columns is not None)
 
 
-def answers(scenarios: Sequence[Scenario], runner: Runner, options: Sequence[str] = (), form: Form = "records") -> Iterator[Answer]:
-    """Our answers to scenarios of ops that are known in this form, in their order; ``options`` are the runner's."""
+def answers(scenarios: Sequence[Scenario], runner: Runner, options: Sequence[str] = (), values: Values = "opaque") -> Iterator[Answer]:
+    """Our answers to scenarios of known ops, in their order; ``options`` are the runner's."""
     if not scenarios:
         return
-    if runner == "core":
+    if runner in ("core", "reference"):
         for scenario in scenarios:
-            yield OPERATORS[scenario.op].core(scenario).answer(scenario)
+            operator = OPERATORS[scenario.op]
+            run = operator.kernels(scenario, values) if runner == "core" else operator.reference(scenario)
+            yield run.answer(scenario)
         return
-    for scenario, run in zip(scenarios, _collected(scenarios, runner, options, form), strict=True):
+    for scenario, run in zip(scenarios, _collected(scenarios, runner, options, values), strict=True):
         yield run.answer(scenario)
 
 
-def _collected(scenarios: Sequence[Scenario], runner: Runner, options: Sequence[str], form: Form) -> list[Run]:
+def _collected(scenarios: Sequence[Scenario], runner: Runner, options: Sequence[str], values: Values) -> list[Run]:
     with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
         if runner == "DirectRunner":
             # Newer versions of Beam choose among several direct runners by themselves: keep to one.
             with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-                branches = _build(pipeline, scenarios, folder, form)
+                branches = _build(pipeline, scenarios, folder, values)
         else:
             from beam_joins.pipelines.spark import spark_runner
 
             with spark_runner(PipelineOptions([f"--runner={runner}", *options])) as spark, beam.Pipeline(options=spark) as pipeline:
-                branches = _build(pipeline, scenarios, folder, form)
+                branches = _build(pipeline, scenarios, folder, values)
         lines = [line for path in sorted(Path(folder).iterdir()) for line in path.read_text(encoding="utf-8").splitlines()]
     items: dict[tuple[str, int], list[Any]] = defaultdict(list)
     for line in lines:
@@ -69,7 +71,7 @@ def _run(streams: frozenset[str], items: Mapping[tuple[str, int], list[Any]], nu
     return Run(**given)
 
 
-def _build(pipeline: beam.Pipeline, scenarios: Sequence[Scenario], folder: str, form: Form) -> "dict[int, _Branch]":
+def _build(pipeline: beam.Pipeline, scenarios: Sequence[Scenario], folder: str, values: Values) -> "dict[int, _Branch]":
     alike: dict[Any, list[int]] = defaultdict(list)
     for number, scenario in enumerate(scenarios):
         alike[scenario.op, OPERATORS[scenario.op].branch(scenario.topology)].append(number)
@@ -77,10 +79,10 @@ def _build(pipeline: beam.Pipeline, scenarios: Sequence[Scenario], folder: str, 
     lines = []
     for at, numbers in enumerate(alike.values()):
         first = scenarios[numbers[0]]
-        branch = _Branch(OPERATORS[first.op], first.topology, form)
+        branch = _Branch(OPERATORS[first.op], first.topology, values)
         name = f"{label(OPERATORS[first.op], first.topology)} {at}"
         inputs = {
-            topic: pipeline | f"{name} {topic}" >> _source(_rows(scenarios, numbers, topic), form)
+            topic: pipeline | f"{name} {topic}" >> _source(_rows(scenarios, numbers, topic), values)
             for topic in OPERATORS[first.op].topics
         }
         lines.append(inputs | name >> branch)
@@ -89,8 +91,8 @@ def _build(pipeline: beam.Pipeline, scenarios: Sequence[Scenario], folder: str, 
     return branches
 
 
-def _source(rows: list[dict[str, Any]], form: Form) -> Any:
-    if form == "records":
+def _source(rows: list[dict[str, Any]], values: Values) -> Any:
+    if values == "opaque":
         return beam.Create(rows, reshuffle=False)
     return beam.Create(batches(rows), reshuffle=False).with_output_types(pa.Table)
 
@@ -114,9 +116,9 @@ def _rows(scenarios: Sequence[Scenario], numbers: Sequence[int], topic: str) -> 
 class _Branch(beam.PTransform[Any, PCollection[str]]):
     """What one topology gives, as lines of JSON: the stream, the scenario's number, and the fields of its :class:`Run`."""
 
-    def __init__(self, operator: Operator, topology: Mapping[str, Any], form: Form) -> None:
+    def __init__(self, operator: Operator, topology: Mapping[str, Any], values: Values) -> None:
         super().__init__()
-        self._build = operator.columns if form == "columns" else operator.pipeline
+        self._build = operator.columns if values == "typed" else operator.pipeline
         self._topology = topology
         self.streams: frozenset[str] = frozenset()
 

@@ -3,17 +3,25 @@
 from collections import defaultdict
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
 from beam_joins import LatestTable, TableTableJoin
+from beam_joins.batch import ChangeBatch
+from beam_joins.joiner import Join
+from beam_joins.matching import How, Shape
+from beam_joins.overlap import overlap
 from beam_joins.record import Record
 from tests.conformance import table_rules
 from tests.conformance.answer import Run
-from tests.conformance.columns import ColumnTable, column_streams, pair_of
+from tests.conformance.columns import ColumnTable, column_streams
+from tests.conformance.cores import core_run
+from tests.conformance.kernels import recorded_joiner, right_rows, table_of, texts
 from tests.conformance.operators import Operator, Streams, Topology
 from tests.conformance.scenario import Scenario
-from tests.conformance.tables import ChangelogTable, core_run
+from tests.conformance.tables import ChangelogTable
+from tests.conformance.values import Values, pair_of
 from tests.reference.lookup_join import LookupJoin
 from tests.reference.operators import changes_of, upsert_table
 
@@ -27,7 +35,7 @@ def _text(value: str | bytes | None) -> str:
     return "null" if value is None else value.decode() if isinstance(value, bytes) else value
 
 
-def _core(scenario: Scenario) -> Run:
+def _reference(scenario: Scenario) -> Run:
     records = [
         Record(change.key, change.new, change.timestamp, change.position, side)
         for side, topic in enumerate(("left", "right"))
@@ -41,6 +49,17 @@ def _core(scenario: Scenario) -> Run:
         for record in sorted(records, key=lambda record: record.position)
         for change in joins[record.key].advance(record.position, [record])
     ])  # fmt: skip
+
+
+def _kernels(scenario: Scenario, values: Values) -> Run:
+    left, right = (table_of(scenario, topic, values) for topic in ("left", "right"))
+    return core_run(texts(same_key_joined(left, right, recorded_joiner(values), scenario.topology["type"]), shown=pair_of))
+
+
+def same_key_joined(left: ChangeBatch, right: ChangeBatch, join: Join, how: How) -> ChangeBatch:
+    """The join of two tables on the same key."""
+    asking = right_rows(left).append_column("reference", left.key).append_column("moved", pa.array([False] * len(left)))
+    return overlap(asking, right_rows(right), join, Shape(how, result="same_key")).changes
 
 
 def _pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
@@ -58,7 +77,8 @@ def _columns(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams
 OPERATOR = Operator(
     topics=("left", "right"),
     kind=lambda topology: topology["type"],
-    core=_core,
+    kernels=_kernels,
+    reference=_reference,
     pipeline=_pipeline,
     columns=_columns,
     branch=lambda topology: topology["type"],

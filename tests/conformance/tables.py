@@ -1,6 +1,6 @@
 """``table_filter``, ``table_to_stream`` and ``stream_to_table``: one table, filtered or as it is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -11,10 +11,12 @@ from beam_joins.content import Emit
 from beam_joins.filter import filter_change, filter_upsert
 from tests.conformance import table_rules
 from tests.conformance.answer import Run
-from tests.conformance.columns import ColumnTable, column_streams, in_records, text_of
+from tests.conformance.columns import ColumnTable, column_streams, in_records
+from tests.conformance.cores import core_run, core_table
+from tests.conformance.kernels import table_of, texts
 from tests.conformance.operators import Operator, Streams, Topology
 from tests.conformance.scenario import Scenario
-from tests.reference.operators import changes_of, upsert_table
+from tests.conformance.values import Values, text_of
 
 
 class ChangelogTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
@@ -48,22 +50,6 @@ class RawChangelog(beam.PTransform[PCollection[Any], PCollection[Any]]):
         return stream
 
 
-def core_table(scenario: Scenario, topic: str, emit: Emit = "records") -> list[Change[Any, Any]]:
-    """The table of a topic through the pure core."""
-    return [as_text(change) for change in changes_of(upsert_table(scenario.records(topic), emit))]
-
-
-def as_text(change: Change[bytes, Any]) -> Change[str, Any]:
-    """The change with key and values as text."""
-    key, old, new, timestamp, position = change
-    return Change(key.decode(), _text(old), _text(new), timestamp, position)
-
-
-def core_run(changes: list[Change[str, str]]) -> Run:
-    """A result table as a run."""
-    return Run(changes=[(c.position, c.key, c.old, c.new, c.timestamp) for c in changes])
-
-
 def predicate(topology: Topology) -> Callable[[Any, str], bool]:
     """The predicate of a filter: ``lt:2`` and the like on numbers, ``contains:1`` on text."""
     name, _, text = topology["predicate"].partition(":")
@@ -91,9 +77,16 @@ def _kept(topology: Topology) -> Callable[[Any, str], bool]:
     return lambda key, value: bool(keep(key, value) != negate)
 
 
-def _filter_core(scenario: Scenario) -> Run:
+def _filter_reference(scenario: Scenario) -> Run:
+    return _filtered(scenario, core_table(scenario, "in"))
+
+
+def _filter_kernels(scenario: Scenario, values: Values) -> Run:
+    return _filtered(scenario, texts(table_of(scenario, "in", values)))
+
+
+def _filtered(scenario: Scenario, changes: Sequence[Change[str, str]]) -> Run:
     kept = _kept(scenario.topology)
-    changes = core_table(scenario, "in")
     filtered = (filter_change(kept, change) for change in changes)
     run = core_run([change for change in filtered if change is not None])
     if not old_values_unknown(scenario.topology):
@@ -117,9 +110,14 @@ def _filter_columns(inputs: dict[str, PCollection[Any]], topology: Topology) -> 
     return column_streams(inputs["in"] | ColumnTable() | FilterTable(lambda key, row: kept(key, text_of(row))), text_of)
 
 
-def _to_stream_core(scenario: Scenario) -> Run:
+def _to_stream_reference(scenario: Scenario) -> Run:
     raw = [(c.position, c.key, c.new, c.timestamp) for c in core_table(scenario, "in")]
     return core_run(core_table(scenario, "in", "updates"))._replace(raw=raw)
+
+
+def _to_stream_kernels(scenario: Scenario, values: Values) -> Run:
+    raw = [(c.position, c.key, c.new, c.timestamp) for c in texts(table_of(scenario, "in", values))]
+    return core_run(texts(table_of(scenario, "in", values, "updates")))._replace(raw=raw)
 
 
 def _to_stream_pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
@@ -134,14 +132,11 @@ def _to_stream_columns(inputs: dict[str, PCollection[Any]], topology: Topology) 
     return column_streams(inputs["in"] | ColumnTable("updates"), text_of)._replace(raw=texts | "Raw" >> RawChangelog())
 
 
-def _text(value: Any) -> Any:
-    return value.decode() if isinstance(value, bytes) else value
-
-
 FILTER = Operator(
     topics=("in",),
     kind=lambda topology: "",
-    core=_filter_core,
+    kernels=_filter_kernels,
+    reference=_filter_reference,
     pipeline=_filter_pipeline,
     columns=_filter_columns,
     branch=lambda topology: (topology["predicate"], topology.get("not", False), old_values_unknown(topology)),
@@ -152,7 +147,8 @@ FILTER = Operator(
 TO_STREAM = Operator(
     topics=("in",),
     kind=lambda topology: "",
-    core=_to_stream_core,
+    kernels=_to_stream_kernels,
+    reference=_to_stream_reference,
     pipeline=_to_stream_pipeline,
     columns=_to_stream_columns,
     branch=lambda topology: (),

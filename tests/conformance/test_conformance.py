@@ -1,4 +1,4 @@
-"""Every recorded scenario of the known ops, on the pure cores and in pipelines, and the tool itself."""
+"""Every recorded scenario of the known ops, by the kernels, by the cores of the reference and in pipelines; and the tool itself."""
 
 import json
 from pathlib import Path
@@ -15,6 +15,7 @@ from tests.conformance.registry import OPERATORS
 from tests.conformance.runners import Runner, answers, runs
 from tests.conformance.sample import sample
 from tests.conformance.scenario import Scenario
+from tests.conformance.values import Values
 
 
 @pytest.fixture(scope="module")
@@ -27,25 +28,32 @@ def recorded() -> dict[str, Answer]:
     return read_answers(EXPECTED)
 
 
-def check(scenarios: list[Scenario], recorded: dict[str, Answer], runner: Runner) -> None:
-    ours, report = compare(scenarios, recorded, runner)
+def check(scenarios: list[Scenario], recorded: dict[str, Answer], runner: Runner, values: Values = "opaque") -> None:
+    ours, report = compare(scenarios, recorded, runner, values=values)
     assert len(ours) == len(scenarios), "an op is not run"
     assert report.differing == [], "\n".join(report.lines())
     judged_apart = {scenario.name for scenario in scenarios if scenario.op in OPERATORS and OPERATORS[scenario.op].judge}
     assert set(report.excluded) <= judged_apart, "a recorded scenario of these ops needs no exclusion"
 
 
-def test_the_cores_answer_as_kafka_streams_does(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
-    check(scenarios, recorded, "core")
+@pytest.mark.parametrize("values", ["typed", "opaque"])
+def test_the_kernels_answer_as_kafka_streams_does(values: Values, scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
+    check(scenarios, recorded, "core", values)
+
+
+def test_the_reference_answers_as_kafka_streams_does(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
+    check(scenarios, recorded, "reference")
 
 
 def test_the_direct_runner_answers_as_kafka_streams_does(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
     check(scenarios, recorded, "DirectRunner")
 
 
-def test_tables_and_streams_in_columns_answer_as_kafka_streams_does(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
-    chosen = sample([scenario for scenario in scenarios if runs(scenario, "columns")], 22)
-    ours, report = compare(chosen, recorded, "DirectRunner", form="columns")
+def test_tables_and_streams_of_typed_values_answer_as_kafka_streams_does(
+    scenarios: list[Scenario], recorded: dict[str, Answer]
+) -> None:
+    chosen = sample([scenario for scenario in scenarios if runs(scenario, "DirectRunner", "typed")], 22)
+    ours, report = compare(chosen, recorded, "DirectRunner", values="typed")
     assert len(ours) == 22
     assert report.differing == [], "\n".join(report.lines())
     assert {scenario.op for scenario in chosen} == {
@@ -198,16 +206,13 @@ def test_the_tool_exits_with_one_and_names_the_scenario_that_differs(tmp_path: P
     assert "differs: hw/fk/inner/one_to_many: at input " in out
 
 
-def test_the_tool_counts_the_scenarios_that_it_does_not_run_in_columns(
-    scenarios: list[Scenario], recorded: dict[str, Answer], capsys: pytest.CaptureFixture[str]
+def test_the_tool_counts_the_scenarios_that_it_does_not_run_with_typed_values(
+    scenarios: list[Scenario], recorded: dict[str, Answer]
 ) -> None:
     counts = [scenario for scenario in scenarios if scenario.op == "table_aggregate"]
-    ours, report = compare(counts, recorded, "DirectRunner", form="columns")
+    ours, report = compare(counts, recorded, "DirectRunner", values="typed")
     assert ours == []
-    assert list(report.lines()) == [f"not run: not in columns: table_aggregate ({len(counts)})"]
-    with pytest.raises(SystemExit, match="2"):
-        main(["--form", "columns"])
-    assert "--form columns needs --runner" in capsys.readouterr().err
+    assert list(report.lines()) == [f"not run: not with typed values: table_aggregate ({len(counts)})"]
 
 
 def test_the_tool_names_ops_that_it_does_not_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,14 +37,14 @@ def recorded(p: beam.Pipeline, table: Table) -> Columns:
 
 def excluded(p: beam.Pipeline, table: Table) -> Columns:
     """How many recorded scenarios the conformance tool excludes, by its reason."""
-    del p, table  # the tool runs the pure cores
+    del p, table  # the tool runs the kernels
     counts = [re.fullmatch(r"excluded: (.*?): (\d+) \(.*\)", line) for line in _conformance_report()]
     return {"count": [Got(match[1], f"{match[2]} @0") for match in counts if match]}
 
 
 def set_right(p: beam.Pipeline, table: Table) -> Columns:
     """How many recorded results the conformance tool expects otherwise of us, by its reason."""
-    del p, table  # the tool runs the pure cores
+    del p, table  # the tool runs the kernels
     counts = [re.fullmatch(r"set right: (.*?): (\d+) results of .*", line) for line in _conformance_report()]
     return {"count": [Got(match[1], f"{match[2]} @0") for match in counts if match]}
 

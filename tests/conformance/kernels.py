@@ -1,0 +1,55 @@
+"""Scenarios through the kernels, without Beam: what the ops share."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+import beam_joins.coders.beam_values  # noqa: F401  # how opaque values are written
+from beam_joins import Change
+from beam_joins.batch import ChangeBatch
+from beam_joins.changelog import upsert
+from beam_joins.content import Emit
+from beam_joins.joiner import Join, joiner_in_columns
+from beam_joins.keys.opaque import opaque_keys, opaque_values, python_values
+from tests.conformance.scenario import Input, Scenario
+from tests.conformance.values import JOINERS, VALUE, Values, text_of, value_of
+
+
+def rows_of(scenario: Scenario, records: Sequence[Input], values: Values) -> pa.Table:
+    """Records as the rows that kernels take."""
+    keys, given = [record.key for record in records], [value_of(record) for record in records]
+    return pa.table({
+        "key": pa.array(keys, pa.string()) if values == "typed" else opaque_keys(keys),
+        "value": pa.array(given, VALUE) if values == "typed" else opaque_values(given),
+        "timestamp": pa.array([record.ts * 1000 for record in records], pa.int64()),
+        "position": pa.array([scenario.position(record) for record in records], pa.int64()),
+    })  # fmt: skip
+
+
+def table_of(scenario: Scenario, topic: str, values: Values, emit: Emit = "records") -> ChangeBatch:
+    """The table of a topic. By default tombstones of absent rows are changes too, as Kafka forwards them."""
+    return upsert(rows_of(scenario, scenario.arrivals(topic), values), emit, _written)[0]
+
+
+def _written(values: pa.Array) -> list[bytes]:
+    return [repr(value).encode() for value in python_values(values)]
+
+
+def right_rows(table: ChangeBatch) -> pa.Table:
+    """The right rows of a join."""
+    return pa.table({"key": table.key, "value": table.new, "timestamp": table.timestamp, "position": table.position})
+
+
+def recorded_joiner(values: Values) -> Join:
+    """The recorded joiner."""
+    return joiner_in_columns(JOINERS[values])
+
+
+def texts(*batches: ChangeBatch, shown: Callable[[Any], str] = text_of, name: Callable[[Any], str] = str) -> list[Change[str, str]]:
+    """The changes of batches as text; ``shown`` gives that of a value, ``name`` that of a key."""
+    return [
+        Change(name(key), None if old is None else shown(old), None if new is None else shown(new), timestamp, position)
+        for batch in batches
+        for key, old, new, timestamp, position in batch
+    ]
