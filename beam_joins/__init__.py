@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from beam_joins.transforms.stream_table_join import StreamTableJoin
     from beam_joins.transforms.table_from_changelog import TableFromChangelog
     from beam_joins.transforms.table_table_join import TableTableJoin
-    from beam_joins.transforms.table_to_records import TableToRecords
+    from beam_joins.transforms.table_to_changes import TableToChanges
     from beam_joins.transforms.table_to_stream import TableToStream
     from beam_joins.transforms.windowed_aggregate import WindowedAggregate
     from beam_joins.transforms.windowed_stream_join import WindowedStreamJoin
@@ -60,7 +60,7 @@ __all__ = [
     "StreamTableJoin",
     "TableFromChangelog",
     "TableTableJoin",
-    "TableToRecords",
+    "TableToChanges",
     "TableToStream",
     "Window",
     "Windowed",
@@ -89,7 +89,7 @@ _UPSTAIRS = {
     "StreamTableJoin": "beam_joins.transforms.stream_table_join",
     "TableFromChangelog": "beam_joins.transforms.table_from_changelog",
     "TableTableJoin": "beam_joins.transforms.table_table_join",
-    "TableToRecords": "beam_joins.transforms.table_to_records",
+    "TableToChanges": "beam_joins.transforms.table_to_changes",
     "TableToStream": "beam_joins.transforms.table_to_stream",
     "WindowedAggregate": "beam_joins.transforms.windowed_aggregate",
     "WindowedStreamJoin": "beam_joins.transforms.windowed_stream_join",
