@@ -16,7 +16,7 @@ from beam_joins.keys.hashes import hashes
 from beam_joins.keys.opaque import VALUES
 from beam_joins.matching import Shape
 from beam_joins.overlap import overlap
-from beam_joins.references import listed_subscriptions, rejoined, subscriptions
+from beam_joins.references import listed_subscriptions, looking_up, rejoined, subscriptions
 from beam_joins.sorting import combine_chunks, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.door import in_batches
@@ -78,7 +78,7 @@ def referring_rows(
         new = valid(batch.new)
         if listed is None:
             lost = new & ~valid(given)[: len(batch)]
-            asked = subscriptions(batch, given, keep_unmatched=shape.keeps_left)
+            asked = subscriptions(batch, given, shape)
         else:
             lost = new & np.array([all(key is None for key in keys or ()) for keys in given[: len(batch)]], np.bool_)
             asked = listed_subscriptions(batch, given, listed, keep_unmatched=shape.keeps_left)
@@ -157,9 +157,7 @@ class _Overlap:
         )
         if "reference" not in left.column_names:
             reference = left["key"] if self._looks_up is None else self._looks_up(combine_chunks(left["key"]))
-            left = left.append_column("reference", reference)
-        if "moved" not in left.column_names:
-            left = left.append_column("moved", pa.nulls(len(left), pa.bool_()))
+            left = looking_up(left, reference)
         try:
             joined = overlap(left, right, self._join, self._shape)
         except TwoChanges as error:
