@@ -16,7 +16,7 @@ from beam_joins.keys.hashes import hashes
 from beam_joins.keys.nested import CombinedKeyType
 from beam_joins.matching import Shape
 from beam_joins.overlap import overlap
-from beam_joins.references import listed_subscriptions, rejoined, subscriptions
+from beam_joins.references import listed_subscriptions, looking_up, rejoined, subscriptions
 from beam_joins.sorting import combine_chunks, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.door import in_batches
@@ -78,7 +78,7 @@ def referring_rows(
         lost = valid(batch.new) & ~failed
         if references.listed is None:
             lost &= ~valid(given)[: len(batch)]
-            asked = subscriptions(batch, given, keep_unmatched=shape.keeps_left)
+            asked = subscriptions(batch, given, shape)
         else:
             lost &= np.array([all(key is None for key in keys or ()) for keys in given[: len(batch)]], np.bool_)
             asked = listed_subscriptions(batch, given, references.listed.of, keep_unmatched=shape.keeps_left)
@@ -146,7 +146,7 @@ class _Overlap:
         self._shape = shape
         left, right = map(rows_schema, known)
         if isinstance(looks_up, pa.DataType):
-            left = left.append(pa.field("reference", looks_up)).append(pa.field("moved", pa.bool_()))
+            left = looking_up(left.empty_table(), pa.nulls(0, looks_up)).schema
         self._none = {LEFT: left, RIGHT: right}
         self._looks_up = None if isinstance(looks_up, pa.DataType) else looks_up
         self._moving = moving
@@ -156,8 +156,7 @@ class _Overlap:
         inputs = read_blocks(blocks)
         left, right = (inputs[side] if side in inputs else none.empty_table() for side, none in self._none.items())
         if self._looks_up is not None:
-            left = left.append_column("reference", self._looks_up(combine_chunks(left["key"])))
-            left = left.append_column("moved", pa.nulls(len(left), pa.bool_()))
+            left = looking_up(left, self._looks_up(combine_chunks(left["key"])))
         try:
             joined = overlap(left, right, self._join, self._shape)
         except TwoChanges as error:
