@@ -35,7 +35,7 @@ def _reference(scenario: Scenario) -> Run:
 def _kernels(scenario: Scenario, values: Values) -> Run:
     left, right = (table_of(scenario, topic, values) for topic in ("left", "right"))
     shape = Shape(scenario.topology["type"], times="foreign_key")
-    asking = subscriptions(left, keys_of("foreign_key", "reference", left.values), keep_unmatched=shape.keeps_left)
+    asking = subscriptions(left, keys_of("foreign_key", "reference", left.values), shape)
     joined = overlap(asking, right_rows(right), recorded_joiner(values), shape)
     return core_run(texts(joined.changes, rejoined(joined.halves), shown=pair_of))
 

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
@@ -13,6 +12,7 @@ from beam_joins.joiner import Join
 from beam_joins.matching import How, Shape
 from beam_joins.overlap import overlap
 from beam_joins.record import Record
+from beam_joins.references import looking_up
 from tests.conformance import table_rules
 from tests.conformance.answer import Run
 from tests.conformance.columns import ColumnTable, column_streams
@@ -58,7 +58,7 @@ def _kernels(scenario: Scenario, values: Values) -> Run:
 
 def same_key_joined(left: ChangeBatch, right: ChangeBatch, join: Join, how: How) -> ChangeBatch:
     """The join of two tables on the same key."""
-    asking = right_rows(left).append_column("reference", left.key).append_column("moved", pa.array([False] * len(left)))
+    asking = looking_up(right_rows(left), left.key)
     return overlap(asking, right_rows(right), join, Shape(how, result="same_key")).changes
 
 
