@@ -17,7 +17,7 @@ from beam_joins.function_failed import FunctionFailed
 from beam_joins.functions import by_row, keys_of, vectorized
 from beam_joins.keys.columns import Bools
 from beam_joins.keys.hashes import hashes
-from beam_joins.keys.opaque import KEYS, VALUES, encoded_keys, is_opaque, opaque_values
+from beam_joins.keys.opaque import KEYS, VALUES, opaque_encoded, is_opaque, opaque_values
 from beam_joins.sorting import valid
 from beam_joins.totals import sum_type
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
@@ -71,7 +71,7 @@ class Grouping:
                 if n < len(batch):
                     failed[n] = self._by_record.raised is not None
             failed &= valid(batch.new)
-        of_group = self._groups(batch.values) if self._group_by else encoded_keys(groups)
+        of_group = self._groups(batch.values) if self._group_by else opaque_encoded(groups)
         of_sum = None if self.sum_type is None else self._numbers(batch.values) if self._of else opaque_values(numbers)
         return of_group, of_sum, failed
 

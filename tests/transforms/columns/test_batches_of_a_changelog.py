@@ -44,7 +44,8 @@ def changes(batches, *, apart=False, **options):
     """The changes that batches become in one partition, each batch in a block of its own or all in one; without Beam."""
     options = {**OPTIONS, "apply_as_deletes": None, **options}
     said = (options[name] for name in ("key", "timestamp_by", "sequence_by", "apply_as_deletes"))
-    columns, schema = ChangelogColumns(*said, frozenset(options["except_columns"])), common_schema("rows", [b.schema for b in batches])
+    schema = common_schema("rows", [batch.schema for batch in batches])
+    columns = ChangelogColumns(*said, frozenset(options["except_columns"]).intersection(schema.names))
     rows, writer = column_rows("rows", columns, schema), BlockWriter(1)
     blocks = []
     for batch in batches:
