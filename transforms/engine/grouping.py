@@ -17,7 +17,7 @@ from beam_joins.function_failed import FunctionFailed
 from beam_joins.functions import by_row, keys_of, vectorized
 from beam_joins.keys.columns import Bools
 from beam_joins.keys.hashes import hashes
-from beam_joins.keys.opaque import KEYS, VALUES, opaque_encoded, is_opaque, opaque_values
+from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_encoded, opaque_values
 from beam_joins.sorting import valid
 from beam_joins.totals import sum_type
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
