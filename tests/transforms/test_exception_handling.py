@@ -179,7 +179,7 @@ def test_a_record_that_cannot_be_added_to_a_window_has_no_part_in_it(direct, opt
     with direct() as p:
         total = WindowedAggregate(FixedWindows(9), initial=0, **functions)
         sums, bad = stream(p, "orders", ORDERS) | total.with_exception_handling()
-        sums = sums | "short" >> beam.Map(lambda change: (change.key.key, change.old, change.new))
+        sums = sums | TableToChanges() | "short" >> beam.Map(lambda change: (change.key.key, change.old, change.new))
         assert_that(sums, equal_to([(1, None, 1), (3, None, 3), (2, None, 5)]))
         assert_that(errors(bad), equal_to([record(ORDERS[1]), record(ORDERS[4])]), label="bad")
 
