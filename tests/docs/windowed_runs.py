@@ -17,7 +17,7 @@ from beam_joins import (
 )
 from tests.docs.notation import DELETE, MICROS, Got, key, pair, side, written
 from tests.docs.page import Table
-from tests.docs.table_runs import Columns, amount, changelog, of_joined, records
+from tests.docs.table_runs import Columns, amount, changelog, changes, of_joined, records
 
 
 def windowed_aggregate(p: beam.Pipeline, table: Table) -> Columns:
@@ -32,8 +32,8 @@ def windowed_aggregate(p: beam.Pipeline, table: Table) -> Columns:
                 window_fns[mode], initial=0, add=lambda count, value: count + 1, grace=5, sequence_by="place"
             ).with_outputs()
         )
-        columns[mode] = outputs.table | f"{mode} got" >> beam.Map(of_windowed_change)
-        columns.setdefault("late", outputs.dropped | f"{mode} late" >> beam.Map(of_late_window))
+        columns[mode] = changes(outputs.table, mode, of_windowed_change)
+        columns.setdefault("late", outputs.late | f"{mode} late" >> beam.Map(of_late_window))
     return columns
 
 
@@ -47,7 +47,7 @@ def windowed_table_join(p: beam.Pipeline, table: Table) -> Columns:
     left = stream_of(p, table) if modes[0][0] == "stream" else side_of(p, table, 1)
     both = left, side_of(p, table, 2)
     options: dict[str, Any] = {
-        "shift": {"shift": lambda week: week.shift(-7 * MICROS)},
+        "shift": {"shift": lambda week: week.shift(-7)},
         "window_of": {"window_of": lambda key, value: window_of(value)},
     }
     columns: Columns = {}
