@@ -49,9 +49,8 @@ def subscriptions(batch: ChangeBatch, references: pa.Array, shape: Shape) -> pa.
     leaves &= ~told
     index = np.concatenate([new[enters], new[leaves]])
     left = np.repeat([False, True], [int(enters.sum()), int(leaves.sum())])
-    return _rows(
-        batch, references, index, np.where(left, old[index], index), left, moved[index], np.where(left, FOREVER, until[index])
-    )
+    told_until = pa.array(until[index], mask=left | ~ends[index])
+    return _rows(batch, references, index, np.where(left, old[index], index), left, moved[index], told_until)
 
 
 def listed_subscriptions(
@@ -98,7 +97,7 @@ def listed_subscriptions(
         np.arange(len(rows)),
         np.array(left, np.bool_),
         np.zeros(len(rows), np.bool_),
-        np.full(len(rows), FOREVER),
+        pa.nulls(len(rows), pa.int64()),
     )
 
 
@@ -130,7 +129,7 @@ def rejoined(halves: pa.Table) -> ChangeBatch:
 
 
 def _rows(
-    batch: ChangeBatch, references: pa.Array, index: Ints, reference: Ints, left: Bools, moved: Bools, until: Ints
+    batch: ChangeBatch, references: pa.Array, index: Ints, reference: Ints, left: Bools, moved: Bools, until: pa.Array
 ) -> pa.RecordBatch:
     at = pa.array(index)
     columns = [
