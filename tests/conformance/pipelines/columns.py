@@ -9,7 +9,7 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins import Change, ChangeBatch, LatestTable, TableFromChangelog, TableToRecords
 from beam_joins.content import Emit
-from tests.conformance.operators import Streams
+from tests.conformance.pipelines.operators import Streams
 from tests.reference.recomputed import fk_of
 
 ROWS = pa.schema(
@@ -47,7 +47,7 @@ def _in_columns(row: dict[str, Any]) -> dict[str, Any]:
 
 
 class ColumnTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
-    """The table of a topic, whose values are of ``text`` and ``reference``; see :class:`tests.conformance.tables.ChangelogTable`."""
+    """The table of a topic, whose values are of ``text`` and ``reference``; see :class:`tests.conformance.pipelines.tables.ChangelogTable`."""
 
     def __init__(self, emit: Emit = "records") -> None:
         super().__init__()
