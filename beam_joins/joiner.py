@@ -46,6 +46,15 @@ class TypedJoin:
             raise ValueError(f"joiner gave values of type {values.type}, and of type {self.type} for no rows: {error}") from None
 
 
+def values_joined(how: str) -> Of:
+    """The values that the joiner of such a join is called with.
+
+    >>> values_joined("left"), values_joined("semi")
+    ('both', 'left')
+    """
+    return "left" if how in ("semi", "anti") else "both"
+
+
 def swapped(join: TypedJoin) -> TypedJoin:
     """The join that is called with the right values as the left ones."""
 

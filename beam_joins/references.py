@@ -5,7 +5,7 @@ so is its result: the two halves are made where f and g are, and are put togethe
 whole where they are made.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,20 +40,26 @@ def subscriptions(batch: ChangeBatch, references: pa.Array, *, keep_unmatched: b
     return _rows(batch, references, index, np.where(left, old[index], index), left, moved[index])
 
 
-def listed_subscriptions(batch: ChangeBatch, references: Sequence[Iterable[Any] | None], *, keep_unmatched: bool) -> pa.RecordBatch:
-    """As :func:`subscriptions`, where each of ``batch.values`` refers to several keys: one row for each of them.
+def listed_subscriptions(
+    batch: ChangeBatch,
+    references: Sequence[Iterable[Any] | None],
+    keys: Callable[[Iterable[Any]], pa.Array] = opaque_keys,
+    *,
+    keep_unmatched: bool,
+) -> pa.RecordBatch:
+    """As :func:`subscriptions`, where each of ``batch.values`` refers to several keys: one row for each of them. ``keys`` makes a column of keys.
 
     A reference that is ``None`` is none. Rows of a list do not move: a reference comes or goes by itself.
     """
     lists = [dict.fromkeys(key for key in given or () if key is not None) for given in references]
     there = valid(batch.values)
-    distinct = opaque_keys(key for keys in lists for key in keys)
+    distinct = keys([key for listed in lists for key in listed])
     (codes,) = factorize(distinct)
     ends = np.cumsum([len(keys) for keys in lists], dtype=np.int64)
     # several keys of one list may be equal: 7 and 7.0
-    of = [dict.fromkeys(codes[end - len(keys) : end].tolist()) for keys, end in zip(lists, ends.tolist(), strict=True)]
+    of = [dict.fromkeys(codes[end - len(listed) : end].tolist()) for listed, end in zip(lists, ends.tolist(), strict=True)]
     if keep_unmatched:
-        of = [keys or {-1: None} for keys in of]
+        of = [listed or {-1: None} for listed in of]
     index, looked_up, left = [], [], []
     for n, before in enumerate(batch.before.to_pylist()):
         after = of[n] if there[n] else {}
@@ -69,9 +75,9 @@ def listed_subscriptions(batch: ChangeBatch, references: Sequence[Iterable[Any] 
     first = np.zeros(int(codes.max(initial=-1)) + 2, np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
     where = np.array(looked_up, np.int64)
-    keys = gather(distinct, np.where(where < 0, -1, first[where]))
+    reference = gather(distinct, np.where(where < 0, -1, first[where]))
     rows = np.array(index, np.int64)
-    return _rows(batch, keys, rows, np.arange(len(rows)), np.array(left, np.bool_), np.zeros(len(rows), np.bool_))
+    return _rows(batch, reference, rows, np.arange(len(rows)), np.array(left, np.bool_), np.zeros(len(rows), np.bool_))
 
 
 def rejoined(halves: pa.Table) -> ChangeBatch:

@@ -50,7 +50,6 @@ def enrich(
         foreign_key=reads_only(lambda key, order: order.get(foreign_key)),
         joiner=reads_only(joiner(customer_field)),
         how=how,
-        partitions=partitions,
     ).with_outputs()
     return Enriched(enriched, dropped_orders, dropped_customers, dropped_joins, orders)
 

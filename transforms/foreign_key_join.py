@@ -1,61 +1,45 @@
 """ForeignKeyJoin: a table with the table that a field of its rows refers to (KIP-213)."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, get_args
+from typing import Any
 
-from apache_beam.coders import Coder, NullableCoder
-from apache_beam.pvalue import PCollection
-
-from beam_joins.batch import ChangeBatch
-from beam_joins.coders.combined_key import CombinedKeyCoder
-from beam_joins.coders.key import value_coder
+from beam_joins.combined_key import CombinedKey
 from beam_joins.fields import of_row, place_of_row
-from beam_joins.joiner import Join, Joiner, Schema, columns_read, joiner_in_columns, of_records
+from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, values_joined
+from beam_joins.matching import How, Shape
 from beam_joins.transforms.engine.checked_table import checked_table
-from beam_joins.transforms.engine.foreign_key_protocol import (
-    LEFT,
-    RIGHT,
-    SUBSCRIPTIONS,
-    Subscribe,
-    by_protocol,
-    references_in_columns,
-    references_in_records,
-)
+from beam_joins.transforms.engine.joins import LEFT, RIGHT, in_sides, joined_table, referring_rows
+from beam_joins.transforms.engine.keyed_rows import table_rows
+from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
-from beam_joins.transforms.engine.partitions import partition_count
-from beam_joins.transforms.engine.reference_join import reference_join
-from beam_joins.transforms.engine.replay import Replay, Route
-from beam_joins.transforms.engine.table_form import InColumns, InRecords, TableForm, encoded_joiner
-from beam_joins.transforms.engine.table_rows import batch_rows, table_rows
-from beam_joins.transforms.engine.table_type import as_table, common_order, table_key_coder, table_type, two_tables
-from beam_joins.transforms.table_to_records import in_records
-from tests.reference.foreign_key import How
-from tests.reference.lookup_join import LookupHow
+from beam_joins.transforms.engine.referring import keys_like, listed_references, one_reference
+from beam_joins.transforms.engine.replay import Route
+from beam_joins.transforms.engine.table_type import TableType, as_table, common_order, table_type, two_tables
+from beam_joins.typed_rows import Schema
 
 
 class ForeignKeyJoin(WithOutputs):
-    """Each row of the left table with the row of the right table that it refers to.
+    """Each row of the left table with the row of the right table that it refers to: ``(left: Table[K, V], right: Table[FK, W]) -> Table[K, R]``.
 
-    ``(PCollection[Change[K, V]], PCollection[Change[FK, W]]) -> PCollection[Change[K, R]]``, keyed by the left key. A change of a left row
-    updates its result; a change of a right row updates the results of all left rows that refer to it.
+    The result is keyed by the left key. A change of a left row updates its result; a change of a right row updates the results of all left rows that
+    refer to it.
 
+    * ``joiner(left value, right value)`` gives the result's value; if it gives ``None`` there is no row. It may be
+      :class:`~beam_joins.vectorized`; columns by name, as in ``{"amount": "left.amount", "name": "right.name"}``, or Arrow expressions; or
+      ``with_key(fn)`` with ``fn(key, left value, right value)``.
     * ``foreign_key(key, value)`` gives the right key that a left row refers to, or ``None``; or name the field of the left value, or several
-      fields for a compound key: ``["shop", "customer"]`` is the tuple of both, and refers to nothing where one of them is null.
+      fields for a compound key: ``["shop", "customer"]`` is the tuple of both, and refers to nothing where one of them is null. Or
+      :class:`~beam_joins.vectorized`, of the values.
     * ``foreign_keys``, instead of ``foreign_key``, gives a list of right keys: one left row refers to several right rows.
-    * ``joiner(left value, right value)`` gives the result's value; if it gives ``None`` there is no row.
     * ``how``: ``"inner"``; ``"left"`` keeps left rows without a right row, ``joiner(left value, None)``; ``"right"`` keeps right rows that no
-      left row refers to, ``joiner(None, right value)``; ``"outer"`` keeps both.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.engine.partitions`.
+      left row refers to, ``joiner(None, right value)``; ``"outer"`` keeps both. ``"semi"``: left rows that refer to a right row; ``"anti"``: left rows
+      that do not. There the joiner is one of the left value, and may be left out: the left value itself.
+    * ``schema``, a ``pyarrow.Schema`` or ``DataType``: what a joiner of one record gives. Without it the result's values are Python objects.
 
     With ``foreign_keys``, ``how="right"`` or ``how="outer"`` a left key does not name one row of the result: it is keyed by
     ``CombinedKey(foreign key, left key)``, the foreign key ``None`` for a left row that refers to nothing, the left key ``None`` for a right
     row that nothing refers to.
-
-    Two tables in columns are joined in columns, ``PCollection[ChangeBatch]``, if ``foreign_key`` is given and ``how`` is ``"inner"`` or
-    ``"left"``. There ``foreign_key`` may be :class:`~beam_joins.vectorized`, and so may ``joiner``, or columns by name, as in
-    ``{"amount": "left.amount", "name": "right.name"}``, or Arrow expressions. What a joiner of one record gives stays a Python object
-    there, unless ``schema``, a ``pyarrow.Schema``, says what columns it has: no type is inferred from the rows of one partition.
 
     At every position the content of the result is the join of the contents of both tables. A result has the larger timestamp of both
     rows if its left row changed, and the right row's if only that did; one keyed by a combined key has the larger in any case.
@@ -68,7 +52,7 @@ class ForeignKeyJoin(WithOutputs):
     an output of its own.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to tables ordered by different
-    things, or to keys whose coder is not deterministic; and in the run for foreign keys that no right key can equal.
+    things, to keys whose coder is not deterministic, and for columns that a table does not have; and in the run for foreign keys that no right key can equal.
 
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -76,121 +60,63 @@ class ForeignKeyJoin(WithOutputs):
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
     ...     orders = pipeline | "orders" >> beam.Create([Change(1, None, {"by": "ann", "amount": 5}, timestamp=0, position=1)])
     ...     customers = pipeline | "customers" >> beam.Create([Change("ann", None, "Ann Lee", timestamp=0, position=2)])
-    ...     enriched = (orders, customers) | ForeignKeyJoin(foreign_key="by", joiner=lambda order, name: f"{order['amount']} by {name}")
-    ...     _ = enriched | beam.Map(print)
+    ...     enriched = (orders, customers) | ForeignKeyJoin(lambda order, name: f"{order['amount']} by {name}", foreign_key="by")
+    ...     _ = enriched | beam.FlatMap(lambda batch: batch) | beam.Map(print)
     Change(key=1, old=None, new='5 by Ann Lee', timestamp=0, position=2)
     """
 
     def __init__(
         self,
+        joiner: Joiner | None = None,
         *,
-        joiner: Joiner,
-        foreign_key: str | Sequence[str] | Callable[[Any, Any], Any] | None = None,
+        foreign_key: str | Sequence[str] | Callable[..., Any] | None = None,
         foreign_keys: str | Callable[[Any, Any], Any] | None = None,
-        how: LookupHow = "inner",
+        how: How = "inner",
         schema: Schema | None = None,
-        partitions: int | None = None,
     ) -> None:
         super().__init__()
         if (foreign_key is None) == (foreign_keys is None):
             raise ValueError("give one of foreign_key, for one reference, and foreign_keys, for a list of them")
-        if foreign_key is not None:
-            self._references = place_of_row("foreign_key", foreign_key)
-        elif foreign_keys is not None:
-            self._references = of_row("foreign_keys", foreign_keys)
-        joiner_in_columns(joiner, schema=schema)
+        self._how: How = choice("how", how, How)
+        if foreign_keys is not None and how in ("semi", "anti"):
+            raise ValueError(f"how={how!r} asks for the one row that a left row refers to: give foreign_key instead of foreign_keys")
+        self._called = (
+            place_of_row("foreign_key", foreign_key) if foreign_key is not None else of_row("foreign_keys", foreign_keys or "")
+        )
+        joiner_in_columns(joiner, schema=schema, of=values_joined(self._how))
         self._foreign_key, self._foreign_keys = foreign_key, foreign_keys
         self._joiner = joiner
         self._schema = schema
-        self._how: LookupHow = choice("how", how, LookupHow)
-        self._partitions = partition_count(partitions)
 
     def build(self, pvalue: Any) -> Outputs:
         """The joined table and the dropped records."""
-        left, right = two_tables("ForeignKeyJoin", pvalue)
-        protocol = self._foreign_key is not None and self._how in get_args(How)
-        if protocol and left.element_type is ChangeBatch and right.element_type is ChangeBatch:
-            return self._in_columns(left, right)
-        left, right = in_records(left, "Left in records"), in_records(right, "Right in records")
-        joiner = of_records("ForeignKeyJoin", self._joiner, self._schema)
-        if protocol:
-            return self._in_records(left, right, joiner)
-        keys, one = (_key_coder("left", left), _key_coder("right", right)), self._called_references
-        return reference_join(
-            "ForeignKeyJoin",
-            left,
-            right,
-            handling=self.handling,
-            references=one if self._foreign_key is None else lambda key, value: (one(key, value),),
-            joiner=joiner,
-            how=self._how,
-            coder=CombinedKeyCoder(NullableCoder(keys[1]), keys[0]),
-            values=(value_coder(table_type(left).value), value_coder(table_type(right).value)),
-            partitions=self._partitions,
-            dropping=self.dropping,
-        )
-
-    def _in_columns(self, left: PCollection[Any], right: PCollection[Any]) -> Outputs:
-        left = checked_table(left, "the key of ForeignKeyJoin's left table", self._partitions)
-        form, needed, functions = InColumns(), columns_read(self._joiner), self.handling.functions
-        foreign_key = self._references_of(fresh=True) if callable(self._foreign_key) else self._foreign_key
-        references = references_in_columns(foreign_key, form, functions)
-        send = functions.route(Subscribe(form, self._protocol_how, references, functions, needed[0]).send)
-        asked = left | "Subscribe" >> Route(send, to=(SUBSCRIPTIONS, *self.dropping, *self.handling.tags), partitions=self._partitions)
-        rights = right | "Right" >> Route(batch_rows(RIGHT, needed[1]), to=(RIGHT,), partitions=self._partitions)
-        return self._outputs(left, right, asked, rights, joiner_in_columns(self._joiner, functions, self._schema), form, form)
-
-    def _in_records(self, left: PCollection[Any], right: PCollection[Any], joiner: Callable[[Any, Any], Any]) -> Outputs:
-        keys, right_keys = _key_coder("left", left), _key_coder("right", right)
-        values, right_values, results = value_coder(table_type(left).value), value_coder(table_type(right).value), value_coder(Any)
-        form, functions = InRecords(keys, values), self.handling.functions
-        references = references_in_records(self._references_of(fresh=True), form, right_keys, functions)
-        subscribe = functions.replay(Subscribe(form, self._protocol_how, references, functions, None))
-        lefts = left | "Left" >> Route(table_rows(LEFT, keys, values), to=(LEFT,), partitions=self._partitions)
-        asked = (lefts[LEFT],) | "Subscribe" >> Replay(
-            subscribe, to=(SUBSCRIPTIONS, *self.dropping, *self.handling.tags), partitions=self._partitions
-        )
-        rights = right | "Right" >> Route(table_rows(RIGHT, right_keys, right_values), to=(RIGHT,), partitions=self._partitions)
-        join = encoded_joiner(joiner, functions, keys, values, right_values, results)
-        return self._outputs(left, right, asked, rights, join, InRecords(keys, results), InRecords(right_keys, right_values))
-
-    def _outputs(
-        self,
-        left: PCollection[Any],
-        right: PCollection[Any],
-        asked: Any,
-        rights: Any,
-        join: Join,
-        form: TableForm,
-        right_form: TableForm,
-    ) -> Outputs:
-        left_type = table_type(left)
-        order = common_order("ForeignKeyJoin", left_type, table_type(right))
-        blocks = asked[SUBSCRIPTIONS], rights[RIGHT]
-        self.handling.collect(asked)
-        joined = by_protocol(
-            *blocks,
+        known = tuple(map(table_type, two_tables("ForeignKeyJoin", pvalue)))
+        combined = self._foreign_keys is not None or self._how in ("right", "outer")
+        shape = Shape(self._how, "both", "combined_key") if combined else Shape(self._how, "foreign_key", "left_key")
+        order = common_order("ForeignKeyJoin", *known)
+        left, right, types = in_sides(*pvalue)
+        functions = self.handling.functions
+        join = joiner_in_columns(self._joiner, functions, self._schema, types=types, of=values_joined(self._how))
+        columns = columns_read(self._joiner)
+        keys = keys_like(known[1], "the foreign key")
+        if self._foreign_key is not None:
+            references = one_reference("foreign_key", self._foreign_key, self._called, functions, keys, types[0])
+            rows = referring_rows(references, shape, columns[0])
+        else:
+            rows = referring_rows(listed_references(self._foreign_keys, self._called, functions), shape, columns[0], keys)
+        left = checked_table(left, "the key of ForeignKeyJoin's left table", None)
+        lefts = left | "Subscribe" >> Route(functions.route(rows), to=(LEFT, *self.dropping, *self.handling.tags))
+        self.handling.collect(lefts)
+        joined = joined_table(
+            lefts[LEFT],
+            (right | "Right" >> Route(table_rows(RIGHT, columns[1]), to=(RIGHT,)))[RIGHT],
             join=join,
-            how=self._protocol_how,
-            form=form,
-            right_form=right_form,
+            shape=shape,
+            types=types,
             handling=self.handling,
-            partitions=self._partitions,
+            check=keys_may_meet("ForeignKeyJoin", LEFT, RIGHT, "foreign keys", "right table's keys"),
         )
-        return Outputs(as_table(joined, left_type._replace(value=Any, order=order)), self.all_dropped(asked))
-
-    @property
-    def _called_references(self) -> Any:
-        return self._references_of(fresh=False)
-
-    def _references_of(self, *, fresh: bool) -> Any:
-        option, given = ("foreign_keys", self._foreign_keys) if self._foreign_key is None else ("foreign_key", self._foreign_key)
-        return self.handling.functions.function(option, given, self._references, fresh=fresh)
-
-    @property
-    def _protocol_how(self) -> How:
-        return "left" if self._how == "left" else "inner"
-
-
-def _key_coder(side: str, table: PCollection[Any]) -> Coder:
-    return table_key_coder(table_type(table), f"the key of ForeignKeyJoin's {side} table")
+        value = Any if join.type is None else join.type
+        windowed = known[0].windowed and not combined
+        result = TableType(CombinedKey if combined else known[0].key, value, order, windowed)
+        return Outputs(as_table(joined, result), self.all_dropped(lefts))

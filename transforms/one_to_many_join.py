@@ -1,44 +1,58 @@
 """OneToManyJoin: each row with the many rows that refer to it (Jan Filipiak's join in the older part of KIP-213)."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
-from beam_joins.coders.combined_key import CombinedKeyCoder
-from beam_joins.coders.key import value_coder
+import pyarrow as pa
+
+from beam_joins.batch import ChangeBatch
 from beam_joins.combined_key import CombinedKey
 from beam_joins.fields import place_of_row
-from beam_joins.joiner import of_records
-from beam_joins.transforms.engine.options import function
+from beam_joins.function_failed import FunctionFailed
+from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, swapped
+from beam_joins.keys.opaque import opaque_keys, python_keys
+from beam_joins.matching import How, Shape
+from beam_joins.transforms.engine.checked_table import checked_table
+from beam_joins.transforms.engine.joins import LEFT, RIGHT, in_sides, joined_table, referring_rows
+from beam_joins.transforms.engine.keyed_rows import table_rows
+from beam_joins.transforms.engine.notes import keys_may_meet
+from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
-from beam_joins.transforms.engine.partitions import partition_count
-from beam_joins.transforms.engine.reference_join import PrefixCoder, reference_join
-from beam_joins.transforms.engine.table_type import table_key_coder, table_type, two_tables
-from beam_joins.transforms.table_to_records import in_records
+from beam_joins.transforms.engine.referring import keys_like, one_reference
+from beam_joins.transforms.engine.replay import Route
+from beam_joins.transforms.engine.table_type import TableType, as_table, common_order, table_key_coder, table_type, two_tables
+from beam_joins.transforms.engine.user_functions import StageFunctions
+from beam_joins.typed_rows import Schema
+
+OneToManyHow = Literal["inner", "left", "right", "outer"]
+
+_KEPT: dict[OneToManyHow, How] = {"inner": "inner", "left": "right", "right": "left", "outer": "outer"}
+"""The join of the many with the one."""
 
 
 class OneToManyJoin(WithOutputs):
     """Each pair of a row and one of the many rows that refer to it, keyed by both keys.
 
-    ``(one: PCollection[Change[K, V]], many: PCollection[Change[L, W]]) -> PCollection[Change[CombinedKey[K, L], R]]``. A change of the one
-    row is joined with all rows that refer to it; a change of one of the many with the row that it refers to; a row whose reference changes deletes
-    its old pair first.
+    ``(one: Table[K, V], many: Table[L, W]) -> Table[CombinedKey[K, L], R]``. A change of the one row is joined with all rows that refer to it; a
+    change of one of the many with the row that it refers to; a row whose reference changes deletes its old pair first.
 
+    * ``joiner(one value, many value)`` gives the result's value; if it gives ``None`` there is no row. It may be of columns, ``"left"`` the one and
+      ``"right"`` the many, as in :class:`~beam_joins.ForeignKeyJoin`.
     * ``foreign_key(key, value)`` gives the one row's key that a row of the many refers to, or ``None``; or name the field of its value, or several
-      for a compound key. Where
-      the one table is windowed that is a ``Windowed`` key.
-    * ``joiner(one value, many value)`` gives the result's value; if it gives ``None`` there is no row.
+      for a compound key. Where the one table is windowed that is a ``Windowed`` key.
+    * ``how``: ``"inner"``; ``"left"`` keeps rows of the one that nothing refers to, ``joiner(one value, None)`` under ``CombinedKey(key, None)``;
+      ``"right"`` rows of the many without the one, ``joiner(None, many value)``; ``"outer"`` both.
     * ``key_mapper(combined key)`` makes the result's key, and ``key_inverse`` returns the combined key, which is checked: two pairs must not get one key.
-    * ``combined_key_coder``: a coder of ``CombinedKey`` with a method ``prefix(foreign key)``, by default
-      :class:`beam_joins.coders.CombinedKeyCoder`. The run checks that every encoded key begins with its prefix and is decoded to itself.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.engine.partitions`.
+    * ``schema``, a ``pyarrow.Schema`` or ``DataType``: what a joiner of one record gives. Without it the result's values are Python objects.
 
-    A row of the many whose foreign key is ``None`` is dropped, as ``"null_foreign_key"``: counted, and an output of :meth:`with_outputs`.
+    Where rows of the many are not kept, one whose foreign key is ``None`` is dropped, as ``"null_foreign_key"``: counted, and an output of
+    :meth:`with_outputs`.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
     an output of its own.
 
-    Raises ``ValueError`` at construction for a wrong option, when applied to what is not two bounded tables, and in the run where the coder or the
-    mapping fails these checks, and for two changes of one row at one position.
+    Raises ``ValueError`` at construction for a wrong option; when applied to what is not two bounded tables, and for columns that a table does not have;
+    and in the run where the mapping fails its check, and for two changes of one row at one position.
 
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -46,77 +60,100 @@ class OneToManyJoin(WithOutputs):
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
     ...     authors = pipeline | "authors" >> beam.Create([Change("a", None, "Ann", timestamp=1, position=1)])
     ...     books = pipeline | "books" >> beam.Create([Change(7, None, {"by": "a", "title": "Tea"}, timestamp=2, position=2)])
-    ...     written = (authors, books) | OneToManyJoin(foreign_key="by", joiner=lambda author, book: f"{book['title']} by {author}")
-    ...     _ = written | beam.Map(lambda change: print(change.key, change.new))
+    ...     written = (authors, books) | OneToManyJoin(lambda author, book: f"{book['title']} by {author}", foreign_key="by")
+    ...     _ = written | beam.FlatMap(lambda batch: batch) | beam.Map(lambda change: print(change.key, change.new))
     CombinedKey(foreign_key='a', primary_key=7) Tea by Ann
     """
 
     def __init__(
         self,
+        joiner: Joiner,
         *,
-        foreign_key: str | Sequence[str] | Callable[[Any, Any], Any],
-        joiner: Callable[[Any, Any], Any],
+        foreign_key: str | Sequence[str] | Callable[..., Any],
+        how: OneToManyHow = "inner",
         key_mapper: Callable[[CombinedKey[Any, Any]], Any] | None = None,
         key_inverse: Callable[[Any], CombinedKey[Any, Any]] | None = None,
-        combined_key_coder: PrefixCoder | None = None,
-        partitions: int | None = None,
+        schema: Schema | None = None,
     ) -> None:
         super().__init__()
         if (key_mapper is None) != (key_inverse is None):
             raise ValueError("key_mapper and key_inverse go together: give both or neither")
-        if combined_key_coder is not None and not callable(getattr(combined_key_coder, "prefix", None)):
-            raise ValueError(
-                f"combined_key_coder={combined_key_coder!r}: it has no method prefix(foreign_key), by which rows are found"
-            )
-        self._foreign_key, self._foreign_key_given = place_of_row("foreign_key", foreign_key), foreign_key
-        self._joiner = of_records("OneToManyJoin", function("joiner", joiner, "of the one and the many value"))
+        self._called, self._foreign_key = place_of_row("foreign_key", foreign_key), foreign_key
+        joiner_in_columns(joiner, schema=schema)
+        self._joiner = joiner
+        self._how: OneToManyHow = choice("how", how, OneToManyHow)
         self._key_mapper = key_mapper
         self._key_inverse = key_inverse
-        self._coder = combined_key_coder
-        self._partitions = partition_count(partitions)
+        self._schema = schema
 
     def build(self, pvalue: Any) -> Outputs:
         """The joined table and the dropped records."""
-        one, many = two_tables("OneToManyJoin", pvalue)
-        one, many = in_records(one, "One in records"), in_records(many, "Many in records")
-        one_type, many_type = table_type(one), table_type(many)
+        one_type, many_type = map(table_type, two_tables("OneToManyJoin", pvalue))
+        order = common_order("OneToManyJoin", one_type, many_type)
+        table_key_coder(many_type, "the key of OneToManyJoin's many table")
+        one, many, (one_values, many_values) = in_sides(*pvalue)
         functions = self.handling.functions
-        foreign_key = functions.function("foreign_key", self._foreign_key_given, self._foreign_key)
-        coder = self._coder or CombinedKeyCoder(
-            table_key_coder(one_type, "the key of OneToManyJoin's one table"),
-            table_key_coder(many_type, "the key of OneToManyJoin's many table"),
+        join = joiner_in_columns(self._joiner, functions, self._schema, types=(one_values, many_values))
+        columns = columns_read(self._joiner)
+        keys = keys_like(one_type, "the foreign key")
+        shape = Shape(_KEPT[self._how], "both", "combined_key")
+        references = one_reference("foreign_key", self._foreign_key, self._called, functions, keys, many_values)
+        lefts = checked_table(many, "the key of OneToManyJoin's many table", None) | "Subscribe" >> Route(
+            functions.route(referring_rows(references, shape, columns[1])), to=(LEFT, *self.dropping, *self.handling.tags)
         )
-        return reference_join(
-            "OneToManyJoin",
-            many,
-            one,
+        self.handling.collect(lefts)
+        mapper = functions.function("key_mapper", self._key_mapper)
+        inverse = functions.function("key_inverse", self._key_inverse)
+        joined = joined_table(
+            lefts[LEFT],
+            (one | "Right" >> Route(table_rows(RIGHT, columns[0]), to=(RIGHT,)))[RIGHT],
+            join=swapped(join),
+            shape=shape,
+            types=(many_values, one_values),
             handling=self.handling,
-            references=lambda key, value: (foreign_key(key, value),),
-            joiner=self._joiner,
-            swapped=True,
-            how="inner",
-            coder=coder,
-            values=(value_coder(many_type.value), value_coder(one_type.value)),
-            partitions=self._partitions,
-            dropping=self.dropping,
-            key_mapper=_mapped(
-                functions.function("key_mapper", self._key_mapper), functions.function("key_inverse", self._key_inverse)
-            ),
+            check=keys_may_meet("OneToManyJoin", LEFT, RIGHT, "foreign keys", "keys that they refer to"),
+            finish=None if mapper is None else _mapping(mapper, inverse, functions),
         )
+        result = TableType(Any if mapper else CombinedKey, Any if join.type is None else join.type, order)
+        return Outputs(as_table(joined, result), self.all_dropped(lefts))
 
 
-def _mapped(
-    mapper: Callable[[CombinedKey[Any, Any]], Any] | None, inverse: Callable[[Any], CombinedKey[Any, Any]] | None
-) -> Callable[[CombinedKey[Any, Any]], Any] | None:
-    if mapper is None or inverse is None:
-        return None
+def _mapping(
+    mapper: Callable[[Any], Any], inverse: Callable[[Any], Any], functions: StageFunctions
+) -> Callable[[ChangeBatch], ChangeBatch]:
+    """A function that gives the changes of a batch the keys that the mapper makes; without those for which it raises."""
 
-    def mapped(key: CombinedKey[Any, Any]) -> Any:
-        result = mapper(key)
-        if inverse(result) != key:
-            raise ValueError(
-                f"key_mapper makes {result!r} of {key}, of which key_inverse makes {inverse(result)}: two pairs may get one key"
-            )
-        return result
+    def mapped(batch: ChangeBatch) -> ChangeBatch:
+        keys: list[Any] = []
+        raised: dict[int, FunctionFailed] = {}
+        for n, key in enumerate(python_keys(batch.key)):
+            try:
+                keys.append(_mapped(mapper, inverse, key))
+            except FunctionFailed as failed:
+                if not functions.handles(failed.__cause__):
+                    raise
+                raised[n] = failed
+        if raised:
+            for n, change in enumerate(batch):
+                if n in raised and change.new is not None:
+                    functions.caught(change, raised[n], change.timestamp)
+            batch = batch.filter(pa.array([n not in raised for n in range(len(batch))]))
+        return ChangeBatch(
+            key=opaque_keys(keys),
+            new=batch.new,
+            before=batch.before,
+            timestamp=batch.timestamp,
+            position=batch.position,
+            earlier=batch.earlier,
+        )
 
     return mapped
+
+
+def _mapped(mapper: Callable[[Any], Any], inverse: Callable[[Any], Any], key: CombinedKey[Any, Any]) -> Any:
+    result = mapper(key)
+    if inverse(result) != key:
+        raise ValueError(
+            f"key_mapper makes {result!r} of {key}, of which key_inverse makes {inverse(result)}: two pairs may get one key"
+        )
+    return result

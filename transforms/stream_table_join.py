@@ -3,35 +3,30 @@
 from collections.abc import Callable
 from typing import Any
 
-from apache_beam.coders import Coder
-
-from beam_joins.coders.key import encode_key
 from beam_joins.fields import Fields
 from beam_joins.transforms.engine.options import function
-from beam_joins.transforms.engine.stream_lookup_join import LookupKeys, StreamLookupJoin
+from beam_joins.transforms.engine.stream_lookup import LookupHow, StreamLookupJoin
 from beam_joins.transforms.engine.stream_rows import OfRow
 from beam_joins.transforms.engine.table_type import TableType, common_key_type, perhaps_windowed
 from beam_joins.windowed import Window, Windowed
-from tests.reference.stream_lookup import LookupStreamHow
 
 
 class StreamTableJoin(StreamLookupJoin):
     """Each record of a stream with the row of the same key in a table, as the row was at the record's position.
 
-    ``(PCollection[tuple[K, V]], PCollection[Change[K, W]]) -> PCollection[tuple[K, R]]``. Only the stream gives results, one for a record:
+    ``(PCollection[tuple[K, V]], Table[K, W]) -> PCollection[tuple[K, R]]``. Only the stream gives results, one for a record:
     ``(key, joiner(value, row))`` at the record's own time. The row is that after all changes up to and including the record's position;
     what the table becomes later changes no result.
 
-    * ``joiner(value, row)``; if it gives ``None`` the result is ``(key, None)``, as in Kafka Streams: a stream may say that.
+    * ``joiner(value, row)``, or ``with_key(fn)`` with ``fn(key, value, row)``; if it gives ``None`` the result is ``(key, None)``, as in Kafka Streams: a stream may say that.
     * ``how``: ``"inner"``, or ``"left"`` to give records without a row too: ``joiner(value, None)``.
     * ``sequence_by(key, value)``, or the name of a field of the values: the position of a record, for a table that has ``sequence_by``
       too; both from one common sequence. Of several, as in :class:`~beam_joins.TableFromChangelog`, the first is the position. By default the
       position is the event time, cut to the millisecond, as Beam carries it.
-    * ``window_of(key, value)``, for a windowed table ``PCollection[Change[Windowed[K], W]]`` and only there: the window of the record's key
+    * ``window_of(key, value)``, for a windowed table and only there: the window of the record's key
       that it looks up; a record for which it gives ``None`` is as one without a key.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.engine.partitions`.
 
-    Dropped, counted, and an output of :meth:`with_outputs` (``joined``, ``dropped``), are records with a ``"null_value"``, a
+    Dropped, counted, and an output of :meth:`with_outputs` (``stream``, ``dropped``), are records with a ``"null_value"``, a
     ``"null_sequence"`` or, in an inner join, a ``"null_key"``; a left join gives those as ``(None, joiner(value, None))``.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
@@ -57,15 +52,22 @@ class StreamTableJoin(StreamLookupJoin):
 
     def __init__(
         self,
-        joiner: Callable[[Any, Any], Any],
+        joiner: Callable[..., Any],
         *,
-        how: LookupStreamHow = "inner",
+        how: LookupHow = "inner",
         sequence_by: Fields | OfRow | None = None,
         window_of: Callable[[Any, Any], Window | None] | None = None,
-        partitions: int | None = None,
     ) -> None:
-        super().__init__(joiner, how, LookupStreamHow, sequence_by=sequence_by, partitions=partitions)
+        super().__init__(joiner, how, sequence_by)
         self._window_of = None if window_of is None else function("window_of", window_of, "of key and value that gives a Window")
+
+    def _check(self, stream: TableType, table: TableType) -> None:
+        if table.windowed != (self._window_of is not None):
+            raise ValueError(
+                "window_of names the window of a windowed table that a record looks up: give it for one, and only for one"
+                + perhaps_windowed(table)
+            )
+        common_key_type("StreamTableJoin", stream, table)
 
     def _row_key(self) -> OfRow:
         window_of = self.handling.functions.function("window_of", self._window_of)
@@ -77,25 +79,3 @@ class StreamTableJoin(StreamLookupJoin):
             return None if window is None else Windowed(key, window)
 
         return row_key
-
-    def _keys(self, stream: TableType, table: TableType, table_keys: Coder) -> LookupKeys:
-        if table.windowed != (self._window_of is not None):
-            raise ValueError(
-                "window_of names the window of a windowed table that a record looks up: give it for one, and only for one"
-                + perhaps_windowed(table)
-            )
-        common_key_type("StreamTableJoin", stream, table)
-        row_key = self._row_key()
-
-        def written(key: Any, value: Any) -> tuple[bytes, bytes] | None:
-            looked_up = row_key(key, value)
-            if looked_up is None:
-                return None
-            encoded = encode_key(table_keys, looked_up, "the key")
-            return encoded, encoded
-
-        def of_result(encoded: bytes) -> Any:
-            key = table_keys.decode(encoded)
-            return key.key if table.windowed else key
-
-        return LookupKeys(written, lambda encoded: encoded, of_result)

@@ -13,7 +13,7 @@ from beam_joins.coders.block import read_blocks
 from beam_joins.coders.key import encode_key, key_coder, value_coder
 from beam_joins.fields import Fields
 from beam_joins.interval import Spans, matches
-from beam_joins.joiner import Joiner, Schema, of_records
+from beam_joins.joiner import Joiner, of_records
 from beam_joins.transforms.engine.block_writer import DROPPED, MAIN, BlockWriter
 from beam_joins.transforms.engine.changelog_columns import in_columns
 from beam_joins.transforms.engine.duration import Span, span_micros
@@ -33,6 +33,7 @@ from beam_joins.transforms.engine.stream_transform import StreamTransform
 from beam_joins.transforms.engine.table_form import no_rows
 from beam_joins.transforms.engine.table_rows import canonical_part
 from beam_joins.transforms.engine.table_type import common_key_type
+from beam_joins.typed_rows import Schema
 from tests.reference.stream_join import StreamHow
 
 
@@ -133,7 +134,7 @@ class WindowedStreamJoin(StreamTransform):
             ]
             form, without_key, timed = StreamInColumns(self._joiner, functions, self._schema), [], False
         else:
-            joiner = of_records("WindowedStreamJoin", self._joiner, self._schema)
+            joiner = of_records("WindowedStreamJoin", self._joiner)
             left, right = (stream_type("WindowedStreamJoin", stream, self._sequence) for stream in streams)
             keys = key_coder(common_key_type("WindowedStreamJoin", left, right), "the key of WindowedStreamJoin")
             values = value_coder(left.value), value_coder(right.value)

@@ -3,22 +3,21 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from apache_beam.coders import Coder
+import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from beam_joins.change import Change
-from beam_joins.coders.key import value_coder
-from beam_joins.coders.windowed import read_window, source_key, write_windowed
-from beam_joins.function_failed import FunctionFailed
-from beam_joins.record import Record
-from beam_joins.transforms.engine.block_writer import MAIN
-from beam_joins.transforms.engine.lookup_replay import LookupReplay
+from beam_joins.batch import ChangeBatch
+from beam_joins.joiner import Joiner, columns_read, joiner_in_columns
+from beam_joins.keys.nested import parts_of
+from beam_joins.matching import Shape
+from beam_joins.transforms.engine.checked_table import checked_table
+from beam_joins.transforms.engine.joins import LEFT, RIGHT, KeyPart, in_sides, joined_table, referring_rows
+from beam_joins.transforms.engine.keyed_rows import table_rows
 from beam_joins.transforms.engine.notes import keys_may_meet
-from beam_joins.transforms.engine.options import choice, function
+from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import HandlesExceptions
-from beam_joins.transforms.engine.partitions import partition_count
-from beam_joins.transforms.engine.replay import Replay, Route
-from beam_joins.transforms.engine.table_rows import table_rows
+from beam_joins.transforms.engine.referring import References, Referred, keys_like, of_values
+from beam_joins.transforms.engine.replay import Route
 from beam_joins.transforms.engine.table_type import (
     TableType,
     as_table,
@@ -29,10 +28,10 @@ from beam_joins.transforms.engine.table_type import (
     table_type,
     two_tables,
 )
-from beam_joins.transforms.table_to_records import in_records
-from beam_joins.windowed import Window
+from beam_joins.typed_rows import Schema
+from beam_joins.windowed import Window, Windowed
 
-How = Literal["inner", "left", "outer"]
+WindowedHow = Literal["inner", "left", "outer"]
 _NAME = "WindowedTableJoin"
 
 
@@ -42,15 +41,17 @@ class WindowedTableJoin(HandlesExceptions):
     ========================  ===============  ==================  =====================================================
     left                      right            how                 a left row looks up
     ========================  ===============  ==================  =====================================================
-    ``Change[Windowed[K]]``   the same         inner, left, outer  the same window
-    ``Change[Windowed[K]]``   the same         inner, left         the window ``shift(window)``, such as the week before
-    ``Change[Windowed[K]]``   ``Change[K]``    inner, left         the row of its source key
-    ``Change[K]``             ``Change[Win…]`` inner, left         the window ``window_of(key, value)``; ``None``: nothing
+    keyed by ``Windowed[K]``  the same         inner, left, outer  the same window
+    keyed by ``Windowed[K]``  the same         inner, left         the window ``shift(window)``, such as the week before
+    keyed by ``Windowed[K]``  keyed by ``K``   inner, left         the row of its source key
+    keyed by ``K``            by ``Windowed``  inner, left         the window ``window_of(key, value)``; ``None``: nothing
     ========================  ===============  ==================  =====================================================
 
     The result is a table with the left table's keys. A change of either side updates every result that it is part of: one change of a
-    table's row updates every window of its key. ``joiner(left value, right value)`` gives the result's value, ``None`` for no row. A result
-    has the larger timestamp of both sides. ``partitions`` is as in :mod:`beam_joins.transforms.engine.partitions`.
+    table's row updates every window of its key. A result has the larger timestamp of both sides.
+
+    ``joiner(left value, right value)`` gives the result's value, ``None`` for no row; it may be of columns, or ``with_key(fn)``, and ``schema``
+    says what one of records gives, as in :class:`~beam_joins.TableTableJoin`.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
     an output of its own.
@@ -60,24 +61,24 @@ class WindowedTableJoin(HandlesExceptions):
 
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-    >>> from beam_joins import Windowed, as_windowed_table
+    >>> from beam_joins import Change, Windowed, as_windowed_table
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
     ...     counts = [Change(Windowed("home", Window(start, start + 7)), None, 10 + start, start, start) for start in (0, 7)]
     ...     weeks = as_windowed_table(pipeline | beam.Create(counts))
-    ...     growth = (weeks, weeks) | WindowedTableJoin(lambda now, before: (now, before), shift=lambda week: week.shift(-7))
-    ...     _ = growth | beam.Map(lambda change: print(change.key.window, change.new))
+    ...     growth = (weeks, weeks) | WindowedTableJoin(lambda now, before: (now, before), how="left", shift=lambda week: week.shift(-7))
+    ...     _ = growth | beam.FlatMap(lambda batch: batch) | beam.Map(lambda change: print(change.key.window, change.new))
     Window(start=0, end=7) (10, None)
     Window(start=7, end=14) (17, 10)
     """
 
     def __init__(
         self,
-        joiner: Callable[[Any, Any], Any],
+        joiner: Joiner,
         *,
-        how: How = "left",
+        how: WindowedHow = "inner",
         shift: Callable[[Window], Window] | None = None,
         window_of: Callable[[Any, Any], Window | None] | None = None,
-        partitions: int | None = None,
+        schema: Schema | None = None,
     ) -> None:
         super().__init__()
         if shift is not None and window_of is not None:
@@ -87,50 +88,65 @@ class WindowedTableJoin(HandlesExceptions):
                 raise ValueError(f"{name}={option!r}: give a function that gives a Window")
         if how == "outer" and (shift or window_of):
             raise ValueError("how='outer' joins the same window: choose 'inner' or 'left' with shift or window_of")
-        self._joiner = function("joiner", joiner, "of the left and the right value")
-        self._how: How = choice("how", how, How)
+        joiner_in_columns(joiner, schema=schema)
+        self._joiner = joiner
+        self._how: WindowedHow = choice("how", how, WindowedHow)
         self._shift = shift
         self._window_of = window_of
-        self._partitions = partition_count(partitions)
+        self._schema = schema
 
     def build(self, pvalue: Any) -> PCollection[Any]:
         """The joined table."""
+        known = tuple(map(table_type, two_tables(_NAME, pvalue)))
+        self._check(*known)
+        result = TableType(common_key_type(_NAME, *known), order=common_order(_NAME, *known), windowed=known[0].windowed)
+        table_key_coder(result, f"the key of {_NAME}")
+        left, right, types = in_sides(*pvalue)
+        functions, columns = self.handling.functions, columns_read(self._joiner)
+        join = joiner_in_columns(self._joiner, functions, self._schema, types=types)
+        same_window = known[0].windowed and known[1].windowed and self._shift is None
+        shape = Shape(self._how, "both", "same_key" if same_window else "left_key")
+        looks_up: KeyPart | None = None
+        if self._shift is None and self._window_of is None:
+            looks_up = _itself if same_window else _source
+            rows = table_rows(LEFT, columns[0])
+        else:
+            if self._window_of is not None:
+                left = checked_table(left, f"the key of {_NAME}", None)
+            rows = referring_rows(self._window_looked_up(result), shape, columns[0], reason=None)
+        lefts = left | "Left" >> Route(functions.route(rows), to=(LEFT, *self.handling.tags))
+        self.handling.collect(lefts)
+        joined = joined_table(
+            lefts[LEFT],
+            (right | "Right" >> Route(table_rows(RIGHT, columns[1]), to=(RIGHT,)))[RIGHT],
+            join=join,
+            shape=shape,
+            types=types,
+            handling=self.handling,
+            check=keys_may_meet(_NAME, LEFT, RIGHT, "left table's keys", "right table's keys"),
+            looks_up=looks_up,
+            rejoin=True,
+        )
+        return as_table(joined, result._replace(value=Any if join.type is None else join.type))
+
+    def _window_looked_up(self, result: TableType) -> References:
+        """The keys of the windowed table that left rows look up."""
         functions = self.handling.functions
-        left, right = two_tables(_NAME, pvalue)
-        left, right = in_records(left, "Left in records"), in_records(right, "Right in records")
-        types = table_type(left), table_type(right)
-        self._check(*types)
-        result = TableType(common_key_type(_NAME, *types), Any, common_order(_NAME, *types), types[0].windowed)
-        keys = [table_key_coder(result._replace(windowed=table.windowed), f"the key of {_NAME}") for table in types]
-        values = value_coder(types[0].value), value_coder(types[1].value)
-        routes = [source_key if table.windowed else _itself for table in types]
-        blocks = tuple(
-            table | to.title() >> Route(
-                table_rows(to, keys[i], values[i], input=i, route=routes[i]), to=(to,), partitions=self._partitions
-            )
-            for i, (to, table) in enumerate((("left", left), ("right", right)))
-        )  # fmt: skip
-        operator = LookupReplay(
-            self._joiner,
-            self._how,
-            functions=functions,
-            values=values,
-            result_key=lambda key: keys[0].decode(key.key),
-            row_key=lambda key, side: keys[side].decode(key),
-            lookup=self._lookup(*types, keys[0], values[0]),
-            route=lambda record: routes[record.input](record.key),
-            shared_keys=types[0].windowed and types[1].windowed and self._shift is None,
-        )
-        together = (blocks[0]["left"], blocks[1]["right"])
-        joined = together | "Join" >> Replay(
-            functions.replay(operator),
-            to=(MAIN, *self.handling.tags),
-            partitions=self._partitions,
-            main_type=Change,
-            check=keys_may_meet(_NAME, "left", "right", "left table's keys", "right table's keys"),
-        )
-        self.handling.collect(joined)
-        return as_table(joined[MAIN], result)
+        shift, window_of = functions.function("shift", self._shift), functions.function("window_of", self._window_of)
+
+        def looked_up(key: Any, value: Any) -> Any:
+            if window_of is None:
+                return Windowed(key.key, shift(key.window))
+            window = window_of(key, value)
+            return None if window is None else Windowed(key, window)
+
+        keys = keys_like(result._replace(windowed=True), "the key")
+
+        def references(batch: ChangeBatch) -> Referred:
+            given, failed = of_values(batch, looked_up, functions, lambda change: (change.key, change.new))
+            return Referred(keys(given), failed)
+
+        return references
 
     def _check(self, left: TableType, right: TableType) -> None:
         again = perhaps_windowed(left, right)
@@ -145,31 +161,10 @@ class WindowedTableJoin(HandlesExceptions):
         if self._how == "outer" and not (left.windowed and right.windowed):
             raise ValueError(f"how='outer' joins two windowed tables on the same window: choose 'inner' or 'left'{again}")
 
-    def _lookup(self, left: TableType, right: TableType, keys: Coder, values: Coder) -> Callable[[Record], bytes | None]:
-        functions = self.handling.functions
-        if self._window_of is not None:
-            window_of = functions.of_rows(functions.function("window_of", self._window_of))
 
-            def named(row: Record) -> bytes | None:
-                key, value = keys.decode(row.key), values.decode(row.value)
-                window = window_of(key, value)
-                window_of.report((key, value), row.timestamp)
-                return None if window is None else write_windowed(row.key, window)
-
-            return named
-        if self._shift is not None:
-            shift = functions.function("shift", self._shift)
-
-            def shifted(row: Record) -> bytes | None:
-                try:
-                    return write_windowed(source_key(row.key), shift(read_window(row.key)))
-                except FunctionFailed as failed:
-                    functions.caught((keys.decode(row.key), values.decode(row.value)), failed, row.timestamp)
-                    return None
-
-            return shifted
-        return (lambda row: row.key) if right.windowed else (lambda row: source_key(row.key))
+def _itself(keys: pa.Array) -> pa.Array:
+    return keys
 
 
-def _itself(key: bytes) -> bytes:
-    return key
+def _source(keys: pa.Array) -> pa.Array:
+    return parts_of(keys)[0]

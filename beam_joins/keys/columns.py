@@ -4,6 +4,7 @@ Keys are equal where they are equal in Python, whatever types their columns are 
 """
 
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 
 from beam_joins.keys.kinds import OF_PARTS
 from beam_joins.keys.kinds import kind as kind_of
-from beam_joins.keys.nested import is_combined, is_windowed
+from beam_joins.keys.nested import combined_keys, is_combined, is_windowed, parts_of, windowed_keys
 from beam_joins.keys.opaque import KEYS, is_opaque, opaque_keys, python_keys
 
 Ints = npt.NDArray[np.int64]
@@ -76,12 +77,22 @@ _COMPARED_AS: tuple[tuple[Callable[[Any], bool], Any, str], ...] = (
 def kinds(keys: pa.Array) -> set[str]:
     """The kinds of the keys of a column, in words as in :func:`beam_joins.keys.canonical.kind`; none if all are null.
 
+    Of windowed keys those of their source keys.
+
     >>> sorted(kinds(opaque_keys([7, "a", None, 8.5])))
     ['number', 'text']
     """
+    kind = keys.type
     if keys.null_count == len(keys):
         return set()
-    return kinds_of_encoded(keys.storage) if is_opaque(keys.type) else {_kind(keys.type)}
+    if is_opaque(kind):
+        return kinds_of_encoded(keys.storage)
+    if is_windowed(kind):
+        return kinds(parts_of(keys)[0])
+    if pa.types.is_struct(kind) or is_combined(kind):
+        parts = parts_of(keys) if is_combined(kind) else keys.flatten()
+        return {f"({', '.join(of_parts)})" for of_parts in product(*(sorted(kinds(part) or {_kind(part.type)}) for part in parts))}
+    return {_kind(kind)}
 
 
 def kinds_of_encoded(keys: pa.Array) -> set[str]:
@@ -90,11 +101,9 @@ def kinds_of_encoded(keys: pa.Array) -> set[str]:
 
 
 def _kind(kind: pa.DataType) -> str:
-    if is_windowed(kind) or is_combined(kind):
-        return _kind(kind.storage_type)
     if pa.types.is_struct(kind):
         return f"({', '.join(_kind(field.type) for field in kind)})"
-    return next((name for of_kind, _, name in _COMPARED_AS if of_kind(kind)), "unknown")
+    return next((name for of_kind, _, name in _COMPARED_AS if of_kind(kind)), "null")
 
 
 def _samples_of_each_kind(encoded: pa.Array) -> Iterator[bytes]:
@@ -167,6 +176,9 @@ def as_opaque(keys: pa.Array) -> pa.Array:
 def joined_keys(left: pa.Array, right: pa.Array) -> pa.Array:
     """The keys of two columns in one: of their common type, or opaque where they have none."""
     if left.type != right.type:
+        for nested, make in ((is_windowed, windowed_keys), (is_combined, combined_keys)):
+            if nested(left.type) and nested(right.type):
+                return make(*map(joined_keys, parts_of(left), parts_of(right)))
         if pa.types.is_null(left.type) or pa.types.is_null(right.type):
             kind = right.type if pa.types.is_null(left.type) else left.type
             left, right = (side if side.type == kind else pa.nulls(len(side), kind) for side in (left, right))

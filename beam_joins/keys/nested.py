@@ -56,9 +56,9 @@ def is_combined(kind: pa.DataType) -> bool:
     return isinstance(kind, CombinedKeyType)
 
 
-def windowed_keys(source: pa.Array, start: pa.Array, end: pa.Array) -> pa.Array:
-    """Source keys and windows as one column; the bounds are int64 in microseconds."""
-    storage = pa.StructArray.from_arrays([source, start, end], names=["key", "start", "end"])
+def windowed_keys(source: pa.Array, start: pa.Array, end: pa.Array, *, mask: pa.Array | None = None) -> pa.Array:
+    """Source keys and windows as one column, null where ``mask`` is true; the bounds are int64 in microseconds."""
+    storage = pa.StructArray.from_arrays([source, start, end], names=["key", "start", "end"], mask=mask)
     return pa.ExtensionArray.from_storage(WindowedType(source.type), storage)
 
 

@@ -101,8 +101,9 @@ def python_keys(keys: pa.Array) -> list[Any]:
     [('a', 1), None]
     """
     if is_windowed(keys.type) or is_combined(keys.type):
-        key, *rest = parts_of(keys)
-        return [made_of(keys.type, *parts) for parts in zip(python_keys(key), *map(python_keys, rest), strict=True)]
+        parts = zip(*map(python_keys, parts_of(keys)), strict=True)
+        there = keys.is_valid().to_pylist()
+        return [made_of(keys.type, *of_key) if is_there else None for of_key, is_there in zip(parts, there, strict=True)]
     python = python_values(keys)
     return list(map(_tuples, python)) if pa.types.is_struct(keys.type) else python
 

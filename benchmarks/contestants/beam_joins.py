@@ -67,14 +67,10 @@ def _tables(work: str, sources: list[Any], functions: Functions, partitions: int
     if work == "changelog":
         return tables[0] | beam.Map(_old_and_new)
     if work == "tables":
-        joined = tuple(tables) | TableTableJoin(
-            _JOINERS[work, functions], how="outer", schema=_values(work, functions), partitions=partitions
-        )
+        joined = tuple(tables) | TableTableJoin(_JOINERS[work, functions], how="outer", schema=_values(work, functions))
         return joined | beam.Map(_changes("a", "b"))
     foreign_key: Any = "customer" if functions == "columns" else lambda key, order: order["customer"]
-    joined = tuple(tables) | ForeignKeyJoin(
-        foreign_key=foreign_key, joiner=_JOINERS["fk", functions], schema=_values(work, functions), partitions=partitions
-    )
+    joined = tuple(tables) | ForeignKeyJoin(foreign_key=foreign_key, joiner=_JOINERS["fk", functions], schema=_values(work, functions))
     if work == "fk-final":
         return joined | LatestTable() | beam.Map(_rows)
     return joined | beam.Map(_changes("amount", "name"))

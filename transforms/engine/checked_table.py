@@ -21,7 +21,7 @@ from beam_joins.two_changes import TwoChanges
 _ROWS = "rows"
 
 
-def checked_table(table: PCollection[Any], what: str, partitions: int) -> PCollection[Any]:
+def checked_table(table: PCollection[Any], what: str, partitions: int | None) -> PCollection[Any]:
     """The table with one change of a row at a position, each with the old value that the one before gave; ``what`` names its keys.
 
     What a transform of this library made is such a table and costs nothing. Any other is grouped by its keys, and the run raises

@@ -12,7 +12,7 @@ from apache_beam.typehints import typehints
 from beam_joins.copied import copied
 from beam_joins.functions import keys_of, vectorized
 from beam_joins.interval import Matches
-from beam_joins.joiner import Joiner, Schema, joiner_in_columns
+from beam_joins.joiner import Joiner, joiner_in_columns
 from beam_joins.keys.columns import joined_keys, kinds
 from beam_joins.keys.hashes import hashes
 from beam_joins.pairs import Pairs, each_joined
@@ -22,6 +22,7 @@ from beam_joins.transforms.engine.changelog_columns import given_rows, places, s
 from beam_joins.transforms.engine.replay import RowRouter
 from beam_joins.transforms.engine.table_form import InColumns, InRecords
 from beam_joins.transforms.engine.user_functions import StageFunctions
+from beam_joins.typed_rows import Schema
 
 SIDES = ("left", "right")
 

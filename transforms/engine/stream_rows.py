@@ -9,6 +9,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
+from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
 from beam_joins.copied import copied
 from beam_joins.fields import place
@@ -34,7 +35,7 @@ def two_inputs(transform: str, pvalue: Any, what: str) -> tuple[PCollection[Any]
 
 def stream_type(transform: str, stream: PCollection[Any], sequence: OfRow | None) -> TableType:
     """What is known of a stream's keys, values and order; raises ``ValueError`` for a table."""
-    if stream.element_type is Change:
+    if stream.element_type in (Change, ChangeBatch):
         raise ValueError(f"{transform} takes a stream of (key, value) pairs here, not a table: apply TableToStream() to the table")
     return TableType(*pair_types(stream.element_type), "time" if sequence is None else "sequence")
 

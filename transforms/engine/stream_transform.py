@@ -3,11 +3,12 @@
 from typing import Any
 
 from beam_joins.fields import Fields, place_of_row
-from beam_joins.joiner import Schema, joiner_in_columns
+from beam_joins.joiner import joiner_in_columns
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.partitions import partition_count
 from beam_joins.transforms.engine.stream_rows import OfRow
+from beam_joins.typed_rows import Schema
 
 
 class StreamTransform(WithOutputs):

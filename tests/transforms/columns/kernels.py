@@ -12,13 +12,13 @@ from beam_joins import Change, Dropped
 from beam_joins.batch import ChangeBatch
 from beam_joins.changelog import upsert
 from beam_joins.content import Emit
-from beam_joins.foreign_key_columns import answers, subscriptions
-from beam_joins.joiner import joiner_in_columns
+from beam_joins.joiner import joiner_in_columns, values_joined
 from beam_joins.keys.columns import comparable
+from beam_joins.matching import How, Shape
+from beam_joins.overlap import overlap
 from beam_joins.record import Record
-from beam_joins.table_join import joined_rows
+from beam_joins.references import rejoined, subscriptions
 from beam_joins.transforms.engine.table_form import InColumns, changes, no_rows
-from tests.reference.foreign_key import How
 from tests.reference.lookup_join import LookupHow, LookupJoin
 from tests.reference.upsert_table import UpsertTable
 
@@ -78,6 +78,11 @@ def with_core(records: Iterable[Record], emit: Emit) -> tuple[Table, list[Droppe
     return [o for o in outputs if isinstance(o, Change)], [o for o in outputs if isinstance(o, Dropped)]
 
 
+def in_order(changes: Iterable[Change[Any, Any]]) -> Table:
+    """Changes by key and position."""
+    return sorted(changes, key=lambda change: (repr(change.key), change.position))
+
+
 def foreign_key_join(
     left: ChangeBatch | Sequence[ChangeBatch],
     right: pa.Table,
@@ -87,18 +92,21 @@ def foreign_key_join(
     joiner: Any,
     key_type: Any = None,
 ) -> Table:
-    """Left changes, in one batch or several, and right rows through the three steps of the join."""
+    """Left changes, in one batch or several, with right rows: re-keyed, joined, and re-keyed back."""
+    shape = Shape(how, times="foreign_key")
     asked = []
     for batch in [left] if isinstance(left, ChangeBatch) else left:
-        references = [None if value is None else foreign_key(value) for value in batch.new.to_pylist()]
-        asked.append(subscriptions(batch, comparable(pa.array(references, key_type), "the foreign key"), how))
-    answered = answers(together(asked), right, joiner_in_columns(joiner), how)
-    return changes_in(table_of(pa.Table.from_batches([answered])))
+        references = [None if value is None else foreign_key(value) for value in batch.values.to_pylist()]
+        keys = comparable(pa.array(references, key_type), "the foreign key")
+        asked.append(subscriptions(batch, keys, keep_unmatched=shape.keeps_left))
+    joined = overlap(together(asked), right, joiner_in_columns(joiner, of=values_joined(how)), shape)
+    return in_order([*joined.changes, *rejoined(joined.halves)])
 
 
-def table_join(left: pa.Table, right: pa.Table, *, how: LookupHow, joiner: Any) -> Table:
+def table_join(left: pa.Table, right: pa.Table, *, how: How, joiner: Any) -> Table:
     """Both tables' rows through the join on the same key."""
-    return changes_in(table_of(pa.Table.from_batches([joined_rows(left, right, joiner_in_columns(joiner), how)])))
+    left = left.append_column("reference", left["key"]).append_column("moved", pa.nulls(len(left), pa.bool_()))
+    return in_order(overlap(left, right, joiner_in_columns(joiner, of=values_joined(how)), Shape(how, result="same_key")).changes)
 
 
 def table_join_with_core(left: Iterable[Any], right: Iterable[Any], *, how: LookupHow, joiner: Any) -> Table:
