@@ -20,7 +20,7 @@ from beam_joins.windowed import Window, Windowed
 if TYPE_CHECKING:
     from beam_joins.batch import ChangeBatch
     from beam_joins.corrupt import CorruptData
-    from beam_joins.functions import vectorized
+    from beam_joins.functions import vectorized, with_key
     from beam_joins.transforms.aggregate_table import AggregateTable, CountTable, ReduceTable
     from beam_joins.transforms.engine.table_type import as_windowed_table
     from beam_joins.transforms.filter_table import FilterTable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from beam_joins.transforms.stream_table_join import StreamTableJoin
     from beam_joins.transforms.table_from_changelog import TableFromChangelog
     from beam_joins.transforms.table_table_join import TableTableJoin
-    from beam_joins.transforms.table_to_records import TableToRecords
+    from beam_joins.transforms.table_to_changes import TableToChanges
     from beam_joins.transforms.table_to_stream import TableToStream
     from beam_joins.transforms.windowed_aggregate import WindowedAggregate
     from beam_joins.transforms.windowed_stream_join import WindowedStreamJoin
@@ -60,7 +60,7 @@ __all__ = [
     "StreamTableJoin",
     "TableFromChangelog",
     "TableTableJoin",
-    "TableToRecords",
+    "TableToChanges",
     "TableToStream",
     "Window",
     "Windowed",
@@ -71,6 +71,7 @@ __all__ = [
     "as_windowed_table",
     "content",
     "vectorized",
+    "with_key",
 ]
 
 _UPSTAIRS = {
@@ -88,7 +89,7 @@ _UPSTAIRS = {
     "StreamTableJoin": "beam_joins.transforms.stream_table_join",
     "TableFromChangelog": "beam_joins.transforms.table_from_changelog",
     "TableTableJoin": "beam_joins.transforms.table_table_join",
-    "TableToRecords": "beam_joins.transforms.table_to_records",
+    "TableToChanges": "beam_joins.transforms.table_to_changes",
     "TableToStream": "beam_joins.transforms.table_to_stream",
     "WindowedAggregate": "beam_joins.transforms.windowed_aggregate",
     "WindowedStreamJoin": "beam_joins.transforms.windowed_stream_join",
@@ -96,6 +97,7 @@ _UPSTAIRS = {
     "WindowedTableToStream": "beam_joins.transforms.windowed_table_to_stream",
     "as_windowed_table": "beam_joins.transforms.engine.table_type",
     "vectorized": "beam_joins.functions",
+    "with_key": "beam_joins.functions",
 }
 
 

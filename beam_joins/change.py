@@ -6,6 +6,8 @@ see :func:`beam_joins.content.content`.
 
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from beam_joins.parameters import subscripted
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -29,9 +31,9 @@ class Change(NamedTuple, Generic[K, V]):
     position: int
 
     @classmethod
-    def __class_getitem__(cls, _: Any) -> type["Change[Any, Any]"]:  # type: ignore[override]
-        """``Change[K, V]`` is ``Change`` at run time: Beam compares classes, and a subscript is for type checkers."""
-        return cls
+    def __class_getitem__(cls, subscript: Any) -> type["Change[Any, Any]"]:  # type: ignore[override]
+        """``Change[K, V]``, which a Beam collection keeps as its element type: a class of which every change is an instance."""
+        return subscripted(cls, subscript)
 
     @property
     def is_delete(self) -> bool:

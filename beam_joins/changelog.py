@@ -14,6 +14,7 @@ from beam_joins.content import Emit
 from beam_joins.keys.canonical import canonical_value
 from beam_joins.keys.columns import Bools, Ints, factorize
 from beam_joins.keys.encoded import encoded_keys, prefixes
+from beam_joins.keys.opaque import is_opaque
 from beam_joins.sorting import combine_chunks, gather, integers, ordered, starts, valid
 
 
@@ -118,8 +119,9 @@ def same(values: pa.Array, others: pa.Array) -> Bools:
 
 def _unchanged(new: pa.Array, old: pa.Array, encode: Callable[[pa.Array], list[bytes]]) -> Bools:
     """Where two columns have the same value; two encodings of one value may differ."""
-    unchanged = same(new, old)
-    if pa.types.is_binary(new.type):
+    opaque = is_opaque(new.type)
+    unchanged = same(new.storage, old.storage) if opaque else same(new, old)
+    if opaque:
         differ = np.flatnonzero(~unchanged & valid(new) & valid(old))
         at = pa.array(differ)
         unchanged[differ] = [one == other for one, other in zip(encode(new.take(at)), encode(old.take(at)), strict=True)]

@@ -104,7 +104,7 @@ def _sums_in_turn(numbers: Any, sign: Ints, groups: Groups, read: Callable[[pa.A
     remembered = read(groups.aggregate())
     begins = np.flatnonzero(groups.first)
     sums = np.empty_like(signed)
-    for begin, end, known in zip(begins, np.append(begins[1:], len(signed)), groups.remembered[begins], strict=True):
+    for begin, end, known in zip(begins, np.append(begins, len(signed))[1:], groups.remembered[begins], strict=True):
         before = remembered[known : known + 1] if known >= 0 else np.zeros(1, signed.dtype)
         sums[begin:end] = np.add.accumulate(np.concatenate([before, signed[begin:end]]))[1:]
     return sums

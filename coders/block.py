@@ -5,7 +5,7 @@ What travels between workers are blocks, so that a runner sees few large element
 types their keys and values are of. Raw changelogs have ``within`` and ``tie`` where these order their records (:class:`beam_joins.record.Record`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 
 import pyarrow as pa
@@ -65,23 +65,29 @@ def read_block(encoded: bytes) -> tuple[str, pa.RecordBatch]:
         raise CorruptData(f"{len(encoded)} bytes are not a block: {error}") from error
 
 
-def read_blocks(blocks: Iterable[bytes]) -> dict[str, pa.Table]:
-    """All rows of each input."""
+def read_blocks(blocks: Iterable[bytes], schemas: Mapping[str, pa.Schema] | None = None) -> dict[str, pa.Table]:
+    """All rows of each input; none, of the given schema, of an input that no block is of."""
     inputs: dict[str, list[pa.RecordBatch]] = {}
     for block in blocks:
         name, rows = read_block(block)
         inputs.setdefault(name, []).append(rows)
-    return {name: concat_batches(name, batches) for name, batches in inputs.items()}
+    given = {name: concat_batches(name, batches) for name, batches in inputs.items()}
+    return {name: schema.empty_table() for name, schema in (schemas or {}).items()} | given
 
 
 def concat_batches(name: str, batches: list[pa.RecordBatch]) -> pa.Table:
     """The rows of batches of the named input; raises ``ValueError`` if their columns are of types that have nothing in common."""
-    for one, other in combinations({pa.struct(batch.schema) for batch in batches}, 2):
-        _require_alike(name, one, other)
+    require_alike(name, [batch.schema for batch in batches])
     try:
         return pa.concat_tables(map(_table, batches), promote_options="permissive").combine_chunks()
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise ValueError(f"the columns of '{name}' differ from one batch to another: {error}") from None
+
+
+def require_alike(name: str, schemas: Iterable[pa.Schema]) -> None:
+    """Raise ``ValueError`` for columns of types that Arrow would make one of, although values that differ would be the same then."""
+    for one, other in combinations({pa.struct(schema) for schema in schemas}, 2):
+        _require_alike(name, one, other)
 
 
 def records_in_columns(records: Sequence[Record]) -> pa.RecordBatch:
@@ -105,7 +111,6 @@ def records_in_columns(records: Sequence[Record]) -> pa.RecordBatch:
 
 
 def _require_alike(path: str, one: pa.DataType, other: pa.DataType) -> None:
-    """Raise ``ValueError`` for types that Arrow would make one of, although values that differ would be the same then."""
     if pa.types.is_struct(one) and pa.types.is_struct(other):
         for field in one:
             if (i := other.get_field_index(field.name)) >= 0:

@@ -10,8 +10,10 @@ from typing import Any
 from apache_beam.coders import Coder, FastPrimitivesCoder, registry
 
 from beam_joins.change import Change
+from beam_joins.coders.key import value_coder
 from beam_joins.coders.strict import StrictCoder
 from beam_joins.corrupt import CorruptData
+from beam_joins.parameters import Parameterised, when_made
 
 _HEAD = struct.Struct(">Bqq")
 _LENGTH = struct.Struct(">I")
@@ -62,6 +64,12 @@ class ChangeCoder(StrictCoder):
         """True if the coders of key and value are."""
         return bool(self._key_coder.is_deterministic() and self._value_coder.is_deterministic())
 
+    @classmethod
+    def from_type_hint(cls, hint: Any, known: Any) -> "ChangeCoder":
+        """The coder of ``Change[K, V]`` from those of K and V in the registry."""
+        parameters = hint.parameters if isinstance(hint, Parameterised) else ()
+        return cls(*(value_coder(parameter) for parameter in parameters))
+
     def to_type_hint(self) -> type:
         """``Change``."""
         return Change
@@ -76,3 +84,4 @@ def _part(encoded: bytes, at: int) -> tuple[bytes, int]:
 
 
 registry.register_coder(Change, ChangeCoder)
+when_made(Change, lambda made: registry.register_coder(made, ChangeCoder))

@@ -9,6 +9,7 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.coders.block import read_block, write_block
 from beam_joins.coders.strict import StrictCoder
 from beam_joins.corrupt import CorruptData
+from beam_joins.parameters import when_made
 
 _LENGTH = struct.Struct(">Q")
 _NAMES = ("key", "new", "before", "timestamp", "position")
@@ -50,3 +51,4 @@ class ChangeBatchCoder(StrictCoder):
 
 
 registry.register_coder(ChangeBatch, ChangeBatchCoder)
+when_made(ChangeBatch, lambda made: registry.register_coder(made, ChangeBatchCoder))

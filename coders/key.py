@@ -12,15 +12,17 @@ from decimal import Decimal
 from typing import Any, get_origin
 
 import numpy as np
+import pyarrow as pa
 from apache_beam import Row
 from apache_beam.coders import Coder, FastPrimitivesCoder, registry
 from apache_beam.typehints import typehints
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_joins.change import Change
+from beam_joins.coders.own_types import own_coder
 from beam_joins.coders.strict import StrictCoder
 from beam_joins.keys.canonical import decode, encode
+from beam_joins.keys.columns import kind_of_column
 from beam_joins.keys.kinds import kind
 from beam_joins.keys.numbers import NotCanonical
 
@@ -63,7 +65,15 @@ class KeyCoder(StrictCoder):
 
     def read(self, encoded: bytes) -> Any:
         """The key, in the form that the type asks for."""
-        key = decode(encoded)
+        return self.presented(decode(encoded))
+
+    @property
+    def presents(self) -> bool:
+        """Whether keys of the type have a form of their own."""
+        return self._as_type is not None
+
+    def presented(self, key: Any) -> Any:
+        """A key in the form that the type asks for."""
         return key if self._as_type is None else _in_type(self._as_type, key)
 
     def is_deterministic(self) -> bool:
@@ -75,7 +85,7 @@ class KeyCoder(StrictCoder):
         return self._type
 
 
-def key_coder(key_type: Any, what: str) -> Coder:
+def key_coder(key_type: Any, what: str) -> KeyCoder:
     """The deterministic coder of keys of ``key_type`` (``Any``: whatever a key turns out to be); ``what`` names them in messages.
 
     A type of one's own needs a deterministic coder of its own, registered with Beam. Raises ``ValueError`` if it has none. A key of an
@@ -84,11 +94,9 @@ def key_coder(key_type: Any, what: str) -> Coder:
     >>> key_coder(str, "the key").decode(key_coder(str, "the key").encode("k"))
     'k'
     """
-    if _is_canonical(key_type):
+    own = own_coder(key_type) if isinstance(key_type, type) and get_origin(key_type) is None else None
+    if _is_canonical(key_type) or (own is not None and own.is_deterministic()):
         return KeyCoder(key_type)
-    coder: Coder = registry.get_coder(convert_to_beam_type(key_type))
-    if coder.is_deterministic() and not isinstance(coder, FastPrimitivesCoder):
-        return coder
     raise ValueError(
         f"{what} is of type {type_name(key_type)}, whose encoding is not deterministic: two equal keys might be written differently and"
         " never meet. Use text, bytes, a number, a date or a time, a UUID, an enum, a dataclass or a tuple of these as the key, or register"
@@ -99,13 +107,16 @@ def key_coder(key_type: Any, what: str) -> Coder:
 def common_type(left: Any, right: Any) -> Any:
     """The type by which keys of two types are written, the left one where that can be; ``None`` if none of them are ever equal.
 
-    >>> common_type(int, float), common_type(int, str), common_type(int, Any)
-    (<class 'int'>, None, typing.Any)
+    >>> common_type(int, float), common_type(int, str), common_type(int, Any), common_type(pa.int64(), pa.string())
+    (<class 'int'>, None, typing.Any, None)
     """
     if left == right:
         return left
     if Any in (left, right):
         return Any
+    if isinstance(left, pa.DataType) or isinstance(right, pa.DataType):
+        kinds = {_kind_of_column(each) if isinstance(each, pa.DataType) else _kind_of_type(each) for each in (left, right)}
+        return Any if len(kinds - {None}) < 2 else None
     if not (_is_canonical(left) and _is_canonical(right)):
         return None
     kinds = _kind_of_type(left), _kind_of_type(right)
@@ -139,16 +150,15 @@ def _is_canonical(key_type: Any) -> bool:
         return True
     if isinstance(key_type, typehints.TypeConstraint) or get_origin(key_type) is not None or not isinstance(key_type, type):
         return True  # a tuple, a union and the like: their parts are checked when they are encoded
-    if _is_own(key_type):
-        return False
     if issubclass(key_type, (*_CANONICAL, *_CONTAINERS)):
         return True
     return bool(is_dataclass(key_type) and key_type.__eq__ is not object.__eq__)
 
 
-def _is_own(key_type: type) -> bool:
-    """Whether a class has a coder that was registered for it, as our own classes of keys have."""
-    return key_type.__module__.startswith(f"{Change.__module__.split('.')[0]}.") and issubclass(key_type, tuple)
+def _kind_of_column(key_type: pa.DataType) -> str | None:
+    kind = kind_of_column(key_type)
+    # of keys that have parts, or that are Python objects, the kinds are compared in the run
+    return None if kind == "null" or kind.startswith("(") else kind
 
 
 def _kind_of_type(key_type: Any) -> str | None:
@@ -182,6 +192,8 @@ def type_name(key_type: Any) -> str:
     >>> type_name(int), type_name(int | str)
     ('int', 'int | str')
     """
+    if isinstance(key_type, pa.DataType):
+        return str(key_type)
     if not isinstance(key_type, type) or get_origin(key_type) is not None:
         return repr(key_type)
     return key_type.__qualname__ if key_type.__module__ == "builtins" else f"{key_type.__module__}.{key_type.__qualname__}"

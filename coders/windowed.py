@@ -6,11 +6,12 @@ The bounds are 8 bytes each, big-endian with the sign bit turned, so that the wi
 import struct
 from typing import Any
 
-from apache_beam.coders import Coder
+from apache_beam.coders import Coder, registry
 
 from beam_joins.coders.combined_key import combine, split
-from beam_joins.coders.key import KeyCoder
+from beam_joins.coders.key import KeyCoder, value_coder
 from beam_joins.coders.strict import StrictCoder
+from beam_joins.parameters import Parameterised, when_made
 from beam_joins.windowed import Window, Windowed
 
 _BOUNDS = struct.Struct(">QQ")
@@ -42,7 +43,7 @@ def source_key(encoded: bytes) -> bytes:
 
 
 class WindowedCoder(StrictCoder):
-    """Coder of ``Windowed[K]`` from the coder of its key; deterministic if that is.
+    """Coder of ``Windowed[K]`` from the coder of its key; deterministic if that is. It is registered for :class:`Windowed`.
 
     >>> from apache_beam.coders import StrUtf8Coder
     >>> coder = WindowedCoder(StrUtf8Coder())
@@ -64,3 +65,16 @@ class WindowedCoder(StrictCoder):
     def is_deterministic(self) -> bool:
         """True if the key's coder is."""
         return bool(self.source_coder.is_deterministic())
+
+    @classmethod
+    def from_type_hint(cls, hint: Any, known: Any) -> "WindowedCoder":
+        """The coder of ``Windowed[K]`` from that of K in the registry."""
+        return cls(value_coder(*hint.parameters)) if isinstance(hint, Parameterised) else cls()
+
+    def to_type_hint(self) -> type:
+        """``Windowed``."""
+        return Windowed
+
+
+registry.register_coder(Windowed, WindowedCoder)
+when_made(Windowed, lambda made: registry.register_coder(made, WindowedCoder))

@@ -104,7 +104,7 @@ class ForeignKeyJoin(WithOutputs):
             rows = referring_rows(references, shape, columns[0])
         else:
             rows = referring_rows(listed_references(self._foreign_keys, self._called, functions), shape, columns[0], keys)
-        left = checked_table(left, "the key of ForeignKeyJoin's left table", None)
+        left = checked_table(left)
         lefts = left | "Subscribe" >> Route(functions.route(rows), to=(LEFT, *self.dropping, *self.handling.tags))
         self.handling.collect(lefts)
         joined = joined_table(

@@ -8,29 +8,31 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from beam_joins.batch import ChangeBatch, require_columns
-from beam_joins.changelog import upsert
+from beam_joins.batch import ChangeBatch
 from beam_joins.coders.block import read_blocks
-from beam_joins.coders.key import value_coder
-from beam_joins.keys.columns import Bools, factorize
-from beam_joins.sorting import valid
+from beam_joins.keys.columns import factorize, kinds
+from beam_joins.keys.hashes import hashes
+from beam_joins.keys.opaque import python_values
+from beam_joins.sorting import combine_chunks, integers, ordered, starts, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.checked_table import checked_table
-from beam_joins.transforms.engine.partitions import partition_count
+from beam_joins.transforms.engine.outputs import Transform
 from beam_joins.transforms.engine.replay import Replay, Route
-from beam_joins.transforms.engine.table_form import InRecords, TableForm, require_one_change
-from beam_joins.transforms.engine.table_rows import table_rows
-from beam_joins.transforms.engine.table_type import require_bounded, table_key_coder, table_type
+from beam_joins.transforms.engine.table_rows import keys_in_python, newest
+from beam_joins.transforms.engine.table_type import TableType, require_bounded, table_type
+
+_ROWS = "rows"
 
 
-class LatestTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
-    """The final rows of a table: ``PCollection[Change[K, V]]`` to ``PCollection[tuple[K, V]]``, one element per live row.
+class LatestTable(Transform):
+    """The final rows of a table, each with the timestamp of its last change.
 
-    Of a table in columns, ``PCollection[ChangeBatch]``, it makes record batches with the columns ``key``, ``value`` and ``timestamp``; it
-    raises ``ValueError`` for keys or values that are Python objects there, made by a function of one record.
-    An element carries the timestamp of the row's last change. ``partitions`` is as in :mod:`beam_joins.transforms.engine.partitions`. Raises ``ValueError`` when
-    applied to windowed or unbounded input or to keys whose coder is not deterministic, and in the run for two changes of one row at one
-    position.
+    Where keys or values are Python objects it gives pairs, ``PCollection[tuple[K, V]]``, one for each live row. Where both are typed columns it
+    gives a ``PCollection[pyarrow.RecordBatch]`` with the columns ``key``, ``value`` and ``timestamp``. Which of the two is known when the pipeline is
+    built: keys are columns where ``key=`` of :class:`~beam_joins.TableFromChangelog` names columns of Arrow tables or of its ``schema``, and values where
+    they come from there, from ``schema`` or from a function of columns.
+
+    Raises ``ValueError`` when applied to windowed or unbounded input, and in the run for two changes of one row at one position.
 
     >>> from beam_joins import Change
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -44,49 +46,52 @@ class LatestTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
     ('k', 2)
     """
 
-    def __init__(self, *, partitions: int | None = None) -> None:
-        super().__init__()
-        self._partitions = partition_count(partitions)
-
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         """Apply the transform."""
         require_bounded("LatestTable", pcoll)
-        if pcoll.element_type is ChangeBatch:
-            pcoll = checked_table(pcoll, "the key of LatestTable", self._partitions)
-            rows: PCollection[Any] = pcoll | "Latest" >> beam.FlatMap(_latest_rows).with_output_types(pa.RecordBatch)
+        table = checked_table(pcoll)
+        known = table_type(table)
+        latest = _Latest(known)
+        element_type = pa.RecordBatch if known.is_typed else beam.typehints.KV[Any, Any]
+        if known.whole:
+            rows: PCollection[Any] = table | "Latest" >> beam.FlatMap(latest.of_batch).with_output_types(element_type)
             return rows
-        table = table_type(pcoll)
-        keys, values = table_key_coder(table, "the key of LatestTable"), value_coder(table.value)
-        routed = pcoll | "Route" >> Route(table_rows("rows", keys, values), to=("rows",), partitions=self._partitions)
-        replayed = (routed["rows"],) | "Replay" >> Replay(
-            _Last(InRecords(keys, values)), partitions=self._partitions, main_type=beam.typehints.KV[Any, Any]
-        )
-        latest: PCollection[Any] = replayed[MAIN]
-        return latest
+        routed = table | "Last of batch" >> Route(_last_rows, to=(_ROWS,))
+        replayed: PCollection[Any] = ((routed[_ROWS],) | "Last" >> Replay(latest, main_type=element_type))[MAIN]
+        return replayed
 
 
-class _Last:
-    def __init__(self, form: TableForm) -> None:
-        self._form = form
+def _last_rows(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
+    rows = _last(newest(batch))
+    writer.noted(_ROWS).update(kinds(rows["key"]))
+    writer.send(_ROWS, hashes(rows["key"]), rows)
+
+
+def _last(rows: pa.Table | pa.RecordBatch) -> Any:
+    """The last change of each row."""
+    (code,) = factorize(combine_chunks(rows["key"]))
+    by = ordered(code, integers(rows["position"]))
+    return rows.take(pa.array(by[np.append(starts(code[by])[1:], True)[: len(by)]]))
+
+
+class _Latest:
+    """The last changes of a partition or of a batch, without those that delete."""
+
+    def __init__(self, known: TableType) -> None:
+        self._known = known
+
+    def of_batch(self, batch: ChangeBatch) -> Iterator[Any]:
+        return self._elements(_last(newest(batch)))
 
     def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
-        batch, lost = upsert(read_blocks(blocks)["rows"], "records", self._form.encode)
-        require_one_change(self._form, lost)
-        last = pa.array(_is_last(batch))
-        keys, values = self._form.keys(batch.key.filter(last)), self._form.values(batch.new.filter(last))
-        yield from map(timestamped, zip(keys, values, strict=True), batch.timestamp.filter(last).to_pylist())
+        return self._elements(_last(read_blocks(blocks)[_ROWS]))
 
-
-def _is_last(batch: ChangeBatch) -> Bools:
-    """Which changes are the last of rows that are there."""
-    (row,) = factorize(batch.key)
-    changes_next: Bools = np.append(row[1:] != row[:-1], True)[: len(row)]
-    return changes_next & valid(batch.new)
-
-
-def _latest_rows(batch: ChangeBatch) -> Iterator[pa.RecordBatch]:
-    require_columns(batch)
-    last = _is_last(batch)
-    if last.any():
-        columns = {"key": batch.key, "value": batch.new, "timestamp": batch.timestamp}
-        yield pa.record_batch(list(columns.values()), names=list(columns)).filter(pa.array(last))
+    def _elements(self, rows: Any) -> Iterator[Any]:
+        key, value, timestamp = (combine_chunks(rows[name]) for name in ("key", "value", "timestamp"))
+        live = pa.array(valid(value))
+        key, value, timestamp = (column.filter(live) for column in (key, value, timestamp))
+        if not self._known.is_typed:
+            pairs = zip(keys_in_python(key, self._known), python_values(value), strict=True)
+            yield from map(timestamped, pairs, timestamp.to_pylist())
+        elif len(key):
+            yield pa.record_batch([key, value, timestamp], names=["key", "value", "timestamp"])

@@ -4,57 +4,87 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from beam_joins.change import Change
-from beam_joins.copied import copied
-from beam_joins.filter import map_change
+from beam_joins.batch import ChangeBatch
+from beam_joins.function_failed import FunctionFailed
+from beam_joins.functions import by_row, vectorized
+from beam_joins.sorting import valid
+from beam_joins.transforms.engine.door import in_batches
+from beam_joins.transforms.engine.each_value import each_value, with_values
 from beam_joins.transforms.engine.options import function
 from beam_joins.transforms.engine.outputs import HandlesExceptions
-from beam_joins.transforms.engine.table_type import as_table, not_a_change, table_type
-from beam_joins.transforms.engine.user_functions import StageFunctions
-from beam_joins.transforms.table_to_records import in_records
-from beam_joins.user_functions import OfRows
+from beam_joins.transforms.engine.table_type import as_table, table_type
+from beam_joins.typed_rows import Schema, column_writer, type_of_schema
 
 
 class MapTable(HandlesExceptions):
-    """The table whose values are ``fn(key, value)``: ``PCollection[Change[K, V]]`` to ``PCollection[Change[K, W]]``.
+    """The table whose values are ``fn(key, value)``, or what a :class:`~beam_joins.vectorized` function gives for the columns of values.
 
     Keys, timestamps and positions stay. If ``fn`` gives ``None``, or raises under :meth:`with_exception_handling`, there is no row. It must give
-    the same value for the same arguments, for it maps old values again. It may write into the value that it is given, a copy.
+    the same value for the same arguments, for old values may be mapped again. It may write into the value that it is given, a copy.
 
+    The values are Python objects then, unless ``schema`` declares them: a ``pyarrow.Schema`` of the columns, where ``fn`` gives dicts, or a
+    ``pyarrow.DataType``. A vectorized function gives columns by itself; it is called with no rows when the pipeline is built.
+
+    Raises ``ValueError`` at construction for a ``fn`` that is no function and for ``schema`` with a vectorized one; when applied, for a
+    vectorized function of values that are Python objects.
+
+    >>> from beam_joins import Change, TableToChanges
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
     ...     _ = (
     ...         pipeline
     ...         | beam.Create([Change("k", None, 5, timestamp=0, position=0)])
     ...         | MapTable(lambda key, value: value * 10)
+    ...         | TableToChanges()
     ...         | beam.Map(print)
     ...     )
     Change(key='k', old=None, new=50, timestamp=0, position=0)
     """
 
-    def __init__(self, fn: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, fn: Callable[..., Any], *, schema: Schema | None = None) -> None:
         super().__init__()
         self._fn = function("fn", fn, "of key and value")
+        if schema is not None and isinstance(fn, vectorized):
+            raise ValueError(
+                "schema= says what a function of one record gives, and this one gives columns by itself: leave schema= out"
+            )
+        type_of_schema(schema)
+        self._schema = schema
 
     def build(self, pvalue: PCollection[Any]) -> PCollection[Any]:
         """The mapped table."""
-        pcoll, handling = in_records(pvalue), self.handling
-        fn = handling.functions.of_rows(handling.functions.function("fn", self._fn))
-        mapped = handling.apply("Map", beam.FlatMap(_mapping(handling.functions, fn)), pcoll)
-        mapped.element_type = Change
-        return as_table(mapped, table_type(pcoll)._replace(value=Any))
+        known, functions = table_type(pvalue), self.handling.functions
+        called, write = functions.function("fn", self._fn, fresh=True), column_writer("fn", self._schema)
+        if isinstance(called, vectorized):
+            value: Any = _type_given(called, known.value_column)
 
+            def mapped_values(batch: ChangeBatch) -> pa.Array:
+                return by_row("fn", called, batch.values)
+        else:
+            value = Any if self._schema is None else write([]).type
+            fn = functions.of_rows(called)
 
-def _mapping(functions: StageFunctions, fn: OfRows) -> Callable[[Any], Iterator[Any]]:
-    def mapped(change: Any) -> Iterator[Any]:
-        if type(change) is not Change:
-            raise not_a_change(change)
-        result = map_change(lambda key, value: copied(fn(key, value)), change)
-        if result is not None:
-            yield result
-        if change.new is not None and fn.report(change, change.timestamp):
+            def mapped_values(batch: ChangeBatch) -> pa.Array:
+                return write(each_value(batch, known, fn))
+
+        def mapped(batch: ChangeBatch) -> Iterator[Any]:
+            values = mapped_values(batch)
+            result = with_values(batch, values, valid(values), keeps_nothing=True)
+            if len(result):
+                yield result
             yield from functions.take()
 
-    return mapped
+        run = beam.FlatMap(mapped).with_output_types(ChangeBatch)
+        table = self.handling.apply("Map", run, in_batches(pvalue))
+        table.element_type = ChangeBatch
+        return as_table(table, known._replace(value=value), checked=known.checked)
+
+
+def _type_given(fn: Any, kind: pa.DataType) -> pa.DataType:
+    try:
+        return by_row("fn", fn, pa.nulls(0, kind)).type
+    except FunctionFailed as error:
+        raise ValueError(f"{error}; it is called with no rows when the pipeline is built, to know what it gives") from error

@@ -20,7 +20,7 @@ from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
 from beam_joins.transforms.engine.referring import keys_like, one_reference
 from beam_joins.transforms.engine.replay import Route
-from beam_joins.transforms.engine.table_type import TableType, as_table, common_order, table_key_coder, table_type, two_tables
+from beam_joins.transforms.engine.table_type import TableType, as_table, common_order, table_type, two_tables
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.typed_rows import Schema
 
@@ -90,7 +90,6 @@ class OneToManyJoin(WithOutputs):
         """The joined table and the dropped records."""
         one_type, many_type = map(table_type, two_tables("OneToManyJoin", pvalue))
         order = common_order("OneToManyJoin", one_type, many_type)
-        table_key_coder(many_type, "the key of OneToManyJoin's many table")
         one, many, (one_values, many_values) = in_sides(*pvalue)
         functions = self.handling.functions
         join = joiner_in_columns(self._joiner, functions, self._schema, types=(one_values, many_values))
@@ -98,7 +97,7 @@ class OneToManyJoin(WithOutputs):
         keys = keys_like(one_type, "the foreign key")
         shape = Shape(_KEPT[self._how], "both", "combined_key")
         references = one_reference("foreign_key", self._foreign_key, self._called, functions, keys, many_values)
-        lefts = checked_table(many, "the key of OneToManyJoin's many table", None) | "Subscribe" >> Route(
+        lefts = checked_table(many) | "Subscribe" >> Route(
             functions.route(referring_rows(references, shape, columns[1])), to=(LEFT, *self.dropping, *self.handling.tags)
         )
         self.handling.collect(lefts)

@@ -6,52 +6,44 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from apache_beam.coders import Coder
 from apache_beam.pvalue import PCollection
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
+from beam_joins.batch import ChangeBatch
 from beam_joins.changelog import upsert
 from beam_joins.coders.block import read_blocks
-from beam_joins.coders.key import encode_key, key_coder, value_coder
+from beam_joins.coders.key import key_coder
 from beam_joins.content import Emit
-from beam_joins.fields import (
-    Deleting,
-    Field,
-    Fields,
-    delete_getter,
-    getter,
-    key_getter,
-    micros,
-    place,
-    place_getter,
-    tie_order,
-)
-from beam_joins.record import Record
+from beam_joins.fields import Deleting, Field, Fields, delete_getter, getter, key_getter, names_of, place_getter
+from beam_joins.functions import vectorized
+from beam_joins.keys.opaque import python_values
 from beam_joins.sorting import combine_chunks
+from beam_joins.transforms.engine.arrow_input import arrow_schema, declared_schema, is_arrow
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
-from beam_joins.transforms.engine.changelog_columns import ChangelogColumns, column_rows, in_columns
+from beam_joins.transforms.engine.changelog_columns import ChangelogColumns, column_rows, column_types, require_columns_there
+from beam_joins.transforms.engine.changelog_elements import ElementFunctions, ElementWriter, columns_of_type, element_columns
 from beam_joins.transforms.engine.element_types import annotated, known, pair_types
-from beam_joins.transforms.engine.notes import columns_are_there, note_columns
+from beam_joins.transforms.engine.elements import ElementRoute
+from beam_joins.transforms.engine.notes import columns_are_there
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
-from beam_joins.transforms.engine.partitions import partition_count
-from beam_joins.transforms.engine.replay import Replay, Route, RowRouter
-from beam_joins.transforms.engine.table_form import InColumns, InRecords, TableForm
+from beam_joins.transforms.engine.replay import Replay, Route
+from beam_joins.transforms.engine.table_rows import encode_values, keys_in_python
 from beam_joins.transforms.engine.table_type import Order, TableType, as_table, require_bounded
 
 ROWS = "rows"
 
 
 class TableFromChangelog(WithOutputs):
-    """The table of a raw changelog: ``PCollection[Change[K, V]]``, old values filled in.
+    """The table of a raw changelog: ``PCollection[ChangeBatch]``, old values filled in; :class:`~beam_joins.TableToChanges` gives its changes one by one.
 
     The changelog is a ``PCollection[tuple[K, V | None]]``, where ``None`` is a tombstone; or a collection of any elements, with ``key=``.
-    The functions among the options get the element as it is.
+    The functions among the options get the element as it is. Keys and values are Python objects, unless ``schema`` declares columns.
 
-    A changelog in columns, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``, becomes a table in columns,
-    ``PCollection[ChangeBatch]``, whose rows never become Python objects unless a function of the user's asks for them. Its values are its
-    rows; it needs ``key`` and one of ``timestamp_by`` and ``sequence_by``; the functions may be :class:`~beam_joins.vectorized`. Joins of
-    such tables give such tables; :class:`~beam_joins.TableToRecords` makes one of changes.
+    Or it is in columns, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``: its values are its rows, which never become
+    Python objects unless a function of the user's asks for them. It needs ``key`` and one of ``timestamp_by`` and ``sequence_by``; the
+    functions may be :class:`~beam_joins.vectorized`. Its columns must be known when the pipeline is built: from its reader, from the batches
+    of a ``beam.Create``, or from ``schema``.
 
     * ``key``: a field name, a list of field names (their values make a tuple; null if one is null), or a function. The element is then the
       value. Keys that are equal in Python are equal here.
@@ -66,10 +58,11 @@ class TableFromChangelog(WithOutputs):
     * ``apply_as_deletes``: a function that is true for an element that deletes its row; the name of a field that is; or a field and its
       values that mean delete, ``{"op": ["d", "t"]}``, in any case and ``None`` written ``"null"``. Its other values are then words for inserts and
       updates (:data:`beam_joins.operations.UPSERTS`), and the run raises ``ValueError`` for one that is not, naming value and field.
-    * ``except_columns``: names to leave out of the value (elements that are mappings). A name that no record has fails the run.
+    * ``except_columns``: names to leave out of the value (elements that are mappings). A name that no record has fails the run, or the construction where the columns are known.
     * ``emit``: ``"updates"``, ``"changes"`` (only those that change the value), ``"records"`` (tombstones of absent rows too) or
       ``"latest"`` (only the last change of each row that is there in the end); see :data:`beam_joins.content.Emit`.
-    * ``partitions``: how many partitions bounded input is replayed in; see :mod:`beam_joins.transforms.engine.partitions`.
+    * ``schema``: the columns of the records, a ``pyarrow.Schema``, a ``NamedTuple`` class or a dataclass; of pairs, those of their values. Values
+      are then columns, and so are keys that are fields.
 
     Dropped, counted, and an output of :meth:`with_outputs`, are records with a ``"null_key"``, a ``"null_sequence"`` or a
     ``"null_timestamp"``, and all but one of those with one key and one place in the sequence: a ``"duplicate_position"`` is the same record
@@ -79,11 +72,12 @@ class TableFromChangelog(WithOutputs):
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
     an output of its own.
 
-    Raises ``ValueError`` at construction for a wrong option, when applied to windowed or unbounded input or to keys whose coder is not
-    deterministic, and in the run for a field that is missing, for a name in ``except_columns`` that no record has, for a position that is not an int of 64 bits, and for several records of one
+    Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to keys whose coder is not
+    deterministic, to columns that are not known or that have no such name; and in the run for a field that is missing, for a name in ``except_columns`` that no record has, for a position that is not an int of 64 bits, and for several records of one
     key none of which has a time or a sequence.
 
     >>> import apache_beam as beam
+    >>> from beam_joins import TableToChanges
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> changelog = [{"id": 1, "lsn": 8, "name": "Bob"}, {"id": 1, "lsn": 7, "name": "Ann"}]
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
@@ -91,6 +85,7 @@ class TableFromChangelog(WithOutputs):
     ...         pipeline
     ...         | beam.Create(changelog)
     ...         | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn", except_columns=["id", "lsn"])
+    ...         | TableToChanges()
     ...         | beam.Map(print)
     ...     )
     Change(key=1, old=None, new={'name': 'Ann'}, timestamp=7, position=7)
@@ -107,142 +102,133 @@ class TableFromChangelog(WithOutputs):
         apply_as_deletes: Deleting | None = None,
         except_columns: Sequence[str] = (),
         emit: Emit = "updates",
-        partitions: int | None = None,
+        schema: Any = None,
     ) -> None:
         super().__init__()
         if isinstance(except_columns, str) or not all(isinstance(name, str) for name in except_columns):
             raise ValueError(f"except_columns={except_columns!r}: give a list of column names")
-        self._key = None if key is None else key_getter(key)
-        self._timestamp = None if timestamp_by is None else getter("timestamp_by", timestamp_by)
-        self._sequence = None if sequence_by is None else place_getter("sequence_by", sequence_by)
-        self._tie = None if tie_break_by is None else place_getter("tie_break_by", tie_break_by)
-        self._deletes = None if apply_as_deletes is None else delete_getter(apply_as_deletes)
-        self._except = frozenset(except_columns)
-        self._columns = ChangelogColumns(key, timestamp_by, sequence_by, apply_as_deletes, self._except, tie_break_by)
+        self._getters = ElementFunctions(
+            None if key is None else key_getter(key),
+            None if timestamp_by is None else getter("timestamp_by", timestamp_by),
+            None if sequence_by is None else place_getter("sequence_by", sequence_by),
+            None if apply_as_deletes is None else delete_getter(apply_as_deletes),
+            None if tie_break_by is None else place_getter("tie_break_by", tie_break_by),
+        )
+        self._columns = ChangelogColumns(key, timestamp_by, sequence_by, apply_as_deletes, frozenset(except_columns), tie_break_by)
         self._emit: Emit = choice("emit", emit, Emit)
-        self._partitions = partition_count(partitions)
+        self._schema = None if schema is None else declared_schema(schema)
 
     def build(self, pvalue: PCollection[Any]) -> Outputs:
         """The table and the dropped records."""
         require_bounded("TableFromChangelog", pvalue)
-        form: TableForm
-        handling, functions = self.handling, self.handling.functions
-        if in_columns(pvalue):
-            rows = functions.route_batches(column_rows(ROWS, self._called_columns()), lambda batch: ((r,) for r in batch.to_pylist()))
-            form, known_type = InColumns(), TableType()
-        else:
-            key_type, value_type = self._types(pvalue.element_type)
-            keys, values = key_coder(key_type, "the key of TableFromChangelog"), value_coder(value_type)
-            rows = functions.route(self._rows(keys, values))
-            form, known_type = InRecords(keys, values), TableType(key_type, value_type)
-        timed = self._columns.timestamp is None
-        routed = pvalue | "Route" >> Route(rows, to=(ROWS, *self.dropping, *handling.tags), partitions=self._partitions, timed=timed)
-        handling.collect(routed)
-        replayed = (routed[ROWS],) | "Replay" >> Replay(
-            _Upserts(self._emit, form, self._columns.sequence is None),
-            to=(MAIN, *self.dropping),
-            partitions=self._partitions,
-            main_type=form.element_type,
-            check=columns_are_there("except_columns", ROWS, self._except) if self._except else None,
-        )
+        rows, known_type = self._of_batches(pvalue) if is_arrow(pvalue) else self._of_elements(pvalue)
+        routed = pvalue | "Route" >> rows
+        self.handling.collect(routed)
         order: Order = "time" if self._columns.sequence is None else "sequence"
-        return Outputs(as_table(replayed[MAIN], known_type._replace(order=order)), self.all_dropped(routed, replayed))
+        known_type = known_type._replace(order=order, whole=True)
+        left_out = self._columns.left_out
+        replayed = (routed[ROWS],) | "Replay" >> Replay(
+            _Upserts(self._emit, known_type),
+            main_type=ChangeBatch,
+            to=(MAIN, *self.dropping),
+            check=columns_are_there("except_columns", ROWS, left_out) if left_out and not is_arrow(pvalue) else None,
+        )
+        return Outputs(as_table(replayed[MAIN], known_type), self.all_dropped(routed, replayed))
 
-    def _rows(self, keys: Coder, values: Coder) -> RowRouter:
-        given, called = self._columns, self.handling.functions.function
-        key_of, timestamp_of = called("key", given.key, self._key), called("timestamp_by", given.timestamp, self._timestamp)
-        sequence_of, tie_of = called("sequence_by", given.sequence, self._sequence), called("tie_break_by", given.tie, self._tie)
-        deletes, left_out = called("apply_as_deletes", given.deletes, self._deletes), self._except
+    @property
+    def _to(self) -> tuple[str, ...]:
+        return (ROWS, *self.dropping, *self.handling.tags)
 
-        def rows(element: Any, timestamp: int, writer: BlockWriter) -> None:
-            key, value = (key_of(element), element) if key_of else _pair(element)
-            if timestamp_of:
-                time = timestamp_of(element)
-                if time is None:
-                    return writer.drop("null_timestamp", element, timestamp)
-                timestamp = micros(time)
-            if key is None:
-                return writer.drop("null_key", element, timestamp)
-            at, within = timestamp, b""
-            if sequence_of:
-                placed = place("sequence_by", sequence_of(element))
-                if placed is None:
-                    return writer.drop("null_sequence", element, timestamp)
-                at, within = placed
-            if left_out:
-                note_columns(writer.noted(ROWS), element if key_of else value, left_out)
-            if deletes and deletes(element):
-                value = None
-            elif left_out and value is not None:
-                value = _without(value, left_out)
-            encoded_key = encode_key(keys, key, "the key")
-            encoded = None if value is None else values.encode(value)
-            tie = tie_order(tie_of(element)) if tie_of else b""
-            return writer.send(ROWS, encoded_key, Record(encoded_key, encoded, timestamp, at, 0, within, tie))
+    def _of_batches(self, pvalue: PCollection[Any]) -> tuple[Route, TableType]:
+        schema = self._schema or arrow_schema(pvalue)
+        if schema is None:
+            raise ValueError(
+                "the columns of this changelog are not known when the pipeline is built: read it with ReadParquet, or give schema=, a"
+                " pyarrow.Schema of its columns"
+            )
+        columns = self._called_columns()
+        key, value = column_types(columns, schema)
+        rows = self.handling.functions.route_batches(
+            column_rows(ROWS, columns, schema), lambda batch: ((r,) for r in batch.to_pylist())
+        )
+        timed = self._columns.timestamp is None
+        return Route(rows, to=self._to, timed=timed), TableType(annotated(columns.key, "return") if key is None else key, value)
 
-        return rows
+    def _of_elements(self, pvalue: PCollection[Any]) -> tuple[ElementRoute, TableType]:
+        key_type, value_type = self._types(pvalue.element_type)
+        there = columns_of_type(pvalue.element_type) if self._schema is None else self._schema.names
+        if there is not None and self._getters.key is not None:
+            self._require_there(there)
+        write = ElementWriter(self._columns, self._schema, key_coder(key_type, "the key of TableFromChangelog"))
+        called = self.handling.functions.function
+        given = self._options_given()
+        functions = ElementFunctions(*(called(*given[name], getattr(self._getters, name)) for name in ElementFunctions._fields))
+        key, value = write.types
+        rows = element_columns(ROWS, functions, self._columns.left_out, write, self.handling.functions)
+        return ElementRoute(rows, to=self._to), TableType(key_type if key is None else key, value_type if value is None else value)
+
+    def _options_given(self) -> dict[str, tuple[str, Any]]:
+        """The options by the names of their columns: how they are called, and what the user has given."""
+        names = ("key", "timestamp_by", "sequence_by", "apply_as_deletes", "tie_break_by")
+        return {field: (name, getattr(self._columns, field)) for field, name in zip(ElementFunctions._fields, names, strict=True)}
 
     def _called_columns(self) -> ChangelogColumns:
-        options = {
-            "key": "key",
-            "timestamp": "timestamp_by",
-            "sequence": "sequence_by",
-            "deletes": "apply_as_deletes",
-            "tie": "tie_break_by",
-        }
-        given = {name: getattr(self._columns, name) for name in options}
         called = self.handling.functions.function
-        functions = {name: called(options[name], spec) for name, spec in given.items() if callable(spec)}
+        functions = {field: called(name, spec) for field, (name, spec) in self._options_given().items() if callable(spec)}
         if isinstance(self._columns.deletes, Mapping) and self.handling.tags:  # record by record, as one may be bad
-            functions["deletes"] = called("apply_as_deletes", self._columns.deletes, self._deletes)
+            functions["deletes"] = called("apply_as_deletes", self._columns.deletes, self._getters.deletes)
         return self._columns._replace(**functions)
 
+    def _require_there(self, columns: Sequence[str]) -> None:
+        for option, spec in self._options_given().values():
+            if isinstance(spec, vectorized):
+                raise ValueError(f"{option} is vectorized, and this changelog is not of Arrow tables: give a function of one record")
+            names = (
+                ()
+                if spec is None or callable(spec)
+                else tuple(spec)
+                if isinstance(spec, Mapping)
+                else names_of(option, spec) or (spec,)
+            )
+            for name in names:
+                if name not in columns:
+                    raise ValueError(f"{option}={name!r}: a record has no such column; it has {', '.join(columns)}")
+        require_columns_there("except_columns", self._columns.left_out, columns)
+
     def _types(self, element_type: Any) -> tuple[Any, Any]:
-        if self._key is None:
+        if self._columns.key is None:
             return pair_types(element_type)
-        value_type = Any if self._except else known(element_type)
+        value_type = Any if self._columns.left_out else known(element_type)
         if isinstance(self._columns.key, str):
             return annotated(element_type, self._columns.key), value_type
         return annotated(self._columns.key, "return"), value_type
 
 
 class _Upserts:
-    def __init__(self, emit: Emit, form: TableForm, ordered_by_time: bool) -> None:
+    def __init__(self, emit: Emit, known_type: TableType) -> None:
         self._emit: Emit = emit
-        self._form = form
-        self._ordered_by_time = ordered_by_time
+        self._known = known_type
 
     def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
         rows = read_blocks(blocks)[ROWS]
-        batch, lost = upsert(rows, self._emit, self._form.encode)
-        if len(lost) and self._ordered_by_time:
+        batch, lost = upsert(rows, self._emit, encode_values)
+        if len(lost) and self._known.order == "time":
             self._require_order(lost)
         for reason in ("duplicate_position", "ambiguous_position"):
             dropped = lost.filter(pc.equal(lost["reason"], reason))
             writer.drop_rows(reason, len(dropped), partial(self._records, dropped))
-        return self._form.elements(batch)
+        if len(batch):
+            yield batch
 
     def _records(self, lost: pa.Table) -> Iterable[tuple[Any, int]]:
-        pairs = zip(self._form.keys(combine_chunks(lost["key"])), self._form.values(combine_chunks(lost["value"])), strict=True)
-        return zip(pairs, lost["timestamp"].to_pylist(), strict=True)
+        keys, values = keys_in_python(combine_chunks(lost["key"]), self._known), python_values(combine_chunks(lost["value"]))
+        return zip(zip(keys, values, strict=True), lost["timestamp"].to_pylist(), strict=True)
 
     def _require_order(self, lost: pa.Table) -> None:
         unordered = lost.filter(pc.less_equal(lost["position"], MIN_TIMESTAMP.micros))
         if len(unordered):
-            key = self._form.keys(combine_chunks(unordered["key"]))[0]
+            key = keys_in_python(combine_chunks(unordered["key"]), self._known)[0]
             raise ValueError(
                 f"several records have the key {key!r} and none has an event time to order them by: give sequence_by= or timestamp_by=,"
                 " or timestamps to the elements"
             )
-
-
-def _pair(element: Any) -> tuple[Any, Any]:
-    if not isinstance(element, tuple) or len(element) != 2:
-        raise ValueError(f"TableFromChangelog takes (key, value) pairs, or any elements with key=: it got {element!r} without key=")
-    return element
-
-
-def _without(value: Any, left_out: frozenset[str]) -> dict[Any, Any]:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"except_columns needs mappings, not {type(value).__name__}: leave columns out with MapTable")
-    return {name: column for name, column in value.items() if name not in left_out}

@@ -18,7 +18,6 @@ from beam_joins.transforms.engine.table_type import (
     common_key_type,
     common_order,
     common_windowing,
-    table_key_coder,
     table_type,
     two_tables,
 )
@@ -73,7 +72,6 @@ class TableTableJoin(HandlesExceptions):
             order=common_order("TableTableJoin", *known),
             windowed=common_windowing("TableTableJoin", *known),
         )
-        table_key_coder(result, "the key of TableTableJoin")
         left, right, types = in_sides(*pvalue)
         functions = self.handling.functions
         join = joiner_in_columns(self._joiner, functions, self._schema, types=types, of=values_joined(self._how))

@@ -1,23 +1,27 @@
 """TableToStream: a table as the stream of its new values."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_joins.change import Change
+from beam_joins.batch import ChangeBatch
+from beam_joins.keys.opaque import python_values
 from beam_joins.transforms.engine.block_writer import timestamped
-from beam_joins.transforms.engine.table_type import not_known_windowed, table_type
-from beam_joins.transforms.table_to_records import in_records
-from beam_joins.windowed import Windowed
+from beam_joins.transforms.engine.door import in_batches
+from beam_joins.transforms.engine.outputs import Transform
+from beam_joins.transforms.engine.table_rows import keys_in_python
+from beam_joins.transforms.engine.table_type import table_type
 
 
-class TableToStream(beam.PTransform[PCollection[Any], PCollection[Any]]):
-    """``PCollection[Change[K, V]]`` to ``PCollection[tuple[K, V | None]]``: ``None`` says that the row was deleted.
+class TableToStream(Transform):
+    """A table as the ``PCollection[tuple[K, V | None]]`` of its new values: ``None`` says that the row was deleted.
 
     Every element carries its change's timestamp. Raises ``ValueError`` for a windowed table.
 
+    >>> from beam_joins import Change
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
     ...     _ = (
@@ -31,13 +35,14 @@ class TableToStream(beam.PTransform[PCollection[Any], PCollection[Any]]):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         """Apply the transform."""
-        if table_type(pcoll).windowed:
+        known = table_type(pcoll)
+        if known.windowed:
             raise ValueError("a windowed table is written to a stream only through a mapping: use WindowedTableToStream(fn)")
-        newest: PCollection[Any] = in_records(pcoll) | "Newest" >> beam.Map(_upsert).with_output_types(beam.typehints.KV[Any, Any])
-        return newest
 
+        def newest(batch: ChangeBatch) -> Iterator[WindowedValue]:
+            pairs = zip(keys_in_python(batch.key, known), python_values(batch.new), strict=True)
+            return map(timestamped, pairs, batch.timestamp.to_pylist())
 
-def _upsert(change: Change[Any, Any]) -> WindowedValue:
-    if type(change.key) is Windowed:
-        raise not_known_windowed(change.key)
-    return timestamped((change.key, change.new), change.timestamp)
+        pairs = beam.typehints.KV[Any, Any]
+        stream: PCollection[Any] = in_batches(pcoll) | "Newest" >> beam.FlatMap(newest).with_output_types(pairs)
+        return stream

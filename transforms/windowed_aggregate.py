@@ -13,10 +13,10 @@ from beam_joins.coders.key import encode_key, key_coder, value_coder
 from beam_joins.copied import copied
 from beam_joins.fields import Fields, place, place_of_row
 from beam_joins.record import LeftOut, Record
+from beam_joins.spans import Span, span_micros
 from beam_joins.transforms.aggregate_table import OF_AGGREGATE, initial_of
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.core_operator import CoreOperator
-from beam_joins.transforms.engine.duration import Span, span_micros
 from beam_joins.transforms.engine.options import function
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
 from beam_joins.transforms.engine.partitions import partition_count

@@ -14,9 +14,9 @@ from beam_joins.coders.key import encode_key, key_coder, value_coder
 from beam_joins.fields import Fields
 from beam_joins.interval import Spans, matches
 from beam_joins.joiner import Joiner, of_records
+from beam_joins.spans import Span, span_micros
 from beam_joins.transforms.engine.block_writer import DROPPED, MAIN, BlockWriter
 from beam_joins.transforms.engine.changelog_columns import in_columns
-from beam_joins.transforms.engine.duration import Span, span_micros
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.stream_form import (

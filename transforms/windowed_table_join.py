@@ -24,7 +24,6 @@ from beam_joins.transforms.engine.table_type import (
     common_key_type,
     common_order,
     perhaps_windowed,
-    table_key_coder,
     table_type,
     two_tables,
 )
@@ -100,7 +99,6 @@ class WindowedTableJoin(HandlesExceptions):
         known = tuple(map(table_type, two_tables(_NAME, pvalue)))
         self._check(*known)
         result = TableType(common_key_type(_NAME, *known), order=common_order(_NAME, *known), windowed=known[0].windowed)
-        table_key_coder(result, f"the key of {_NAME}")
         left, right, types = in_sides(*pvalue)
         functions, columns = self.handling.functions, columns_read(self._joiner)
         join = joiner_in_columns(self._joiner, functions, self._schema, types=types)
@@ -112,7 +110,7 @@ class WindowedTableJoin(HandlesExceptions):
             rows = table_rows(LEFT, columns[0])
         else:
             if self._window_of is not None:
-                left = checked_table(left, f"the key of {_NAME}", None)
+                left = checked_table(left)
             rows = referring_rows(self._window_looked_up(result), shape, columns[0], reason=None)
         lefts = left | "Left" >> Route(functions.route(rows), to=(LEFT, *self.handling.tags))
         self.handling.collect(lefts)

@@ -6,20 +6,23 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
+from beam_joins.batch import ChangeBatch
 from beam_joins.copied import copied
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.transforms.engine.block_writer import timestamped
+from beam_joins.transforms.engine.door import in_batches
 from beam_joins.transforms.engine.options import function
 from beam_joins.transforms.engine.outputs import HandlesExceptions
-from beam_joins.transforms.engine.table_type import table_type
+from beam_joins.transforms.engine.table_rows import changes_in_python
+from beam_joins.transforms.engine.table_type import TableType, as_windowed_table, table_type
 from beam_joins.transforms.engine.user_functions import StageFunctions
-from beam_joins.windowed import Window, Windowed
+from beam_joins.windowed import Window
 
 Mapping = Callable[[Any, Window, Any], tuple[Any, Any]]
 
 
 class WindowedTableToStream(HandlesExceptions):
-    """``PCollection[Change[Windowed[K], V]]`` to ``PCollection[tuple[K2, V2 | None]]``: ``fn(key, window, value)`` gives each element.
+    """A windowed table as a ``PCollection[tuple[K2, V2 | None]]``: ``fn(key, window, value)`` gives each element.
 
     A windowed table is written to a stream only through such a mapping, which says where the window goes. With the window in the key the
     stream can be read as a table again; with the window in the value it can be joined by the source key. For a deleted row ``fn`` gets the
@@ -28,7 +31,7 @@ class WindowedTableToStream(HandlesExceptions):
     Every element carries its change's timestamp. Raises ``ValueError`` for a ``fn`` that is no function, for a table known not to be
     windowed, and in the run for keys that are not ``Windowed`` and for what is no pair.
 
-    >>> from beam_joins import Change, Window
+    >>> from beam_joins import Change, Window, Windowed
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
     ...     _ = (
@@ -52,23 +55,23 @@ class WindowedTableToStream(HandlesExceptions):
                 "WindowedTableToStream takes a windowed table, such as WindowedAggregate gives: this one is not, use TableToStream"
             )
         functions = self.handling.functions
-        mapped = self.handling.apply("Map", beam.FlatMap(_mapping(functions, functions.function("fn", self._fn))), pvalue)
+        run = beam.FlatMap(_mapping(functions, functions.function("fn", self._fn), table))
+        mapped = self.handling.apply("Map", run, in_batches(as_windowed_table(pvalue)))
         mapped.element_type = beam.typehints.KV[Any, Any]
         return mapped
 
 
-def _mapping(functions: StageFunctions, fn: Mapping) -> Callable[[Any], Iterator[Any]]:
-    def mapped(change: Any) -> Iterator[Any]:
-        if not isinstance(change.key, Windowed):
-            raise ValueError(f"WindowedTableToStream takes changes keyed by Windowed, not by {change.key!r}: use TableToStream")
-        try:
-            element = fn(*change.key, change.new)
-        except FunctionFailed as failed:
-            functions.caught(change, failed, change.timestamp)
-            yield from functions.take()
-            return
-        if not isinstance(element, tuple) or len(element) != 2:
-            raise ValueError(f"fn gave {element!r} for {change.key}: give a (key, value) pair")
-        yield timestamped(copied(element), change.timestamp)
+def _mapping(functions: StageFunctions, fn: Mapping, known: TableType) -> Callable[[ChangeBatch], Iterator[Any]]:
+    def mapped(batch: ChangeBatch) -> Iterator[Any]:
+        for change in changes_in_python(batch, known):
+            try:
+                element = fn(*change.key, change.new)
+            except FunctionFailed as failed:
+                functions.caught(change, failed, change.timestamp)
+                continue
+            if not isinstance(element, tuple) or len(element) != 2:
+                raise ValueError(f"fn gave {element!r} for {change.key}: give a (key, value) pair")
+            yield timestamped(copied(element), change.timestamp)
+        yield from functions.take()
 
     return mapped

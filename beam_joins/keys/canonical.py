@@ -47,7 +47,7 @@ from beam_joins.keys.numbers import (
 _LENGTH = struct.Struct(">I")
 NULL = b"0"
 TEXT, BYTES, UUID = b"s", b"b", b"u"
-TUPLE, SET, FIELDS, ROW, MEMBER, RECORD = b"(", b"{", b"=", b"r", b"e", b"a"
+TUPLE, SET, FIELDS, ROW, MEMBER, RECORD, OWN = b"(", b"{", b"=", b"r", b"e", b"a", b"o"
 
 
 def encode(value: Any) -> bytes:
@@ -103,6 +103,11 @@ def register(of_type: type, tag: bytes, write: Callable[[Any], bytes], read: Cal
 def joined(parts: Iterable[bytes]) -> bytes:
     """Encoded parts, each with its length before it."""
     return b"".join([_LENGTH.pack(len(part)) + part for part in parts])
+
+
+def joined_parts(data: bytes) -> Iterator[bytes]:
+    """The parts that :func:`joined` has written one after the other."""
+    return _parts(data)
 
 
 def parts(encoded: bytes) -> Iterator[bytes]:

@@ -91,8 +91,10 @@ def kinds(keys: pa.Array) -> set[str]:
         return kinds(parts_of(keys)[0])
     if pa.types.is_struct(kind) or is_combined(kind):
         parts = parts_of(keys) if is_combined(kind) else keys.flatten()
-        return {f"({', '.join(of_parts)})" for of_parts in product(*(sorted(kinds(part) or {_kind(part.type)}) for part in parts))}
-    return {_kind(kind)}
+        return {
+            f"({', '.join(of_parts)})" for of_parts in product(*(sorted(kinds(part) or {kind_of_column(part.type)}) for part in parts))
+        }
+    return {kind_of_column(kind)}
 
 
 def kinds_of_encoded(keys: pa.Array) -> set[str]:
@@ -100,9 +102,18 @@ def kinds_of_encoded(keys: pa.Array) -> set[str]:
     return {kind_of(encoded) for encoded in _samples_of_each_kind(keys)}
 
 
-def _kind(kind: pa.DataType) -> str:
+def kind_of_column(kind: pa.DataType) -> str:
+    """The kind of the keys of a column by its type, ``"null"`` where that does not determine it.
+
+    >>> kind_of_column(pa.int8())
+    'number'
+    """
+    if is_windowed(kind):
+        return kind_of_column(kind.storage_type.field("key").type)
+    if is_combined(kind):
+        return kind_of_column(kind.storage_type)
     if pa.types.is_struct(kind):
-        return f"({', '.join(_kind(field.type) for field in kind)})"
+        return f"({', '.join(kind_of_column(field.type) for field in kind)})"
     return next((name for of_kind, _, name in _COMPARED_AS if of_kind(kind)), "null")
 
 

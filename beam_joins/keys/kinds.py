@@ -7,6 +7,7 @@ from beam_joins.keys.canonical import (
     FIELDS,
     MEMBER,
     NULL,
+    OWN,
     RECORD,
     ROW,
     SET,
@@ -18,7 +19,7 @@ from beam_joins.keys.canonical import (
 from beam_joins.keys.numbers import ABOVE, BELOW, DECIMAL, FRACTION, WHOLE
 from beam_joins.keys.times import DATE, INSTANT, LOCAL, SPAN, TIME, TIMESTAMP
 
-OF_PARTS: Final = (TUPLE, MEMBER, RECORD)
+OF_PARTS: Final = (TUPLE, MEMBER, RECORD, OWN)
 """Front bytes that do not determine the kind: it depends on the parts."""
 
 _KINDS: Final = {
@@ -49,6 +50,6 @@ def kind(encoded: bytes) -> str:
     tag = encoded[:1]
     if tag == TUPLE:
         return f"({', '.join(map(kind, parts(encoded)))})"
-    if tag in (MEMBER, RECORD):
+    if tag in (MEMBER, RECORD, OWN):
         return next(parts(encoded), b"unknown").decode(errors="replace")
     return _KINDS.get(tag, "unknown")

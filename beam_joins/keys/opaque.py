@@ -4,7 +4,7 @@ Keys that a function of one record gives are opaque, in their canonical encoding
 the rows that happen to be in one partition.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -68,8 +68,12 @@ def opaque_keys(keys: Iterable[Any]) -> pa.Array:
     >>> python_values(keys)
     [7, (1, 'a'), None]
     """
-    encoded = pa.array([None if key is None else canonical.encode(key) for key in keys], pa.binary())
-    return pa.ExtensionArray.from_storage(KEYS, encoded)
+    return opaque_encoded([None if key is None else canonical.encode(key) for key in keys])
+
+
+def opaque_encoded(keys: Sequence[bytes | None]) -> pa.Array:
+    """Keys in their canonical encoding as an opaque column."""
+    return pa.ExtensionArray.from_storage(KEYS, pa.array(keys, pa.binary()))
 
 
 def opaque_values(values: Iterable[Any]) -> pa.Array:

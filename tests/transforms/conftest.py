@@ -1,11 +1,14 @@
 """Runs a pipeline on the direct runner, and the tests of ``on_both_runners`` on Spark too, all of them on one job server."""
 
+import copy
 from contextlib import contextmanager
 
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from beam_joins.transforms.engine.replay import ReplayOptions
 
 
 @pytest.fixture(scope="session")
@@ -19,26 +22,38 @@ def spark_options():
 @pytest.fixture
 def direct():
     """A new pipeline on the direct runner, its engine named: the default one switches between three."""
-    return lambda: beam.Pipeline(runner=FnApiRunner())
+
+    def pipeline(partitions=16):
+        options = PipelineOptions([f"--beam_joins_partitions={partitions}"])
+        return beam.Pipeline(runner=FnApiRunner(), options=options)
+
+    return pipeline
 
 
 @pytest.fixture(
     params=[
         "direct",
-        "direct, in state",
+        "direct, grouped",
         pytest.param("spark", marks=pytest.mark.spark),
     ]
 )
 def pipeline(request):
-    """A new pipeline on either runner, and with partitions that wait in state."""
+    """A new pipeline on either runner, and with partitions that wait grouped; with a number of partitions if one is given."""
     if request.param.startswith("direct"):
-        waits = "state" if "state" in request.param else "group"
-        return lambda: beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([f"--beam_joins_replay={waits}"]))
+        waits = "group" if "grouped" in request.param else "state"
+
+        def on_direct(partitions=16):
+            options = PipelineOptions([f"--beam_joins_replay={waits}", f"--beam_joins_partitions={partitions}"])
+            return beam.Pipeline(runner=FnApiRunner(), options=options)
+
+        return on_direct
     options = request.getfixturevalue("spark_options")
 
     @contextmanager
-    def on_spark():
-        with beam.Pipeline(options=options) as p:
+    def on_spark(partitions=16):
+        given = copy.deepcopy(options)
+        given.view_as(ReplayOptions).beam_joins_partitions = partitions
+        with beam.Pipeline(options=given) as p:
             yield p
 
     return on_spark

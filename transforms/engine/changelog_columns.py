@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from apache_beam.pvalue import PCollection
 
 from beam_joins.fields import Deleting, Field, Fields, deletes_of, micros, names_of, place, tie_order
+from beam_joins.function_failed import FunctionFailed
 from beam_joins.functions import by_row, each_row, field_of, keys_of, vectorized
 from beam_joins.keys.columns import Bools
 from beam_joins.keys.hashes import hashes
-from beam_joins.sorting import combine_chunks, valid
+from beam_joins.keys.opaque import is_opaque
+from beam_joins.sorting import valid
+from beam_joins.transforms.engine.arrow_input import struct_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.replay import RowRouter
 
@@ -29,55 +31,73 @@ class ChangelogColumns(NamedTuple):
     tie: Fields | None = None
 
 
-def in_columns(pcoll: PCollection[Any]) -> bool:
-    """Whether a collection is of Arrow tables or record batches."""
-    return pcoll.element_type in (pa.Table, pa.RecordBatch)
+class _Columns(NamedTuple):
+    """What the records of a batch are in a changelog; null where one is missing. ``deleted``, ``within`` and ``tie`` may not be said."""
+
+    key: pa.Array
+    timestamp: pa.Array
+    position: pa.Array
+    within: pa.Array | None
+    deleted: pa.Array | None
+    tie: pa.Array | None
 
 
-def column_rows(to: str, columns: ChangelogColumns) -> RowRouter:
-    """The rows of batches for the replay named ``to``; raises ``ValueError`` if nothing tells their keys, or their order."""
-    if columns.key is None:
-        raise ValueError("a changelog in columns needs key=: the name of a column, a list of names, or a function")
-    if columns.timestamp is None and columns.sequence is None:
-        raise ValueError(
-            "a changelog in columns needs timestamp_by= or sequence_by=, as the rows of a batch have no time of their own"
-        )
+def column_rows(to: str, columns: ChangelogColumns, schema: pa.Schema) -> RowRouter:
+    """The rows of batches with the columns of the schema for the replay named ``to``."""
 
     def rows(batch: Any, arrival: int, writer: BlockWriter) -> None:
-        records = struct_of(batch)
-        timestamp = times_of("timestamp_by", columns.timestamp, records, arrival)
-        key = keys_of("key", columns.key, records)
-        within = None
-        sequence = timestamp
-        if columns.sequence is not None:
-            sequence, within = places("sequence_by", columns.sequence, records)
-        required = {"null_timestamp": timestamp, "null_key": key, "null_sequence": sequence}
+        records = struct_of(batch, schema)
         # every function before the first record is dropped: one that raises has the others called again
-        deleted = None if columns.deletes is None else deleted_rows(columns.deletes, records)
-        tie = None if columns.tie is None else tie_orders(columns.tie, records)
+        key, timestamp, position, within, deleted, tie = _columns_of(records, columns, arrival)
+        required = {"null_timestamp": timestamp, "null_key": key, "null_sequence": position}
         given = given_rows(records, required, timestamp.fill_null(arrival), writer)
-        if columns.left_out and len(records):
-            writer.noted(to).update(field.name for field in records.type)
         value = without(records, columns.left_out)
         if deleted is not None:
             value = pc.if_else(deleted, pa.scalar(None, value.type), value)
-        table = pa.record_batch([key, value, timestamp, sequence], names=["key", "value", "timestamp", "position"])
+        table = pa.record_batch([key, value, timestamp, position], names=["key", "value", "timestamp", "position"])
         if within is not None:
             table = table.append_column("within", within)
         if tie is not None:
             table = table.append_column("tie", tie)
         if not given.all():
             table = table.filter(pa.array(given))
-        writer.send_columns(to, hashes(table.column("key")), table)
+        writer.send(to, hashes(table.column("key")), table)
 
     return rows
 
 
-def struct_of(batch: Any) -> pa.Array:
-    """The rows of a batch as one array of structs; raises ``ValueError`` for anything that is no batch."""
-    if not isinstance(batch, pa.Table | pa.RecordBatch):
-        raise ValueError(f"a changelog in columns is of Arrow tables or record batches, but has a {type(batch).__name__}")
-    return combine_chunks(batch.to_struct_array())
+def column_types(columns: ChangelogColumns, schema: pa.Schema) -> tuple[pa.DataType | None, pa.DataType]:
+    """The types of the keys and values of the table, ``None`` for keys that are Python objects.
+
+    Raises ``ValueError`` if nothing tells the keys, or their order, and for a column that the schema does not have.
+    """
+    if columns.key is None:
+        raise ValueError("a changelog in columns needs key=: the name of a column, a list of names, or a function")
+    if columns.timestamp is None and columns.sequence is None:
+        raise ValueError(
+            "a changelog in columns needs timestamp_by= or sequence_by=, as the rows of a batch have no time of their own"
+        )
+    require_columns_there("except_columns", columns.left_out, schema.names)
+    records = struct_of(schema.empty_table(), schema)
+    try:
+        key = _columns_of(records, columns, 0).key.type
+    except FunctionFailed as error:
+        raise ValueError(f"{error}; it is called with no rows when the pipeline is built, to know what it gives") from error
+    return None if is_opaque(key) else key, without(records, columns.left_out).type
+
+
+def require_columns_there(option: str, names: Iterable[str], there: Sequence[str]) -> None:
+    """Raise ``ValueError`` for a column that there is not."""
+    if missing := sorted(set(names).difference(there)):
+        raise ValueError(f"{option} names {', '.join(missing)}, which no record has; there are {', '.join(there)}")
+
+
+def _columns_of(records: pa.Array, columns: ChangelogColumns, arrival: int) -> _Columns:
+    timestamp = times_of("timestamp_by", columns.timestamp, records, arrival)
+    key = keys_of("key", columns.key, records)
+    position, within = (timestamp, None) if columns.sequence is None else places("sequence_by", columns.sequence, records)
+    deleted = None if columns.deletes is None else deleted_rows(columns.deletes, records)
+    return _Columns(key, timestamp, position, within, deleted, None if columns.tie is None else tie_orders(columns.tie, records))
 
 
 def deleted_rows(spec: Any, records: pa.Array) -> pa.Array:

@@ -9,25 +9,41 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
-from beam_joins.keys.nested import windowed_keys
-from beam_joins.keys.opaque import opaque_keys, opaque_values
+from beam_joins.coders.key import KeyCoder, encode_key, key_coder
+from beam_joins.coders.own_types import OwnTypes
+from beam_joins.keys.columns import as_opaque
+from beam_joins.keys.nested import is_windowed, parts_of, windowed_keys
+from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_encoded, opaque_values, python_keys, python_values
 from beam_joins.transforms.engine.block_writer import timestamped
-from beam_joins.transforms.engine.table_type import TableType, as_table, not_a_change, not_known_windowed, table_type
+from beam_joins.transforms.engine.table_type import (
+    TableType,
+    as_table,
+    is_batches,
+    known_windowed,
+    not_a_change,
+    not_known_windowed,
+    table_type,
+)
 from beam_joins.windowed import Windowed
 
 BATCH = 4096
+_ANY_KEY = KeyCoder()
 
 
 def in_batches(table: PCollection[Any], label: str = "In batches") -> PCollection[Any]:
-    """The table as a ``PCollection[ChangeBatch]``; one of :class:`~beam_joins.Change` gets opaque keys and values."""
-    if table.element_type is ChangeBatch:
-        return table
+    """The table as a ``PCollection[ChangeBatch]`` whose columns are of the types that its :func:`~beam_joins.transforms.engine.table_type.table_type` says.
+
+    One of :class:`~beam_joins.Change` gets opaque keys and values. The run raises ``ValueError`` for what is no change, and for windowed keys of
+    a table that is not known to be windowed.
+    """
     known = table_type(table)
+    if known.checked and is_batches(table):
+        return table
     batches = table | label >> beam.ParDo(_Batches(known)).with_output_types(ChangeBatch)
-    return as_table(batches, known)
+    return as_table(batches, known, checked=known.checked)
 
 
-def batch_of(changes: Sequence[Change[Any, Any]], *, windowed: bool = False) -> ChangeBatch:
+def batch_of(changes: Sequence[Change[Any, Any]], coder: KeyCoder = _ANY_KEY, *, windowed: bool = False) -> ChangeBatch:
     """Changes as a batch with opaque keys and values.
 
     >>> list(batch_of([Change("k", 1, 2, timestamp=5, position=7)]))
@@ -37,7 +53,7 @@ def batch_of(changes: Sequence[Change[Any, Any]], *, windowed: bool = False) -> 
     earlier = [value for value in old if value is not None]
     indices = iter(range(len(new), len(new) + len(earlier)))
     return ChangeBatch(
-        key=_windowed(key) if windowed else opaque_keys(key),
+        key=_windowed(key, coder) if windowed else _keys(key, coder),
         new=opaque_values(new),
         before=pa.array([None if value is None else next(indices) for value in old], pa.int64()),
         timestamp=pa.array(timestamp, pa.int64()),
@@ -46,28 +62,36 @@ def batch_of(changes: Sequence[Change[Any, Any]], *, windowed: bool = False) -> 
     )
 
 
-def _windowed(keys: Sequence[Windowed[Any]]) -> pa.Array:
+def _keys(keys: Sequence[Any], coder: KeyCoder) -> pa.Array:
+    return opaque_encoded([encode_key(coder, key, "the key") for key in keys])
+
+
+def _windowed(keys: Sequence[Windowed[Any]], coder: KeyCoder) -> pa.Array:
     bounds = (pa.array([key.window[i] for key in keys], pa.int64()) for i in (0, 1))
-    return windowed_keys(opaque_keys(key.key for key in keys), *bounds)
+    return windowed_keys(_keys([key.key for key in keys], coder), *bounds)
 
 
 class _Batches(beam.DoFn):
-    """Collects the changes of a bundle."""
+    """Collects the changes of a bundle, and lets batches pass in columns of the types that are known."""
 
     def __init__(self, known: TableType) -> None:
-        self._windowed = known.windowed
+        self._known = known
+        self._coder = key_coder(Any if isinstance(known.key, pa.DataType) else known.key, "the key of a table")
+        self._own_types = OwnTypes()
 
     def start_bundle(self) -> None:
         self._changes: list[Change[Any, Any]] = []
 
     def process(self, element: Any) -> Iterator[ChangeBatch]:
         if isinstance(element, ChangeBatch):
-            yield element
+            if is_windowed(element.key.type) != self._known.windowed and len(element):
+                raise self._not_as_known(python_keys(element.key.slice(0, 1))[0])
+            yield _conformed(element, self._known)
             return
         if not isinstance(element, Change):
             raise not_a_change(element)
-        if isinstance(element.key, Windowed) != self._windowed:
-            raise not_known_windowed(element.key)
+        if isinstance(element.key, Windowed) != self._known.windowed:
+            raise self._not_as_known(element.key)
         self._changes.append(element)
         if len(self._changes) >= BATCH:
             yield self._batch()
@@ -79,4 +103,36 @@ class _Batches(beam.DoFn):
 
     def _batch(self) -> ChangeBatch:
         changes, self._changes = self._changes, []
-        return batch_of(changes, windowed=self._windowed)
+        return batch_of(changes, self._coder, windowed=self._known.windowed)
+
+    def _not_as_known(self, key: Any) -> ValueError:
+        return known_windowed(key) if self._known.windowed else not_known_windowed(key)
+
+
+def _conformed(batch: ChangeBatch, known: TableType) -> ChangeBatch:
+    """The batch with columns of the types that are known; Python objects where nothing is."""
+    return ChangeBatch(
+        key=_of_type(batch.key, known.key_column),
+        new=_of_type(batch.new, known.value_column),
+        before=batch.before,
+        timestamp=batch.timestamp,
+        position=batch.position,
+        earlier=_of_type(batch.earlier, known.value_column),
+    )
+
+
+def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if column.type == kind:
+        return column
+    if is_windowed(kind) and is_windowed(column.type):
+        source, start, end = parts_of(column)
+        return windowed_keys(_of_type(source, kind.storage_type.field("key").type), start, end)
+    if kind == KEYS:
+        return as_opaque(column)
+    if kind == VALUES:
+        return opaque_values(python_values(column))
+    if is_opaque(column.type):
+        raise ValueError(
+            f"a table is known to have columns of type {kind}, and has Python objects: say what it is with with_output_types"
+        )
+    return column.cast(kind)

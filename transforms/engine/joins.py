@@ -47,16 +47,8 @@ class Sides(NamedTuple):
 
 def in_sides(left: PCollection[Any], right: PCollection[Any]) -> Sides:
     """Two tables as they come in."""
-    types = value_type(left), value_type(right)
-    return Sides(in_batches(left, "Left in batches"), in_batches(right, "Right in batches"), types)
-
-
-def value_type(table: PCollection[Any]) -> ValueType:
-    """The type of a table's values, that of Python objects for changes one by one; ``None`` where it is not known."""
-    if table.element_type is not ChangeBatch:
-        return VALUES
-    known = table_type(table).value
-    return known if isinstance(known, pa.DataType) else None
+    left, right = in_batches(left, "Left in batches"), in_batches(right, "Right in batches")
+    return Sides(left, right, (table_type(left).value_column, table_type(right).value_column))
 
 
 def referring_rows(
@@ -88,7 +80,7 @@ def referring_rows(
         writer.noted(LEFT).update(kinds(reference))
         where = np.where(valid(reference), hashes(reference), hashes(asked.column("key")))
         value = asked.schema.get_field_index("value")
-        writer.send_columns(LEFT, where, asked.set_column(value, "value", narrowed(asked.column("value"), columns)))
+        writer.send(LEFT, where, asked.set_column(value, "value", narrowed(asked.column("value"), columns)))
 
     return rows
 
@@ -165,7 +157,7 @@ class _Overlap:
         except TwoChanges as error:
             raise error.of_key(error.key) from None
         if self._moving:
-            writer.send_columns(HALVES, hashes(joined.halves.column("key")), joined.halves)
+            writer.send(HALVES, hashes(joined.halves.column("key")), joined.halves)
         for batch in (joined.changes, *(() if self._moving else (rejoined(joined.halves),))):
             if len(batch):
                 yield batch if self._finish is None else self._finish(batch)

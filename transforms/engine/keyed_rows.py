@@ -20,7 +20,7 @@ def table_rows(to: str, columns: frozenset[str] | None = None) -> RowRouter:
         require_batch(batch)
         arrays = [batch.key, narrowed(batch.new, columns), batch.timestamp, batch.position]
         writer.noted(to).update(kinds(batch.key))
-        writer.send_columns(to, hashes(batch.key), pa.record_batch(arrays, names=["key", "value", "timestamp", "position"]))
+        writer.send(to, hashes(batch.key), pa.record_batch(arrays, names=["key", "value", "timestamp", "position"]))
 
     return rows
 

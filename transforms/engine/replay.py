@@ -2,13 +2,12 @@
 
 Every stateful transform is one or more uses of it:
 
-1. a :class:`Route` puts elements, as records or as columns, into an :class:`~beam_joins.transforms.engine.block_writer.BlockWriter`, each with the routing key by which
-   it meets others;
+1. a :class:`Route` puts batches into a :class:`~beam_joins.transforms.engine.block_writer.BlockWriter`, each row with the hash of the key by which
+   it meets others (single elements become batches first: :mod:`beam_joins.transforms.engine.elements`);
 2. the rows of a partition travel in blocks (:mod:`beam_joins.coders.block`), so that a runner sees few large elements;
-3. :class:`Replay` has a partition's blocks wait for each other: grouped by partition, or in the bag state of a stateful DoFn, keyed by
-   partition, until its event-time timer fires (:class:`ReplayOptions`);
-4. then it gives them to its operator: one that works on columns (:mod:`beam_joins.transforms.columns`), or one that feeds a core of
-   :mod:`beam_joins` record by record (:mod:`beam_joins.transforms.engine.core_operator`).
+3. :class:`Replay` has a partition's blocks wait for each other: in the bag state of a stateful DoFn, keyed by partition, until its
+   event-time timer fires, or grouped by partition (:class:`ReplayOptions`);
+4. then it gives them to its operator, which calls a kernel of :mod:`beam_joins`.
 
 What comes out does not depend on the order of arrival, the number of partitions or the runner, since an operator sees all rows of a
 routing key in the order of their positions and nothing else.
@@ -25,6 +24,7 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 from apache_beam.utils.timestamp import Timestamp
 
+from beam_joins.coders.own_types import OwnTypes
 from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN, BlockWriter, Output, timestamped
 from beam_joins.transforms.engine.notes import Check, NoteReader
 from beam_joins.transforms.engine.partitions import DEFAULT_PARTITIONS, partition_count
@@ -37,10 +37,10 @@ class ReplayOptions(PipelineOptions):
     def _add_argparse_args(cls, parser: Any) -> None:
         parser.add_argument(
             "--beam_joins_replay",
-            choices=("group", "state"),
-            default="group",
-            help="how the blocks of a partition wait until all are there: grouped, which is faster, or in the state of a stateful DoFn until"
-            " its timer fires, which takes partitions that are too large for one element of the runner (default: group)",
+            choices=("state", "group"),
+            default="state",
+            help="how the blocks of a partition wait until all are there: in the state of a stateful DoFn until its timer fires, or, for"
+            " bounded input only, grouped (default: state)",
         )
         parser.add_argument(
             "--beam_joins_partitions",
@@ -64,7 +64,7 @@ def element_time(timestamp: Timestamp) -> int:
 
 
 RowRouter = Callable[[Any, int, BlockWriter], None]
-"""Puts the rows of an element, whose timestamp in microseconds is given, into the writer."""
+"""Puts the rows of an element, whose timestamp in microseconds is given, into the writer; 0 is given where it does not look at it."""
 
 
 class Operator(Protocol):
@@ -76,12 +76,13 @@ class Operator(Protocol):
 
 
 class _Emitter:
-    """What the DoFns of the engine share: an writer, and outputs of which the first needs no tag."""
+    """What the DoFns of the engine share: a writer, and outputs of which the first needs no tag."""
 
     def __init__(self, outputs: tuple[str, ...], partitions: int) -> None:
         self._main = outputs[0]
         self._keep_dropped = DROPPED in outputs
         self._partitions = partitions
+        self._own_types = OwnTypes()
 
     def writer(self) -> BlockWriter:
         return BlockWriter(self._partitions, keep_dropped=self._keep_dropped)
@@ -149,43 +150,45 @@ class _GroupedDoFn(_BundleDoFn):
         return self._partition.replay(element[1], self._writer)
 
 
-def _stateful_dofn(name: str, partition: _Partition, emitter: _Emitter) -> beam.DoFn:
-    # Two stateful DoFns of one pipeline must not share ids: the direct runner would deliver one's timers to the other.
-    blocks_spec = BagStateSpec(f"blocks of {name}", BytesCoder())
-    timer_spec = TimerSpec(f"replay of {name}", TimeDomain.WATERMARK)
+class _StatefulDoFn(beam.DoFn):
+    """Its state and its timer have ids of its own: two stateful DoFns that share one lose data on the direct runner, and say nothing."""
 
-    class StatefulDoFn(beam.DoFn):
-        def process(
-            self,
-            element: tuple[int, bytes],
-            window: Any = beam.DoFn.WindowParam,
-            blocks: Any = beam.DoFn.StateParam(blocks_spec),
-            timer: Any = beam.DoFn.TimerParam(timer_spec),
-        ) -> Iterable[Any]:
-            blocks.add(element[1])
-            timer.set(window.max_timestamp())
-            return ()
+    def __init__(self, name: str, partition: _Partition, emitter: _Emitter) -> None:
+        self._partition = partition
+        self._emitter = emitter
+        self._blocks = beam.DoFn.StateParam(BagStateSpec(f"blocks of {name}", BytesCoder()))
+        timer = TimerSpec(f"replay of {name}", TimeDomain.WATERMARK)
+        on_timer(timer)(_StatefulDoFn.replay)
+        self._timer = beam.DoFn.TimerParam(timer)
 
-        @on_timer(timer_spec)
-        def replay(self, blocks: Any = beam.DoFn.StateParam(blocks_spec)) -> Iterator[Any]:
-            writer = emitter.writer()
-            yield from partition.replay(blocks.read(), writer)
-            blocks.clear()
-            yield from emitter.emit((to, block) for to, block, _ in writer.flush())
+    def process(self, element: tuple[int, bytes], window: Any = None, blocks: Any = None, timer: Any = None) -> Iterable[Any]:
+        blocks.add(element[1])
+        timer.set(window.max_timestamp())
+        return ()
 
-    return StatefulDoFn()  # type: ignore[no-untyped-call]
+    def replay(self, blocks: Any) -> Iterator[Any]:
+        writer = self._emitter.writer()
+        yield from self._partition.replay(blocks.read(), writer)
+        blocks.clear()
+        yield from self._emitter.emit((to, block) for to, block, _ in writer.flush())
+
+    # Beam asks these for the arguments of process and replay, whose defaults would be those of all instances
+    def _inspect_process(self) -> tuple[list[str], list[Any]]:
+        return ["element", "window", "blocks", "timer"], [beam.DoFn.WindowParam, self._blocks, self._timer]
+
+    def _inspect_replay(self) -> tuple[list[str], list[Any]]:
+        return ["blocks"], [self._blocks]
 
 
 class _Stage(beam.PTransform[Any, Any]):
-    def __init__(self, outputs: tuple[str, ...], partitions: int | None, main_type: Any) -> None:
+    def __init__(self, outputs: tuple[str, ...], main_type: Any) -> None:
         super().__init__()
         self._names = outputs
         self._main_type = main_type
-        self._partitions = partitions
 
     def _emitter(self, pcoll: PCollection[Any]) -> _Emitter:
         given = pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_partitions
-        return _Emitter(self._names, partition_count(self._partitions or given))
+        return _Emitter(self._names, partition_count(given))
 
     def _outputs(self, pcoll: PCollection[Any], dofn: beam.DoFn) -> dict[str, PCollection[Any]]:
         main, *others = self._names
@@ -200,14 +203,14 @@ class _Stage(beam.PTransform[Any, Any]):
 
 
 class Route(_Stage):
-    """Elements into blocks of rows, by partition.
+    """Batches into blocks of rows, by partition.
 
     The outputs are a dict: one collection of blocks for each name in ``to``, and the dropped or bad records if ``DROPPED`` or ``BAD`` is one.
     ``timed=False`` says that ``rows`` does not look at the timestamp.
     """
 
-    def __init__(self, rows: RowRouter, *, to: tuple[str, ...], partitions: int | None = None, timed: bool = False) -> None:
-        super().__init__(to, partitions, Any)
+    def __init__(self, rows: RowRouter, *, to: tuple[str, ...], timed: bool = False) -> None:
+        super().__init__(to, Any)
         self._rows = rows
         self._timed = timed
 
@@ -220,19 +223,18 @@ class Replay(_Stage):
     """Blocks, from one collection or several, through an operator.
 
     The outputs are a dict with the names in ``to``: ``MAIN``, of elements of ``main_type``; ``DROPPED``; ``BAD``; any other name is a collection of
-    blocks for another replay. ``check`` gets what the outlets noted of the whole input (:mod:`beam_joins.transforms.engine.notes`).
+    blocks for another replay. ``check`` gets what the writers noted of the whole input (:mod:`beam_joins.transforms.engine.notes`).
     """
 
     def __init__(
         self,
         operator: Operator,
         *,
-        partitions: int | None = None,
         to: tuple[str, ...] = (MAIN,),
         main_type: Any = Any,
         check: Check | None = None,
     ) -> None:
-        super().__init__(to, partitions, main_type)
+        super().__init__(to, main_type)
         self._operator = operator
         self._check = check
 
@@ -246,4 +248,4 @@ class Replay(_Stage):
             return self._outputs(grouped, _GroupedDoFn(partition, emitter))
         # The full label is unique in a pipeline and the same at every submission; Beam shows it to nobody else.
         name = together.pipeline._current_transform().full_label
-        return self._outputs(together, _stateful_dofn(name, partition, emitter))
+        return self._outputs(together, _StatefulDoFn(name, partition, emitter))

@@ -134,7 +134,7 @@ def _stream_columns(keys: KeyColumn) -> Callable[[list[tuple[Any, ...]], BlockWr
         table = pa.record_batch(arrays, names=["key", "value", "reference", "timestamp", "position"])
         writer.noted(STREAM).update(kinds(reference))
         anywhere = np.arange(len(table), dtype=np.uint64)
-        writer.send_columns(STREAM, np.where(valid(reference), hashes(reference), anywhere), table)
+        writer.send(STREAM, np.where(valid(reference), hashes(reference), anywhere), table)
 
     return columns
 

@@ -1,86 +1,76 @@
-"""The newest value of every change as a record: what a table is to an operator that orders it by itself.
+"""The rows of a table on their way to a replay, and its keys and values as Python has them."""
 
-Old values are not shuffled: the operator that orders the records of a row knows them.
-"""
-
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-from apache_beam.coders import Coder
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
-from beam_joins.coders.key import KeyCoder, encode_key
-from beam_joins.coders.windowed import WindowedCoder, source_key
+from beam_joins.coders.key import KeyCoder
 from beam_joins.joiner import narrowed
+from beam_joins.keys.canonical import canonical_value
 from beam_joins.keys.columns import kinds
 from beam_joins.keys.hashes import hashes
-from beam_joins.record import Record
+from beam_joins.keys.opaque import is_opaque, python_keys, python_values
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.replay import RowRouter
-from beam_joins.transforms.engine.table_type import not_a_change, not_known_windowed
+from beam_joins.transforms.engine.table_type import TableType
 from beam_joins.windowed import Windowed
 
 
-def table_rows(
-    to: str,
-    keys: Coder | Callable[[Any], bytes],
-    values: Coder,
-    *,
-    input: int = 0,
-    route: Callable[[bytes], bytes] | None = None,
-    windowed: bool = False,
-    noted: Callable[[bytes], bytes | None] | None = None,
-) -> RowRouter:
-    """The records of a table as ``input`` of the replay named ``to``.
-
-    ``keys`` is the keys' coder, or whatever else encodes a key, ``windowed`` ones too if it says so; ``route`` makes the routing key of an
-    encoded key; ``noted`` gives what is canonical of it (:func:`canonical_part`). The run raises ``ValueError`` for a windowed key of a table that is not known to be windowed.
-    """
-    canonical = canonical_part(keys) if isinstance(keys, Coder) else noted
-    windowed = windowed or isinstance(keys, WindowedCoder)
-    encode: Callable[[Any], bytes] = partial(encode_key, keys, what="the key") if isinstance(keys, Coder) else keys
-
-    def rows(change: Change[Any, Any], arrival: int, writer: BlockWriter) -> None:
-        if type(change) is not Change:
-            raise not_a_change(change)
-        key, old, new, timestamp, position = change
-        if type(key) is Windowed and not windowed:
-            raise not_known_windowed(key)
-        encoded_key = encode(key)
-        if canonical is not None and (part := canonical(encoded_key)) is not None:
-            writer.note_key(to, part)
-        record = Record(encoded_key, None if new is None else values.encode(new), timestamp, position, input)
-        writer.send(to, route(encoded_key) if route else encoded_key, record)
-
-    return rows
-
-
-def canonical_part(keys: Coder) -> Callable[[bytes], bytes] | None:
-    """The function that gives what is canonical of an encoded key, of a windowed one its source key; ``None`` for a coder of the user's own.
-
-    By its kind it is told whether two tables' keys can ever be equal (:mod:`beam_joins.transforms.engine.notes`).
-    """
-    if isinstance(keys, KeyCoder):
-        return _itself
-    return source_key if isinstance(keys, WindowedCoder) and isinstance(keys.source_coder, KeyCoder) else None
-
-
-def _itself(encoded: bytes) -> bytes:
-    return encoded
-
-
 def batch_rows(to: str, columns: frozenset[str] | None = None) -> RowRouter:
-    """The rows of a table in columns for the replay named ``to``, with the given columns of their values (``None``: all)."""
+    """The new values of batches of changes for the replay named ``to``, with the given columns of their values (``None``: all).
+
+    Old values are not shuffled: the operator that orders the changes of a row knows them.
+    """
 
     def rows(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
-        if not isinstance(batch, ChangeBatch):
-            raise not_a_change(batch)
-        arrays = [batch.key, narrowed(batch.new, columns), batch.timestamp, batch.position]
-        table = pa.record_batch(arrays, names=["key", "value", "timestamp", "position"])
         writer.noted(to).update(kinds(batch.key))
-        writer.send_columns(to, hashes(batch.key), table)
+        writer.send(to, hashes(batch.key), newest(batch, columns))
 
     return rows
+
+
+def newest(batch: ChangeBatch, columns: frozenset[str] | None = None) -> pa.RecordBatch:
+    """The columns ``key``, ``value``, ``timestamp`` and ``position`` of a batch's new values."""
+    arrays = [batch.key, narrowed(batch.new, columns), batch.timestamp, batch.position]
+    return pa.record_batch(arrays, names=["key", "value", "timestamp", "position"])
+
+
+def rows_schema(known: TableType) -> pa.Schema:
+    """The schema of what :func:`newest` gives of a table."""
+    types = {"key": known.key_column, "value": known.value_column, "timestamp": pa.int64(), "position": pa.int64()}
+    return pa.schema(list(types.items()))
+
+
+def keys_in_python(keys: pa.Array, known: TableType) -> list[Any]:
+    """The keys of a table as Python has them, in the form that their declared type asks for.
+
+    >>> from beam_joins.keys.opaque import opaque_keys
+    >>> keys_in_python(opaque_keys([7.0]), TableType()), keys_in_python(opaque_keys([7.0]), TableType(float))
+    ([7], [7.0])
+    """
+    plain = python_keys(keys)
+    coder = KeyCoder(Any if isinstance(known.key, pa.DataType) else known.key)
+    if not coder.presents:
+        return plain
+    if not known.windowed:
+        return list(map(coder.presented, plain))
+    return [Windowed(coder.presented(key.key), key.window) for key in plain]
+
+
+def changes_in_python(batch: ChangeBatch, known: TableType) -> Iterator[Change[Any, Any]]:
+    """The changes of a batch, one by one; no value is part of two of them, so that whoever takes one may write into it."""
+    # each read by itself: to read a value again takes less time than to copy it
+    old, new = python_values(batch.old), python_values(batch.new)
+    # as tuples: a call of Change's own constructor for each costs as much as the rest
+    columns = keys_in_python(batch.key, known), old, new, batch.timestamp.to_pylist(), batch.position.to_pylist()
+    return map(Change._make, zip(*columns, strict=True))
+
+
+def encode_values(values: pa.Array) -> list[bytes]:
+    """Bytes by which values of one row are compared, and those that nothing else orders are ordered; the same in every form."""
+    python = python_values(values)
+    encoded = values.storage.to_pylist() if is_opaque(values.type) else [repr(value).encode() for value in python]
+    return [canonical_value(value, other or b"") for value, other in zip(python, encoded, strict=True)]

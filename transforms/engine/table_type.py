@@ -1,51 +1,137 @@
-"""What is known of a table when a pipeline is built: the types of its keys and values, and what its positions are."""
+"""What is known of a table when a pipeline is built: the types of its keys and values, and what its positions are.
 
+It stands in the element type of the collection, so that it stays behind a step of the user's that keeps element types, as ``beam.Reshuffle`` and
+``beam.Flatten`` do, or says them with ``with_output_types``.
+"""
+
+import logging
 from typing import Any, Literal, NamedTuple
 
-from apache_beam.coders import Coder
+import pyarrow as pa
 from apache_beam.pvalue import PCollection
 from apache_beam.transforms.window import GlobalWindows
-from apache_beam.typehints.typehints import TupleConstraint
+from apache_beam.typehints.typehints import TupleConstraint, UnionConstraint
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
-from beam_joins.coders.key import common_type, key_coder, type_name
-from beam_joins.coders.windowed import WindowedCoder
+from beam_joins.coders.key import common_type, type_name
+from beam_joins.keys.nested import CombinedKeyType, WindowedType
+from beam_joins.keys.opaque import KEYS, VALUES, is_opaque
+from beam_joins.parameters import Parameterised, parameterised
 from beam_joins.windowed import Windowed
 
 Order = Literal["time", "sequence", "unknown"]
 """What a position is: the event time, a sequence of the source, or unknown."""
 
-_MARK = "_beam_joins_table_type"
-_SAY_AGAIN = "behind a beam.Map, Reshuffle or Flatten of your own that is forgotten, so use MapTable or FilterTable there, or as_windowed_table(table)"
+_MADE = "_beam_joins_table_type"
+_SAY_AGAIN = (
+    "behind a beam.Map of your own that is forgotten, so use MapTable or FilterTable there, say .with_output_types(table.element_type),"
+    " or use as_windowed_table(table)"
+)
+_log = logging.getLogger(__name__)
 
 
 class TableType(NamedTuple):
-    """Key type, value type and order of a table; ``Any`` and ``"unknown"`` where they are not known.
+    """What is known of a table; ``Any`` and ``"unknown"`` where nothing is.
 
-    The keys of a windowed table are ``Windowed[K]``, and ``key`` is K.
+    ``key`` and ``value`` are Arrow types of typed columns, or Python types of opaque ones. The keys of a windowed table are ``Windowed[K]``,
+    and ``key`` is K. Of a ``checked`` table it is known that a row has one change at a position, with the right old value, as transforms of this
+    library make it; of a ``whole`` one, that all changes of a row are in one batch. A step that is not of this library loses both.
     """
 
     key: Any = Any
     value: Any = Any
     order: Order = "unknown"
     windowed: bool = False
+    whole: bool = False
+    checked: bool = False
+
+    @property
+    def key_column(self) -> pa.DataType:
+        """The type of the column of keys."""
+        key = self.key if isinstance(self.key, pa.DataType) else KEYS
+        return WindowedType(key) if self.windowed else key
+
+    @property
+    def value_column(self) -> pa.DataType:
+        """The type of the column of values."""
+        return self.value if isinstance(self.value, pa.DataType) else VALUES
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether neither keys nor values are Python objects."""
+        return not _has_objects(self.key_column) and not _has_objects(self.value_column)
 
 
-def as_table(pcoll: PCollection[Any], table_type: TableType) -> PCollection[Any]:
-    """The same collection, known to be a table of this type."""
-    if pcoll.element_type is not ChangeBatch:
-        pcoll.element_type = Change
-    setattr(pcoll, _MARK, table_type)
+def as_table(pcoll: PCollection[Any], table_type: TableType, *, checked: bool = True) -> PCollection[Any]:
+    """The same collection, known to be a table of this type; ``checked`` if a transform has made it of rows that it has checked."""
+    known = table_type._replace(checked=checked)
+    if not is_batches(pcoll):  # whatever a column is of, a change has Python objects
+        known = known._replace(**{name: Any for name in ("key", "value") if isinstance(getattr(known, name), pa.DataType)})
+    pcoll.element_type = _element_type(ChangeBatch if is_batches(pcoll) else Change, known)
+    setattr(pcoll, _MADE, known)
     return pcoll
 
 
-def as_windowed_table(table: PCollection[Any]) -> PCollection[Any]:
-    """The same table, known to be windowed again: a ``PCollection[Change[Windowed[K], V]]`` behind a step that is not of this library.
+def is_batches(pcoll: PCollection[Any]) -> bool:
+    """Whether a collection is known to be of batches of changes."""
+    return _is_of(ChangeBatch, pcoll.element_type)
 
-    A windowed table is known by the transform that made it. Behind a ``beam.Map``, ``Reshuffle`` or ``Flatten`` of your own nothing is known
-    any more, and what needs its windows refuses it; after ``MapTable`` and ``FilterTable`` it is still known. Raises ``ValueError`` for what
-    cannot be one.
+
+def is_changes(pcoll: PCollection[Any]) -> bool:
+    """Whether a collection is known to be of changes, one by one."""
+    return _is_of(Change, pcoll.element_type)
+
+
+def table_type(pcoll: PCollection[Any]) -> TableType:
+    """What is known of a table: what the transform that made it knew, or what its element type still says."""
+    made: TableType | None = getattr(pcoll, _MADE, None)
+    return _of_hint(pcoll.element_type) if made is None else made
+
+
+def _element_type(origin: type, known: TableType) -> type:
+    parameters = tuple(Any if isinstance(each, pa.DataType) else each for each in known[:2])
+    if known.windowed:
+        parameters = (Windowed if parameters[0] is Any else Windowed[parameters[0]], parameters[1])
+    return parameterised(origin, parameters, known._replace(whole=False, checked=False))
+
+
+def _of_hint(hint: Any) -> TableType:
+    if isinstance(hint, UnionConstraint):  # of a Flatten
+        one, *others = (_of_hint(each) for each in hint.union_types)
+        for other in others:
+            order: Order = one.order if one.order == other.order else "unknown"
+            key, value = (a if a == b else Any for a, b in zip(one[:2], other[:2], strict=True))
+            one = TableType(key, value, order, one.windowed and other.windowed)
+        return one
+    if not isinstance(hint, Parameterised) or hint.origin not in (Change, ChangeBatch):
+        return TableType()
+    if hint.known is not None:
+        known: TableType = hint.known
+        return known
+    key, value = hint.parameters
+    if not (isinstance(key, type) and issubclass(key, Windowed)):
+        return TableType(key, value)
+    return TableType(key.parameters[0] if isinstance(key, Parameterised) else Any, value, windowed=True)
+
+
+def _has_objects(kind: pa.DataType) -> bool:
+    if isinstance(kind, WindowedType | CombinedKeyType):
+        kind = kind.storage_type
+    return is_opaque(kind) or any(_has_objects(kind.field(i).type) for i in range(kind.num_fields))
+
+
+def _is_of(origin: type, hint: Any) -> bool:
+    if isinstance(hint, UnionConstraint):
+        return all(_is_of(origin, each) for each in hint.union_types)
+    return isinstance(hint, type) and issubclass(hint, origin)
+
+
+def as_windowed_table(table: PCollection[Any]) -> PCollection[Any]:
+    """The same table, known to be windowed again behind a step that has lost its element type: one of changes keyed by ``Windowed``.
+
+    Behind a ``beam.Map`` of your own without ``with_output_types`` nothing is known any more, and what needs the windows of a table refuses it.
+    Raises ``ValueError`` for what cannot be one.
 
     >>> import apache_beam as beam
     >>> from beam_joins import Window, Windowed
@@ -53,10 +139,14 @@ def as_windowed_table(table: PCollection[Any]) -> PCollection[Any]:
     >>> table_type(as_windowed_table(counts)).windowed
     True
     """
-    if not isinstance(table, PCollection) or table.element_type is ChangeBatch or isinstance(table.element_type, TupleConstraint):
+    hint = table.element_type if isinstance(table, PCollection) else None
+    classes = isinstance(hint, type) and not issubclass(hint, Change | ChangeBatch) and hint is not object
+    if hint is None or classes or isinstance(hint, TupleConstraint):
         raise ValueError(f"as_windowed_table takes a collection of changes keyed by Windowed, not {table}")
     known = table_type(table)
-    return as_table(table, known._replace(key=Any if known.key is Windowed else known.key, windowed=True))
+    if known.windowed:
+        return table
+    return as_table(table, known._replace(key=Any, windowed=True), checked=False)
 
 
 def not_known_windowed(key: Any) -> ValueError:
@@ -64,21 +154,14 @@ def not_known_windowed(key: Any) -> ValueError:
     return ValueError(f"the table has the key {key!r} and is not known to be a windowed table: {_SAY_AGAIN}")
 
 
+def known_windowed(key: Any) -> ValueError:
+    """The error of a windowed table whose keys turn out not to be windowed."""
+    return ValueError(f"the table is known to be windowed, and has the key {key!r}: give one keyed by Windowed")
+
+
 def perhaps_windowed(*tables: TableType) -> str:
     """What a message about tables that are not windowed says too if one of them may have been: nothing is known of it."""
     return f" ({_SAY_AGAIN})" if any(not table.windowed and table.order == "unknown" for table in tables) else ""
-
-
-def table_type(pcoll: PCollection[Any]) -> TableType:
-    """What is known of a table: what the transform that made it knew, or nothing."""
-    marked: TableType = getattr(pcoll, _MARK, TableType())
-    return marked
-
-
-def table_key_coder(table: TableType, what: str) -> Coder:
-    """The coder of a table's keys, windowed or not; raises ``ValueError`` as :func:`beam_joins.coders.key.key_coder` does."""
-    coder = key_coder(table.key, what)
-    return WindowedCoder(coder) if table.windowed else coder
 
 
 def common_order(transform: str, *tables: TableType) -> Order:
@@ -89,7 +172,14 @@ def common_order(transform: str, *tables: TableType) -> Order:
             f"{transform} joins a table ordered by a sequence with one ordered by event time, and their positions say nothing of each"
             " other: give sequence_by= to both tables, from one common sequence, or to neither"
         )
-    return known.pop() if known else "unknown"
+    order: Order = known.pop() if known else "unknown"
+    if any(table.order == "unknown" for table in tables):
+        _log.warning(
+            "%s cannot check that its tables are ordered by the same, event time or one sequence: nothing is known of one of them, as behind a"
+            " beam.Map of your own; use MapTable or FilterTable there, or say .with_output_types(table.element_type)",
+            transform,
+        )
+    return order
 
 
 def common_key_type(transform: str, left: TableType, right: TableType) -> Any:

@@ -9,14 +9,19 @@ from typing import Any
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
+from beam_joins.coders.own_types import OwnTypes
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.transforms.engine.block_writer import BAD, BlockWriter, timestamped
 from beam_joins.transforms.engine.replay import Operator, RowRouter
-from beam_joins.user_functions import Functions
+from beam_joins.user_functions import ExceptionClass, Functions
 
 
 class StageFunctions(Functions):
-    """The functions of one applied transform, in its stages."""
+    """The functions of one applied transform, in its stages; the types with coders of users' own go with them."""
+
+    def __init__(self, label: str, exc_class: ExceptionClass | None = None) -> None:
+        super().__init__(label, exc_class)
+        self._own_types = OwnTypes()
 
     def take(self) -> Iterator[Any]:
         """What has gone to ``bad`` since the last time, for a DoFn to give."""

@@ -2,32 +2,33 @@
 
 import math
 from datetime import timedelta
+from typing import Any
 
-from apache_beam.utils.timestamp import Duration
-
-Span = Duration | timedelta | int | float
-"""A Beam ``Duration``, a ``timedelta``, or a number of seconds."""
+Span = Any
+"""A ``timedelta``, a Beam ``Duration``, or a number of seconds."""
 
 _MICROSECOND = timedelta(microseconds=1)
 _LIMIT = 1 << 63
 
 
-def span_micros(option: str, span: Span) -> int:
-    """The microseconds of a span of time; raises ``ValueError``, naming the option, for what is negative, is not a span or exceeds 64 bits.
+def span_micros(option: str, span: Span, *, negative: bool = False) -> int:
+    """The microseconds of a span of time; ``negative`` ones too if it says so.
+
+    Raises ``ValueError``, naming the option, for what is no span, is negative or exceeds 64 bits.
 
     >>> span_micros("grace", 1.5), span_micros("grace", timedelta(minutes=1))
     (1500000, 60000000)
     """
     if isinstance(span, timedelta):
         micros = span // _MICROSECOND
-    elif isinstance(span, Duration):
-        micros = int(span.micros)
+    elif type(span).__name__ == "Duration" and isinstance(of_beam := getattr(span, "micros", None), int):
+        micros = int(of_beam)
     elif isinstance(span, int | float) and not isinstance(span, bool) and math.isfinite(span):
         micros = round(span * 1_000_000)
     else:
         raise ValueError(f"{option}={span!r}: give a span of time: seconds, a timedelta or a Beam Duration")
-    if micros < 0:
+    if micros < 0 and not negative:
         raise ValueError(f"{option}={span!r} is negative: give a span of time of 0 or more")
-    if micros >= _LIMIT:
+    if abs(micros) >= _LIMIT:
         raise ValueError(f"{option}={span!r} does not fit in 64 bits of microseconds: give a span of less than 292,000 years")
     return micros

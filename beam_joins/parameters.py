@@ -1,0 +1,81 @@
+"""Classes with parameters that stay at run time: ``Change[int, str]`` is a class of its own, of which every ``Change`` is an instance.
+
+Beam compares classes and asks for ``isinstance``: a subscript as :mod:`typing` makes it would say nothing to it.
+"""
+
+import copyreg
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+_MADE: dict[tuple[type, Any, Any], "Parameterised"] = {}
+_WATCHERS: list[tuple[type, Callable[[type], None]]] = []
+
+
+class Parameterised(type):
+    """The class of classes with parameters. ``known`` is what else is known of the instances, beside their ``parameters``."""
+
+    origin: type
+    parameters: tuple[Any, ...]
+    known: Any
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, cls.origin)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        if not issubclass(subclass, cls.origin):
+            return False
+        return not isinstance(subclass, Parameterised) or all(map(_fits, subclass.parameters, cls.parameters))
+
+
+def parameterised(origin: type, parameters: tuple[Any, ...], known: Any = None) -> type:
+    """The class with these parameters, one object however often it is asked for.
+
+    >>> class Box: pass
+    >>> ints = parameterised(Box, (int,))
+    >>> ints.__qualname__, ints is parameterised(Box, (int,)), isinstance(Box(), ints), issubclass(parameterised(Box, (bool,)), ints)
+    ('Box[int]', True, True, True)
+    """
+    made = _MADE.get((origin, parameters, known))
+    if made is None:
+        name = f"{origin.__name__}[{', '.join(map(_name, parameters))}]"
+        if name in globals():
+            name += f"_{len(_MADE)}"
+        fields = {"__slots__": (), "__module__": __name__, "origin": origin, "parameters": parameters, "known": known}
+        made = _MADE[origin, parameters, known] = Parameterised(name, (origin,), fields)
+        globals()[name] = made  # cloudpickle asks the reducer below only for what is found under its name
+        for watched, call in _WATCHERS:
+            if watched is origin:
+                call(made)
+    return made
+
+
+def when_made(origin: type, call: Callable[[type], None]) -> None:
+    """Call a function with every class with parameters that is, or will be, made of ``origin``."""
+    _WATCHERS.append((origin, call))
+    for of_origin, *_ in list(_MADE):
+        if of_origin is origin:
+            for made in [cls for (of, *_), cls in _MADE.items() if of is origin]:
+                call(made)
+            break
+
+
+def subscripted(cls: type, subscript: Any) -> type:
+    """What ``cls[subscript]`` is: the class itself where type variables or nothing but ``Any`` are given, as in annotations."""
+    parameters = subscript if isinstance(subscript, tuple) else (subscript,)
+    if isinstance(cls, Parameterised) or all(parameter is Any or isinstance(parameter, TypeVar) for parameter in parameters):
+        return cls
+    return parameterised(cls, parameters)
+
+
+def _fits(given: Any, wanted: Any) -> bool:
+    if given == wanted or Any in (given, wanted):
+        return True
+    return not (isinstance(given, type) and isinstance(wanted, type)) or issubclass(given, wanted)
+
+
+def _name(parameter: Any) -> str:
+    name = parameter.__qualname__ if isinstance(parameter, type) else str(parameter)
+    return name.replace(".", "_")
+
+
+copyreg.pickle(Parameterised, lambda cls: (parameterised, (cls.origin, cls.parameters, cls.known)))  # type: ignore[arg-type]

@@ -1,0 +1,103 @@
+"""Collections of Arrow tables or record batches, whose columns are known when the pipeline is built."""
+
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.pvalue import PCollection
+from apache_beam.typehints.arrow_type_compatibility import arrow_schema_from_beam_schema
+from apache_beam.typehints.schemas import schema_from_element_type
+
+from beam_joins.coders.block import require_alike
+from beam_joins.sorting import combine_chunks
+
+_MARK = "_beam_joins_arrow_schema"
+
+
+def is_arrow(pcoll: PCollection[Any]) -> bool:
+    """Whether a collection is of Arrow tables or record batches."""
+    return pcoll.element_type in (pa.Table, pa.RecordBatch)
+
+
+def as_arrow(pcoll: PCollection[Any], schema: pa.Schema) -> PCollection[Any]:
+    """The same collection of tables or record batches, whose columns are known to be those of the schema."""
+    setattr(pcoll, _MARK, plain_schema(schema))
+    return pcoll
+
+
+def arrow_schema(pcoll: PCollection[Any]) -> pa.Schema | None:
+    """The columns of a collection of tables or record batches: those that its reader knows, or those of the batches of a ``beam.Create``."""
+    known: pa.Schema | None = getattr(pcoll, _MARK, None)
+    if known is not None:
+        return known
+    batches = [value.schema for value in _created(pcoll) if isinstance(value, pa.Table | pa.RecordBatch)]
+    return common_schema("batches", batches) if batches else None
+
+
+def declared_schema(schema: Any) -> pa.Schema:
+    """The columns that ``schema=`` declares: those of a ``pyarrow.Schema``, a ``NamedTuple`` or a dataclass.
+
+    >>> from typing import NamedTuple
+    >>> class Order(NamedTuple):
+    ...     id: int
+    >>> declared_schema(Order).names
+    ['id']
+    """
+    if isinstance(schema, pa.Schema) and len(schema):
+        return plain_schema(schema)
+    if isinstance(schema, type) and (is_dataclass(schema) or hasattr(schema, "_fields")):
+        return arrow_schema_from_beam_schema(schema_from_element_type(schema)).remove_metadata()
+    raise ValueError(f"schema={schema!r}: give a pyarrow.Schema, a NamedTuple class or a dataclass")
+
+
+def common_schema(name: str, schemas: list[pa.Schema]) -> pa.Schema:
+    """The columns of all schemas; raises ``ValueError`` if they are of types that have nothing in common."""
+    plain = [plain_schema(schema) for schema in schemas]
+    require_alike(name, plain)
+    try:
+        return pa.unify_schemas(plain, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ValueError(f"the columns of '{name}' differ from one batch to another: {error}") from None
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with the types of values in the place of dictionaries of them, which differ from one batch to another."""
+    kinds = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in schema]
+    return pa.schema([field.with_type(kind).remove_metadata() for field, kind in zip(schema, kinds, strict=True)])
+
+
+def struct_of(batch: Any, schema: pa.Schema) -> pa.Array:
+    """The rows of a batch as one array of structs with the columns of the schema, null where the batch has none.
+
+    Raises ``ValueError`` for anything that is no batch, and for columns that the schema does not have, or that are of another type there.
+    """
+    if not isinstance(batch, pa.Table | pa.RecordBatch):
+        raise ValueError(f"a collection in columns is of Arrow tables or record batches, but has a {type(batch).__name__}")
+    if batch.schema.equals(schema):
+        return combine_chunks(batch.to_struct_array())
+    if unknown := [name for name in batch.schema.names if name not in schema.names]:
+        raise ValueError(
+            f"a batch has the column {unknown[0]!r}, and the columns are known to be {', '.join(schema.names)}: give all with schema="
+        )
+    require_alike("batches", [batch.schema, schema])
+    columns = [_column(batch, field) for field in schema]
+    return pa.StructArray.from_arrays(columns, fields=list(schema)) if columns else pa.nulls(len(batch), pa.struct([]))
+
+
+def _column(batch: Any, field: pa.Field) -> pa.Array:
+    if field.name not in batch.schema.names:
+        return pa.nulls(len(batch), field.type)
+    try:
+        return combine_chunks(batch.column(field.name)).cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ValueError(f"the column {field.name!r} is not of the type {field.type} that it is known to have: {error}") from None
+
+
+def _created(pcoll: PCollection[Any]) -> Iterator[Any]:
+    step = pcoll.producer
+    while step is not None:
+        if isinstance(step.transform, beam.Create) and pcoll in step.outputs.values():
+            yield from step.transform.values
+        step = step.parent

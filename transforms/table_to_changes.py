@@ -1,0 +1,43 @@
+"""TableToChanges: a table as a collection of changes, one by one."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection
+from apache_beam.utils.windowed_value import WindowedValue
+
+from beam_joins.batch import ChangeBatch
+from beam_joins.change import Change
+from beam_joins.transforms.engine.block_writer import timestamped
+from beam_joins.transforms.engine.door import in_batches
+from beam_joins.transforms.engine.outputs import Transform
+from beam_joins.transforms.engine.table_rows import changes_in_python
+from beam_joins.transforms.engine.table_type import as_table, table_type
+
+
+class TableToChanges(Transform):
+    """A table, change by change: ``PCollection[ChangeBatch]`` to ``PCollection[Change[K, V]]``, each at its event time.
+
+    Values with fields become dicts, keys of several columns tuples. Every transform that takes a table takes its changes too.
+
+    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+    >>> from beam_joins import TableFromChangelog
+    >>> rows = [{"id": 1, "lsn": 7, "name": "Ann"}, {"id": 1, "lsn": 8, "name": "Bob"}]
+    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    ...     log = pipeline | beam.Create(rows)
+    ...     table = log | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn", except_columns=["id", "lsn"])
+    ...     _ = table | TableToChanges() | beam.Map(print)
+    Change(key=1, old=None, new={'name': 'Ann'}, timestamp=7, position=7)
+    Change(key=1, old={'name': 'Ann'}, new={'name': 'Bob'}, timestamp=8, position=8)
+    """
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        """Apply the transform."""
+        known = table_type(pcoll)
+
+        def changes(batch: ChangeBatch) -> Iterator[WindowedValue]:
+            return (timestamped(change, change.timestamp) for change in changes_in_python(batch, known))
+
+        given = in_batches(pcoll) | "Changes" >> beam.FlatMap(changes).with_output_types(Change)
+        return as_table(given, known, checked=known.checked)
