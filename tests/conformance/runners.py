@@ -12,15 +12,6 @@ from tests.conformance.values import Values
 Runner = Literal["core", "reference", "DirectRunner", "SparkRunner"]
 
 
-def is_known(scenario: Scenario, runner: Runner, values: Values) -> bool:
-    """Whether the tool knows a scenario's op for this runner and these values."""
-    if scenario.op not in OPERATORS or runner in ("core", "reference"):
-        return scenario.op in OPERATORS
-    from tests.conformance.pipelines.run import builds
-
-    return builds(scenario.op, values)
-
-
 def answers(
     scenarios: Sequence[Scenario], runner: Runner, options: Sequence[str] = (), values: Values = "typed", runs: int = 1
 ) -> Iterator[Answer]:

@@ -31,11 +31,13 @@ def number_of(value: str) -> str:
     return value.partition("|")[2]
 
 
-def _plus(aggregate: str, value: str) -> str:
+def plus(aggregate: str, value: str) -> str:
+    """An aggregate with a value more."""
     return f"{aggregate}+{number_of(value)}"
 
 
-def _minus(aggregate: str, value: str) -> str:
+def minus(aggregate: str, value: str) -> str:
+    """An aggregate with a value less."""
     return f"{aggregate}-{number_of(value)}"
 
 
@@ -46,8 +48,8 @@ def _reference(scenario: Scenario) -> Run:
             return GroupAggregate(int, lambda count, value: count + 1, lambda count, value: count - 1)
         return GroupAggregate(
             (lambda: None) if kind == "reduce" else str,
-            lambda aggregate, value: number_of(value.decode()) if aggregate is None else _plus(aggregate, value.decode()),
-            lambda aggregate, value: _minus(aggregate, value.decode()),
+            lambda aggregate, value: number_of(value.decode()) if aggregate is None else plus(aggregate, value.decode()),
+            lambda aggregate, value: minus(aggregate, value.decode()),
         )
 
     groups: dict[str, GroupAggregate[Any]] = defaultdict(new_group)
@@ -79,14 +81,14 @@ _FOLDS = {
     "reduce": Fold(
         Functions("reduce"),
         lambda: None,
-        lambda aggregate, row: number_of(row["text"]) if aggregate is None else _plus(aggregate, row["text"]),
-        lambda aggregate, row: _minus(aggregate, row["text"]),
+        lambda aggregate, row: number_of(row["text"]) if aggregate is None else plus(aggregate, row["text"]),
+        lambda aggregate, row: minus(aggregate, row["text"]),
     ),
     "aggregate": Fold(
         Functions("aggregate"),
         str,
-        lambda aggregate, row: _plus(aggregate, row["text"]),
-        lambda aggregate, row: _minus(aggregate, row["text"]),
+        lambda aggregate, row: plus(aggregate, row["text"]),
+        lambda aggregate, row: minus(aggregate, row["text"]),
     ),
 }
 

@@ -37,7 +37,9 @@ def test_two_changes_of_a_row_at_one_position_are_refused(direct):
 def test_negate_keeps_the_others(direct):
     with direct() as p:
         changes = p | beam.Create([Change("a", 1, 5, 0, 0)])
-        assert_that(changes | FilterTable(lambda key, value: value < 2, negate=True) | TableToChanges(), equal_to([Change("a", None, 5, 0, 0)]))
+        assert_that(
+            changes | FilterTable(lambda key, value: value < 2, negate=True) | TableToChanges(), equal_to([Change("a", None, 5, 0, 0)])
+        )
 
 
 def test_a_filter_refuses_what_is_neither_a_change_nor_a_pair(direct):

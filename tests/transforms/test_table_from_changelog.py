@@ -12,7 +12,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_joins import Change, Dropped, LatestTable, TableFromChangelog, TableToChanges
+from beam_joins import Change, Dropped, TableFromChangelog, TableToChanges
 
 LOG = [
     {"id": 1, "lsn": 10, "at": 5, "op": "c", "name": "Ann"},

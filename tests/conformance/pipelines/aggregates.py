@@ -4,76 +4,68 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
-from apache_beam.transforms.window import FixedWindows, SlidingWindows, TimestampedValue, WindowFn
-from apache_beam.utils.timestamp import Duration, Timestamp
+from apache_beam.transforms.window import FixedWindows, SlidingWindows, WindowFn
+from apache_beam.utils.timestamp import Duration
 
-from beam_joins import AggregateTable, Change, CountTable, LatestTable, ReduceTable, TableTableJoin, WindowedAggregate
-from tests.conformance.cores import renamed
+from beam_joins import AggregateTable, CountTable, ReduceTable, TableTableJoin, WindowedAggregate
 from tests.conformance.operators import Topology
-from tests.conformance.pipelines.operators import Pipeline, Streams
+from tests.conformance.pipelines.operators import Inputs, Pipeline, Streams
+from tests.conformance.pipelines.rows import RecordStream, streams_of
 from tests.conformance.pipelines.tables import ChangelogTable
-from tests.conformance.table_aggregate import group_of, number_of
+from tests.conformance.table_aggregate import minus, number_of, plus
+from tests.conformance.values import Values
 from tests.conformance.windowed_table import name_of, pair_of_counts
 
-
-def _plus(aggregate: str, value: str) -> str:
-    return f"{aggregate}+{number_of(value)}"
+Row = dict[str, Any]
 
 
-def _minus(aggregate: str, value: str) -> str:
-    return f"{aggregate}-{number_of(value)}"
-
-
-def _numbered_group(key: str, value: str) -> str | None:
-    group = group_of(value)
-    return None if group is None else f"{key.partition('/')[0]}/{group}"
-
-
-def _pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
+def _aggregate(inputs: Inputs, topology: Topology, values: Values) -> Streams:
     table = inputs["in"] | ChangelogTable()
     if topology["agg"] == "count":
-        aggregated = table | CountTable(group_by=_numbered_group)
-    elif topology["agg"] == "reduce":
-        # a reduction gives what it takes, here a value with everything before its number gone
-        aggregated = table | ReduceTable(
-            group_by=_numbered_group,
-            add=lambda one, other: f"|{number_of(one)}+{number_of(other)}",
-            subtract=lambda one, other: f"|{number_of(one)}-{number_of(other)}",
-        )
-    else:
-        aggregated = table | AggregateTable(group_by=_numbered_group, initial="", add=_plus, subtract=_minus)
-    shown = number_of if topology["agg"] == "reduce" else str
-    return Streams(
-        changes=aggregated | "Text" >> beam.Map(lambda change: renamed(change, change.key, shown)).with_output_types(Change),
-        rows=aggregated | LatestTable() | "Row" >> beam.MapTuple(lambda group, row: (group, shown(row))),
+        return streams_of(table | CountTable(group_by="reference"), str)
+    if topology["agg"] == "reduce":
+        reduced = table | ReduceTable(group_by="reference", add=_reduced(plus), subtract=_reduced(minus))
+        return streams_of(reduced, lambda row: number_of(row["text"]))
+    aggregated = table | AggregateTable(
+        group_by="reference",
+        initial="",
+        add=lambda aggregate, row: plus(aggregate, row["text"]),
+        subtract=lambda aggregate, row: minus(aggregate, row["text"]),
     )
+    return streams_of(aggregated, str)
+
+
+def _reduced(combined: Any) -> Any:
+    """A reduction gives what it takes, here a row whose text has everything before its number gone."""
+
+    def reduced(one: Row, other: Row) -> Row:
+        return {**one, "text": f"|{combined(number_of(one['text']), other['text'])}"}
+
+    return reduced
 
 
 class _WindowedCount(beam.PTransform[PCollection[Any], PCollection[Any]]):
     """The windowed count of a topic."""
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, values: Values) -> None:
         super().__init__()
         self._topology = topology
+        self._values: Values = values
 
     def expand(self, rows: PCollection[Any]) -> PCollection[Any]:
         """Apply the transform."""
         counts: PCollection[Any] = (
             rows
-            | "Record" >> beam.Map(_timed)
+            | RecordStream(self._values, with_nulls=True)
             | WindowedAggregate(
                 _window_fn(self._topology),
                 initial=0,
                 add=lambda count, value: count + 1,
                 grace=Duration(micros=self._topology["grace_ms"] * 1000),
-                sequence_by=lambda key, value: value[0],
+                sequence_by="position",
             )
         )
         return counts
-
-
-def _timed(row: dict[str, Any]) -> Any:
-    return TimestampedValue((row["key"], (row["position"], row["value"])), Timestamp(micros=row["ts"] * 1000))
 
 
 def _window_fn(topology: Topology) -> WindowFn:
@@ -81,22 +73,15 @@ def _window_fn(topology: Topology) -> WindowFn:
     return SlidingWindows(size, advance) if "advance_ms" in topology else FixedWindows(size)
 
 
-def _named(table: PCollection[Any]) -> Streams:
-    return Streams(
-        changes=table | "Text" >> beam.Map(lambda change: renamed(change, name_of(change.key))).with_output_types(Change),
-        rows=table | LatestTable() | "Row" >> beam.MapTuple(lambda row, value: (name_of(row), str(value))),
-    )
+def _count(inputs: Inputs, topology: Topology, values: Values) -> Streams:
+    return streams_of(inputs["in"] | _WindowedCount(topology, values), str, name_of)
 
 
-def _count_pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
-    return _named(inputs["in"] | _WindowedCount(topology))
+def _count_join(inputs: Inputs, topology: Topology, values: Values) -> Streams:
+    left, right = (inputs[topic] | topic.title() >> _WindowedCount(topology, values) for topic in ("left", "right"))
+    return streams_of((left, right) | TableTableJoin(pair_of_counts, how=topology["type"]), str, name_of)
 
 
-def _join_pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
-    left, right = (inputs[topic] | topic.title() >> _WindowedCount(topology) for topic in ("left", "right"))
-    return _named((left, right) | TableTableJoin(pair_of_counts, how=topology["type"]))
-
-
-AGGREGATE = Pipeline(_pipeline, branch=lambda topology: topology["agg"])
-COUNT = Pipeline(_count_pipeline, branch=lambda topology: (topology["size_ms"], topology.get("advance_ms"), topology["grace_ms"]))
-COUNT_JOIN = Pipeline(_join_pipeline, branch=lambda topology: (topology["type"], topology["size_ms"], topology["grace_ms"]))
+AGGREGATE = Pipeline(_aggregate, branch=lambda topology: topology["agg"])
+COUNT = Pipeline(_count, branch=lambda topology: (topology["size_ms"], topology.get("advance_ms"), topology["grace_ms"]))
+COUNT_JOIN = Pipeline(_count_join, branch=lambda topology: (topology["type"], topology["size_ms"], topology["grace_ms"]))

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from apache_beam.pvalue import PCollection
 
 from tests.conformance.operators import Topology
+from tests.conformance.values import Values
 
 
 class Streams(NamedTuple):
@@ -20,15 +21,12 @@ class Streams(NamedTuple):
     raw: PCollection[Any] | None = None
 
 
+Inputs = dict[str, PCollection[Any]]
+"""The topics: dicts with the fields of :data:`tests.conformance.pipelines.rows.ROWS`, or Arrow tables of these where values are typed."""
+
+
 class Pipeline(NamedTuple):
-    """An op as a pipeline.
+    """An op as a pipeline: ``build`` makes a topology of the public transforms; ``branch`` tells which topologies it builds alike: they share a branch."""
 
-    * ``build``: a topology built of the project's transforms. Its inputs are collections of dicts with ``key`` (of the form
-      ``number/key``), ``value``, ``ts`` (milliseconds) and ``position``.
-    * ``branch``: topologies that it builds alike, which share a branch of the pipeline.
-    * ``columns``: the same of transforms on columns; its inputs are batches of Arrow rows (:data:`tests.conformance.pipelines.columns.ROWS`).
-    """
-
-    build: Callable[[dict[str, PCollection[Any]], Topology], Streams]
+    build: Callable[[Inputs, Topology, Values], Streams]
     branch: Callable[[Topology], Hashable]
-    columns: Callable[[dict[str, PCollection[Any]], Topology], Streams] | None = None

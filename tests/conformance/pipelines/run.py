@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import PCollection
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -16,19 +15,14 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from beam_joins import Change
 from tests.conformance.answer import Run
 from tests.conformance.operators import label
-from tests.conformance.pipelines.columns import batches
 from tests.conformance.pipelines.operators import Pipeline, Streams
 from tests.conformance.pipelines.registry import PIPELINES
+from tests.conformance.pipelines.rows import source
 from tests.conformance.registry import OPERATORS
 from tests.conformance.scenario import Scenario
 from tests.conformance.values import Values
 
 STREAMS = Streams._fields
-
-
-def builds(op: str, values: Values) -> bool:
-    """Whether the transforms of an op take such values."""
-    return values == "opaque" or PIPELINES[op].columns is not None
 
 
 def collected(scenarios: Sequence[Scenario], runner: str, options: Sequence[str], values: Values) -> list[Run]:
@@ -69,8 +63,7 @@ def _build(pipeline: beam.Pipeline, scenarios: Sequence[Scenario], folder: str, 
         branch = _Branch(PIPELINES[first.op], first.topology, values)
         name = f"{label(OPERATORS[first.op], first.topology)} {at}"
         inputs = {
-            topic: pipeline | f"{name} {topic}" >> _source(_rows(scenarios, numbers, topic), values)
-            for topic in OPERATORS[first.op].topics
+            topic: pipeline | f"{name} {topic}" >> source(scenarios, numbers, topic, values) for topic in OPERATORS[first.op].topics
         }
         lines.append(inputs | name >> branch)
         branches |= dict.fromkeys(numbers, branch)
@@ -78,40 +71,19 @@ def _build(pipeline: beam.Pipeline, scenarios: Sequence[Scenario], folder: str, 
     return branches
 
 
-def _source(rows: list[dict[str, Any]], values: Values) -> Any:
-    if values == "opaque":
-        return beam.Create(rows, reshuffle=False)
-    return beam.Create(batches(rows), reshuffle=False).with_output_types(pa.Table)
-
-
-def _rows(scenarios: Sequence[Scenario], numbers: Sequence[int], topic: str) -> list[dict[str, Any]]:
-    return [
-        {
-            # The scenarios of one branch share its tables: each has keys of its own.
-            "key": None if record.key is None else f"{number}/{record.key}",
-            "value": record.value,
-            "ts": record.ts,
-            "position": scenarios[number].position(record),
-            "number": number,
-        }
-        for number in numbers
-        for record in scenarios[number].inputs
-        if record.topic == topic
-    ]
-
-
 class _Branch(beam.PTransform[Any, PCollection[str]]):
     """What one topology gives, as lines of JSON: the stream, the scenario's number, and the fields of its :class:`Run`."""
 
     def __init__(self, operator: Pipeline, topology: Mapping[str, Any], values: Values) -> None:
         super().__init__()
-        self._build = operator.columns if values == "typed" else operator.build
+        self._build = operator.build
         self._topology = topology
+        self._values: Values = values
         self.streams: frozenset[str] = frozenset()
 
     def expand(self, inputs: Any) -> PCollection[str]:
         """Apply the transform."""
-        streams = self._build(inputs, self._topology)  # type: ignore[misc]
+        streams = self._build(inputs, self._topology, self._values)
         given = {name: pcoll for name, pcoll in zip(STREAMS, streams, strict=True) if pcoll is not None}
         self.streams = frozenset(given)
         lines = [pcoll | name >> beam.Map(_LINES[name], name) for name, pcoll in given.items()]

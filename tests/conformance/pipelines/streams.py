@@ -6,71 +6,46 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 import pyarrow.compute as pc
-from apache_beam.pvalue import PCollection
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
 from beam_joins import StreamForeignKeyJoin, StreamTableJoin, WindowedStreamJoin, vectorized
 from tests.conformance.operators import Topology
-from tests.conformance.pipelines.operators import Pipeline, Streams
+from tests.conformance.pipelines.operators import Inputs, Pipeline, Streams
+from tests.conformance.pipelines.rows import RecordStream
 from tests.conformance.pipelines.tables import ChangelogTable
 from tests.conformance.scenario import STEPS
 from tests.conformance.stream_rules import stream_position
-from tests.conformance.streams import padded_pair
-from tests.conformance.values import pair_of
-from tests.reference import recomputed
+from tests.conformance.values import Values, pair_of
 
 
-def _timed(row: dict[str, Any]) -> Any:
-    return TimestampedValue((row["key"], None if row["value"] is None else row), Timestamp(micros=row["ts"] * 1000))
-
-
-def _stream(rows: PCollection[Any], name: str) -> PCollection[Any]:
-    types = beam.typehints.KV[beam.typehints.Optional[str], beam.typehints.Any]
-    stream: PCollection[Any] = rows | name >> beam.Map(_timed).with_output_types(types)
-    return stream
-
-
-def _out(element: tuple[str | None, tuple[int, int, str]]) -> Any:
-    key, (number, index, text) = element
-    return (str(number) if key is None else key, index), text
-
-
-def _joined_row(left: dict[str, Any], right: str | None) -> tuple[int, int, str]:
-    return left["number"], left["position"] % STEPS, padded_pair(left["value"], right)
-
-
-def _table_pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
-    stream, table = _stream(inputs["left"], "Stream"), inputs["right"] | "Table" >> ChangelogTable()
-    joined = (stream, table) | StreamTableJoin(
-        _joined_row, how=topology["type"], sequence_by=lambda key, row: stream_position(topology, row["position"])
-    )
-    return Streams(outs=joined | "Out" >> beam.Map(_out))
-
-
-def _numbered_fk(key: str | None, row: dict[str, Any]) -> str | None:
-    foreign_key = recomputed.fk_of(row["value"])
-    return None if foreign_key is None else f"{row['number']}/{foreign_key}"
-
-
-def _global_pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
-    stream, table = _stream(inputs["left"], "Stream"), inputs["right"] | "Table" >> ChangelogTable()
-    joined = (stream, table) | StreamForeignKeyJoin(
-        foreign_key=_numbered_fk, joiner=_joined_row, how=topology["type"], sequence_by="position"
-    )
-    return Streams(outs=joined | "Out" >> beam.Map(_out))
-
-
-def _joined_rows(left: dict[str, Any] | None, right: dict[str, Any] | None) -> tuple[int, int, str]:
+def _joined(left: dict[str, Any] | None, right: dict[str, Any] | None) -> dict[str, Any]:
+    """A result, with the scenario's number and the position of the later record."""
     rows = [row for row in (left, right) if row is not None]
-    texts = (None if row is None else row["value"] for row in (left, right))
-    return rows[0]["number"], max(row["position"] % STEPS for row in rows), padded_pair(*texts)
+    texts = (None if row is None else row["text"] for row in (left, right))
+    return {
+        **dict(zip(("left", "right"), texts, strict=True)),
+        "number": rows[0]["number"],
+        "position": max(row.get("position", 0) for row in rows),
+    }
 
 
-def _stream_pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
-    left, right = _stream(inputs["left"], "Left"), _stream(inputs["right"], "Right")
-    spans = {name: Duration(micros=topology[f"{name}_ms"] * 1000) for name in ("before", "after", "grace")}
-    joined = (left, right) | WindowedStreamJoin(_joined_rows, how=topology["type"], **spans, sequence_by="position")
+def _out(element: tuple[str | None, dict[str, Any]]) -> Any:
+    key, row = element
+    return (str(row["number"]) if key is None else key, row["position"] % STEPS), pair_of(row)
+
+
+def _table_join(inputs: Inputs, topology: Topology, values: Values) -> Streams:
+    stream, table = inputs["left"] | "Stream" >> RecordStream(values), inputs["right"] | "Table" >> ChangelogTable()
+    joined = (stream, table) | StreamTableJoin(
+        _joined, how=topology["type"], sequence_by=lambda key, row: stream_position(topology, row["position"])
+    )
+    return Streams(outs=joined | "Out" >> beam.Map(_out))
+
+
+def _global_table_join(inputs: Inputs, topology: Topology, values: Values) -> Streams:
+    stream, table = inputs["left"] | "Stream" >> RecordStream(values), inputs["right"] | "Table" >> ChangelogTable()
+    joined = (stream, table) | StreamForeignKeyJoin(_joined, foreign_key="reference", how=topology["type"], sequence_by="position")
     return Streams(outs=joined | "Out" >> beam.Map(_out))
 
 
@@ -80,32 +55,35 @@ def _joined_columns(left: pa.RecordBatch, right: pa.RecordBatch) -> dict[str, pa
     return sides | {"position": pc.max_element_wise(left["position"], right["position"])}
 
 
-def _rows_out(batch: pa.RecordBatch) -> Iterator[Any]:
+def _outs(batch: pa.RecordBatch) -> Iterator[Any]:
     for row in batch.to_pylist():
-        out = row["key"], (row["value"]["number"], row["value"]["position"] % STEPS, pair_of(row["value"]))
-        yield TimestampedValue(_out(out), Timestamp(micros=row["timestamp"]))
+        yield TimestampedValue(_out((row["key"], row["value"])), Timestamp(micros=row["timestamp"]))
 
 
-def _stream_columns(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
+def _stream_join(inputs: Inputs, topology: Topology, values: Values) -> Streams:
     spans = {name: Duration(micros=topology[f"{name}_ms"] * 1000) for name in ("before", "after", "grace")}
-    columns = {"key": "key", "timestamp_by": "at", "sequence_by": "position"}
-    # A row in columns has no null value: a record without one is none.
-    left, right = (
-        inputs[topic]
-        | f"{topic} values" >> beam.Map(lambda rows: rows.filter(pc.field("deleted") == pc.scalar(False))).with_output_types(pa.Table)
-        for topic in ("left", "right")
+    if values == "opaque":
+        sides = tuple(inputs[topic] | topic >> RecordStream(values) for topic in ("left", "right"))
+        joined = sides | WindowedStreamJoin(_joined, how=topology["type"], **spans, sequence_by="position")
+        return Streams(outs=joined | "Out" >> beam.Map(_out))
+    # a row in columns has no null value: a record without one is none
+    sides = tuple(
+        inputs[topic] | f"{topic} values" >> beam.Map(_with_value).with_output_types(pa.Table) for topic in ("left", "right")
     )
-    joined = (left, right) | WindowedStreamJoin(_joined_columns, how=topology["type"], **spans, **columns)
-    return Streams(outs=joined | "Out" >> beam.FlatMap(_rows_out))
+    columns = {"key": "key", "timestamp_by": "at", "sequence_by": "position"}
+    joined = sides | WindowedStreamJoin(_joined_columns, how=topology["type"], **spans, **columns)
+    return Streams(outs=joined | "Out" >> beam.FlatMap(_outs))
+
+
+def _with_value(rows: pa.Table) -> pa.Table:
+    return rows.filter(pc.invert(rows["deleted"]))
 
 
 TABLE_JOIN = Pipeline(
-    _table_pipeline,
+    _table_join,
     branch=lambda topology: (topology["type"], topology.get("history_retention_ms") is not None, bool(topology.get("grace_ms"))),
 )
-GLOBAL_TABLE_JOIN = Pipeline(_global_pipeline, branch=lambda topology: topology["type"])
+GLOBAL_TABLE_JOIN = Pipeline(_global_table_join, branch=lambda topology: topology["type"])
 STREAM_JOIN = Pipeline(
-    _stream_pipeline,
-    branch=lambda topology: tuple(topology[name] for name in ("type", "before_ms", "after_ms", "grace_ms")),
-    columns=_stream_columns,
+    _stream_join, branch=lambda topology: tuple(topology[name] for name in ("type", "before_ms", "after_ms", "grace_ms"))
 )

@@ -5,13 +5,13 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from beam_joins import Change, FilterTable, LatestTable, MapTable, TableFromChangelog, TableToStream
+from beam_joins import Change, FilterTable, TableFromChangelog, TableToChanges, TableToStream
 from beam_joins.content import Emit
 from tests.conformance.operators import Topology
-from tests.conformance.pipelines.columns import ColumnTable, column_streams, in_records
-from tests.conformance.pipelines.operators import Pipeline, Streams
-from tests.conformance.tables import kept_by, old_values_unknown, predicate
-from tests.conformance.values import text_of
+from tests.conformance.pipelines.operators import Inputs, Pipeline, Streams
+from tests.conformance.pipelines.rows import streams_of
+from tests.conformance.tables import old_values_unknown, predicate
+from tests.conformance.values import Values, text_of
 
 
 class ChangelogTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
@@ -23,58 +23,55 @@ class ChangelogTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
 
     def expand(self, rows: PCollection[Any]) -> PCollection[Any]:
         """Apply the transform."""
-        changes = rows | TableFromChangelog(
+        table: PCollection[Any] = rows | TableFromChangelog(
             key="key",
-            timestamp_by=lambda row: row["ts"] * 1000,
+            timestamp_by="at",
             sequence_by="position",
-            apply_as_deletes=lambda row: row["value"] is None,
-            except_columns=["key", "ts", "position"],
+            apply_as_deletes="deleted",
+            except_columns=["key", "at", "position", "deleted"],
             emit=self._emit,
         )
-        table: PCollection[Any] = changes | "Value" >> MapTable(lambda key, row: row["value"])
         return table
 
 
-class RawChangelog(beam.PTransform[PCollection[Any], PCollection[Any]]):
+class _RawChangelog(beam.PTransform[PCollection[Any], PCollection[Any]]):
     """A table as the stream of its records, old values forgotten. A key carries the position, which a stream has not."""
 
-    def expand(self, changes: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, table: PCollection[Any]) -> PCollection[Any]:
         """Apply the transform."""
-        keyed = changes | "Position" >> beam.Map(lambda change: change._replace(key=(change.key, change.position)))
+        keyed = table | TableToChanges() | "Position" >> beam.Map(_with_position).with_output_types(Change)
         stream: PCollection[Any] = keyed | TableToStream()
         return stream
 
 
-def _filter_pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
+def _with_position(change: Change[str, Any]) -> Change[tuple[str, int], Any]:
+    return change._replace(key=(change.key, change.position))
+
+
+def _texts(stream: PCollection[Any], label: str) -> PCollection[Any]:
+    texts: PCollection[Any] = stream | label >> beam.MapTuple(lambda key, row: (key, None if row is None else text_of(row)))
+    return texts
+
+
+def _filter(inputs: Inputs, topology: Topology, values: Values) -> Streams:
+    holds = predicate(topology)
+
     def filtering() -> FilterTable:
-        return FilterTable(predicate(topology), negate=topology.get("not", False))
+        return FilterTable(lambda key, row: holds(key, text_of(row)), negate=topology.get("not", False))
 
-    changes = inputs["in"] | ChangelogTable()
-    filtered = changes | filtering()
-    raw = changes | RawChangelog() | "Raw" >> filtering() if old_values_unknown(topology) else None
-    return Streams(changes=filtered, rows=filtered | LatestTable(), raw=raw)
-
-
-def _filter_columns(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
-    kept = kept_by(topology)
-    return column_streams(inputs["in"] | ColumnTable() | FilterTable(lambda key, row: kept(key, text_of(row))), text_of)
+    table = inputs["in"] | ChangelogTable()
+    filtered = streams_of(table | filtering())
+    if not old_values_unknown(topology):
+        return filtered
+    return filtered._replace(raw=_texts(table | _RawChangelog() | "Raw" >> filtering(), "Raw texts"))
 
 
-def _to_stream_pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
-    changes = inputs["in"] | ChangelogTable("updates")
-    raw = inputs["in"] | "Records" >> ChangelogTable() | "Raw" >> RawChangelog()
-    return Streams(outs=changes | RawChangelog(), changes=changes, rows=changes | LatestTable(), raw=raw)
+def _to_stream(inputs: Inputs, topology: Topology, values: Values) -> Streams:
+    table, records = inputs["in"] | ChangelogTable("updates"), inputs["in"] | "Records" >> ChangelogTable()
+    return streams_of(table)._replace(
+        outs=_texts(table | _RawChangelog(), "Texts"), raw=_texts(records | "Raw" >> _RawChangelog(), "Raw texts")
+    )
 
 
-def _to_stream_columns(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
-    changes = in_records(inputs["in"] | "Records" >> ColumnTable(), "Raw records")
-    texts = changes | "Raw text" >> beam.Map(lambda c: c._replace(old=None, new=c.new and text_of(c.new))).with_output_types(Change)
-    return column_streams(inputs["in"] | ColumnTable("updates"), text_of)._replace(raw=texts | "Raw" >> RawChangelog())
-
-
-FILTER = Pipeline(
-    _filter_pipeline,
-    branch=lambda topology: (topology["predicate"], topology.get("not", False), old_values_unknown(topology)),
-    columns=_filter_columns,
-)
-TO_STREAM = Pipeline(_to_stream_pipeline, branch=lambda topology: (), columns=_to_stream_columns)
+FILTER = Pipeline(_filter, branch=lambda topology: (topology["predicate"], topology.get("not", False), old_values_unknown(topology)))
+TO_STREAM = Pipeline(_to_stream, branch=lambda topology: ())
