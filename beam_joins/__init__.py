@@ -21,15 +21,18 @@ if TYPE_CHECKING:
     from beam_joins.batch import ChangeBatch
     from beam_joins.corrupt import CorruptData
     from beam_joins.functions import vectorized, with_key
-    from beam_joins.transforms.aggregate_table import AggregateTable, CountTable, ReduceTable
+    from beam_joins.transforms.aggregate_table import AggregateTable
+    from beam_joins.transforms.count_table import CountTable
     from beam_joins.transforms.engine.table_type import as_windowed_table
     from beam_joins.transforms.filter_table import FilterTable
     from beam_joins.transforms.foreign_key_join import ForeignKeyJoin
     from beam_joins.transforms.latest_table import LatestTable
     from beam_joins.transforms.map_table import MapTable
     from beam_joins.transforms.one_to_many_join import OneToManyJoin
+    from beam_joins.transforms.reduce_table import ReduceTable
     from beam_joins.transforms.stream_foreign_key_join import StreamForeignKeyJoin
     from beam_joins.transforms.stream_table_join import StreamTableJoin
+    from beam_joins.transforms.sum_table import SumTable
     from beam_joins.transforms.table_from_changelog import TableFromChangelog
     from beam_joins.transforms.table_table_join import TableTableJoin
     from beam_joins.transforms.table_to_changes import TableToChanges
@@ -58,6 +61,7 @@ __all__ = [
     "ReduceTable",
     "StreamForeignKeyJoin",
     "StreamTableJoin",
+    "SumTable",
     "TableFromChangelog",
     "TableTableJoin",
     "TableToChanges",
@@ -78,15 +82,16 @@ _UPSTAIRS = {
     "AggregateTable": "beam_joins.transforms.aggregate_table",
     "ChangeBatch": "beam_joins.batch",
     "CorruptData": "beam_joins.corrupt",
-    "CountTable": "beam_joins.transforms.aggregate_table",
+    "CountTable": "beam_joins.transforms.count_table",
     "FilterTable": "beam_joins.transforms.filter_table",
     "ForeignKeyJoin": "beam_joins.transforms.foreign_key_join",
     "LatestTable": "beam_joins.transforms.latest_table",
     "MapTable": "beam_joins.transforms.map_table",
     "OneToManyJoin": "beam_joins.transforms.one_to_many_join",
-    "ReduceTable": "beam_joins.transforms.aggregate_table",
+    "ReduceTable": "beam_joins.transforms.reduce_table",
     "StreamForeignKeyJoin": "beam_joins.transforms.stream_foreign_key_join",
     "StreamTableJoin": "beam_joins.transforms.stream_table_join",
+    "SumTable": "beam_joins.transforms.sum_table",
     "TableFromChangelog": "beam_joins.transforms.table_from_changelog",
     "TableTableJoin": "beam_joins.transforms.table_table_join",
     "TableToChanges": "beam_joins.transforms.table_to_changes",

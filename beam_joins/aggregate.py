@@ -24,7 +24,7 @@ class State(NamedTuple):
     not_added: pa.Table
 
 
-def members(batch: ChangeBatch, groups: pa.Array, values: pa.Array | None = None) -> pa.Table:
+def members(batch: ChangeBatch, groups: pa.Array, values: pa.Array | None = None) -> pa.RecordBatch:
     """What leaves and what enters which group with the changes of a table; ``groups`` and ``values`` are of each of ``batch.values``.
 
     The columns are ``group``, ``timestamp``, ``position`` and ``enters``; with ``values`` also ``key`` and ``value``, what is aggregated. A row whose group is null
@@ -42,7 +42,7 @@ def members(batch: ChangeBatch, groups: pa.Array, values: pa.Array | None = None
     }
     if values is not None:
         columns |= {"key": batch.key.take(at), "value": values.take(of)}
-    return pa.table(columns)
+    return pa.record_batch(list(columns.values()), names=list(columns))
 
 
 def step(state: State | None, rows: pa.Table, fold: Fold) -> tuple[ChangeBatch, State]:

@@ -132,8 +132,8 @@ def test_what_leaves_and_what_enters_has_the_values_before_and_after_a_change() 
     batch = batch_of([Change("a", None, 1, 10, 1), Change("a", 1, 2, 20, 2), Change("b", 5, None, 30, 2), Change("c", None, 7, 40, 3)])
     groups = opaque_keys(None if value in (None, 7) else value % 2 for value in python_values(batch.values))
     rows = members(batch, groups, batch.values)
-    columns = [python_keys(rows[name].combine_chunks()) for name in ("group", "key", "timestamp", "position", "enters")]
-    assert sorted(zip(*columns, python_values(rows["value"].combine_chunks()), strict=True)) == [
+    columns = [python_keys(rows[name]) for name in ("group", "key", "timestamp", "position", "enters")]
+    assert sorted(zip(*columns, python_values(rows["value"]), strict=True)) == [
         (0, "a", 20, 2, True, 2),
         (1, "a", 10, 1, True, 1),
         (1, "a", 20, 2, False, 1),

@@ -29,7 +29,7 @@ def _kernels(scenario: Scenario, values: Values, cuts: Cuts) -> Run:
     shape, state = Shape(scenario.topology["type"], times="foreign_key"), State()
     changes = []
     for left, right in zip(*(table_of(scenario, topic, values, cuts) for topic in ("left", "right")), strict=True):
-        asking = subscriptions(left, keys_of("foreign_key", "reference", left.values), keep_unmatched=shape.keeps_left)
+        asking = subscriptions(left, keys_of("foreign_key", "reference", left.values), shape)
         joined, state = step(state, asking, right_rows(right), recorded_joiner(values), shape)
         changes += texts(joined.changes, rejoined(joined.halves), shown=pair_of)
     return core_run(changes)

@@ -3,13 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-import pyarrow as pa
-
 from beam_joins.batch import ChangeBatch
 from beam_joins.joiner import Join
 from beam_joins.matching import How, Shape
 from beam_joins.overlap import State, step
 from beam_joins.record import Record
+from beam_joins.references import looking_up
 from tests.conformance import table_rules
 from tests.conformance.answer import Run
 from tests.conformance.cores import core_run
@@ -56,10 +55,7 @@ def same_key_joined(tables: Iterable[tuple[ChangeBatch, ChangeBatch]], join: Joi
     """The join of two tables on the same key, run by run."""
     shape, state = Shape(how, result="same_key"), State()
     for left, right in tables:
-        asking = (
-            right_rows(left).append_column("reference", left.key).append_column("moved", pa.array([False] * len(left), pa.bool_()))
-        )
-        joined, state = step(state, asking, right_rows(right), join, shape)
+        joined, state = step(state, looking_up(right_rows(left), left.key), right_rows(right), join, shape)
         yield joined.changes
 
 

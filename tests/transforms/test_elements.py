@@ -25,7 +25,7 @@ def routed(p, elements, functions, to):
 
     def columns(rows, writer):
         key, time = (pa.array(cells) for cells in zip(*rows, strict=True))
-        writer.send_columns("rows", hashes(key), pa.record_batch([key, time], names=["key", "timestamp"]))
+        writer.send("rows", hashes(key), pa.record_batch([key, time], names=["key", "timestamp"]))
 
     timed = p | beam.Create(elements) | beam.Map(lambda number: TimestampedValue(number, number))
     return timed | ElementRoute(columns_of_rows(row, columns, functions), to=to)

@@ -26,3 +26,17 @@ def function(option: str, given: Any, what: str) -> Callable[..., Any]:
         raise ValueError(f"{option}={given!r}: give a function {what}")
     checked: Callable[..., Any] = given
     return checked
+
+
+OF_AGGREGATE = "of the aggregate and a value"
+
+
+def initial_of(initial: Any) -> Callable[[], Any]:
+    """The function that gives the first aggregate; raises ``ValueError`` for a container, which all groups would share.
+
+    >>> initial_of(0)(), initial_of(list)()
+    (0, [])
+    """
+    if isinstance(initial, list | dict | set | bytearray):
+        raise ValueError(f"initial={initial!r} would be shared by all groups: give a function, such as {type(initial).__name__}")
+    return initial if callable(initial) else lambda: initial

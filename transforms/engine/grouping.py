@@ -1,0 +1,159 @@
+"""Tables that are grouped by something that is not their key: their rows by group, and the aggregates of groups."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from numbers import Number
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from apache_beam.pvalue import PCollection
+
+from beam_joins.aggregate import members
+from beam_joins.batch import ChangeBatch
+from beam_joins.coders.block import read_blocks
+from beam_joins.coders.key import KeyCoder, encode_key
+from beam_joins.fields import place_of_row
+from beam_joins.function_failed import FunctionFailed
+from beam_joins.functions import by_row, keys_of, vectorized
+from beam_joins.keys.columns import Bools
+from beam_joins.keys.hashes import hashes
+from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_encoded, opaque_values
+from beam_joins.sorting import valid
+from beam_joins.totals import sum_type
+from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
+from beam_joins.transforms.engine.checked_table import checked_table
+from beam_joins.transforms.engine.each_value import each_value
+from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
+from beam_joins.transforms.engine.replay import Replay, Route
+from beam_joins.transforms.engine.table_rows import changes_in_python
+from beam_joins.transforms.engine.table_type import TableType, as_table, require_bounded, table_type
+from beam_joins.transforms.engine.user_functions import StageFunctions
+
+MEMBERS = "members"
+
+OfRow: TypeAlias = str | Sequence[str] | vectorized[Any] | Callable[[Any, Any], Any]
+"""What a user gives for something of a row: fields of the value by name, a vectorized function, or one of key and value."""
+
+
+class Grouping:
+    """The group of each of a batch's values, and with ``of`` the number of each that is summed; raises ``ValueError`` for columns that there are not."""
+
+    def __init__(self, known: TableType, functions: StageFunctions, group_by: OfRow, of: OfRow | None = None) -> None:
+        self._known = known
+        typed = not is_opaque(known.value_column)
+        sum_in_columns = isinstance(of, vectorized) or (typed and not callable(of))
+        in_columns = isinstance(group_by, vectorized) or (typed and not callable(group_by) and (of is None or sum_in_columns))
+        self._group_by: Any = functions.function("group_by", group_by) if in_columns else None
+        self._of: Any = functions.function("of", of) if of is not None and sum_in_columns else None
+        by_record = [
+            None if is_column or spec is None else functions.function(option, spec, place_of_row(option, spec))
+            for option, spec, is_column in (("group_by", group_by, in_columns), ("of", of, self._of is not None))
+        ]
+        self._by_record = functions.of_rows(_group_and_number(*by_record)) if any(by_record) else None
+        nothing = pa.nulls(0, known.value_column)
+        try:
+            self.group_type: pa.DataType = self._groups(nothing).type if in_columns else KEYS
+            self.sum_type = None if of is None else VALUES if self._of is None else sum_type(self._numbers(nothing).type)
+        except FunctionFailed as error:
+            raise ValueError(f"{error}; it is called with no rows when the pipeline is built, to know what it gives") from error
+
+    def __call__(self, batch: ChangeBatch) -> tuple[pa.Array, pa.Array | None, Bools]:
+        """The groups, the numbers, and for which of the new values a function has raised."""
+        failed = np.zeros(len(batch), np.bool_)
+        groups: list[bytes | None] = []
+        numbers: list[Any] = []
+        if self._by_record is not None:
+            coder = KeyCoder()
+            for n, given in enumerate(each_value(batch, self._known, self._by_record)):
+                group, number = given or (None, None)
+                groups.append(group if group is None or self._group_by else encode_key(coder, group, "the group"))
+                numbers.append(number)
+                if n < len(batch):
+                    failed[n] = self._by_record.raised is not None
+            failed &= valid(batch.new)
+        of_group = self._groups(batch.values) if self._group_by else opaque_encoded(groups)
+        of_sum = None if self.sum_type is None else self._numbers(batch.values) if self._of else opaque_values(numbers)
+        return of_group, of_sum, failed
+
+    def _groups(self, values: pa.Array) -> pa.Array:
+        return keys_of("group_by", self._group_by, values)
+
+    def _numbers(self, values: pa.Array) -> pa.Array:
+        return by_row("of", self._of, values)
+
+
+class GroupedTable(WithOutputs):
+    """A transform that aggregates the groups of a table; a subclass says how."""
+
+    def __init__(self, group_by: OfRow) -> None:
+        super().__init__()
+        place_of_row("group_by", group_by)
+        self._group_by = group_by
+
+    def grouping(self, known: TableType) -> Grouping:
+        """How the rows are grouped."""
+        return Grouping(known, self.handling.functions, self._group_by)
+
+    def kernel(self) -> Callable[[pa.Table], ChangeBatch]:
+        """What makes the changes of aggregates, of members."""
+        raise NotImplementedError
+
+    takes_values = True
+    """Whether the members have their rows' values."""
+
+    def build(self, pvalue: PCollection[Any]) -> Outputs:
+        """The aggregates and the dropped records."""
+        require_bounded(type(self).__name__, pvalue)
+        table, handling = checked_table(pvalue), self.handling
+        known = table_type(table)
+        grouping = self.grouping(known)
+        takes_values, functions = self.takes_values and grouping.sum_type is None, handling.functions
+
+        def rows(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
+            groups, numbers, failed = grouping(batch)
+            lost = valid(batch.new) & ~valid(groups)[: len(batch)] & ~failed
+            changes = batch.filter(pa.array(lost))
+            writer.drop_rows("null_group", len(changes), lambda: ((c, c.timestamp) for c in changes_in_python(changes, known)))
+            functions.give(writer)
+            sent = members(batch, groups, batch.values if takes_values else numbers)
+            writer.send(MEMBERS, hashes(sent["group"]), sent)
+
+        routed = table | "Group" >> Route(rows, to=(MEMBERS, *self.dropping, *handling.tags))
+        replayed = (routed[MEMBERS],) | "Aggregate" >> Replay(
+            functions.replay(_Aggregate(self.kernel())), to=(MAIN, *handling.tags), main_type=ChangeBatch
+        )
+        handling.collect(routed, replayed)
+        group = Any if is_opaque(grouping.group_type) else grouping.group_type
+        made = TableType(group, self.aggregate_type(grouping), known.order, whole=True)
+        return Outputs(as_table(replayed[MAIN], made), self.all_dropped(routed))
+
+    def aggregate_type(self, grouping: Grouping) -> Any:
+        """The type of aggregates: that of a column, or ``Any`` for Python objects."""
+        return Any
+
+
+class _Aggregate:
+    def __init__(self, kernel: Callable[[pa.Table], ChangeBatch]) -> None:
+        self._kernel = kernel
+
+    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[ChangeBatch]:
+        batch = self._kernel(read_blocks(blocks)[MEMBERS])
+        if len(batch):
+            yield batch
+
+
+def _group_and_number(
+    group_by: Callable[[Any, Any], Any] | None, of: Callable[[Any, Any], Any] | None
+) -> Callable[[Any, Any], tuple[Any, Any] | None]:
+    """Group and number of a key and a value; ``None`` for a value in no group."""
+
+    def call(key: Any, value: Any) -> tuple[Any, Any] | None:
+        group = None if group_by is None else group_by(key, value)
+        if group_by is not None and group is None:
+            return None
+        number = None if of is None else of(key, value)
+        if number is not None and not isinstance(number, Number):
+            raise ValueError(f"of gave {number!r} of type {type(number).__name__}: give a number, or None for nothing to add")
+        return group, number
+
+    return call

@@ -1,0 +1,59 @@
+"""SumTable: the sum of a number of the rows of each group of a table."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from beam_joins.batch import ChangeBatch
+from beam_joins.fields import of_row
+from beam_joins.functions import vectorized
+from beam_joins.keys.opaque import is_opaque
+from beam_joins.totals import step
+from beam_joins.transforms.engine.grouping import GroupedTable, Grouping, OfRow
+from beam_joins.transforms.engine.table_type import TableType
+
+
+class SumTable(GroupedTable):
+    """The sum of a number of the rows of each group of a table; groups, drops and exceptions are as in :class:`~beam_joins.AggregateTable`.
+
+    ``of`` names the field of the value that is summed, or is a function of key and value that gives a number, or a :class:`~beam_joins.vectorized`
+    one of the values. A null number adds nothing: a group of such rows has the sum 0.
+
+    The sum of a column of whole numbers is one of 64 bits, the run raises ``ValueError`` if it does not fit; that of fractions is one of 64 bits, that of
+    decimals one with as many digits behind the point. Sums of whole numbers and decimals are exact. Fractions are added in the order of positions: as
+    fractions are rounded, what is left when a row leaves may differ in the last digits from the sum of the others. Where values are Python objects,
+    so are their sums, made by Python's ``+`` and ``-``.
+
+    Raises ``ValueError`` also for a column that is not of numbers, and in the run for what is no number, or for decimals and fractions in one group.
+
+    >>> import apache_beam as beam
+    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+    >>> from beam_joins import Change, TableToChanges
+    >>> orders = [
+    ...     Change(1, None, {"by": "ann", "amount": 5}, timestamp=10, position=1),
+    ...     Change(2, None, {"by": "ann", "amount": 7}, timestamp=20, position=2),
+    ... ]
+    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    ...     _ = pipeline | beam.Create(orders) | SumTable(group_by="by", of="amount") | TableToChanges() | beam.Map(print)
+    Change(key='ann', old=None, new=5, timestamp=10, position=1)
+    Change(key='ann', old=5, new=12, timestamp=20, position=2)
+    """
+
+    def __init__(self, *, group_by: OfRow, of: str | vectorized[Any] | Callable[[Any, Any], Any]) -> None:
+        super().__init__(group_by)
+        of_row("of", of)
+        self._of = of
+
+    def grouping(self, known: TableType) -> Grouping:
+        """How the rows are grouped, and what of them is summed."""
+        return Grouping(known, self.handling.functions, self._group_by, self._of)
+
+    def kernel(self) -> Callable[[pa.Table], ChangeBatch]:
+        """In columns where the numbers are."""
+        return lambda rows: step(None, rows)[0]
+
+    def aggregate_type(self, grouping: Grouping) -> Any:
+        """That of the sum of the column, or that of Python objects."""
+        kind = grouping.sum_type
+        return Any if kind is None or is_opaque(kind) else kind
