@@ -20,7 +20,7 @@ from beam_joins.windowed import Window, Windowed
 if TYPE_CHECKING:
     from beam_joins.batch import ChangeBatch
     from beam_joins.corrupt import CorruptData
-    from beam_joins.functions import vectorized
+    from beam_joins.functions import vectorized, with_key
     from beam_joins.transforms.aggregate_table import AggregateTable
     from beam_joins.transforms.count_table import CountTable
     from beam_joins.transforms.engine.table_type import as_windowed_table
@@ -75,6 +75,7 @@ __all__ = [
     "as_windowed_table",
     "content",
     "vectorized",
+    "with_key",
 ]
 
 _UPSTAIRS = {
@@ -101,6 +102,7 @@ _UPSTAIRS = {
     "WindowedTableToStream": "beam_joins.transforms.windowed_table_to_stream",
     "as_windowed_table": "beam_joins.transforms.engine.table_type",
     "vectorized": "beam_joins.functions",
+    "with_key": "beam_joins.functions",
 }
 
 

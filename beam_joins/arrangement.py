@@ -71,8 +71,7 @@ class Arrangement:
         by = ordered(code, integers(rows["position"]))
         last = rows.take(pa.array(by[np.append(starts(code[by])[1:], True)]))
         there = pa.array(valid(combine_chunks(last["value"])))
-        kept = last.select([name for name in last.column_names if name != "moved"]).filter(there)
-        return self.replaced(combine_chunks(last[ORDER]).filter(pc.invert(there)), kept)
+        return self.replaced(combine_chunks(last[ORDER]).filter(pc.invert(there)), last.filter(there))
 
 
 def _newest(runs: Sequence[pa.Table], *, forget: bool) -> pa.Table:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_joins.change import Change
 from beam_joins.keys.opaque import is_opaque, python_keys, python_values
@@ -72,14 +72,14 @@ class ChangeBatch:
 
     def filter(self, kept: pa.Array) -> "ChangeBatch":
         """The chosen changes, with their old values."""
-        dropped = pc.invert(kept)
+        chosen: Any = kept.to_numpy(zero_copy_only=False)
+        before = self.before.fill_null(-1).to_numpy(zero_copy_only=False)[chosen]
+        place = np.append(np.where(chosen, np.cumsum(chosen) - 1, -1), np.full(len(self.earlier) + 1, -1))
+        inside = np.where(before >= 0, place[before], -1)
+        outside = (before >= 0) & (inside < 0)
+        index = np.where(outside, int(chosen.sum()) + np.cumsum(outside) - 1, inside)
         columns = {name: getattr(self, name).filter(kept) for name in ("key", "new", "timestamp", "position")}
-        # what stays of new, then what is left out of it, then what was earlier already
-        index = pa.concat_arrays([pc.indices_nonzero(kept), pc.indices_nonzero(dropped)]).cast(pa.int64())
-        place = pc.array_sort_indices(index).cast(pa.int64())
-        below = pc.less(self.before, len(self))
-        before = pc.if_else(below, place.take(pc.if_else(below, self.before, None)), self.before).filter(kept)
-        return ChangeBatch(**columns, before=before, earlier=pa.concat_arrays([self.new.filter(dropped), self.earlier]))
+        return ChangeBatch(**columns, before=pa.array(index, mask=index < 0), earlier=self.values.take(pa.array(before[outside])))
 
     def to_arrow(self) -> pa.RecordBatch:
         """The columns key, old, new, timestamp, position; ``pa.Table.from_batches([...]).flatten()`` makes ``new.amount`` of the values'.

@@ -72,27 +72,29 @@ def left_events(left: pa.Table, reference: Ints, rights: Versions, shape: Shape)
     first = starts(row)
     ends = np.append(position[1:] - 1, FOREVER)[: len(row)]
     ends[np.append(first[1:], True)[: len(row)]] = FOREVER
-    was_there = np.append(False, there[:-1])[: len(row)] & ~first
+    until = combine_chunks(left["until"]).take(pa.array(by))
+    leaves, left_at = valid(until), integers(until.fill_null(FOREVER))
+    was_there = np.append(False, (there & ~leaves)[:-1])[: len(row)] & ~first
 
     now, behind = rights.now(reference, position)
-    until = np.where(there, rights.until(reference, ends), behind)
+    meets = np.where(there, rights.until(reference, np.where(leaves, np.minimum(ends, left_at - 1), ends)), behind) - behind
     opens = there | was_there
-    counts = until - behind + opens
+    counts = opens + meets + leaves
     asking = np.repeat(np.arange(len(counts)), counts)
     nth = np.arange(len(asking)) - np.repeat(np.cumsum(counts) - counts, counts) - opens[asking]
-    opening = nth < 0
-    right = np.where(opening, now[asking], behind[asking] + nth)
+    opening, leaving = nth < 0, leaves[asking] & (nth == meets[asking])
+    right = np.where(opening | leaving, now[asking], behind[asking] + nth)
     if shape.how in ("semi", "anti"):
-        kept = opening | rights.toggles(right)
-        asking, opening, right = asking[kept], opening[kept], right[kept]
+        kept = opening | leaving | rights.toggles(right)
+        asking, opening, leaving, right = asking[kept], opening[kept], leaving[kept], right[kept]
 
-    met, present = rights.there[right], there[asking]
+    met, present = rights.there[right], there[asking] & ~leaving
     joined = present & (~met if shape.how == "anti" else met | shape.keeps_left)
-    moves = opening & moved[asking] & (shape.result == "left_key")
+    moves = leaving | (opening & moved[asking])
     # an event before and after which there is no row is none
     matters = joined | np.append(False, joined[:-1])[: len(joined)] | (moves & present)
-    asking, opening, right, met, present, joined, moves = (
-        column[matters] for column in (asking, opening, right, met, present, joined, moves)
+    asking, opening, leaving, right, met, present, joined, moves = (
+        column[matters] for column in (asking, opening, leaving, right, met, present, joined, moves)
     )
     at_once = (right >= 0) & (rights.position[right] == position[asking])
     counts_right = met | at_once
@@ -108,7 +110,7 @@ def left_events(left: pa.Table, reference: Ints, rights: Versions, shape: Shape)
         right=np.where(right >= 0, rights.index[right], -1),
         joined_right=np.where(joined & pairs, rights.index[right], -1),
         timestamp=np.where(opening, np.where(counts_right, latest, asked), answered if shape.times == "foreign_key" else latest),
-        position=np.where(opening, position[asking], rights.position[right]),
+        position=np.where(leaving, left_at[asking], np.where(opening, position[asking], rights.position[right])),
         moves=moves,
         arrives=present,
     )

@@ -21,7 +21,7 @@ from beam_joins.keys.encoded import combined_bytes, encoded_keys, prefixes
 from beam_joins.keys.nested import combined_keys
 from beam_joins.matching import Events, Shape, left_events, merged, one_after_the_other, unmatched_rights
 from beam_joins.pairs import Pairs
-from beam_joins.sorting import combine_chunks, starts, valid
+from beam_joins.sorting import combine_chunks, gather, starts, valid
 from beam_joins.versions import Versions
 
 
@@ -37,8 +37,9 @@ def overlap(left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind
     """The changes of the join of two tables.
 
     ``left`` has the columns ``key``; ``reference``, the right key that the row looks up, null for none; ``value``, null for a delete; ``timestamp``;
-    ``position``; and ``moved``, which says of a row that it has left another reference for this one, or this one for another, at its position. ``right`` has
-    ``key``, ``value``, ``timestamp`` and ``position``. ``join`` gives the values of results.
+    ``position``; ``moved``, which says of a row that it has left another reference for this one, or this one for another, at its position; and ``until``, the
+    position at which it leaves this reference for another, null if that is said by a row of its own or does not happen. ``right`` has ``key``,
+    ``value``, ``timestamp`` and ``position``. ``join`` gives the values of results.
 
     Changes at or before the position ``behind`` are left out. Raises :class:`~beam_joins.two_changes.TwoChanges` for two changes of one row at one position.
     """
@@ -99,7 +100,7 @@ def step(state: State, left: pa.Table, right: pa.Table, join: Join, shape: Shape
     joined = overlap(lefts, rights, join, shape, behind=state.frontier)
     positions = [pc.max(rows["position"]).as_py() for rows in (left, right) if len(rows)]
     frontier = max([*positions, *([] if state.frontier is None else [state.frontier])], default=None)
-    return joined, State(state.left.updated(lefts), state.right.updated(rights), frontier)
+    return joined, State(state.left.updated(_there(lefts)), state.right.updated(rights), frontier)
 
 
 _RIGHT = ["key", "value", "timestamp", "position"]
@@ -112,8 +113,17 @@ def _with_alive(alive: pa.Table | None, rows: pa.Table, order: pa.Array, columns
     table = new if alive is None else pa.concat_tables([alive, new])
     if "reference" not in columns:
         return table
-    moved = combine_chunks(rows["moved"])
-    return table.append_column("moved", pa.concat_arrays([pa.array(np.zeros(len(table) - len(moved), np.bool_)), moved]))
+    for name in ("moved", "until"):
+        column = combine_chunks(rows[name])
+        table = table.append_column(name, pa.concat_arrays([pa.nulls(len(table) - len(column), column.type), column]))
+    return table
+
+
+def _there(rows: pa.Table) -> pa.Table:
+    """The rows of a left table, without a value where they have left their reference."""
+    value = combine_chunks(rows["value"])
+    there = gather(value, np.where(valid(combine_chunks(rows["until"])), -1, np.arange(len(rows))))
+    return rows.drop_columns(["moved", "until"]).set_column(rows.column_names.index("value"), "value", there)
 
 
 def _result_keys(left_key: pa.Array, reference: pa.Array, right_key: pa.Array, events: Events, shape: Shape) -> pa.Array:

@@ -14,30 +14,43 @@ import pyarrow as pa
 from beam_joins.batch import ChangeBatch
 from beam_joins.keys.columns import Bools, Ints, factorize
 from beam_joins.keys.opaque import opaque_keys
+from beam_joins.matching import Shape
 from beam_joins.sorting import combine_chunks, gather, integers, ordered, starts, valid
 
-COLUMNS = ("key", "reference", "value", "timestamp", "position", "moved")
+COLUMNS = ("key", "reference", "value", "timestamp", "position", "moved", "until")
 
 
-def subscriptions(batch: ChangeBatch, references: pa.Array, *, keep_unmatched: bool) -> pa.RecordBatch:
+def looking_up(rows: pa.Table, references: pa.Array) -> pa.Table:
+    """Rows of a table as the left rows of a join, each with what its key looks up: such rows never move."""
+    absent = {"reference": references, "moved": pa.nulls(len(rows), pa.bool_()), "until": pa.nulls(len(rows), pa.int64())}
+    return pa.table({**{name: rows[name] for name in rows.schema.names}, **absent})
+
+
+def subscriptions(batch: ChangeBatch, references: pa.Array, shape: Shape) -> pa.RecordBatch:
     """The left rows of a join that the changes of a table are, given what each of ``batch.values`` refers to (null: nothing).
 
-    A row that refers to nothing is left out unless ``keep_unmatched``: then it has a null reference. The columns are those of
+    A row that refers to nothing is left out unless the join keeps left rows: then it has a null reference. The columns are those of
     :func:`beam_joins.overlap.overlap`.
     """
     (code,) = factorize(references)
     there, refers = valid(batch.values), valid(references)
-    counts = there if keep_unmatched else refers & there
+    counts = there if shape.keeps_left else refers & there
     new = np.arange(len(batch))
     old = integers(batch.before.fill_null(-1))
     enters = counts[: len(batch)]
     was = (old >= 0) & counts[old]
     same = was & enters & (code[old] == code[new])
     leaves = was & ~same
-    moved = was & enters & ~same
+    moved = leaves & enters & (shape.result == "left_key")
+    # a version that begins in this batch says itself where it is left
+    told = moved & (old < len(batch))
+    until, ends = np.zeros(len(batch), np.int64), np.zeros(len(batch), np.bool_)
+    until[old[told]], ends[old[told]] = integers(batch.position)[told], True
+    leaves &= ~told
     index = np.concatenate([new[enters], new[leaves]])
     left = np.repeat([False, True], [int(enters.sum()), int(leaves.sum())])
-    return _rows(batch, references, index, np.where(left, old[index], index), left, moved[index])
+    told_until = pa.array(until[index], mask=left | ~ends[index])
+    return _rows(batch, references, index, np.where(left, old[index], index), left, moved[index], told_until)
 
 
 def listed_subscriptions(
@@ -77,7 +90,15 @@ def listed_subscriptions(
     where = np.array(looked_up, np.int64)
     reference = gather(distinct, np.where(where < 0, -1, first[where]))
     rows = np.array(index, np.int64)
-    return _rows(batch, reference, rows, np.arange(len(rows)), np.array(left, np.bool_), np.zeros(len(rows), np.bool_))
+    return _rows(
+        batch,
+        reference,
+        rows,
+        np.arange(len(rows)),
+        np.array(left, np.bool_),
+        np.zeros(len(rows), np.bool_),
+        pa.nulls(len(rows), pa.int64()),
+    )
 
 
 def rejoined(halves: pa.Table) -> ChangeBatch:
@@ -107,7 +128,9 @@ def rejoined(halves: pa.Table) -> ChangeBatch:
     )
 
 
-def _rows(batch: ChangeBatch, references: pa.Array, index: Ints, reference: Ints, left: Bools, moved: Bools) -> pa.RecordBatch:
+def _rows(
+    batch: ChangeBatch, references: pa.Array, index: Ints, reference: Ints, left: Bools, moved: Bools, until: pa.Array
+) -> pa.RecordBatch:
     at = pa.array(index)
     columns = [
         batch.key.take(at),
@@ -116,5 +139,6 @@ def _rows(batch: ChangeBatch, references: pa.Array, index: Ints, reference: Ints
         batch.timestamp.take(at),
         batch.position.take(at),
         pa.array(moved),
+        until,
     ]
     return pa.record_batch(columns, names=list(COLUMNS))

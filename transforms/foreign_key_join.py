@@ -3,19 +3,18 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from beam_joins.combined_key import CombinedKey
 from beam_joins.fields import of_row, place_of_row
 from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, values_joined
 from beam_joins.matching import How, Shape
 from beam_joins.transforms.engine.checked_table import checked_table
-from beam_joins.transforms.engine.joins import LEFT, RIGHT, in_sides, joined_table, referring_rows
-from beam_joins.transforms.engine.keyed_rows import table_rows
+from beam_joins.transforms.engine.joins import LEFT, RIGHT, combined_type, in_sides, joined_table, referring_rows
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
 from beam_joins.transforms.engine.referring import keys_like, listed_references, one_reference
 from beam_joins.transforms.engine.replay import Route
-from beam_joins.transforms.engine.table_type import TableType, as_table, common_order, table_type, two_tables
+from beam_joins.transforms.engine.table_rows import batch_rows
+from beam_joins.transforms.engine.table_type import TableType, as_table, common_order, two_tables
 from beam_joins.typed_rows import Schema
 
 
@@ -90,33 +89,34 @@ class ForeignKeyJoin(WithOutputs):
 
     def build(self, pvalue: Any) -> Outputs:
         """The joined table and the dropped records."""
-        known = tuple(map(table_type, two_tables("ForeignKeyJoin", pvalue)))
-        combined = self._foreign_keys is not None or self._how in ("right", "outer")
-        shape = Shape(self._how, "both", "combined_key") if combined else Shape(self._how, "foreign_key", "left_key")
+        left, right = two_tables("ForeignKeyJoin", pvalue)
+        sides = in_sides(checked_table(left), right)
+        functions, known = self.handling.functions, sides.known
         order = common_order("ForeignKeyJoin", *known)
-        left, right, types = in_sides(*pvalue)
-        functions = self.handling.functions
-        join = joiner_in_columns(self._joiner, functions, self._schema, types=types, of=values_joined(self._how))
-        columns = columns_read(self._joiner)
+        join = joiner_in_columns(self._joiner, functions, self._schema, types=sides.value_types, of=values_joined(self._how))
         keys = keys_like(known[1], "the foreign key")
-        if self._foreign_key is not None:
-            references = one_reference("foreign_key", self._foreign_key, self._called, functions, keys, types[0])
-            rows = referring_rows(references, shape, columns[0])
+        if self._foreign_keys is not None:
+            references = listed_references(self._foreign_keys, self._called, functions, known[0], keys)
         else:
-            rows = referring_rows(listed_references(self._foreign_keys, self._called, functions), shape, columns[0], keys)
-        left = checked_table(left)
-        lefts = left | "Subscribe" >> Route(functions.route(rows), to=(LEFT, *self.dropping, *self.handling.tags))
+            references = one_reference("foreign_key", self._foreign_key, self._called, functions, known[0], keys)
+        if self._foreign_keys is not None or self._how in ("right", "outer"):
+            shape = Shape(self._how, "both", "combined_key")
+            result = TableType(combined_type(references, known), join.type, order, whole=True)
+        else:
+            shape = Shape(self._how, "foreign_key", "left_key")
+            result = TableType(known[0].key, join.type, order, known[0].windowed)
+        columns = columns_read(self._joiner)
+        subscribe = functions.route(referring_rows(references, shape, known[0], columns[0]))
+        lefts = sides.left | "Subscribe" >> Route(subscribe, to=(LEFT, *self.dropping, *self.handling.tags))
         self.handling.collect(lefts)
         joined = joined_table(
             lefts[LEFT],
-            (right | "Right" >> Route(table_rows(RIGHT, columns[1]), to=(RIGHT,)))[RIGHT],
+            (sides.right | "Right" >> Route(batch_rows(RIGHT, columns[1]), to=(RIGHT,)))[RIGHT],
             join=join,
             shape=shape,
-            types=types,
+            known=known,
             handling=self.handling,
             check=keys_may_meet("ForeignKeyJoin", LEFT, RIGHT, "foreign keys", "right table's keys"),
+            looks_up=references.type,
         )
-        value = Any if join.type is None else join.type
-        windowed = known[0].windowed and not combined
-        result = TableType(CombinedKey if combined else known[0].key, value, order, windowed)
         return Outputs(as_table(joined, result), self.all_dropped(lefts))

@@ -13,14 +13,14 @@ from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, swapped
 from beam_joins.keys.opaque import opaque_keys, python_keys
 from beam_joins.matching import How, Shape
 from beam_joins.transforms.engine.checked_table import checked_table
-from beam_joins.transforms.engine.joins import LEFT, RIGHT, in_sides, joined_table, referring_rows
-from beam_joins.transforms.engine.keyed_rows import table_rows
+from beam_joins.transforms.engine.joins import LEFT, RIGHT, combined_type, in_sides, joined_table, referring_rows
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
 from beam_joins.transforms.engine.referring import keys_like, one_reference
 from beam_joins.transforms.engine.replay import Route
-from beam_joins.transforms.engine.table_type import TableType, as_table, common_order, table_type, two_tables
+from beam_joins.transforms.engine.table_rows import batch_rows
+from beam_joins.transforms.engine.table_type import TableType, as_table, common_order, two_tables
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.typed_rows import Schema
 
@@ -88,32 +88,31 @@ class OneToManyJoin(WithOutputs):
 
     def build(self, pvalue: Any) -> Outputs:
         """The joined table and the dropped records."""
-        one_type, many_type = map(table_type, two_tables("OneToManyJoin", pvalue))
-        order = common_order("OneToManyJoin", one_type, many_type)
-        one, many, (one_values, many_values) = in_sides(*pvalue)
-        functions = self.handling.functions
-        join = joiner_in_columns(self._joiner, functions, self._schema, types=(one_values, many_values))
+        one, many = two_tables("OneToManyJoin", pvalue)
+        sides = in_sides(checked_table(many), one)
+        functions, known = self.handling.functions, sides.known
+        join = joiner_in_columns(self._joiner, functions, self._schema, types=(sides.value_types[1], sides.value_types[0]))
+        keys = keys_like(known[1], "the foreign key")
+        references = one_reference("foreign_key", self._foreign_key, self._called, functions, known[0], keys)
+        key = Any if self._key_mapper else combined_type(references, known)
+        result = TableType(key, join.type, common_order("OneToManyJoin", *known), whole=True)
         columns = columns_read(self._joiner)
-        keys = keys_like(one_type, "the foreign key")
         shape = Shape(_KEPT[self._how], "both", "combined_key")
-        references = one_reference("foreign_key", self._foreign_key, self._called, functions, keys, many_values)
-        lefts = checked_table(many) | "Subscribe" >> Route(
-            functions.route(referring_rows(references, shape, columns[1])), to=(LEFT, *self.dropping, *self.handling.tags)
-        )
+        subscribe = functions.route(referring_rows(references, shape, known[0], columns[1]))
+        lefts = sides.left | "Subscribe" >> Route(subscribe, to=(LEFT, *self.dropping, *self.handling.tags))
         self.handling.collect(lefts)
-        mapper = functions.function("key_mapper", self._key_mapper)
-        inverse = functions.function("key_inverse", self._key_inverse)
+        mapper, inverse = (functions.function(name, getattr(self, f"_{name}")) for name in ("key_mapper", "key_inverse"))
         joined = joined_table(
             lefts[LEFT],
-            (one | "Right" >> Route(table_rows(RIGHT, columns[0]), to=(RIGHT,)))[RIGHT],
+            (sides.right | "Right" >> Route(batch_rows(RIGHT, columns[0]), to=(RIGHT,)))[RIGHT],
             join=swapped(join),
             shape=shape,
-            types=(many_values, one_values),
+            known=known,
             handling=self.handling,
             check=keys_may_meet("OneToManyJoin", LEFT, RIGHT, "foreign keys", "keys that they refer to"),
+            looks_up=references.type,
             finish=None if mapper is None else _mapping(mapper, inverse, functions),
         )
-        result = TableType(Any if mapper else CombinedKey, Any if join.type is None else join.type, order)
         return Outputs(as_table(joined, result), self.all_dropped(lefts))
 
 

@@ -7,18 +7,17 @@ from apache_beam.pvalue import PCollection
 from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, values_joined
 from beam_joins.matching import How, Shape
 from beam_joins.transforms.engine.joins import LEFT, RIGHT, in_sides, joined_table
-from beam_joins.transforms.engine.keyed_rows import table_rows
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import HandlesExceptions
 from beam_joins.transforms.engine.replay import Route
+from beam_joins.transforms.engine.table_rows import batch_rows
 from beam_joins.transforms.engine.table_type import (
     TableType,
     as_table,
     common_key_type,
     common_order,
     common_windowing,
-    table_type,
     two_tables,
 )
 from beam_joins.typed_rows import Schema
@@ -66,24 +65,25 @@ class TableTableJoin(HandlesExceptions):
 
     def build(self, pvalue: Any) -> PCollection[Any]:
         """The joined table."""
-        known = tuple(map(table_type, two_tables("TableTableJoin", pvalue)))
+        sides = in_sides(*two_tables("TableTableJoin", pvalue))
+        functions, known = self.handling.functions, sides.known
+        join = joiner_in_columns(self._joiner, functions, self._schema, types=sides.value_types, of=values_joined(self._how))
         result = TableType(
             common_key_type("TableTableJoin", *known),
-            order=common_order("TableTableJoin", *known),
-            windowed=common_windowing("TableTableJoin", *known),
+            join.type,
+            common_order("TableTableJoin", *known),
+            common_windowing("TableTableJoin", *known),
+            whole=True,
         )
-        left, right, types = in_sides(*pvalue)
-        functions = self.handling.functions
-        join = joiner_in_columns(self._joiner, functions, self._schema, types=types, of=values_joined(self._how))
         columns = columns_read(self._joiner)
         joined = joined_table(
-            (left | "Left" >> Route(table_rows(LEFT, columns[0]), to=(LEFT,)))[LEFT],
-            (right | "Right" >> Route(table_rows(RIGHT, columns[1]), to=(RIGHT,)))[RIGHT],
+            (sides.left | "Left" >> Route(batch_rows(LEFT, columns[0]), to=(LEFT,)))[LEFT],
+            (sides.right | "Right" >> Route(batch_rows(RIGHT, columns[1]), to=(RIGHT,)))[RIGHT],
             join=join,
             shape=Shape(self._how, result="same_key"),
-            types=types,
+            known=known,
             handling=self.handling,
             check=keys_may_meet("TableTableJoin", LEFT, RIGHT, "left table's keys", "right table's keys"),
             looks_up=lambda keys: keys,
         )
-        return as_table(joined, result._replace(value=Any if join.type is None else join.type))
+        return as_table(joined, result)

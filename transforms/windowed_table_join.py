@@ -6,18 +6,17 @@ from typing import Any, Literal
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from beam_joins.batch import ChangeBatch
 from beam_joins.joiner import Joiner, columns_read, joiner_in_columns
 from beam_joins.keys.nested import parts_of
 from beam_joins.matching import Shape
 from beam_joins.transforms.engine.checked_table import checked_table
 from beam_joins.transforms.engine.joins import LEFT, RIGHT, KeyPart, in_sides, joined_table, referring_rows
-from beam_joins.transforms.engine.keyed_rows import table_rows
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import HandlesExceptions
-from beam_joins.transforms.engine.referring import References, Referred, keys_like, of_values
+from beam_joins.transforms.engine.referring import keys_like, looked_up_windows
 from beam_joins.transforms.engine.replay import Route
+from beam_joins.transforms.engine.table_rows import batch_rows
 from beam_joins.transforms.engine.table_type import (
     TableType,
     as_table,
@@ -58,16 +57,21 @@ class WindowedTableJoin(HandlesExceptions):
     Raises ``ValueError`` for a wrong option at construction, for one that does not fit the tables when applied to them, and in the run for
     two changes of one row at one position. A table that is no longer known to be windowed: :func:`beam_joins.as_windowed_table`.
 
+    >>> from datetime import timedelta
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import Change, Windowed, as_windowed_table
+    >>> day = 86_400_000_000
     >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-    ...     counts = [Change(Windowed("home", Window(start, start + 7)), None, 10 + start, start, start) for start in (0, 7)]
+    ...     windows = [Window(start * day, (start + 7) * day) for start in (0, 7)]
+    ...     counts = [Change(Windowed("home", window), None, 10 + n, window.start, window.start) for n, window in enumerate(windows)]
     ...     weeks = as_windowed_table(pipeline | beam.Create(counts))
-    ...     growth = (weeks, weeks) | WindowedTableJoin(lambda now, before: (now, before), how="left", shift=lambda week: week.shift(-7))
-    ...     _ = growth | beam.FlatMap(lambda batch: batch) | beam.Map(lambda change: print(change.key.window, change.new))
-    Window(start=0, end=7) (10, None)
-    Window(start=7, end=14) (17, 10)
+    ...     growth = (weeks, weeks) | WindowedTableJoin(
+    ...         lambda now, before: (now, before), how="left", shift=lambda week: week.shift(-timedelta(days=7))
+    ...     )
+    ...     _ = growth | beam.FlatMap(lambda batch: batch) | beam.Map(lambda change: print(change.key.window.start // day, change.new))
+    0 (10, None)
+    7 (11, 10)
     """
 
     def __init__(
@@ -96,39 +100,40 @@ class WindowedTableJoin(HandlesExceptions):
 
     def build(self, pvalue: Any) -> PCollection[Any]:
         """The joined table."""
-        known = tuple(map(table_type, two_tables(_NAME, pvalue)))
-        self._check(*known)
-        result = TableType(common_key_type(_NAME, *known), order=common_order(_NAME, *known), windowed=known[0].windowed)
-        left, right, types = in_sides(*pvalue)
-        functions, columns = self.handling.functions, columns_read(self._joiner)
-        join = joiner_in_columns(self._joiner, functions, self._schema, types=types)
+        left, right = two_tables(_NAME, pvalue)
+        self._check(table_type(left), table_type(right))
+        sides = in_sides(left if self._window_of is None else checked_table(left), right)
+        functions, known = self.handling.functions, sides.known
+        join = joiner_in_columns(self._joiner, functions, self._schema, types=sides.value_types)
+        common = common_key_type(_NAME, *known)
         same_window = known[0].windowed and known[1].windowed and self._shift is None
         shape = Shape(self._how, "both", "same_key" if same_window else "left_key")
-        looks_up: KeyPart | None = None
-        if self._shift is None and self._window_of is None:
-            looks_up = _itself if same_window else _source
-            rows = table_rows(LEFT, columns[0])
-        else:
-            if self._window_of is not None:
-                left = checked_table(left)
-            rows = referring_rows(self._window_looked_up(result), shape, columns[0], reason=None)
-        lefts = left | "Left" >> Route(functions.route(rows), to=(LEFT, *self.handling.tags))
+        columns = columns_read(self._joiner)
+        looks_up: KeyPart | pa.DataType = _itself if same_window else _source
+        rows = batch_rows(LEFT, columns[0])
+        if self._shift is not None or self._window_of is not None:
+            keys = keys_like(TableType(common, windowed=True), "the key")
+            references = looked_up_windows(self._looked_up(), functions, known[0], keys)
+            looks_up, rows = references.type, referring_rows(references, shape, known[0], columns[0], reason=None)
+        lefts = sides.left | "Left" >> Route(functions.route(rows), to=(LEFT, *self.handling.tags))
         self.handling.collect(lefts)
         joined = joined_table(
             lefts[LEFT],
-            (right | "Right" >> Route(table_rows(RIGHT, columns[1]), to=(RIGHT,)))[RIGHT],
+            (sides.right | "Right" >> Route(batch_rows(RIGHT, columns[1]), to=(RIGHT,)))[RIGHT],
             join=join,
             shape=shape,
-            types=types,
+            known=known,
             handling=self.handling,
             check=keys_may_meet(_NAME, LEFT, RIGHT, "left table's keys", "right table's keys"),
             looks_up=looks_up,
             rejoin=True,
         )
-        return as_table(joined, result._replace(value=Any if join.type is None else join.type))
+        key = common if same_window else known[0].key
+        order = common_order(_NAME, *known)
+        return as_table(joined, TableType(key, join.type, order, known[0].windowed, whole=self._window_of is None))
 
-    def _window_looked_up(self, result: TableType) -> References:
-        """The keys of the windowed table that left rows look up."""
+    def _looked_up(self) -> Callable[[Any, Any], Any]:
+        """A function that gives the key of the windowed table that a left row looks up."""
         functions = self.handling.functions
         shift, window_of = functions.function("shift", self._shift), functions.function("window_of", self._window_of)
 
@@ -138,13 +143,7 @@ class WindowedTableJoin(HandlesExceptions):
             window = window_of(key, value)
             return None if window is None else Windowed(key, window)
 
-        keys = keys_like(result._replace(windowed=True), "the key")
-
-        def references(batch: ChangeBatch) -> Referred:
-            given, failed = of_values(batch, looked_up, functions, lambda change: (change.key, change.new))
-            return Referred(keys(given), failed)
-
-        return references
+        return looked_up
 
     def _check(self, left: TableType, right: TableType) -> None:
         again = perhaps_windowed(left, right)

@@ -21,6 +21,12 @@ class WindowedType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no ty
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> "WindowedType":
         return cls(storage_type.field("key").type)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WindowedType) and other.storage_type == self.storage_type
+
+    def __hash__(self) -> int:
+        return hash((WindowedType, str(self.storage_type)))
+
     def __reduce__(self) -> Any:
         return WindowedType, (self.storage_type.field("key").type,)
 
@@ -37,6 +43,12 @@ class CombinedKeyType(pa.ExtensionType):  # type: ignore[misc]
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> "CombinedKeyType":
         return cls(storage_type.field("foreign_key").type, storage_type.field("primary_key").type)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CombinedKeyType) and other.storage_type == self.storage_type
+
+    def __hash__(self) -> int:
+        return hash((CombinedKeyType, str(self.storage_type)))
 
     def __reduce__(self) -> Any:
         return CombinedKeyType, (self.storage_type.field("foreign_key").type, self.storage_type.field("primary_key").type)

@@ -3,9 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_joins import Change
 from beam_joins.batch import ChangeBatch
@@ -13,7 +11,7 @@ from beam_joins.joiner import Join
 from beam_joins.matching import How, Shape
 from beam_joins.overlap import Joined, State, overlap, step
 from beam_joins.pairs import Pairs
-from beam_joins.references import listed_subscriptions, rejoined, subscriptions
+from beam_joins.references import listed_subscriptions, looking_up, rejoined, subscriptions
 from beam_joins.versions import FOREVER
 
 Table = list[Change[Any, Any]]
@@ -21,9 +19,10 @@ Joiner = Callable[[Any, Any], Any]
 
 
 def batch(table: Iterable[Change[Any, Any]]) -> ChangeBatch:
-    """Changes with binary keys and values as a batch, every old value an earlier one."""
+    """Changes with binary keys and values as a batch; an old value is an earlier one if no change of the table gave it."""
     rows = sorted(table, key=lambda change: (change.key, change.position))
-    before = [None if change.old is None else len(rows) + n for n, change in enumerate(rows)]
+    given = [n > 0 and rows[n - 1].key == change.key for n, change in enumerate(rows)]
+    before = [None if change.old is None else n - 1 if given[n] else len(rows) + n for n, change in enumerate(rows)]
     return ChangeBatch(
         key=pa.array([change.key for change in rows], pa.binary()),
         new=pa.array([change.new for change in rows], pa.binary()),
@@ -42,8 +41,7 @@ def rows(changes: ChangeBatch) -> pa.Table:
 
 def keyed_rows(changes: ChangeBatch) -> pa.Table:
     """The left rows of a join on the same key."""
-    moved = pa.array(np.zeros(len(changes), np.bool_))
-    return rows(changes).append_column("reference", changes.key).append_column("moved", moved)
+    return looking_up(rows(changes), changes.key)
 
 
 def of_pairs(joiner: Joiner) -> Join:
@@ -65,7 +63,7 @@ def left_rows(left: Table, shape: Shape, references: Callable[[bytes], Any] | No
     given = [None if value is None else references(value) for value in changes.values.to_pylist()]
     if lists:
         return listed_subscriptions(changes, given, keep_unmatched=shape.keeps_left)
-    return subscriptions(changes, pa.array(given, pa.binary()), keep_unmatched=shape.keeps_left)
+    return subscriptions(changes, pa.array(given, pa.binary()), shape)
 
 
 def changes_of(joined: Joined) -> Table:
@@ -82,18 +80,23 @@ def join_in_steps(
     left: Table, right: Table, joiner: Joiner, shape: Shape, references: Any, cuts: list[int], *, lists: bool = False
 ) -> tuple[Table, State]:
     """The changes of a join whose history is cut behind each position of ``cuts``, and what is remembered at the end."""
-    lefts, rights = pa.table(left_rows(left, shape, references, lists=lists)), rows(batch(right))
     changes, state = [], State()
     for low, high in zip([-FOREVER, *cuts], [*cuts, FOREVER], strict=True):
-        joined, state = step(state, _between(lefts, low, high), _between(rights, low, high), of_pairs(joiner), shape)
+        joined, state = step(
+            state,
+            left_rows(_between(left, low, high), shape, references, lists=lists),
+            rows(batch(_between(right, low, high))),
+            of_pairs(joiner),
+            shape,
+        )
         found = changes_of(joined)
         assert all(low < change.position <= high for change in found)
         changes += found
     return sorted(changes, key=lambda change: (repr(change.key), change.position)), state
 
 
-def _between(table: pa.Table, low: int, high: int) -> pa.Table:
-    return table.filter(pc.and_(pc.greater(table["position"], low), pc.less_equal(table["position"], high)))
+def _between(table: Table, low: int, high: int) -> Table:
+    return [change for change in table if low < change.position <= high]
 
 
 HOWS: tuple[How, ...] = ("inner", "left", "right", "outer", "semi", "anti")

@@ -1,12 +1,13 @@
 """A function of key and value on the values of a batch of changes: each value is given once, though it may be new in one change and old in the next."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from beam_joins.batch import ChangeBatch
+from beam_joins.change import Change
 from beam_joins.keys.columns import Bools, Ints
 from beam_joins.keys.opaque import python_values
 from beam_joins.sorting import valid
@@ -15,10 +16,12 @@ from beam_joins.transforms.engine.table_type import TableType
 from beam_joins.user_functions import OfRows
 
 
-def each_value(batch: ChangeBatch, known: TableType, fn: OfRows) -> Iterator[Any]:
+def each_value(
+    batch: ChangeBatch, known: TableType, fn: OfRows, record_of: Callable[[Change[Any, Any]], Any] = lambda change: change
+) -> Iterator[Any]:
     """What a function gives for each of :attr:`ChangeBatch.values`, ``None`` for no value.
 
-    Where it raises what is handled, the change that brings the value goes to ``bad``; an earlier value was there with an earlier change.
+    Where it raises what is handled, the record of the change that brings the value goes to ``bad``; an earlier value was there with an earlier change.
     """
     row = _rows_of(batch)
     values, keys = (
@@ -32,7 +35,7 @@ def each_value(batch: ChangeBatch, known: TableType, fn: OfRows) -> Iterator[Any
         yield fn(keys[n], value)
         if n < len(batch) and fn.raised is not None:
             (change,) = changes_in_python(batch.filter(pa.array(np.arange(len(batch)) == n)), known)
-            fn.report(change, change.timestamp)
+            fn.report(record_of(change), change.timestamp)
 
 
 def with_values(batch: ChangeBatch, values: pa.Array, there: Bools, *, keeps_nothing: bool) -> ChangeBatch:

@@ -1,7 +1,7 @@
 """The joins of tables: rows of both sides in one partition, their overlap there, and the way back of rows that moved."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -11,71 +11,80 @@ from apache_beam.pvalue import PCollection
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders.block import read_blocks
 from beam_joins.joiner import Join, narrowed
-from beam_joins.keys.columns import kinds
+from beam_joins.keys.columns import joined_keys, kinds
 from beam_joins.keys.hashes import hashes
-from beam_joins.keys.opaque import VALUES
+from beam_joins.keys.nested import CombinedKeyType
 from beam_joins.matching import Shape
 from beam_joins.overlap import overlap
-from beam_joins.references import listed_subscriptions, rejoined, subscriptions
+from beam_joins.references import listed_subscriptions, looking_up, rejoined, subscriptions
 from beam_joins.sorting import combine_chunks, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.door import in_batches
-from beam_joins.transforms.engine.keyed_rows import require_batch
 from beam_joins.transforms.engine.notes import Check
 from beam_joins.transforms.engine.outputs import Handling
-from beam_joins.transforms.engine.referring import KeyColumn, References
+from beam_joins.transforms.engine.referring import References
 from beam_joins.transforms.engine.replay import Replay, RowRouter
-from beam_joins.transforms.engine.table_type import table_type
+from beam_joins.transforms.engine.table_rows import changes_in_python, no_rows
+from beam_joins.transforms.engine.table_type import TableType, table_type
 from beam_joins.two_changes import TwoChanges
 
 LEFT, RIGHT, HALVES = "left", "right", "halves"
 
 KeyPart = Callable[[pa.Array], pa.Array]
-"""What a left row looks up, of its key."""
-
-ValueType: TypeAlias = pa.DataType | None
-"""The type of a table's values; ``None`` where it is not known."""
+"""What left rows look up, of their keys."""
 
 
 class Sides(NamedTuple):
-    """The two tables of a join in batches, with the types of their values."""
+    """The two tables of a join in batches, and what is known of them."""
 
     left: PCollection[Any]
     right: PCollection[Any]
-    types: tuple[ValueType, ValueType]
+    known: tuple[TableType, TableType]
+
+    @property
+    def value_types(self) -> tuple[pa.DataType, pa.DataType]:
+        """The types of the values' columns."""
+        return self.known[0].value_column, self.known[1].value_column
 
 
 def in_sides(left: PCollection[Any], right: PCollection[Any]) -> Sides:
     """Two tables as they come in."""
     left, right = in_batches(left, "Left in batches"), in_batches(right, "Right in batches")
-    return Sides(left, right, (table_type(left).value_column, table_type(right).value_column))
+    return Sides(left, right, (table_type(left), table_type(right)))
+
+
+def combined_type(references: References, known: tuple[TableType, TableType]) -> CombinedKeyType:
+    """The type of the keys of a result that is keyed by what left rows refer to and their own keys."""
+    left, right = known
+    foreign_key = joined_keys(pa.nulls(0, references.type), pa.nulls(0, right.key_column)).type
+    return CombinedKeyType(foreign_key, left.key_column)
 
 
 def referring_rows(
     references: References,
     shape: Shape,
+    known: TableType,
     columns: frozenset[str] | None,
-    listed: KeyColumn | None = None,
     *,
     reason: str | None = "null_foreign_key",
 ) -> RowRouter:
-    """The rows of a left table by what they refer to: one row each, or with ``listed``, which makes a column of keys, those of a list.
+    """The rows of a left table by what they refer to, with the given columns of their values (``None``: all).
 
     Rows that refer to nothing are dropped, for a ``reason`` if there is one, where left rows are not kept.
     """
 
-    def rows(batch: Any, arrival: int, writer: BlockWriter) -> None:
-        require_batch(batch)
-        given, failed = references(batch)
-        new = valid(batch.new)
-        if listed is None:
-            lost = new & ~valid(given)[: len(batch)]
-            asked = subscriptions(batch, given, keep_unmatched=shape.keeps_left)
+    def rows(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
+        given, failed = references.of(batch)
+        lost = valid(batch.new) & ~failed
+        if references.listed is None:
+            lost &= ~valid(given)[: len(batch)]
+            asked = subscriptions(batch, given, shape)
         else:
-            lost = new & np.array([all(key is None for key in keys or ()) for keys in given[: len(batch)]], np.bool_)
-            asked = listed_subscriptions(batch, given, listed, keep_unmatched=shape.keeps_left)
-        if reason is not None and not shape.keeps_left:
-            _drop(reason, batch, lost & ~failed, writer)
+            lost &= np.array([all(key is None for key in keys or ()) for keys in given[: len(batch)]], np.bool_)
+            asked = listed_subscriptions(batch, given, references.listed.of, keep_unmatched=shape.keeps_left)
+        if reason is not None and not shape.keeps_left and lost.any():
+            changes = changes_in_python(batch.filter(pa.array(lost)), known)
+            writer.drop_rows(reason, int(lost.sum()), lambda: ((change, change.timestamp) for change in changes))
         reference = asked.column("reference")
         writer.noted(LEFT).update(kinds(reference))
         where = np.where(valid(reference), hashes(reference), hashes(asked.column("key")))
@@ -91,23 +100,22 @@ def joined_table(
     *,
     join: Join,
     shape: Shape,
-    types: tuple[ValueType, ValueType],
+    known: tuple[TableType, TableType],
     handling: Handling,
     check: Check,
-    looks_up: KeyPart | None = None,
+    looks_up: KeyPart | pa.DataType,
     rejoin: bool = False,
     finish: Callable[[ChangeBatch], ChangeBatch] | None = None,
 ) -> PCollection[Any]:
     """The batches of a joined table, of the blocks of both sides.
 
-    ``looks_up`` says what a left row looks up of its key, where its block does not say it. Left rows may move from one reference to another where the result has
-    their keys: their halves are put together in one more stage, or with ``rejoin``, where all references of a row are in one partition, at once.
-    ``finish`` maps the batches that come out.
+    ``looks_up`` says what left rows look up of their keys; or of which type the references are that their blocks have. Rows with references
+    may move from one to another: where the result has their keys, their halves are put together in one more stage, or with ``rejoin``, if all references
+    of a row are in one partition, at once. ``finish`` maps the batches that come out.
     """
-    moving = shape.result == "left_key" and looks_up is None and not rejoin
-    operator = _Overlap(join, shape, types, looks_up, moving, finish)
+    moving = shape.result == "left_key" and isinstance(looks_up, pa.DataType) and not rejoin
     joined = (lefts, rights) | "Join" >> Replay(
-        handling.functions.replay(operator),
+        handling.functions.replay(_Overlap(join, shape, known, looks_up, moving, finish)),
         to=(MAIN, *((HALVES,) if moving else ()), *handling.tags),
         main_type=ChangeBatch,
         check=check,
@@ -129,29 +137,26 @@ class _Overlap:
         self,
         join: Join,
         shape: Shape,
-        types: tuple[ValueType, ValueType],
-        looks_up: KeyPart | None,
+        known: tuple[TableType, TableType],
+        looks_up: KeyPart | pa.DataType,
         moving: bool,
         finish: Callable[[ChangeBatch], ChangeBatch] | None,
     ) -> None:
         self._join = join
         self._shape = shape
-        self._types = types
-        self._looks_up = looks_up
+        left, right = map(no_rows, known)
+        if isinstance(looks_up, pa.DataType):
+            left = looking_up(left, pa.nulls(0, looks_up))
+        self._none = {LEFT: left, RIGHT: right}
+        self._looks_up = None if isinstance(looks_up, pa.DataType) else looks_up
         self._moving = moving
         self._finish = finish
 
     def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[ChangeBatch]:
         inputs = read_blocks(blocks)
-        keys = next(iter(inputs.values())).schema.field("key").type
-        left, right = (
-            inputs[side] if side in inputs else no_rows(keys, self._types[i] or VALUES) for i, side in enumerate((LEFT, RIGHT))
-        )
-        if "reference" not in left.column_names:
-            reference = left["key"] if self._looks_up is None else self._looks_up(combine_chunks(left["key"]))
-            left = left.append_column("reference", reference)
-        if "moved" not in left.column_names:
-            left = left.append_column("moved", pa.nulls(len(left), pa.bool_()))
+        left, right = (inputs.get(side, none) for side, none in self._none.items())
+        if self._looks_up is not None:
+            left = looking_up(left, self._looks_up(combine_chunks(left["key"])))
         try:
             joined = overlap(left, right, self._join, self._shape)
         except TwoChanges as error:
@@ -170,16 +175,3 @@ class _Rejoin:
         batch = rejoined(read_blocks(blocks)[HALVES])
         if len(batch):
             yield batch
-
-
-def no_rows(key: pa.DataType, value: pa.DataType) -> pa.Table:
-    """The rows of a side that has no batch."""
-    columns = {"key": key, "value": value, "timestamp": pa.int64(), "position": pa.int64()}
-    return pa.table({name: pa.nulls(0, kind) for name, kind in columns.items()})
-
-
-def _drop(reason: str, batch: ChangeBatch, lost: Any, writer: BlockWriter) -> None:
-    def changes() -> Iterator[tuple[Any, int]]:
-        return ((change, change.timestamp) for change, dropped in zip(batch, lost.tolist(), strict=True) if dropped)
-
-    writer.drop_rows(reason, int(lost.sum()), changes)

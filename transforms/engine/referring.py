@@ -8,41 +8,50 @@ import pyarrow as pa
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
-from beam_joins.coders.key import KeyCoder, encode_key, key_coder
+from beam_joins.coders.key import encode_key, key_coder
 from beam_joins.copied import copied
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.functions import keys_of, vectorized
 from beam_joins.keys.columns import Bools
-from beam_joins.keys.nested import windowed_keys
-from beam_joins.keys.opaque import KEYS, is_opaque, python_keys, python_values
-from beam_joins.sorting import integers, valid
+from beam_joins.keys.nested import WindowedType, windowed_keys
+from beam_joins.keys.opaque import KEYS, is_opaque, opaque_encoded
+from beam_joins.sorting import valid
+from beam_joins.transforms.engine.each_value import each_value
 from beam_joins.transforms.engine.table_type import TableType
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.windowed import Windowed
 
-KeyColumn = Callable[[Iterable[Any]], pa.Array]
-"""Makes a column of keys, ``None`` for no key."""
+
+class KeyColumn(NamedTuple):
+    """How keys that a function gives, ``None`` for no key, become a column."""
+
+    of: Callable[[Iterable[Any]], pa.Array]
+    type: pa.DataType
 
 
 class Referred(NamedTuple):
-    """What each of the values of a batch refers to, and which changes are left out of it, as the function raised for their new value."""
+    """What each of the values of a batch refers to, null for nothing; and the changes for whose new value the function raised."""
 
     to: Any
     failed: Bools
 
 
-References = Callable[[ChangeBatch], Referred]
-"""A column of what the values of a batch refer to, null for nothing; or a list of lists."""
+class References(NamedTuple):
+    """What rows refer to: a column of keys, or of lists one list a row."""
+
+    of: Callable[[ChangeBatch], Referred]
+    type: pa.DataType
+    """The type of the keys."""
+    listed: KeyColumn | None = None
+    """Makes a column of the keys of lists."""
 
 
 def keys_like(table: TableType, what: str) -> KeyColumn:
-    """How keys that a function gives become a column that can meet the keys of a table; the run raises ``ValueError`` for one that never can."""
-    coder = key_coder(table.key, what)
-    typed = coder if isinstance(coder, KeyCoder) else KeyCoder()
+    """How keys become a column that can meet the keys of a table; the run raises ``ValueError`` for one that never can."""
+    coder = key_coder(Any if isinstance(table.key, pa.DataType) else table.key, what)
 
     def column(keys: Iterable[Any]) -> pa.Array:
-        encoded = [None if key is None else encode_key(typed, key, what) for key in keys]
-        return pa.ExtensionArray.from_storage(KEYS, pa.array(encoded, pa.binary()))
+        return opaque_encoded([None if key is None else encode_key(coder, key, what) for key in keys])
 
     def windowed(keys: Iterable[Any]) -> pa.Array:
         given = [key if key is None else _windowed(key, what) for key in keys]
@@ -50,81 +59,67 @@ def keys_like(table: TableType, what: str) -> KeyColumn:
         mask = pa.array([key is None for key in given], pa.bool_())
         return windowed_keys(column(None if key is None else key.key for key in given), *bounds, mask=mask)
 
-    return windowed if table.windowed else column
+    return KeyColumn(windowed, WindowedType(KEYS)) if table.windowed else KeyColumn(column, KEYS)
 
 
 def one_reference(
-    option: str,
-    given: Any,
-    called: Callable[[Any, Any], Any],
-    functions: StageFunctions,
-    keys: KeyColumn,
-    kind: pa.DataType | None = None,
+    option: str, given: Any, called: Callable[[Any, Any], Any], functions: StageFunctions, left: TableType, keys: KeyColumn
 ) -> References:
     """What rows refer to, each to one row, as the user has ``given`` it; ``called`` is the function that a field's name stands for.
 
-    ``kind`` is the type of the values, where it is known: raises ``ValueError`` for columns that they do not have.
+    Raises ``ValueError`` for columns that the values of the left table do not have.
     """
-    function = functions.function(option, given, called, fresh=True)
-    if kind is not None and not is_opaque(kind) and not callable(given):
-        keys_of(option, given, pa.nulls(0, kind))
-
-    def references(batch: ChangeBatch) -> Referred:
-        if (callable(given) and not isinstance(given, vectorized)) or is_opaque(batch.new.type):
-            results, failed = of_values(batch, function, functions)
-            return Referred(keys(results), failed)
-        return Referred(keys_of(option, function if callable(given) else given, batch.values), np.zeros(len(batch), np.bool_))
-
-    return references
+    if is_opaque(left.value_column) or (callable(given) and not isinstance(given, vectorized)):
+        function = functions.function(option, given, called, fresh=True)
+        return References(lambda batch: _by_value(batch, left, function, functions, keys.of), keys.type)
+    spec = functions.function(option, given) if callable(given) else given
+    try:
+        kind = keys_of(option, spec, pa.nulls(0, left.value_column)).type
+    except FunctionFailed as error:
+        raise ValueError(f"{error}; it is called with no rows when the pipeline is built, to know what it gives") from error
+    return References(lambda batch: Referred(keys_of(option, spec, batch.values), np.zeros(len(batch), np.bool_)), kind)
 
 
-def listed_references(given: Any, called: Callable[[Any, Any], Any], functions: StageFunctions) -> References:
+def listed_references(
+    given: Any, called: Callable[[Any, Any], Any], functions: StageFunctions, left: TableType, keys: KeyColumn
+) -> References:
     """What rows refer to, each to the rows of a list."""
     function = functions.function("foreign_keys", given, called, fresh=True)
 
     def of_list(key: Any, value: Any) -> tuple[Any, ...]:
-        keys = function(key, value)
-        if isinstance(keys, str | bytes):
-            raise ValueError(f"foreign_keys gave {keys!r}, one key and not a list: give [{keys!r}], or use foreign_key")
-        return tuple(keys or ())
+        listed = function(key, value)
+        if isinstance(listed, str | bytes):
+            raise ValueError(f"foreign_keys gave {listed!r}, one key and not a list: give [{listed!r}], or use foreign_key")
+        return tuple(listed or ())
 
-    return lambda batch: Referred(*of_values(batch, of_list, functions))
+    return References(lambda batch: _by_value(batch, left, of_list, functions, list), keys.type, keys)
 
 
-def of_values(
+def looked_up_windows(function: Callable[[Any, Any], Any], functions: StageFunctions, left: TableType, keys: KeyColumn) -> References:
+    """The keys of a windowed table that rows look up; in ``bad`` is ``(key, value)`` of a row."""
+
+    def record_of(change: Change[Any, Any]) -> Any:
+        return change.key, change.new
+
+    return References(lambda batch: _by_value(batch, left, function, functions, keys.of, record_of), keys.type)
+
+
+def _by_value(
     batch: ChangeBatch,
+    left: TableType,
     function: Callable[[Any, Any], Any],
     functions: StageFunctions,
+    column: Callable[[Iterable[Any]], Any],
     record_of: Callable[[Change[Any, Any]], Any] = lambda change: change,
-) -> tuple[list[Any], Bools]:
-    """What a function of key and value gives for each of ``batch.values``, and for which changes it raised: their records go to ``bad``.
-
-    ``None`` stands for a null, for a value that no change has before it, and where the function raised.
-    """
-    values = batch.values
-    owner = np.full(len(values), -1)
-    owner[: len(batch)] = np.arange(len(batch))
-    before = integers(batch.before.fill_null(-1))
-    earlier = np.flatnonzero(before >= len(batch))
-    owner[before[earlier]] = earlier
-    asked = np.flatnonzero((owner >= 0) & valid(values))
-    given: list[Any] = [None] * len(values)
-    raised: dict[int, FunctionFailed] = {}
-    rows = zip(python_keys(batch.key.take(pa.array(owner[asked]))), python_values(values.take(pa.array(asked))), strict=True)
-    for n, (key, value) in zip(asked.tolist(), rows, strict=True):
-        try:
-            given[n] = copied(function(key, value))
-        except FunctionFailed as error:
-            if not functions.handles(error.__cause__):
-                raise
-            raised[n] = error
-    failed = np.zeros(len(batch), np.bool_)
-    failed[[n for n in raised if n < len(batch)]] = True
-    if failed.any():
-        for n, change in enumerate(batch):
-            if failed[n]:
-                functions.caught(record_of(change), raised[n], change.timestamp)
-    return given, failed
+) -> Referred:
+    of_row = functions.of_rows(function)
+    there, failed = valid(batch.new), np.zeros(len(batch), np.bool_)
+    given: list[Any] = []
+    for n, result in enumerate(each_value(batch, left, of_row, record_of)):
+        given.append(copied(result))
+        if n < len(batch) and there[n] and of_row.raised is not None:
+            failed[n] = True
+    return Referred(column(given), failed)
 
 
 def _windowed(key: Any, what: str) -> Windowed[Any]:

@@ -15,20 +15,19 @@ from beam_joins.function_failed import FunctionFailed
 from beam_joins.joiner import of_records
 from beam_joins.keys.columns import kinds
 from beam_joins.keys.hashes import hashes
-from beam_joins.keys.opaque import VALUES, opaque_values, python_values
+from beam_joins.keys.opaque import opaque_values, python_values
 from beam_joins.pairs import Pairs, each_joined
 from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.door import in_batches
 from beam_joins.transforms.engine.elements import ElementRoute, ElementRow, columns_of_rows
-from beam_joins.transforms.engine.joins import no_rows
-from beam_joins.transforms.engine.keyed_rows import table_rows
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.referring import KeyColumn, keys_like
 from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.stream_rows import OfRow, pair, require_one_order, stream_type, two_inputs
+from beam_joins.transforms.engine.table_rows import batch_rows, no_rows
 from beam_joins.transforms.engine.table_type import TableType, table_type
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.two_changes import TwoChanges
@@ -80,9 +79,10 @@ class StreamLookupJoin(WithOutputs):
         records = stream | "Stream" >> ElementRoute(
             columns_of_rows(row, columns, functions), to=(STREAM, *self.dropping, *handling.tags)
         )
-        changes = in_batches(table, "Table in batches") | "Table" >> Route(table_rows(TABLE), to=(TABLE,))
+        table = in_batches(table, "Table in batches")
+        changes = table | "Table" >> Route(batch_rows(TABLE), to=(TABLE,))
         joined = (records[STREAM], changes[TABLE]) | "Join" >> Replay(
-            functions.replay(_Lookup(self._joiner, functions, keeps_all)),
+            functions.replay(_Lookup(self._joiner, functions, table_type(table), keeps_all)),
             to=(MAIN, *handling.tags),
             main_type=typehints.KV[Any, Any],
             check=keys_may_meet(name, STREAM, TABLE, "keys that the stream looks up", "table's keys"),
@@ -124,7 +124,7 @@ def _stream_row(row_key: OfRow, sequence: OfRow | None, functions: StageFunction
 def _stream_columns(keys: KeyColumn) -> Callable[[list[tuple[Any, ...]], BlockWriter], None]:
     def columns(rows: list[tuple[Any, ...]], writer: BlockWriter) -> None:
         key, value, looked_up, timestamp, position = zip(*rows, strict=True)
-        reference = keys(looked_up)
+        reference = keys.of(looked_up)
         try:
             positions = pa.array(position, pa.int64())
         except OverflowError:
@@ -142,8 +142,9 @@ def _stream_columns(keys: KeyColumn) -> Callable[[list[tuple[Any, ...]], BlockWr
 class _Lookup:
     """The records of a partition with the rows that they look up."""
 
-    def __init__(self, joiner: Callable[..., Any], functions: StageFunctions, keeps_all: bool) -> None:
+    def __init__(self, joiner: Callable[..., Any], functions: StageFunctions, table: TableType, keeps_all: bool) -> None:
         self._joiner = joiner
+        self._none = no_rows(table)
         self._functions = functions
         self._keeps_all = keeps_all
 
@@ -152,7 +153,7 @@ class _Lookup:
         if STREAM not in inputs:
             return
         stream = inputs[STREAM]
-        table = inputs[TABLE] if TABLE in inputs else no_rows(stream.schema.field("reference").type, VALUES)
+        table = inputs.get(TABLE, self._none)
         try:
             found = as_of(stream, table)
         except TwoChanges as error:

@@ -17,7 +17,7 @@ from beam_joins.keys.columns import comparable
 from beam_joins.matching import How, Shape
 from beam_joins.overlap import overlap
 from beam_joins.record import Record
-from beam_joins.references import rejoined, subscriptions
+from beam_joins.references import looking_up, rejoined, subscriptions
 from beam_joins.transforms.engine.table_form import InColumns, changes, no_rows
 from tests.reference.lookup_join import LookupHow, LookupJoin
 from tests.reference.upsert_table import UpsertTable
@@ -98,14 +98,14 @@ def foreign_key_join(
     for batch in [left] if isinstance(left, ChangeBatch) else left:
         references = [None if value is None else foreign_key(value) for value in batch.values.to_pylist()]
         keys = comparable(pa.array(references, key_type), "the foreign key")
-        asked.append(subscriptions(batch, keys, keep_unmatched=shape.keeps_left))
+        asked.append(subscriptions(batch, keys, shape))
     joined = overlap(together(asked), right, joiner_in_columns(joiner, of=values_joined(how)), shape)
     return in_order([*joined.changes, *rejoined(joined.halves)])
 
 
 def table_join(left: pa.Table, right: pa.Table, *, how: How, joiner: Any) -> Table:
     """Both tables' rows through the join on the same key."""
-    left = left.append_column("reference", left["key"]).append_column("moved", pa.nulls(len(left), pa.bool_()))
+    left = looking_up(left, left["key"])
     return in_order(overlap(left, right, joiner_in_columns(joiner, of=values_joined(how)), Shape(how, result="same_key")).changes)
 
 

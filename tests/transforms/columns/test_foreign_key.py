@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change, vectorized
+from beam_joins.matching import Shape
 from beam_joins.record import Record
 from beam_joins.references import subscriptions
 from tests.properties import strategies
@@ -108,29 +109,36 @@ def test_a_row_subscribes_to_what_it_refers_to_and_leaves_it_when_it_moves():
     left = table_of(rows_of([Record(b"A", value, position, position) for value, position in rows]))
     references = pa.array([None if value is None else fk_of(value) for value, _ in rows])
 
-    def asked(*, keep_unmatched):
-        given = subscriptions(left, references, keep_unmatched=keep_unmatched).to_pylist()
-        return sorted((r["position"], r["reference"] or b"", r["value"], r["moved"]) for r in given)
+    def asked(how):
+        given = subscriptions(left, references, Shape(how, times="foreign_key")).to_pylist()
+        return sorted((r["position"], r["reference"] or b"", r["value"], r["moved"], r["until"]) for r in given)
 
-    assert asked(keep_unmatched=False) == [
-        (1, b"Y", b"Y|", False),
-        (2, b"Y", b"Y|", False),
-        (3, b"Y", None, True),
-        (3, b"Z", b"Z|", True),
-        (4, b"Z", None, False),
-        (6, b"Z", b"Z|", False),
-        (7, b"Z", None, False),
+    assert asked("inner") == [
+        (1, b"Y", b"Y|", False, None),
+        (2, b"Y", b"Y|", False, 3),
+        (3, b"Z", b"Z|", True, None),
+        (4, b"Z", None, False, None),
+        (6, b"Z", b"Z|", False, None),
+        (7, b"Z", None, False, None),
     ]
-    assert asked(keep_unmatched=True) == [
-        (1, b"Y", b"Y|", False),
-        (2, b"Y", b"Y|", False),
-        (3, b"Y", None, True),
-        (3, b"Z", b"Z|", True),
-        (4, b"", b"null|", True),
-        (4, b"Z", None, True),
-        (5, b"", None, False),
-        (6, b"Z", b"Z|", False),
-        (7, b"Z", None, False),
+    assert asked("left") == [
+        (1, b"Y", b"Y|", False, None),
+        (2, b"Y", b"Y|", False, 3),
+        (3, b"Z", b"Z|", True, 4),
+        (4, b"", b"null|", True, None),
+        (5, b"", None, False, None),
+        (6, b"Z", b"Z|", False, None),
+        (7, b"Z", None, False, None),
+    ]
+
+
+def test_a_row_that_was_there_before_its_batch_leaves_its_reference_by_a_row_of_its_own():
+    left = table_of(rows_of([Record(b"A", b"Y|", 1, 1), Record(b"A", b"Z|", 2, 2)])).filter(pa.array([False, True]))
+    references = pa.array([fk_of(value) for value in left.values.to_pylist()])
+    given = subscriptions(left, references, Shape("inner", times="foreign_key")).to_pylist()
+    assert [(r["reference"], r["value"], r["moved"], r["until"]) for r in given] == [
+        (b"Z", b"Z|", True, None),
+        (b"Y", None, True, None),
     ]
 
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from beam_joins import ForeignKeyJoin, TableTableJoin, vectorized
+from beam_joins import ForeignKeyJoin, TableTableJoin, vectorized, with_key
 from beam_joins.joiner import Pairs, columns_read, joiner_in_columns, narrowed, of_records
-from beam_joins.keys.opaque import VALUES, python_values
+from beam_joins.keys.opaque import VALUES, opaque_keys, python_values
 
 LEFT = pa.array([{"a": 1, "b": "x"}, {"a": 2, "b": None}, None])
 RIGHT = pa.array([{"a": 10}, {"a": 20}])
@@ -21,6 +21,7 @@ JOINED = [
     None,
     {"l": 1, "r": 10, "b": "x"},
 ]
+TYPES = LEFT.type, RIGHT.type
 
 
 def side(row, name):
@@ -52,22 +53,98 @@ def test_every_kind_of_joiner_joins_the_same_pairs_an_absent_side_all_null(joine
 
 
 @pytest.mark.parametrize(
-    "joiner",
+    ("joiner", "kind"),
     [
-        pytest.param({"l": "left.a", "r": "right.a"}, id="names"),
-        pytest.param({"l": "left.a", "r": pc.field("right", "a")}, id="expressions"),
-        pytest.param(lambda left, right: {"l": left["a"], "r": side(right, "a")}, id="by record"),
+        pytest.param({"l": "left.a", "r": "right.a"}, pa.struct([("l", pa.int64()), ("r", pa.int64())]), id="names"),
+        pytest.param(
+            {"l": "left.a", "r": pc.field("right", "a") > 1}, pa.struct([("l", pa.int64()), ("r", pa.bool_())]), id="expressions"
+        ),
+        pytest.param(vectorized(lambda left, right: {"b": left["b"]}), pa.struct([("b", pa.string())]), id="by column"),
+        pytest.param(vectorized(lambda left, right: pc.add(left["a"], right["a"])), pa.int64(), id="an array"),
+        pytest.param(lambda left, right: 1, VALUES, id="by record"),
+        pytest.param(with_key(lambda key, left, right: 1), VALUES, id="with the key"),
     ],
 )
-def test_a_table_without_a_row_has_no_columns_and_is_absent(joiner):
-    """A collection without an element does not say what columns it would have."""
-    join = joiner_in_columns(joiner)
-    nothing = np.array([], np.int64)
-    assert python_values(join(Pairs(LEFT, nothing, pa.nulls(0), nothing))) == []
-    assert python_values(join(Pairs(LEFT, np.array([0, 1]), pa.nulls(0), np.array([-1, -1])))) == [
-        {"l": 1, "r": None},
-        {"l": 2, "r": None},
+def test_the_type_of_the_result_is_known_before_there_is_a_row(joiner, kind):
+    assert joiner_in_columns(joiner, types=TYPES).type == kind
+
+
+def test_the_type_of_the_result_is_not_known_where_that_of_the_values_is_not():
+    assert joiner_in_columns({"l": "left.a"}).type is None
+    assert joiner_in_columns({"l": "left.a"}, types=(TYPES[0], None)).type is None
+    assert joiner_in_columns(lambda left, right: 1, schema=pa.int64()).type == pa.int64()
+
+
+def test_what_is_known_before_there_is_a_row_does_not_change_with_rows():
+    found = joiner_in_columns(vectorized(lambda left, right: pc.cast(left["a"], pa.int8()) if len(left) else left["a"]), types=TYPES)
+    assert found(PAIRS) == pa.array([1, 2, None, None, 1], pa.int64())
+    other = joiner_in_columns(vectorized(lambda left, right: left["b"] if len(left) else left["a"]), types=TYPES)
+    with pytest.raises(ValueError, match="joiner gave values of type string, and of type int64 for no rows"):
+        other(PAIRS)
+
+
+@pytest.mark.parametrize(
+    ("joiner", "complaint"),
+    [
+        ({"x": "left.zzz"}, "joiner: the left table has no column 'zzz'; it has a, b"),
+        ({"x": "right.zzz"}, "joiner: the right table has no column 'zzz'; it has a"),
+        ({"x": pc.field("left", "zzz")}, "zzz.*\n*.*left: struct<a: int64, b: string>"),
+        (vectorized(lambda left, right: left["zzz"]), "zzz.*it is called with no rows when the pipeline is built"),
+    ],
+)
+def test_a_column_that_is_not_there_is_refused_at_construction(joiner, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        joiner_in_columns(joiner, types=TYPES)
+
+
+def test_python_objects_have_no_columns():
+    with pytest.raises(ValueError, match="the values of a table in columns are Python objects here"):
+        joiner_in_columns({"x": "left.a"}, types=(VALUES, TYPES[1]))
+
+
+def test_a_joiner_may_want_the_key():
+    pairs = PAIRS._replace(key=opaque_keys([7, "k", (1, 2), None, 9]))
+    seen = []
+    joiner_in_columns(with_key(lambda *given: seen.append(given)))(pairs)
+    assert [(key, left and left["a"], right and right["a"]) for key, left, right in seen] == [
+        (7, 1, 20),
+        ("k", 2, None),
+        ((1, 2), None, 10),
+        (9, 1, 10),
     ]
+    del seen[:]
+    joiner_in_columns(with_key(lambda *given: seen.append(given)), of="left")(pairs._replace(right_index=np.full(5, -1)))
+    assert [(key, left["a"]) for key, left in seen] == [(7, 1), ("k", 2), (9, 1)]
+
+
+@pytest.mark.parametrize("given", [7, None, vectorized(max)])
+def test_what_has_no_key_is_refused(given):
+    with pytest.raises(ValueError, match="give a function of the key, the left value and the right value"):
+        with_key(given)
+
+
+@pytest.mark.parametrize(
+    ("joiner", "joined"),
+    [
+        pytest.param(None, [LEFT[0].as_py(), LEFT[1].as_py(), None, None, LEFT[0].as_py()], id="the left value"),
+        pytest.param({"l": "left.a"}, [{"l": 1}, {"l": 2}, None, None, {"l": 1}], id="names"),
+        pytest.param({"l": pc.field("left", "a") + 1}, [{"l": 2}, {"l": 3}, None, None, {"l": 2}], id="expressions"),
+        pytest.param(vectorized(lambda left: left["a"]), [1, 2, None, None, 1], id="by column"),
+        pytest.param(lambda left: left["b"], ["x", None, None, None, "x"], id="by record"),
+    ],
+)
+def test_a_join_of_left_values_has_a_joiner_of_those(joiner, joined):
+    pairs = PAIRS._replace(right_index=np.full(5, -1))
+    found = joiner_in_columns(joiner, types=TYPES, of="left")
+    assert python_values(found(pairs)) == joined
+    assert found(pairs).type == found.type
+
+
+def test_a_join_of_left_values_has_no_right_column():
+    with pytest.raises(ValueError, match=r"joiner={'x': 'right.a'}: give \"left.<column>\" or an Arrow expression"):
+        joiner_in_columns({"x": "right.a"}, of="left")
+    with pytest.raises(ValueError, match="joiner='left': give a function of the left value"):
+        joiner_in_columns("left", of="left")
 
 
 def test_an_expression_computes():
@@ -193,7 +270,10 @@ def test_a_schema_that_says_nothing_is_refused_at_construction(joiner, schema, c
         ({"x": "middle.a"}, "joiner={'x': 'middle.a'}"),
         ({"x": "left."}, "joiner={'x': 'left.'}"),
         ({"x": 7}, "joiner={'x': 7}"),
-        (None, "joiner=None: give a function of the left and the right value, a vectorized one, or a dict of columns"),
+        (
+            None,
+            r"joiner=None: give a function of the left and the right value, with_key\(function\), a vectorized one, or a dict of columns",
+        ),
         ("both", "joiner='both'"),
     ],
 )
@@ -204,11 +284,9 @@ def test_what_is_no_joiner_is_refused_at_construction(joiner, complaint):
 
 @pytest.mark.parametrize("joiner", [{"x": "left.a"}, vectorized(lambda left, right: left)])
 def test_a_joiner_of_columns_is_refused_where_records_are_joined(joiner):
-    with pytest.raises(
-        ValueError, match="TableTableJoin joins records here, and its joiner is of columns: give it tables made by TableFromChangelog"
-    ):
-        of_records("TableTableJoin", joiner)
-    assert of_records("TableTableJoin", max) is max
+    with pytest.raises(ValueError, match="StreamTableJoin joins records, and its joiner is of columns: give a function of two values"):
+        of_records("StreamTableJoin", joiner)
+    assert of_records("StreamTableJoin", max) is max
 
 
 def test_only_the_columns_that_a_joiner_reads_travel():
