@@ -100,7 +100,7 @@ def _rank(rows: pa.Table, code: Ints) -> Ints:
     rank = np.zeros(len(rows), np.int64)
     if len(tied):
         chosen = rows.take(pa.array(tied))
-        within = chosen["within"].to_pylist() if "within" in rows.column_names else [b""] * len(tied)
+        within = chosen["within"].fill_null(b"").to_pylist() if "within" in rows.column_names else [b""] * len(tied)
         encoded = _encoded(combine_chunks(chosen["value"]))
         order = list(zip(within, chosen["timestamp"].to_pylist(), encoded, strict=True))
         rank[tied[sorted(range(len(tied)), key=order.__getitem__)]] = np.arange(len(tied))

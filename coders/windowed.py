@@ -56,6 +56,8 @@ class WindowedCoder(StrictCoder):
 
     def encode(self, value: Windowed[Any]) -> bytes:
         """The key, then its window."""
+        if not isinstance(value, Windowed):
+            raise ValueError(f"a windowed table has changes keyed by Windowed, not by {value!r}")
         return write_windowed(self.source_coder.encode(value.key), value.window)
 
     def read(self, encoded: bytes) -> Windowed[Any]:

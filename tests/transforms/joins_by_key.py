@@ -15,13 +15,11 @@ from beam_joins import (
     StreamTableJoin,
     TableFromChangelog,
     TableTableJoin,
-    TableToRecords,
+    TableToChanges,
     WindowedAggregate,
     WindowedStreamJoin,
     WindowedTableJoin,
 )
-
-PARTITIONS = 3
 
 
 class Side:
@@ -54,9 +52,7 @@ class Side:
         return p | f"{self.name} rows" >> beam.Create(batches).with_output_types(pa.Table)
 
     def table(self, p: Any, form: str, key: Any = None) -> Any:
-        return self.log(p, form) | f"{self.name} table" >> TableFromChangelog(
-            key=key or self.key_of(), timestamp_by="lsn", partitions=PARTITIONS
-        )
+        return self.log(p, form) | f"{self.name} table" >> TableFromChangelog(key=key or self.key_of(), timestamp_by="lsn")
 
     def stream(self, p: Any) -> Any:
         """The rows under their keys, after all rows of a table."""
@@ -71,44 +67,42 @@ def met(left: Any, right: Any) -> Any:
 
 
 def _new(table: Any) -> Any:
-    return table | "Met" >> beam.Map(lambda change: change.new)
+    return table | TableToChanges() | "Met" >> beam.Map(lambda change: change.new)
 
 
 def _foreign_key(how: str, several: bool = False) -> Callable[..., Any]:
     def join(p: Any, form: str, left: Side, right: Side) -> Any:
         tables = left.table(p, form, "n"), right.table(p, form)
         if several:
-            transform = ForeignKeyJoin(foreign_keys=lambda _, row: [left.key(row)], joiner=met, how=how, partitions=PARTITIONS)
+            transform = ForeignKeyJoin(met, foreign_keys=lambda _, row: [left.key(row)], how=how)
         else:
-            transform = ForeignKeyJoin(foreign_key=lambda _, row: left.key(row), joiner=met, how=how, partitions=PARTITIONS)
-        joined = tables | transform
-        return _new(joined if form == "records" or several or how == "outer" else joined | TableToRecords())
+            transform = ForeignKeyJoin(met, foreign_key=lambda _, row: left.key(row), how=how)
+        return _new(tables | transform)
 
     return join
 
 
 def _table_table(p: Any, form: str, left: Side, right: Side) -> Any:
-    joined = (left.table(p, form), right.table(p, form)) | TableTableJoin(met, partitions=PARTITIONS)
-    return _new(joined if form == "records" else joined | TableToRecords())
+    return _new((left.table(p, form), right.table(p, form)) | TableTableJoin(met))
 
 
 def _one_to_many(p: Any, form: str, left: Side, right: Side) -> Any:
-    join = OneToManyJoin(foreign_key=lambda _, row: left.key(row), joiner=lambda one, many: met(many, one), partitions=PARTITIONS)
+    join = OneToManyJoin(lambda one, many: met(many, one), foreign_key=lambda _, row: left.key(row))
     return _new((right.table(p, form), left.table(p, form, "n")) | join)
 
 
 def _stream_table(p: Any, form: str, left: Side, right: Side) -> Any:
-    return (left.stream(p), right.table(p, form)) | StreamTableJoin(met, partitions=PARTITIONS) | beam.Values()
+    return (left.stream(p), right.table(p, form)) | StreamTableJoin(met) | beam.Values()
 
 
 def _stream_foreign_key(p: Any, form: str, left: Side, right: Side) -> Any:
     stream = left.stream(p) | "Unkeyed" >> beam.Map(lambda pair: (0, pair[1]))
-    join = StreamForeignKeyJoin(foreign_key=lambda _, row: left.key(row), joiner=met, partitions=PARTITIONS)
+    join = StreamForeignKeyJoin(met, foreign_key=lambda _, row: left.key(row))
     return (stream, right.table(p, form)) | join | beam.Values()
 
 
 def _windowed_stream(p: Any, form: str, left: Side, right: Side) -> Any:
-    options: dict[str, Any] = {"before": 60, "after": 60, "grace": 60, "partitions": PARTITIONS}
+    options: dict[str, Any] = {"before": 60, "after": 60, "grace": 60}
     if form == "records":
         return (left.stream(p), right.stream(p)) | WindowedStreamJoin(met, **options) | beam.Values()
     # the two sides have one option for the key: rows of the right side are told by a field
@@ -130,10 +124,8 @@ def _told(batch: pa.Table, side: int) -> pa.Table:
 
 
 def _windowed_table(p: Any, form: str, left: Side, right: Side) -> Any:
-    counted = left.stream(p) | WindowedAggregate(
-        FixedWindows(60), initial=lambda: None, add=lambda _, row: row, grace=0, partitions=PARTITIONS
-    )
-    return _new((counted, right.table(p, form)) | WindowedTableJoin(met, how="inner", partitions=PARTITIONS))
+    counted = left.stream(p) | WindowedAggregate(FixedWindows(60), initial=lambda: None, add=lambda _, row: row, grace=0)
+    return _new((counted, right.table(p, form)) | WindowedTableJoin(met, how="inner"))
 
 
 JOINS: dict[str, Callable[..., Any]] = {
@@ -154,6 +146,6 @@ def groups(p: Any, form: str, left: Side, right: Side) -> Any:
     """The rows of both sides as members of groups: how many each has in the end."""
     both = Side("both", [*left.keys, *right.keys])
     counted = both.table(p, form, "n") | AggregateTable(
-        group_by=lambda _, row: both.key(row), initial=0, add=lambda n, _: n + 1, subtract=lambda n, _: n - 1, partitions=PARTITIONS
+        group_by=lambda _, row: both.key(row), initial=0, add=lambda n, _: n + 1, subtract=lambda n, _: n - 1
     )
-    return counted | beam.Map(lambda change: change.new)
+    return _new(counted)

@@ -9,7 +9,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins import ForeignKeyJoin, LatestTable, TableFromChangelog, TableToRecords
+from beam_joins import ForeignKeyJoin, LatestTable, TableFromChangelog, TableToChanges
 
 
 class Pair(NamedTuple):
@@ -32,7 +32,7 @@ class Access(enum.Flag):
 
 
 KEYS = [Pair(1, "a"), Place(7), Colour.RED, Access(3), (Place(7), Colour.RED)]
-CDC = {"sequence_by": "lsn", "timestamp_by": "lsn", "partitions": 3}
+CDC = {"sequence_by": "lsn", "timestamp_by": "lsn"}
 
 
 def run(options: PipelineOptions) -> None:
@@ -49,9 +49,9 @@ def run(options: PipelineOptions) -> None:
                 changelog = changelog | "typed" >> beam.Map(lambda batch: batch).with_output_types(pa.Table)
             left = changelog | f"{form} left" >> TableFromChangelog(key="n", **CDC)
             right = changelog | f"{form} right" >> TableFromChangelog(key=key, **CDC)
-            join = ForeignKeyJoin(foreign_key=lambda _, row: key(row), joiner=lambda one, other: (one["n"], other["n"]), partitions=3)
+            join = ForeignKeyJoin(lambda one, other: (one["n"], other["n"]), foreign_key=lambda _, row: key(row))
             joined = (left, right) | f"{form} join" >> join
-            joined = joined if form == "records" else joined | TableToRecords()
+            joined = joined | f"{form} changes" >> TableToChanges()
             _ = joined | f"{form} met" >> beam.Map(lambda change, form=form: print("met", form, *change.new, flush=True))
             if form == "records":
                 latest = right | LatestTable() | beam.Reshuffle()

@@ -4,11 +4,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.transforms.window import TimestampedValue
 
-from beam_joins import (
-    ChangeBatch,
-    TableFromChangelog,
-    TableToRecords,
-)
+from beam_joins import TableFromChangelog, TableToChanges
 
 ORDERS = [
     {"id": 1, "by": "ann", "n": 1, "lsn": 2},
@@ -47,8 +43,11 @@ def stream(p, name, rows, key="id"):
 
 
 def changes(pcoll):
-    records = pcoll | "In records" >> TableToRecords() if pcoll.element_type is ChangeBatch else pcoll
-    return records | "Short" >> beam.Map(lambda change: (change.key, change.old, change.new, change.position))
+    return (
+        pcoll
+        | "Changes" >> TableToChanges()
+        | "Short" >> beam.Map(lambda change: (change.key, change.old, change.new, change.position))
+    )
 
 
 def errors(bad):

@@ -6,7 +6,18 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_joins import Change, Dropped, FilterTable, ForeignKeyJoin, LatestTable, MapTable, TableFromChangelog, TableToStream, content
+from beam_joins import (
+    Change,
+    Dropped,
+    FilterTable,
+    ForeignKeyJoin,
+    LatestTable,
+    MapTable,
+    TableFromChangelog,
+    TableToChanges,
+    TableToStream,
+    content,
+)
 
 ORDERS = [
     {"id": 1, "lsn": 1, "by": "ann", "amount": 5},
@@ -67,14 +78,46 @@ def referred(key, order):
     return order["by"]
 
 
-def test_a_join_is_the_same_in_any_order_and_partitioning_on_every_runner(pipeline):
-    with pipeline() as p:
-        for how, expected in (("inner", INNER), ("left", LEFT)):
-            for seed, partitions in ((1, 1), (2, 7)):
-                tag = f" {how} {seed}"
-                join = ForeignKeyJoin(foreign_key=referred, joiner=joiner, how=how, partitions=partitions)
-                joined = tables(p, seed=seed, tag=tag, partitions=partitions) | f"join{tag}" >> join
-                assert_that(joined, equal_to(expected), label=f"is the join{tag}")
+SEMI = [
+    Change(2, None, 7, 3, 3),
+    Change(1, None, 6, 4, 4),
+    Change(2, 7, None, 8, 8),
+    Change(1, 6, None, 9, 9),
+]
+ANTI = [
+    Change(1, None, 5, 1, 1),
+    Change(2, None, 7, 2, 2),
+    Change(2, 7, None, 3, 3),
+    Change(1, 5, None, 4, 4),
+    Change(3, None, 1, 5, 5),
+    Change(4, None, 2, 6, 6),
+    Change(1, None, 6, 9, 9),
+]
+
+
+def amount(order):
+    return order["amount"]
+
+
+@pytest.mark.parametrize("partitions", [1, 7])
+def test_a_join_is_the_same_in_any_order_and_partitioning_on_every_runner(pipeline, partitions):
+    with pipeline(partitions) as p:
+        for how, expected in (("inner", INNER), ("left", LEFT), ("semi", SEMI), ("anti", ANTI)):
+            tag = f" {how}"
+            join = ForeignKeyJoin(joiner if expected in (INNER, LEFT) else amount, foreign_key=referred, how=how)
+            joined = tables(p, seed=partitions, tag=tag) | f"join{tag}" >> join | f"changes{tag}" >> TableToChanges()
+            assert_that(joined, equal_to(expected), label=f"is the join{tag}")
+
+
+@pytest.mark.parametrize("how", ["semi", "anti"])
+def test_without_a_joiner_the_rows_of_a_semi_or_anti_join_are_the_left_ones(direct, how):
+    with direct() as p:
+        both = tables(p)
+        joined = both | ForeignKeyJoin(foreign_key="by", how=how) | "changes" >> TableToChanges()
+        amounts = joined | beam.Map(
+            lambda change: change._replace(old=change.old and change.old["amount"], new=change.new and change.new["amount"])
+        )
+        assert_that(amounts, equal_to(SEMI if how == "semi" else ANTI))
 
 
 def test_a_chain_of_every_transform_twice_loses_nothing_on_every_runner(pipeline):
@@ -83,10 +126,10 @@ def test_a_chain_of_every_transform_twice_loses_nothing_on_every_runner(pipeline
         # in milliseconds, which the times of the stream's elements are
         orders, customers = tables(p, timestamp_by=lambda row: row["lsn"] * 1000)
         chain = (orders, customers) | "first" >> ForeignKeyJoin(
-            foreign_key="by", joiner=lambda order, customer: {**order, "name": customer["name"]}
+            lambda order, customer: {**order, "name": customer["name"]}, foreign_key="by"
         )
         chain = (chain, customers) | "second" >> ForeignKeyJoin(
-            foreign_key="by", joiner=lambda order, customer: {**order, "again": customer["name"]}, how="left"
+            lambda order, customer: {**order, "again": customer["name"]}, foreign_key="by", how="left"
         )
         chain = chain | "map 1" >> MapTable(lambda key, row: f"{row['amount']} {row['name']} {row['again']}")
         chain = (
@@ -94,9 +137,13 @@ def test_a_chain_of_every_transform_twice_loses_nothing_on_every_runner(pipeline
         )
         chain = chain | "keep again" >> FilterTable(lambda key, text: "BOBBY" in text, negate=True)
         bob, gone = Change(1, None, "6 BOB BOB", 4000, 4), Change(1, "6 BOB BOB", None, 7000, 7)
-        assert_that(chain, equal_to([bob, gone]), label="changes")
+        assert_that(chain | "chain's changes" >> TableToChanges(), equal_to([bob, gone]), label="changes")
         again = chain | "stream" >> TableToStream() | "once more" >> TableFromChangelog()
-        assert_that(again, equal_to([bob._replace(position=4000), gone._replace(position=7000)]), label="again")
+        assert_that(
+            again | "again's changes" >> TableToChanges(),
+            equal_to([bob._replace(position=4000), gone._replace(position=7000)]),
+            label="again",
+        )
         latest = orders | "latest 1" >> LatestTable() | beam.Map(lambda row: (row[0], row[1]["amount"]))
         assert_that(latest, equal_to([(1, 6), (3, 1), (4, 2)]), label="latest orders")
         assert_that(again | "latest 2" >> LatestTable(), equal_to([]), label="nothing is left")
@@ -104,7 +151,7 @@ def test_a_chain_of_every_transform_twice_loses_nothing_on_every_runner(pipeline
 
 def test_what_comes_out_is_a_table_with_event_times(direct):
     with direct() as p:
-        joined = tables(p) | ForeignKeyJoin(foreign_key="by", joiner=joiner, how="left")
+        joined = tables(p) | ForeignKeyJoin(joiner, foreign_key="by", how="left") | TableToChanges()
         timed = joined | beam.Map(lambda change, time=beam.DoFn.TimestampParam: (change, time.micros))
 
         def check(outputs):
@@ -116,15 +163,15 @@ def test_what_comes_out_is_a_table_with_event_times(direct):
 
 def test_an_inner_join_drops_null_foreign_keys_and_says_so(direct):
     with direct() as p:
-        outputs = tables(p) | ForeignKeyJoin(foreign_key=referred, joiner=joiner).with_outputs()
-        assert_that(outputs.table, equal_to(INNER), label="the table")
+        outputs = tables(p) | ForeignKeyJoin(joiner, foreign_key=referred).with_outputs()
+        assert_that(outputs.table | TableToChanges(), equal_to(INNER), label="the table")
         null = Change(3, None, ORDERS[3], 5, 5)
         assert_that(outputs.dropped, equal_to([Dropped("null_foreign_key", null, 5)]), label="the dropped")
 
 
 def test_a_left_join_drops_nothing(direct):
     with direct() as p:
-        outputs = tables(p) | ForeignKeyJoin(foreign_key=referred, joiner=joiner, how="left").with_outputs()
+        outputs = tables(p) | ForeignKeyJoin(joiner, foreign_key=referred, how="left").with_outputs()
         assert_that(outputs.dropped, equal_to([]))
 
 
@@ -133,19 +180,20 @@ def test_more_records_than_a_block_holds_are_all_joined(pipeline):
     with pipeline() as p:
         left = p | "left" >> beam.Create(range(count)) | beam.Map(lambda i: Change(i, None, i % 3, i, i))
         right = p | "right" >> beam.Create([Change(i, None, "abc"[i], 0, -1) for i in range(2)])
-        joined = (left, right) | ForeignKeyJoin(foreign_key=lambda key, value: value, joiner=lambda number, letter: letter)
-        counts = joined | beam.Map(lambda change: change.new) | beam.combiners.Count.PerElement()
+        joined = (left, right) | ForeignKeyJoin(lambda number, letter: letter, foreign_key=lambda key, value: value)
+        counts = joined | TableToChanges() | beam.Map(lambda change: change.new) | beam.combiners.Count.PerElement()
         assert_that(counts, equal_to([("a", 3334), ("b", 3333)]))
 
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"how": "full"}, "how='full': choose one of 'inner', 'left', 'right', 'outer'"),
+        ({"how": "full"}, "how='full': choose one of 'inner', 'left', 'right', 'outer', 'semi', 'anti'"),
         ({"foreign_keys": referred}, "give one of foreign_key, for one reference, and foreign_keys"),
-        ({"joiner": None}, "joiner=None: give a function"),
+        ({"foreign_key": None, "foreign_keys": referred, "how": "anti", "joiner": None}, "how='anti' asks for the one row that"),
+        ({"joiner": None}, "joiner=None: give a function of the left and the right value"),
+        ({"joiner": "amount", "how": "semi"}, "joiner='amount': give a function of the left value"),
         ({"foreign_key": 7}, "foreign_key=7: give a field name, a list of field names, or a function of key and value"),
-        ({"partitions": "many"}, "partitions='many'"),
     ],
 )
 def test_a_wrong_option_is_refused_at_construction(options, complaint):
@@ -157,14 +205,14 @@ def test_what_is_not_two_tables_is_refused(direct):
     p = direct()
     orders, customers = tables(p)
     with pytest.raises(ValueError, match="two tables"):
-        _ = orders | ForeignKeyJoin(foreign_key=referred, joiner=joiner)
+        _ = orders | ForeignKeyJoin(joiner, foreign_key=referred)
     by_time = p | beam.Create([("k", 1)]) | "by time" >> TableFromChangelog()
     with pytest.raises(ValueError, match="give sequence_by= to both"):
-        _ = (orders, by_time | FilterTable(lambda key, value: True)) | "mixed" >> ForeignKeyJoin(foreign_key=referred, joiner=joiner)
+        _ = (orders, by_time | FilterTable(lambda key, value: True)) | "mixed" >> ForeignKeyJoin(joiner, foreign_key=referred)
 
 
 def test_a_foreign_key_of_another_type_than_the_right_key_is_named(direct):
     with pytest.raises(Exception, match="the foreign key 7 of type int cannot be written"), direct() as p:
         left = p | "left" >> beam.Create([("k", 7)]) | "left table" >> TableFromChangelog()
         right = p | "right" >> beam.Create([("7", "seven")]) | "right table" >> TableFromChangelog()
-        _ = (left, right) | ForeignKeyJoin(foreign_key=lambda key, value: value, joiner=lambda left, right: right)
+        _ = (left, right) | ForeignKeyJoin(lambda left, right: right, foreign_key=lambda key, value: value)

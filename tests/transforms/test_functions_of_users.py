@@ -11,7 +11,6 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from beam_joins import (
     AggregateTable,
     Change,
-    ChangeBatch,
     CountTable,
     FilterTable,
     ForeignKeyJoin,
@@ -21,7 +20,7 @@ from beam_joins import (
     StreamTableJoin,
     TableFromChangelog,
     TableTableJoin,
-    TableToRecords,
+    TableToChanges,
     Window,
     Windowed,
     WindowedAggregate,
@@ -29,7 +28,7 @@ from beam_joins import (
     WindowedTableJoin,
     WindowedTableToStream,
 )
-from beam_joins.transforms.engine.table_type import TableType, as_table
+from beam_joins.transforms.engine.table_type import TableType, as_table, is_batches
 
 CUSTOMERS = [
     {"id": "ann", "tags": ["a"], "lsn": 1, "gone": False},
@@ -126,7 +125,7 @@ def same(one, other):
             raise BeamAssertException(f"{first}\n!=\n{second}")
 
     sides = [
-        (side | f"Records {i}" >> TableToRecords() if side.element_type is ChangeBatch else side)
+        (side | f"Changes {i}" >> TableToChanges() if is_batches(side) else side)
         | f"Text {i}" >> beam.Map(lambda element, i=i: (i, repr(element)))
         for i, side in enumerate((one, other))
     ]
@@ -135,14 +134,13 @@ def same(one, other):
 
 JOINS = {
     **{
-        f"foreign key, {how}": (lambda joiner, how=how: ForeignKeyJoin(foreign_key="by", joiner=joiner, how=how))
-        for how in ("inner", "left")
+        f"foreign key, {how}": (lambda joiner, how=how: ForeignKeyJoin(joiner, foreign_key="by", how=how)) for how in ("inner", "left")
     },
     **{
-        f"foreign key, {how}": (lambda joiner, how=how: ForeignKeyJoin(foreign_key="by", joiner=joiner, how=how))
+        f"foreign key, {how}": (lambda joiner, how=how: ForeignKeyJoin(joiner, foreign_key="by", how=how))
         for how in ("right", "outer")
     },
-    "foreign keys": lambda joiner: ForeignKeyJoin(foreign_keys=lambda key, value: [value["by"], "bob"], joiner=joiner),
+    "foreign keys": lambda joiner: ForeignKeyJoin(joiner, foreign_keys=lambda key, value: [value["by"], "bob"]),
     **{f"table-table, {how}": (lambda joiner, how=how: TableTableJoin(joiner, how=how)) for how in ("inner", "left", "outer")},
 }
 
@@ -158,20 +156,20 @@ def test_a_joiner_may_write_into_its_arguments(direct, join, form):
 def test_a_joiner_of_one_and_many_may_write_into_its_arguments(direct):
     with direct() as p:
         tables = table(p, "customers", CUSTOMERS), table(p, "orders", ORDERS)
-        one, other = (name >> OneToManyJoin(foreign_key="by", joiner=joiner) for name, joiner in (("w", writing), ("p", pure)))
+        one, other = (name >> OneToManyJoin(joiner, foreign_key="by") for name, joiner in (("w", writing), ("p", pure)))
         same(tables | one, tables | other)
 
 
 def test_a_joiner_of_windowed_tables_may_write_into_its_arguments(direct):
     with direct() as p:
         sides = windowed(p), table(p, "customers", CUSTOMERS)
-        same(sides | "writing" >> WindowedTableJoin(writing), sides | "pure" >> WindowedTableJoin(pure))
+        same(sides | "writing" >> WindowedTableJoin(writing, how="left"), sides | "pure" >> WindowedTableJoin(pure, how="left"))
 
 
 STREAM_JOINS = {
     "table": lambda joiner: StreamTableJoin(joiner, how="left", sequence_by=removing("lsn") if joiner is writing else "lsn"),
     "foreign key": lambda joiner: StreamForeignKeyJoin(
-        foreign_key=removing("by") if joiner is writing else "by", joiner=joiner, how="left", sequence_by="lsn"
+        joiner, foreign_key=removing("by") if joiner is writing else "by", how="left", sequence_by="lsn"
     ),
 }
 
@@ -219,12 +217,12 @@ OTHERS = {
         lambda: AggregateTable(group_by="by", initial=lambda: {"tags": []}, add=added_anew, subtract=added_anew),
     ),
     "foreign_key": (
-        lambda: with_itself(lambda: ForeignKeyJoin(foreign_key=removing("by"), joiner=pure, how="left")),
-        lambda: with_itself(lambda: ForeignKeyJoin(foreign_key="by", joiner=pure, how="left")),
+        lambda: with_itself(lambda: ForeignKeyJoin(pure, foreign_key=removing("by"), how="left")),
+        lambda: with_itself(lambda: ForeignKeyJoin(pure, foreign_key="by", how="left")),
     ),
     "foreign_keys": (
-        lambda: with_itself(lambda: ForeignKeyJoin(foreign_keys=lambda key, value: [value.pop("by")], joiner=pure)),
-        lambda: with_itself(lambda: ForeignKeyJoin(foreign_keys=lambda key, value: [value["by"]], joiner=pure)),
+        lambda: with_itself(lambda: ForeignKeyJoin(pure, foreign_keys=lambda key, value: [value.pop("by")])),
+        lambda: with_itself(lambda: ForeignKeyJoin(pure, foreign_keys=lambda key, value: [value["by"]])),
     ),
 }
 

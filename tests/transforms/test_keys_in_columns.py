@@ -10,11 +10,11 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_joins import ForeignKeyJoin, TableFromChangelog, TableTableJoin, TableToRecords, WindowedStreamJoin, vectorized
+from beam_joins import ForeignKeyJoin, TableFromChangelog, TableTableJoin, TableToChanges, WindowedStreamJoin, vectorized
 from tests.transforms.joins_by_key import JOINS, Side
 
 NOON = dt.datetime(2020, 1, 1, 12)
-CDC = {"sequence_by": "lsn", "timestamp_by": "lsn", "partitions": 3}
+CDC = {"sequence_by": "lsn", "timestamp_by": "lsn"}
 N = {"l": "left.n", "r": "right.n"}
 
 EQUAL = {
@@ -45,33 +45,26 @@ def table(p, name, key, by="k"):
     return log(p, name, key) | name >> TableFromChangelog(key=by, **CDC)
 
 
-def pairs(changes):
-    return changes | "pairs" >> beam.Map(lambda change: (change.new["l"], change.new["r"]))
+def pairs(table):
+    return table | TableToChanges() | "pairs" >> beam.Map(lambda change: (change.new["l"], change.new["r"]))
 
 
 JOINED = {
     "inner foreign key": lambda p, left, right: pairs(
-        (table(p, "left", left, "n"), table(p, "right", right))
-        | ForeignKeyJoin(foreign_key="k", joiner=N, partitions=3)
-        | TableToRecords()
+        (table(p, "left", left, "n"), table(p, "right", right)) | ForeignKeyJoin(N, foreign_key="k")
     ),
     "foreign key of records": lambda p, left, right: pairs(
-        (table(p, "left", left, "n") | "l" >> TableToRecords(), table(p, "right", right))
-        | ForeignKeyJoin(foreign_key=lambda _, row: row["k"], joiner=lambda one, other: {"l": one["n"], "r": other["n"]}, partitions=3)
+        (table(p, "left", left, "n") | "l" >> TableToChanges(), table(p, "right", right))
+        | ForeignKeyJoin(lambda one, other: {"l": one["n"], "r": other["n"]}, foreign_key=lambda _, row: row["k"])
     ),
     "outer foreign key": lambda p, left, right: pairs(
         (table(p, "left", left, "n"), table(p, "right", right))
-        | ForeignKeyJoin(
-            foreign_key="k", joiner=lambda one, other: {"l": one and one["n"], "r": other and other["n"]}, how="outer", partitions=3
-        )
-        | beam.Filter(lambda change: change.new and None not in change.new.values())
+        | ForeignKeyJoin(lambda one, other: one and other and {"l": one["n"], "r": other["n"]}, foreign_key="k", how="outer")
     ),
-    "table table": lambda p, left, right: pairs(
-        (table(p, "left", left), table(p, "right", right)) | TableTableJoin(N, partitions=3) | TableToRecords()
-    ),
+    "table table": lambda p, left, right: pairs((table(p, "left", left), table(p, "right", right)) | TableTableJoin(N)),
     "windowed stream": lambda p, left, right: (
         (log(p, "left", left), log(p, "right", right))
-        | WindowedStreamJoin(N, key="k", timestamp_by="lsn", before=9, after=9, grace=9, partitions=3)
+        | WindowedStreamJoin(N, key="k", timestamp_by="lsn", before=9, after=9, grace=9)
         | beam.FlatMap(lambda batch: [(row["l"], row["r"]) for row in batch["value"].to_pylist()])
     ),
 }
@@ -126,11 +119,9 @@ def test_a_foreign_key_of_several_columns_refers_to_nothing_where_one_is_null(pi
     with pipeline() as p:
         sales = in_form(p, form, "sales", SALES, [("x", pa.float64()), ("y", pa.string())], key="n")
         shops = in_form(p, form, "shops", SHOPS, [("a", pa.int64()), ("b", pa.string())], key=["a", "b"])
-        transform = ForeignKeyJoin(
-            foreign_key=foreign_key, joiner=lambda one, other: (one["n"], other and other["n"]), how=how, partitions=3
-        )
+        transform = ForeignKeyJoin(lambda one, other: (one["n"], other and other["n"]), foreign_key=foreign_key, how=how)
         joined, dropped = (sales, shops) | transform.with_outputs()
-        joined = joined if form == "records" else joined | TableToRecords()
+        joined = joined | TableToChanges()
         kept = [(2, None), (3, None)] if how == "left" else []
         assert_that(joined | beam.Map(lambda change: change.new), equal_to([(1, 10), (4, 20), *kept]), label="joined")
         reasons = [] if kept else [("null_foreign_key", 2), ("null_foreign_key", 3)]
@@ -142,7 +133,7 @@ def test_several_columns_of_a_vectorized_function_are_a_key_of_several_columns(d
         sales = in_form(p, "columns", "sales", SALES[::3], [("x", pa.float64()), ("y", pa.string())], key="n")
         shops = in_form(p, "columns", "shops", SHOPS, [("a", pa.int64()), ("b", pa.string())], key=["a", "b"])
         both = vectorized(lambda batch: batch.select(["x", "y"]))
-        joined = (sales, shops) | ForeignKeyJoin(foreign_key=both, joiner=N, partitions=3) | TableToRecords()
+        joined = (sales, shops) | ForeignKeyJoin(N, foreign_key=both)
         assert_that(pairs(joined), equal_to([(1, 10), (4, 20)]))
 
 
@@ -154,11 +145,9 @@ def test_rows_as_pandas_gives_them_meet_whole_numbers(pipeline, form, missing):
     with pipeline() as p:
         left = in_form(p, form, "orders", orders, [("fk", pa.float64())], key="n")
         right = in_form(p, form, "customers", customers, [("name", pa.string())], key="n")
-        join = ForeignKeyJoin(
-            foreign_key="fk", joiner=lambda one, other: (one["n"], other and other["name"]), how="left", partitions=3
-        )
+        join = ForeignKeyJoin(lambda one, other: (one["n"], other and other["name"]), foreign_key="fk", how="left")
         joined = (left, right) | join
-        joined = joined if form == "records" else joined | TableToRecords()
+        joined = joined | TableToChanges()
         assert_that(joined | beam.Map(lambda change: change.new), equal_to([(1, "ann"), (2, None), (3, "bob")]))
 
 

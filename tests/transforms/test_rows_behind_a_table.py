@@ -3,7 +3,7 @@
 import apache_beam as beam
 import pytest
 
-from beam_joins import AggregateTable, ChangeBatch, FilterTable, ForeignKeyJoin, MapTable, TableTableJoin, TableToRecords
+from beam_joins import AggregateTable, FilterTable, ForeignKeyJoin, MapTable, TableTableJoin, TableToChanges
 from tests.transforms.test_functions_of_users import ORDERS, added_anew, marked, pure, same_texts, table, with_itself
 
 
@@ -19,20 +19,18 @@ def written_into(change):
 @pytest.mark.parametrize(
     "transform",
     [
-        TableToRecords,
+        TableToChanges,
         lambda: FilterTable(lambda key, value: True),
         lambda: MapTable(pure),
         lambda: AggregateTable(group_by="by", initial=lambda: {"tags": []}, add=added_anew, subtract=added_anew),
-        lambda: with_itself(lambda: ForeignKeyJoin(foreign_key="by", joiner=pure, how="left")),
-        lambda: with_itself(lambda: ForeignKeyJoin(foreign_key="by", joiner=pure, how="outer")),
+        lambda: with_itself(lambda: ForeignKeyJoin(pure, foreign_key="by", how="left")),
+        lambda: with_itself(lambda: ForeignKeyJoin(pure, foreign_key="by", how="outer")),
         lambda: with_itself(lambda: TableTableJoin(pure)),
     ],
 )
 def test_what_a_map_behind_a_table_writes_into_a_new_value_is_not_the_next_old_value(direct, transform, form):
     def built(p, name):
-        orders = table(p, name, ORDERS, form)
-        changes = orders if form == "records" and transform is TableToRecords else orders | name + "'s" >> transform()
-        return changes | f"{name} as records" >> TableToRecords() if changes.element_type is ChangeBatch else changes
+        return table(p, name, ORDERS, form) | name + "'s" >> transform() | f"{name}'s changes" >> TableToChanges()
 
     with direct() as p:
         written = built(p, "one") | "writing" >> beam.Map(written_into) | "one's text" >> beam.Map(repr)

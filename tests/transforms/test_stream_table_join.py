@@ -8,7 +8,17 @@ from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import TimestampedValue
 
-from beam_joins import Change, Dropped, StreamForeignKeyJoin, StreamTableJoin, TableFromChangelog, Window, Windowed, as_windowed_table
+from beam_joins import (
+    Change,
+    Dropped,
+    StreamForeignKeyJoin,
+    StreamTableJoin,
+    TableFromChangelog,
+    Window,
+    Windowed,
+    as_windowed_table,
+    with_key,
+)
 
 USERS = [
     {"id": "ann", "lsn": 2, "name": "Ann"},
@@ -49,19 +59,29 @@ def with_time(element, time=beam.DoFn.TimestampParam):
     return (*element, time.micros // 1_000_000)
 
 
-def test_a_record_sees_the_row_as_of_its_position_on_every_runner(pipeline):
-    with pipeline() as p:
+@pytest.mark.parametrize("partitions", [1, 7])
+def test_a_record_sees_the_row_as_of_its_position_on_every_runner(pipeline, partitions):
+    with pipeline(partitions) as p:
         for how, expected in (("inner", INNER), ("left", LEFT)):
-            for partitions in (1, 7):
-                tag = f" {how} {partitions}"
-                options = {"how": how, "sequence_by": "lsn", "partitions": partitions}
-                table, stream = users(p, tag), clicks(p, tag)
-                joined = (stream, table) | f"join{tag}" >> StreamTableJoin(joiner, **options)
-                assert_that(joined | f"timed{tag}" >> beam.Map(with_time), equal_to(expected), label=f"the join{tag}")
-                by_user = clicks(p, f" by user{tag}", keyed=lambda key, click: (None, {**click, "user": key}))
-                foreign = (by_user, table) | f"foreign{tag}" >> StreamForeignKeyJoin(foreign_key="user", joiner=joiner, **options)
-                nobody = [(None, value, time) for _, value, time in expected]
-                assert_that(foreign | f"foreign timed{tag}" >> beam.Map(with_time), equal_to(nobody), label=f"the foreign join{tag}")
+            tag = f" {how}"
+            options = {"how": how, "sequence_by": "lsn"}
+            table, stream = users(p, tag), clicks(p, tag)
+            joined = (stream, table) | f"join{tag}" >> StreamTableJoin(joiner, **options)
+            assert_that(joined | f"timed{tag}" >> beam.Map(with_time), equal_to(expected), label=f"the join{tag}")
+            by_user = clicks(p, f" by user{tag}", keyed=lambda key, click: (None, {**click, "user": key}))
+            foreign = (by_user, table) | f"foreign{tag}" >> StreamForeignKeyJoin(joiner, foreign_key="user", **options)
+            nobody = [(None, value, time) for _, value, time in expected]
+            assert_that(foreign | f"foreign timed{tag}" >> beam.Map(with_time), equal_to(nobody), label=f"the foreign join{tag}")
+
+
+def test_a_joiner_may_want_the_key_which_is_that_of_the_stream(direct):
+    with direct() as p:
+        by_user = clicks(p, keyed=lambda key, click: (click["lsn"] * 1.0, {**click, "user": key}))
+        join = StreamForeignKeyJoin(
+            with_key(lambda key, click, user: (key, user and user["name"])), foreign_key="user", sequence_by="lsn"
+        )
+        joined = (by_user, users(p)) | join | beam.Map(repr)
+        assert_that(joined, equal_to(["(5.0, (5.0, 'Anna'))", "(7.0, (7.0, 'Anna'))", "(7.0, (7.0, 'Bob'))"]))
 
 
 def test_without_a_sequence_the_position_is_the_event_time(direct):
@@ -81,7 +101,7 @@ def test_nulls_are_dropped_and_counted_and_a_left_join_keeps_null_keys(direct):
     stream = p | "stream" >> beam.Create(rows)
     for how, kept, dropped in (("inner", [], ["null_key"]), ("left", [(None, ("v", None), 3)], [])):
         outputs = (stream, table) | how >> StreamTableJoin(lambda v, row: (v, row), how=how).with_outputs()
-        joined = outputs.joined | f"{how} timed" >> beam.Map(with_time)
+        joined = outputs.stream | f"{how} timed" >> beam.Map(with_time)
         assert_that(joined, equal_to([("k", ("v", "row"), 3), *kept]), label=f"{how} joined")
         reasons = outputs.dropped | f"{how} reasons" >> beam.Map(lambda record: record.reason)
         assert_that(reasons, equal_to(["null_value", "null_value", *dropped]), label=f"{how} dropped")
@@ -107,10 +127,10 @@ def test_a_null_foreign_key_is_dropped_or_kept_without_a_row_and_a_null_key_is_f
         null_value = Dropped("null_value", ("k", None), 3_000_000)
         for how, results, reasons in (("inner", joined, dropped), ("left", joined + alone, [])):
             join = StreamForeignKeyJoin(
-                foreign_key=lambda key, value: value.partition("|")[0] or None, joiner=lambda value, row: (value, row), how=how
+                lambda value, row: (value, row), foreign_key=lambda key, value: value.partition("|")[0] or None, how=how
             )
             outputs = (stream, table) | how >> join.with_outputs()
-            assert_that(outputs.joined, equal_to(results), label=f"{how} joined")
+            assert_that(outputs.stream, equal_to(results), label=f"{how} joined")
             assert_that(outputs.dropped, equal_to([*reasons, null_value]), label=f"{how} dropped")
 
 
@@ -119,7 +139,7 @@ def test_a_row_of_a_windowed_table_is_a_foreign_key(direct):
         table = as_windowed_table(p | "table" >> beam.Create([Change(Windowed("page", Window(0, 10)), None, 3, 0, -1)]))
         stream = p | "stream" >> beam.Create([TimestampedValue(("page", 7), 20), TimestampedValue(("page", 17), 20)])
         join = StreamForeignKeyJoin(
-            foreign_key=lambda key, at: Windowed(key, Window(at // 10 * 10, at // 10 * 10 + 10)), joiner=lambda at, count: (at, count)
+            lambda at, count: (at, count), foreign_key=lambda key, at: Windowed(key, Window(at // 10 * 10, at // 10 * 10 + 10))
         )
         assert_that((stream, table) | join, equal_to([("page", (7, 3))]))
 
@@ -138,7 +158,6 @@ def test_a_result_of_none_is_a_result(direct):
         ({"joiner": None}, "joiner=None: give a function"),
         ({"foreign_key": 7}, "foreign_key=7: give a field name, a list of field names, or a function of key and value"),
         ({"sequence_by": ""}, "sequence_by=''"),
-        ({"partitions": -1}, "partitions=-1"),
     ],
 )
 def test_a_wrong_option_is_refused_at_construction(options, complaint):
@@ -168,7 +187,7 @@ def test_what_is_not_a_stream_and_a_table_is_refused(direct):
 
 
 def test_a_foreign_key_of_another_type_than_the_key_of_the_table_is_named(direct):
-    with pytest.raises(Exception, match="the foreign key 7 of type int cannot be written"), direct() as p:
+    with pytest.raises(Exception, match="the key that StreamForeignKeyJoin looks up 7 of type int cannot be written"), direct() as p:
         table = p | "table" >> beam.Create([("7", "seven")]) | TableFromChangelog()
         stream = p | "stream" >> beam.Create([("k", 7)])
-        _ = (stream, table) | StreamForeignKeyJoin(foreign_key=lambda key, value: value, joiner=lambda value, row: row)
+        _ = (stream, table) | StreamForeignKeyJoin(lambda value, row: row, foreign_key=lambda key, value: value)

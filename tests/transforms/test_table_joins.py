@@ -1,8 +1,9 @@
 """TableTableJoin, OneToManyJoin, the foreign-key joins that keep right rows, and the joins of windowed tables."""
 
+from datetime import timedelta
+
 import apache_beam as beam
 import pytest
-from apache_beam.coders import StrUtf8Coder
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import (
@@ -10,16 +11,18 @@ from beam_joins import (
     CombinedKey,
     Dropped,
     ForeignKeyJoin,
+    MapTable,
     OneToManyJoin,
     StreamTableJoin,
     TableFromChangelog,
     TableTableJoin,
+    TableToChanges,
     Window,
     Windowed,
     WindowedTableJoin,
+    with_key,
 )
-from beam_joins.coders import CombinedKeyCoder
-from beam_joins.transforms.engine.block_writer import at
+from beam_joins.transforms.engine.block_writer import timestamped
 from beam_joins.transforms.engine.table_type import TableType, as_table
 
 
@@ -29,13 +32,7 @@ def table(p, label, rows):
     changes = log | f"{label} table" >> TableFromChangelog(
         key="key", sequence_by="at", timestamp_by="at", apply_as_deletes=lambda row: row["value"] is None
     )
-    changes |= f"{label} value" >> beam.Map(value_only).with_output_types(Change)
-    return as_table(changes, TableType(order="sequence"))
-
-
-def value_only(change):
-    old, new = (side and side["value"] for side in (change.old, change.new))
-    return change._replace(old=old, new=new)
+    return changes | f"{label} value" >> MapTable(lambda key, row: row["value"])
 
 
 def windowed(p, label, rows):
@@ -48,8 +45,11 @@ def pair(left, right):
     return f"{left or '-'}+{right or '-'}"
 
 
-def shown(change):
-    return change.key, change.old, change.new, change.position
+class Shown(beam.PTransform):
+    """The changes of a table without their times."""
+
+    def expand(self, table):
+        return table | TableToChanges() | beam.Map(lambda change: (change.key, change.old, change.new, change.position))
 
 
 def test_tables_are_joined_on_their_key_on_every_runner(pipeline):
@@ -61,19 +61,32 @@ def test_tables_are_joined_on_their_key_on_every_runner(pipeline):
                  ("k", "B+-", None, 6)],
         "outer": [("only", None, "L+-", 1), ("k", None, "A+-", 2), ("k", "A+-", "A+a", 3), ("k", "A+a", "B+a", 4), ("k", "B+a", "B+-", 5),
                   ("k", "B+-", None, 6), ("k", None, "-+b", 7)],
+        "right": [("k", None, "A+a", 3), ("k", "A+a", "B+a", 4), ("k", "B+a", None, 5), ("k", None, "-+b", 7)],
+        "semi": [("k", None, "A+-", 3), ("k", "A+-", "B+-", 4), ("k", "B+-", None, 5)],
+        "anti": [("only", None, "L+-", 1), ("k", None, "A+-", 2), ("k", "A+-", None, 3), ("k", None, "B+-", 5), ("k", "B+-", None, 6)],
     }  # fmt: skip
     with pipeline() as p:
         both = table(p, "left", left), table(p, "right", right)
         for how, changes in expected.items():
-            joined = both | how >> TableTableJoin(pair, how=how, partitions=3)
-            assert_that(joined | f"{how} shown" >> beam.Map(shown), equal_to(changes), label=f"is {how}")
+            joined = both | how >> TableTableJoin(pair if how not in ("semi", "anti") else lambda left: pair(left, None), how=how)
+            assert_that(joined | f"{how} shown" >> Shown(), equal_to(changes), label=f"is {how}")
+
+
+def test_a_joiner_may_want_the_key(direct):
+    with direct() as p:
+        a, b = table(p, "a", [("k", "A", 1)]), table(p, "b", [("k", "B", 2)])
+        joins = {"inner": TableTableJoin(with_key(lambda key, left, right: f"{key}: {left}{right}"))}
+        joins["semi"] = TableTableJoin(with_key(lambda key, left: f"{key}: {left}"), how="semi")
+        for label, expected in (("inner", "k: AB"), ("semi", "k: A")):
+            joined = (a, b) | label >> joins[label] | f"{label} shown" >> Shown()
+            assert_that(joined, equal_to([("k", None, expected, 2)]), label=f"{label} with key")
 
 
 def test_three_tables_are_joined_in_a_chain(direct):
     with direct() as p:
         a, b, c = (table(p, name, [("k", name, at)]) for at, name in enumerate("abc"))
         joined = ((a, b) | "a b" >> TableTableJoin(pair), c) | "ab c" >> TableTableJoin(pair, how="outer")
-        assert_that(joined | beam.Map(shown), equal_to([("k", None, "a+b+-", 1), ("k", "a+b+-", "a+b+c", 2)]))
+        assert_that(joined | Shown(), equal_to([("k", None, "a+b+-", 1), ("k", "a+b+-", "a+b+c", 2)]))
 
 
 def test_jan_filipiaks_one_to_many_table_on_every_runner(pipeline):
@@ -87,9 +100,9 @@ def test_jan_filipiaks_one_to_many_table_on_every_runner(pipeline):
         ("A2", "B0", "[A2]+A2,B0", None, 7),
     ]
     with pipeline() as p:
-        joined = (table(p, "a", a), table(p, "b", b)) | OneToManyJoin(foreign_key=lambda key, value: value.split(",")[0], joiner=pair)
+        joined = (table(p, "a", a), table(p, "b", b)) | OneToManyJoin(pair, foreign_key=lambda key, value: value.split(",")[0])
         expected = [(CombinedKey(one, many), old, new, at) for one, many, old, new, at in rows]
-        assert_that(joined | beam.Map(shown), equal_to(expected))
+        assert_that(joined | Shown(), equal_to(expected))
 
 
 def test_a_row_whose_reference_moves_deletes_its_old_pair_and_one_without_is_dropped(direct):
@@ -97,68 +110,44 @@ def test_a_row_whose_reference_moves_deletes_its_old_pair_and_one_without_is_dro
         one = table(p, "one", [("a", "A", 0), ("b", "B", 0)])
         many = table(p, "many", [("k", "a", 1), ("k", "b", 2), ("k", "", 3)])
         join = OneToManyJoin(
+            pair,
             foreign_key=lambda key, value: value or None,
-            joiner=pair,
             key_mapper=lambda key: f"{key.primary_key}@{key.foreign_key}",
             key_inverse=lambda text: CombinedKey(*text.split("@")[::-1]),
         )
         outputs = (one, many) | join.with_outputs()
         moves = [("k@a", None, "A+a", 1), ("k@a", "A+a", None, 2), ("k@b", None, "B+b", 2), ("k@b", "B+b", None, 3)]
-        assert_that(outputs.table | beam.Map(shown), equal_to(moves), label="moves")
+        assert_that(outputs.table | Shown(), equal_to(moves), label="moves")
         dropped = [Dropped("null_foreign_key", Change("k", "b", "", 3, 3), 3)]
         assert_that(outputs.dropped, equal_to(dropped), label="dropped")
 
 
-class ReversedCoder(CombinedKeyCoder):
-    """Primary key first: the prefix selects nothing."""
-
-    def encode(self, value):
-        return super().encode(value)[::-1]
-
-
-class ForgetfulCoder:
-    def encode(self, value):
-        return b"%b" % value.foreign_key.encode()
-
-    def decode(self, encoded):
-        return CombinedKey(encoded.decode(), "?")
-
-    def prefix(self, foreign_key):
-        return foreign_key.encode()
+def test_a_mapping_that_breaks_its_word_stops_the_run(direct):
+    with pytest.raises(Exception, match="two pairs may get one key"), direct() as p:
+        one, many = table(p, "one", [("a", "A", 0)]), table(p, "many", [("k", "a", 1)])
+        mapping = {"key_mapper": lambda key: key.foreign_key, "key_inverse": lambda key: CombinedKey(key, None)}
+        _ = (one, many) | OneToManyJoin(pair, foreign_key=lambda key, value: value, **mapping)
 
 
-class SlashCoder:
-    """A coder of one's own, for keys without slashes."""
-
-    def encode(self, value):
-        return f"{value.foreign_key}/{value.primary_key}".encode()
-
-    def decode(self, encoded):
-        return CombinedKey(*encoded.decode().split("/"))
-
-    def prefix(self, foreign_key):
-        return f"{foreign_key}/".encode()
-
-
-def test_a_combined_key_coder_of_ones_own_is_used(direct):
+def test_a_one_to_many_join_can_keep_the_rows_of_either_side(direct):
+    one, many = [("a", "A", 1), ("b", "B", 2)], [("k", "a", 3), ("l", "c", 4), ("m", "", 5)]
+    pairs = [(CombinedKey("a", "k"), None, "A+a", 3)]
+    of_one = [
+        (CombinedKey("a", None), None, "A+-", 1),
+        (CombinedKey("b", None), None, "B+-", 2),
+        (CombinedKey("a", None), "A+-", None, 3),
+    ]
+    of_many = [(CombinedKey("c", "l"), None, "-+c", 4), (CombinedKey(None, "m"), None, "-+-", 5)]
     with direct() as p:
-        one, many = table(p, "one", [("a", "A", 0)]), table(p, "many", [("k", "a", 1)])
-        joined = (one, many) | OneToManyJoin(foreign_key=lambda key, value: value, joiner=pair, combined_key_coder=SlashCoder())
-        assert_that(joined | beam.Map(shown), equal_to([(CombinedKey("a", "k"), None, "A+a", 1)]))
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ({"combined_key_coder": ReversedCoder()}, "ReversedCoder writes .* which does not begin with"),
-        ({"combined_key_coder": ForgetfulCoder()}, "ForgetfulCoder writes .* and reads"),
-        ({"key_mapper": lambda key: key.foreign_key, "key_inverse": lambda key: CombinedKey(key, None)}, "two pairs may get one key"),
-    ],
-)
-def test_a_coder_or_mapping_that_breaks_its_word_stops_the_run(direct, options, complaint):
-    with pytest.raises(Exception, match=complaint), direct() as p:
-        one, many = table(p, "one", [("a", "A", 0)]), table(p, "many", [("k", "a", 1)])
-        _ = (one, many) | OneToManyJoin(foreign_key=lambda key, value: value, joiner=pair, **options)
+        both = table(p, "one", one), table(p, "many", many)
+        for how, expected in {
+            "inner": pairs,
+            "left": pairs + of_one,
+            "right": pairs + of_many,
+            "outer": pairs + of_one + of_many,
+        }.items():
+            joined = both | how >> OneToManyJoin(pair, foreign_key=lambda key, value: value or None, how=how)
+            assert_that(joined | f"{how} shown" >> Shown(), equal_to(expected), label=f"is {how}")
 
 
 def test_a_foreign_key_join_can_keep_right_rows_and_left_rows_and_follow_lists_on_every_runner(pipeline):
@@ -172,30 +161,30 @@ def test_a_foreign_key_join_can_keep_right_rows_and_left_rows_and_follow_lists_o
                  (key("c", "m"), None, "c+-", 6)]  # fmt: skip
     with pipeline() as p:
         both = table(p, "left", left), table(p, "right", right)
-        right_join = both | "r" >> ForeignKeyJoin(foreign_key=lambda key, value: value or None, joiner=pair, how="right")
-        assert_that(right_join | "r shown" >> beam.Map(shown), equal_to(both_sides), label="right")
-        outer = both | "o" >> ForeignKeyJoin(foreign_key=lambda key, value: value or None, joiner=pair, how="outer")
+        right_join = both | "r" >> ForeignKeyJoin(pair, foreign_key=lambda key, value: value or None, how="right")
+        assert_that(right_join | "r shown" >> Shown(), equal_to(both_sides), label="right")
+        outer = both | "o" >> ForeignKeyJoin(pair, foreign_key=lambda key, value: value or None, how="outer")
         changed = [row for row in both_sides if row[:3] != (key("a", "k"), None, "a+A")] + kept_left
-        assert_that(outer | "o shown" >> beam.Map(shown), equal_to(changed), label="outer")
+        assert_that(outer | "o shown" >> Shown(), equal_to(changed), label="outer")
         tagged = table(p, "tagged", [("x", "ab", 3), ("x", "bc", 5), ("y", "", 5)])
-        many = (tagged, both[1]) | "m" >> ForeignKeyJoin(foreign_keys=lambda key, value: list(value), joiner=pair, how="left")
+        many = (tagged, both[1]) | "m" >> ForeignKeyJoin(pair, foreign_keys=lambda key, value: list(value), how="left")
         rows = [(key("a", "x"), None, "ab+A", 3), (key("b", "x"), None, "ab+B", 3), (key("a", "x"), "ab+A", None, 5),
                 (key("b", "x"), "ab+B", "bc+B", 5), (key("c", "x"), None, "bc+-", 5), (key(None, "y"), None, "-+-", 5)]  # fmt: skip
-        assert_that(many | "m shown" >> beam.Map(shown), equal_to(rows), label="many to many")
+        assert_that(many | "m shown" >> Shown(), equal_to(rows), label="many to many")
 
 
 @pytest.mark.parametrize(("references", "complaint"), [("ab", "foreign_keys gave 'ab', one key and not a list"), (7, "not iterable")])
 def test_foreign_keys_that_are_no_list_stop_the_run(direct, references, complaint):
     with pytest.raises(Exception, match=complaint), direct() as p:
         both = table(p, "left", [("k", "a", 1)]), table(p, "right", [("a", "A", 2)])
-        _ = both | ForeignKeyJoin(foreign_keys=lambda key, value: references, joiner=pair)
+        _ = both | ForeignKeyJoin(pair, foreign_keys=lambda key, value: references)
 
 
 def test_a_row_without_a_list_of_foreign_keys_refers_to_nothing(direct):
     with direct() as p:
         both = table(p, "left", [("k", "a", 1)]), table(p, "right", [("a", "A", 2)])
-        joined = both | ForeignKeyJoin(foreign_keys=lambda key, value: None, joiner=pair, how="left")
-        assert_that(joined | beam.Map(shown), equal_to([(CombinedKey(None, "k"), None, "a+-", 1)]))
+        joined = both | ForeignKeyJoin(pair, foreign_keys=lambda key, value: None, how="left")
+        assert_that(joined | Shown(), equal_to([(CombinedKey(None, "k"), None, "a+-", 1)]))
 
 
 def test_windowed_tables_are_joined_in_every_way_on_every_runner(pipeline):
@@ -209,9 +198,11 @@ def test_windowed_tables_are_joined_in_every_way_on_every_runner(pipeline):
         )
 
         def check(label, joined, expected):
-            assert_that(joined | f"{label} shown" >> beam.Map(shown), equal_to(expected), label=label)
+            assert_that(joined | f"{label} shown" >> Shown(), equal_to(expected), label=label)
 
-        week_before = (views, views) | "shift" >> WindowedTableJoin(pair, shift=lambda week: week.shift(-7))
+        week_before = (views, views) | "shift" >> WindowedTableJoin(
+            pair, how="left", shift=lambda week: week.shift(timedelta(microseconds=-7))
+        )
         check("the week before", week_before, [
             (key("home", 0), None, "10+-", 1), (key("home", 1), None, "20+10", 8), (key("help", 1), None, "5+-", 9)])  # fmt: skip
         same = (views, sales) | "same" >> WindowedTableJoin(pair, how="outer")
@@ -225,7 +216,7 @@ def test_windowed_tables_are_joined_in_every_way_on_every_runner(pipeline):
             (key("home", 0), None, "10+Home", 3), (key("home", 1), None, "20+Home", 8),
             (key("home", 0), "10+Home", "10+Start", 12), (key("home", 1), "20+Home", "20+Start", 12)])  # fmt: skip
         first = (pages, views) | "window of" >> WindowedTableJoin(
-            pair, window_of=lambda key, name: Window(0, 7) if name == "Home" else None
+            pair, how="left", window_of=lambda key, name: Window(0, 7) if name == "Home" else None
         )
         check("the window that a row names", first, [("home", None, "Home+10", 3), ("home", "Home+10", "Start+-", 12)])
 
@@ -233,12 +224,13 @@ def test_windowed_tables_are_joined_in_every_way_on_every_runner(pipeline):
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
-        (lambda: TableTableJoin(pair, how="full"), "'inner', 'left', 'outer'"),
+        (lambda: TableTableJoin(pair, how="full"), "'inner', 'left', 'right', 'outer', 'semi', 'anti'"),
         (lambda: TableTableJoin("pair"), "joiner='pair'"),
-        (lambda: OneToManyJoin(foreign_key="by", joiner=pair, key_mapper=str), "give both or neither"),
-        (lambda: OneToManyJoin(foreign_key="by", joiner=pair, combined_key_coder=StrUtf8Coder()), r"no method prefix\(foreign_key\)"),
-        (lambda: OneToManyJoin(foreign_key=7, joiner=pair), "foreign_key=7"),
-        (lambda: OneToManyJoin(foreign_key="by", joiner=None), "joiner=None"),
+        (TableTableJoin, "joiner=None"),
+        (lambda: OneToManyJoin(pair, foreign_key="by", key_mapper=str), "give both or neither"),
+        (lambda: OneToManyJoin(pair, foreign_key="by", how="semi"), "'inner', 'left', 'right', 'outer'"),
+        (lambda: OneToManyJoin(pair, foreign_key=7), "foreign_key=7"),
+        (lambda: OneToManyJoin(None, foreign_key="by"), "joiner=None"),
         (lambda: WindowedTableJoin(pair, how="right"), "'inner', 'left', 'outer'"),
         (lambda: WindowedTableJoin(pair, shift=str, window_of=str), "not both"),
         (lambda: WindowedTableJoin(pair, shift=7), "shift=7"),
@@ -277,7 +269,7 @@ def test_a_stream_looks_up_the_window_that_it_names_as_of_its_position_on_every_
     with pipeline() as p:
         views = windowed(p, "views", [("home", 0, 10, 1_000), ("home", 0, 11, 5_000), ("home", 1, 20, 8_000)])
         stream = p | "stream" >> beam.Create([("home", 3), ("home", 6), ("home", 9), ("help", 9), (None, 9)])
-        timed = stream | beam.Map(lambda pair: at(pair, pair[1] * 1_000))
+        timed = stream | beam.Map(lambda pair: timestamped(pair, pair[1] * 1_000))
         join = StreamTableJoin(
             lambda time, count: (time, count), how="left", window_of=lambda key, time: Window(0, 7) if time > 3 else None
         )

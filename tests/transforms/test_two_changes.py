@@ -1,5 +1,7 @@
 """Collections that are no tables, with two changes of one row at one position, are refused in one sentence by all that remembers rows."""
 
+from datetime import timedelta
+
 import apache_beam as beam
 import pyarrow as pa
 import pytest
@@ -18,6 +20,7 @@ from beam_joins import (
     StreamTableJoin,
     TableFromChangelog,
     TableTableJoin,
+    TableToChanges,
     Window,
     Windowed,
     WindowedTableJoin,
@@ -44,11 +47,11 @@ def pair(left, right):
 
 
 def by_list():
-    return ForeignKeyJoin(foreign_keys=lambda key, value: [value], joiner=pair)
+    return ForeignKeyJoin(pair, foreign_keys=lambda key, value: [value])
 
 
 def by_value(how):
-    return ForeignKeyJoin(foreign_key=value, joiner=pair, how=how)
+    return ForeignKeyJoin(None if how in ("semi", "anti") else pair, foreign_key=value, how=how)
 
 
 BY_POSITION = {"joiner": pair, "sequence_by": value}
@@ -64,17 +67,17 @@ CASES = {
     "reduce table": (lambda t: t(TWICE) | ReduceTable(**SUM)),
     "stream-table join": (lambda t: (t(STREAM), t(TWICE)) | StreamTableJoin(**BY_POSITION)),
     "stream-foreign-key join": (lambda t: (t(STREAM), t(TWICE)) | StreamForeignKeyJoin(foreign_key=lambda k, v: 1, **BY_POSITION)),
-    "one-to-many join, one": (lambda t: (t(TWICE), t(ROWS)) | OneToManyJoin(foreign_key=value, joiner=pair)),
-    "one-to-many join, many": (lambda t: (t(ONCE), t(TWICE)) | OneToManyJoin(foreign_key=value, joiner=pair)),
+    "one-to-many join, one": (lambda t: (t(TWICE), t(ROWS)) | OneToManyJoin(pair, foreign_key=value)),
+    "one-to-many join, many": (lambda t: (t(ONCE), t(TWICE)) | OneToManyJoin(pair, foreign_key=value)),
     "foreign keys, left": (lambda t: (t(TWICE), t(ONCE)) | by_list()),
     "foreign keys, right": (lambda t: (t(ROWS), t(TWICE)) | by_list()),
     **{
         f"{how} foreign-key join, left": (lambda t, how=how: (t(TWICE), t(ONCE)) | by_value(how))
-        for how in ("inner", "left", "right", "outer")
+        for how in ("inner", "left", "right", "outer", "semi", "anti")
     },
     **{
         f"{how} foreign-key join, right": (lambda t, how=how: (t(ROWS), t(TWICE)) | by_value(how))
-        for how in ("inner", "left", "right", "outer")
+        for how in ("inner", "left", "right", "outer", "semi", "anti")
     },
     "table-table join, left": (lambda t: (t(TWICE), t(SAME)) | TableTableJoin(pair)),
     "table-table join, right": (lambda t: (t(SAME), t(TWICE)) | TableTableJoin(pair, how="outer")),
@@ -105,7 +108,7 @@ def test_two_changes_of_a_row_at_one_position_are_refused(direct, case, order):
 def test_the_row_of_a_windowed_table_is_named(direct):
     with pytest.raises(Exception, match=r"two changes of key Windowed\(key='page', window=.* at position 5: make it"), direct() as p:
         weeks = as_windowed_table(p | beam.Create(WEEKS))
-        _ = (weeks, weeks) | WindowedTableJoin(pair, shift=lambda week: week.shift(7))
+        _ = (weeks, weeks) | WindowedTableJoin(pair, shift=lambda week: week.shift(timedelta(days=7)))
 
 
 def batch(new, before=(None, None)):
@@ -124,9 +127,9 @@ OTHER = ChangeBatch(
 IN_COLUMNS = {
     "latest table": (lambda p, t: t | LatestTable()),
     "count table": (lambda p, t: t | CountTable(group_by=value)),
-    "foreign-key join, left": (lambda p, t: (t, p) | ForeignKeyJoin(foreign_key=lambda key, value: 1, joiner=pair)),
-    "foreign-key join, right": (lambda p, t: (p, t) | ForeignKeyJoin(foreign_key=lambda key, value: 1, joiner=pair)),
-    "outer foreign-key join": (lambda p, t: (t, p) | ForeignKeyJoin(foreign_key=lambda key, value: 1, joiner=pair, how="outer")),
+    "foreign-key join, left": (lambda p, t: (t, p) | ForeignKeyJoin(pair, foreign_key=lambda key, value: 1)),
+    "foreign-key join, right": (lambda p, t: (p, t) | ForeignKeyJoin(pair, foreign_key=lambda key, value: 1)),
+    "outer foreign-key join": (lambda p, t: (t, p) | ForeignKeyJoin(pair, foreign_key=lambda key, value: 1, how="outer")),
     "table-table join": (lambda p, t: (p, t) | TableTableJoin(pair)),
     "stream-table join": (lambda p, t: (p.pipeline | "s" >> beam.Create([(1, 9)]), t) | StreamTableJoin(**BY_POSITION)),
 }
@@ -160,7 +163,7 @@ def test_what_a_transform_of_ours_made_is_not_looked_at_again(direct):
         counts = hand_made | CountTable(group_by=value)
         assert labels(p)
         assert table_type(counts).order == "unknown"
-        assert_that(counts | beam.Map(lambda change: change[:3]), equal_to([("A", None, 1), ("B", None, 1)]))
+        assert_that(counts | TableToChanges() | beam.Map(lambda change: change[:3]), equal_to([("A", None, 1), ("B", None, 1)]))
     with direct() as p:
         _ = p | "log" >> beam.Create([("k", "v")]) | TableFromChangelog() | CountTable(group_by=value)
         assert labels(p) == []

@@ -3,6 +3,8 @@
 from datetime import timedelta
 
 import apache_beam as beam
+import numpy as np
+import pyarrow as pa
 import pytest
 from apache_beam.metrics import MetricsFilter
 from apache_beam.testing.util import assert_that, equal_to
@@ -26,14 +28,16 @@ from beam_joins import (
     LatestTable,
     MapTable,
     TableFromChangelog,
+    TableToChanges,
     TableToStream,
     Window,
     Windowed,
     WindowedAggregate,
     WindowedTableToStream,
 )
+from beam_joins.transforms.engine.replay import ReplayOptions
 from beam_joins.transforms.engine.table_type import table_type
-from beam_joins.transforms.windowed_aggregate import windows_of
+from beam_joins.transforms.engine.windows import windows_of
 
 SECOND = 1_000_000
 VIEWS = [("home", 1), ("home", 9), ("help", 3), ("home", 10), ("home", 9), (None, 5)]
@@ -62,40 +66,35 @@ TUMBLING = [
 ]
 
 
-def test_a_windowed_count_is_the_same_for_any_order_and_partitions_on_every_runner(pipeline):
+@pytest.mark.parametrize(("partitions", "views"), [(1, VIEWS), (5, VIEWS[::-1])])
+def test_a_windowed_count_is_the_same_for_any_order_and_partitions_on_every_runner(pipeline, partitions, views):
     with pipeline() as p:
-        for partitions, views in ((1, VIEWS), (5, VIEWS[::-1])):
-            counts = stream(p, views, f"views {partitions}") | f"count {partitions}" >> WindowedAggregate(
-                FixedWindows(10), **COUNT, partitions=partitions
-            )
-            assert_that(counts, equal_to(TUMBLING), label=f"counts {partitions}")
-            latest = (
-                counts
-                | f"rows {partitions}" >> LatestTable()
-                | f"timed {partitions}" >> beam.Map(lambda pair, time=beam.DoFn.TimestampParam: (*pair, time.micros // SECOND))
-            )
-            assert_that(
-                latest,
-                equal_to([
-                    (Windowed("home", window(0, 10)), 3, 9),
-                    (Windowed("help", window(0, 10)), 1, 3),
-                    (Windowed("home", window(10, 20)), 1, 10),
-                ]),
-                label=f"latest {partitions}",
-            )  # fmt: skip
-            pages = counts | f"stream {partitions}" >> WindowedTableToStream(lambda key, window, n: ((key, window.start // SECOND), n))
-            assert_that(
-                pages,
-                equal_to([(("home", 0), 1), (("home", 0), 3), (("help", 0), 1), (("home", 10), 1)]),
-                label=f"mapped {partitions}",
-            )
+        p.options.view_as(ReplayOptions).beam_joins_partitions = partitions
+        counts = stream(p, views) | "count" >> WindowedAggregate(FixedWindows(10), **COUNT)
+        assert_that(counts | TableToChanges(), equal_to(TUMBLING), label="counts")
+        latest = (
+            counts
+            | "rows" >> LatestTable()
+            | "timed" >> beam.Map(lambda pair, time=beam.DoFn.TimestampParam: (*pair, time.micros // SECOND))
+        )
+        assert_that(
+            latest,
+            equal_to([
+                (Windowed("home", window(0, 10)), 3, 9),
+                (Windowed("help", window(0, 10)), 1, 3),
+                (Windowed("home", window(10, 20)), 1, 10),
+            ]),
+            label="latest",
+        )  # fmt: skip
+        pages = counts | "pages" >> WindowedTableToStream(lambda key, window, n: ((key, window.start // SECOND), n))
+        assert_that(pages, equal_to([(("home", 0), 1), (("home", 0), 3), (("help", 0), 1), (("home", 10), 1)]), label="mapped")
 
 
 def test_hopping_windows_are_beams_sliding_windows(direct):
     with direct() as p:
         counts = stream(p, [("k", 7), ("k", 12)]) | WindowedAggregate(SlidingWindows(10, 5, offset=1), **COUNT)
         assert_that(
-            counts,
+            counts | TableToChanges(),
             equal_to(
                 [row("k", 1, 11, None, 1, 7), row("k", 6, 16, None, 1, 7), row("k", 6, 16, 1, 2, 12), row("k", 11, 21, None, 1, 12)]
             ),
@@ -119,7 +118,9 @@ def test_the_windows_of_a_time_are_those_that_beam_assigns(micros, sizes):
     start = Timestamp(micros=offset.micros)
     for window_fn in (FixedWindows(size, start), SlidingWindows(size, period, start), Thirds(size)):
         assigned = window_fn.assign(WindowFn.AssignContext(Timestamp(micros=micros)))
-        assert windows_of(window_fn)(micros) == [Window(w.start.micros, w.end.micros) for w in assigned]
+        index, start, end = windows_of(window_fn)(np.array([0, micros]))
+        found = [Window(a, b) for i, a, b in zip(index.tolist(), start.tolist(), end.tolist(), strict=True) if i == 1]
+        assert found == [Window(w.start.micros, w.end.micros) for w in assigned]
 
 
 def test_values_are_added_a_missing_one_as_none(direct):
@@ -137,7 +138,7 @@ def test_by_sequence_a_record_after_its_window_and_grace_is_late_counted_and_an_
         FixedWindows(10), **COUNT, grace=grace, sequence_by=lambda key, value: value
     ).with_outputs()  # fmt: skip
     assert_that(
-        outputs.table | beam.Map(lambda change: (change.key.key, change.key.window.start, change.new, change.timestamp, change.position)),
+        outputs.table | TableToChanges() | beam.Map(lambda change: (change.key.key, change.key.window.start, change.new, change.timestamp, change.position)),
         equal_to([
             ("k", 0, 1, 1 * SECOND, 1),
             ("k", 10 * SECOND, 1, 14 * SECOND, 2),
@@ -147,10 +148,10 @@ def test_by_sequence_a_record_after_its_window_and_grace_is_late_counted_and_an_
         ]),
         label="the table",
     )  # fmt: skip
+    assert_that(outputs.late, equal_to([Dropped("late", (Windowed("k", window(0, 10)), 5), 4 * SECOND)]), label="the late")
     assert_that(
         outputs.dropped,
         equal_to([
-            Dropped("late", (Windowed("k", window(0, 10)), 5), 4 * SECOND),
             Dropped("null_sequence", ("k", None), 9 * SECOND),
             Dropped("null_key", (None, 7), 9 * SECOND),
         ]),
@@ -173,11 +174,12 @@ def test_filters_and_maps_of_a_windowed_table_are_windowed_tables(direct):
     with direct() as p:
         views = stream(p, VIEWS[:5]) | "Types" >> beam.Map(lambda view: view).with_output_types(tuple[str, str])
         counts = views | WindowedAggregate(FixedWindows(10), **COUNT)
-        assert table_type(counts)[::2] == (str, "time")
+        assert (table_type(counts).key, table_type(counts).order) == (str, "time")
         busy = counts | FilterTable(lambda key, count: key.window.start == 0 and count < 3) | MapTable(lambda key, count: -count)
         assert table_type(busy).windowed
         assert_that(
-            busy, equal_to([row("home", 0, 10, None, -1, 1), row("home", 0, 10, -1, None, 9), row("help", 0, 10, None, -1, 3)])
+            busy | TableToChanges(),
+            equal_to([row("home", 0, 10, None, -1, 1), row("home", 0, 10, -1, None, 9), row("help", 0, 10, None, -1, 3)]),
         )
 
 
@@ -206,7 +208,7 @@ def test_a_table_without_windows_is_refused_by_the_mapping(direct):
     table = stream(direct(), [("k", 1)]) | TableFromChangelog()
     with pytest.raises(ValueError, match="WindowedTableToStream takes a windowed table"):
         _ = table | WindowedTableToStream(lambda key, window, value: (key, value))
-    with pytest.raises(Exception, match="takes changes keyed by Windowed, not by 'k'"), direct() as p:
+    with pytest.raises(Exception, match="a windowed table has changes keyed by Windowed, not by .k."), direct() as p:
         _ = p | beam.Create([Change("k", None, 1, 0, 0)]) | WindowedTableToStream(lambda key, window, value: (key, value))
 
 
@@ -228,7 +230,6 @@ def test_a_mapping_must_be_a_function_that_gives_pairs(direct):
         (FixedWindows(1), {"grace": -1}, "grace=-1 is negative"),
         (FixedWindows(1), {"grace": "5 s"}, "grace='5 s': give"),
         (FixedWindows(1), {"sequence_by": 7}, "sequence_by=7: give a field name, a list of field names, or a function"),
-        (FixedWindows(1), {"partitions": -1}, "partitions=-1: give a positive whole number"),
     ],
 )
 def test_a_wrong_option_is_refused_at_construction(window_fn, options, message):
@@ -245,3 +246,68 @@ def test_windowed_input_tables_and_what_is_no_pair_are_refused(direct):
         _ = p | beam.Create([1]) | WindowedAggregate(FixedWindows(10), **COUNT)
     with pytest.raises(Exception, match="a position is a whole number"), direct() as p:
         _ = stream(p, [("k", 1)]) | WindowedAggregate(FixedWindows(10), **COUNT, sequence_by=lambda key, value: 1.5)
+
+
+VIEW_ROWS = [
+    {"page": "home", "lang": "en", "at": 1 * SECOND, "n": 1, "by": "ann"},
+    {"page": "home", "lang": "en", "at": 14 * SECOND, "n": 2, "by": "bob"},
+    {"page": "home", "lang": "en", "at": 3 * SECOND, "n": 3, "by": "cyd"},
+    {"page": None, "lang": "en", "at": 4 * SECOND, "n": 4, "by": "dan"},
+    {"page": "help", "lang": "en", "at": None, "n": 5, "by": "eve"},
+    {"page": "help", "lang": "en", "at": 5 * SECOND, "n": None, "by": "fay"},
+]
+WHO = {"initial": tuple, "add": lambda names, row: (*names, row["by"]), "grace": 0}
+
+
+@pytest.mark.parametrize("key", ["page", ["page", "lang"]])
+def test_a_stream_of_batches_is_aggregated_by_columns_of_key_and_time(direct, key):
+    with direct() as p:
+        batches = p | beam.Create([pa.Table.from_pylist(VIEW_ROWS)]).with_output_types(pa.Table)
+        outputs = batches | WindowedAggregate(FixedWindows(10), **WHO, key=key, timestamp_by="at", sequence_by="n").with_outputs()
+        home = "home" if key == "page" else ("home", "en")
+        assert table_type(outputs.table).key == (
+            pa.string() if key == "page" else pa.struct([("page", pa.string()), ("lang", pa.string())])
+        )
+        changes = [(home, 0, None, ("ann",), 1), (home, 10 * SECOND, None, ("bob",), 2)]
+        flat = outputs.table | TableToChanges() | beam.Map(lambda c: (c.key.key, c.key.window.start, c.old, c.new, c.position))
+        assert_that(flat, equal_to(changes), label="table")
+        late = Dropped("late", (Windowed(home, window(0, 10)), VIEW_ROWS[2]), 3 * SECOND)
+        assert_that(outputs.late, equal_to([late]), label="late")
+        reasons = outputs.dropped | "reasons" >> beam.Map(lambda dropped: (dropped.reason, dropped.record["by"]))
+        assert_that(reasons, equal_to([("null_key", "dan"), ("null_timestamp", "eve"), ("null_sequence", "fay")]), label="dropped")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"key": "page"}, "WindowedAggregate of streams in columns needs key= and timestamp_by=: the names of their columns"),
+        ({"key": "side", "timestamp_by": "at"}, "key='side': there is no such column; there are page, lang, at"),
+        ({"key": "page", "timestamp_by": "by"}, "timestamp_by gave times of type string"),
+        ({"key": "page", "timestamp_by": "at", "sequence_by": "lsn"}, "sequence_by='lsn': there is no such column"),
+    ],
+)
+def test_columns_that_a_stream_does_not_have_are_refused_at_construction(direct, options, message):
+    batches = direct() | beam.Create([pa.Table.from_pylist(VIEW_ROWS)]).with_output_types(pa.Table)
+    with pytest.raises(ValueError, match=message):
+        _ = batches | WindowedAggregate(FixedWindows(10), **WHO, **options)
+
+
+def test_batches_whose_columns_are_not_known_need_a_schema(direct):
+    with direct() as p:
+        batches = p | beam.Create([0]) | beam.Map(lambda _: pa.Table.from_pylist(VIEW_ROWS)).with_output_types(pa.Table)
+        columns = {"key": "page", "timestamp_by": "at"}
+        with pytest.raises(ValueError, match="the columns of a stream are not known when the pipeline is built"):
+            _ = batches | "unknown" >> WindowedAggregate(FixedWindows(10), **WHO, **columns)
+        known = WindowedAggregate(FixedWindows(60), **WHO, **columns, schema=pa.Table.from_pylist(VIEW_ROWS).schema)
+        names = batches | known | LatestTable() | beam.Values()
+        assert_that(names, equal_to([("ann", "cyd", "bob"), ("fay",)]))
+
+
+def test_options_of_columns_are_refused_for_pairs(direct):
+    with pytest.raises(ValueError, match="WindowedAggregate takes key= for streams in columns only"):
+        _ = stream(direct(), VIEWS) | WindowedAggregate(FixedWindows(10), **COUNT, key="page")
+
+
+def test_a_stream_without_times_has_no_windows_of_64_bits(direct):
+    with pytest.raises(Exception, match="do not fit in 64 bits: give the elements timestamps"), direct() as p:
+        _ = p | beam.Create([("k", 1)]) | WindowedAggregate(FixedWindows(10), **COUNT)

@@ -12,6 +12,8 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Duration
 
 from beam_joins import Dropped, TableFromChangelog, WindowedStreamJoin
+from beam_joins.functions import with_key
+from beam_joins.transforms.engine.replay import ReplayOptions
 
 VIEWS = [("ad", "v100", 100), ("ad", "v150", 150), ("ad", "v900", 900), ("other", "w100", 100), ("other", "w100", 100)]
 CLICKS = [("ad", "c110", 110), ("ad", "c160", 160), ("ad", "c50", 50), ("other", "d161", 161)]
@@ -42,14 +44,18 @@ def times(pcoll, label):
     return pcoll | f"times of {label}" >> beam.Map(with_time)
 
 
-def test_every_kind_of_join_is_the_same_in_any_order_and_partitioning_on_every_runner(pipeline):
+@pytest.mark.parametrize(("seed", "partitions"), [(1, 1), (2, 7)])
+def test_every_kind_of_join_is_the_same_in_any_order_and_partitioning_on_every_runner(pipeline, seed, partitions):
     with pipeline() as p:
-        for seed, partitions in ((1, 1), (2, 7)):
-            views, clicks = stream(p, "views", VIEWS, seed=seed), stream(p, "clicks", CLICKS, seed=seed)
-            for how, expected in (("inner", INNER), ("left", LEFT), ("outer", OUTER)):
-                name = f"{how} {seed}"
-                joined = (views, clicks) | name >> WindowedStreamJoin(joiner, how=how, **WINDOW, partitions=partitions)
-                assert_that(times(joined, name), equal_to(expected), label=f"is the join {name}")
+        p.options.view_as(ReplayOptions).beam_joins_partitions = partitions
+        views, clicks = stream(p, "views", VIEWS, seed=seed), stream(p, "clicks", CLICKS, seed=seed)
+        for how, expected in (("inner", INNER), ("left", LEFT), ("outer", OUTER)):
+            joined = (views, clicks) | how >> WindowedStreamJoin(joiner, how=how, **WINDOW)
+            assert_that(times(joined, how), equal_to(expected), label=f"is the join {how}")
+
+
+def test_a_stream_is_joined_with_itself_in_the_order_of_a_sequence_on_every_runner(pipeline):
+    with pipeline() as p:
         arrivals = p | beam.Create([("k", {"offset": 1, "at": 100}), ("k", {"offset": 2, "at": 200}), ("k", {"offset": 3, "at": 105})])
         arrivals |= beam.Map(lambda row: TimestampedValue(row, row[1]["at"]))
         outputs = (arrivals, arrivals) | "itself" >> WindowedStreamJoin(
@@ -60,7 +66,7 @@ def test_every_kind_of_join_is_the_same_in_any_order_and_partitioning_on_every_r
             grace=5,
             sequence_by="offset",
         ).with_outputs()
-        assert_that(outputs.joined, equal_to([("k", (1, 1)), ("k", (2, 2))]), label="joined with itself")
+        assert_that(outputs.stream, equal_to([("k", (1, 1)), ("k", (2, 2))]), label="joined with itself")
         late = ("k", {"offset": 3, "at": 105})
         expected = [Dropped("late_left", late, 105_000_000), Dropped("late_right", late, 105_000_000)]
         assert_that(outputs.late, equal_to(expected), label="late")
@@ -71,7 +77,7 @@ def test_null_keys_and_null_values_are_dropped_and_counted_by_an_inner_join(dire
     p = direct()
     nulls = p | beam.Create(rows) | beam.Map(timed)
     outputs = (nulls, stream(p, "right", [("k", "w", 5)])) | WindowedStreamJoin(joiner, before=9, after=9, grace=0).with_outputs()
-    assert_that(outputs.joined, equal_to([("k", "v-w")]), label="joined")
+    assert_that(outputs.stream, equal_to([("k", "v-w")]), label="joined")
     expected = [
         Dropped("null_key", (None, "nobody's"), 1_000_000),
         Dropped("null_value", ("k", None), 2_000_000),
@@ -98,7 +104,7 @@ def test_where_records_are_kept_one_without_a_key_gives_its_result_at_once(direc
             ("outer", [(None, "left--", 7), (None, "--right", 8), ("k", "left-right", 8)]),
         ):
             outputs = (left, right) | f"{how} join" >> WindowedStreamJoin(joiner, how=how, before=1, after=1, grace=0).with_outputs()
-            assert_that(times(outputs.joined, how), equal_to(expected), label=f"{how} joined")
+            assert_that(times(outputs.stream, how), equal_to(expected), label=f"{how} joined")
             reasons = outputs.dropped | f"{how} reasons" >> beam.Map(lambda dropped: dropped.reason)
             unused = ["null_value"] * 2 + ["null_key"] * (how == "left")
             assert_that(reasons, equal_to(unused), label=f"{how} dropped")
@@ -130,6 +136,14 @@ def test_a_result_of_none_is_a_result(direct):
         assert_that((left, left) | WindowedStreamJoin(lambda a, b: None, before=0, after=0, grace=0), equal_to([("k", None)]))
 
 
+def test_a_joiner_may_want_the_key(direct):
+    with direct() as p:
+        left, right = stream(p, "left", [("k", "v", 1), ("l", "w", 1)]), stream(p, "right", [("k", "x", 1)])
+        named = with_key(lambda key, one, other: f"{key}: {one} {other}")
+        joined = (left, right) | WindowedStreamJoin(named, how="left", before=0, after=0, grace=0)
+        assert_that(joined, equal_to([("k", "k: v x"), ("l", "l: w None")]))
+
+
 def test_joins_follow_one_another(direct):
     with direct() as p:
         views, clicks = stream(p, "views", VIEWS), stream(p, "clicks", CLICKS)
@@ -154,7 +168,7 @@ def test_joins_follow_one_another(direct):
         ({"grace": Duration(micros=2**63)}, "grace=.* does not fit in 64 bits"),
         ({"sequence_by": 7}, "sequence_by=7: give a field name, a list of field names, or a function"),
         ({"joiner": "both"}, "joiner='both': give a function"),
-        ({"partitions": 0}, "partitions=0"),
+        ({"schemas": pa.schema([])}, "schemas=.*: give the pyarrow.Schema of the left and of the right stream"),
     ],
 )
 def test_a_wrong_option_is_refused_at_construction(options, complaint):

@@ -24,7 +24,7 @@ from beam_joins.transforms.engine.notes import Check
 from beam_joins.transforms.engine.outputs import Handling
 from beam_joins.transforms.engine.referring import References
 from beam_joins.transforms.engine.replay import Replay, RowRouter
-from beam_joins.transforms.engine.table_rows import changes_in_python, rows_schema
+from beam_joins.transforms.engine.table_rows import changes_in_python, no_rows
 from beam_joins.transforms.engine.table_type import TableType, table_type
 from beam_joins.two_changes import TwoChanges
 
@@ -144,9 +144,9 @@ class _Overlap:
     ) -> None:
         self._join = join
         self._shape = shape
-        left, right = map(rows_schema, known)
+        left, right = map(no_rows, known)
         if isinstance(looks_up, pa.DataType):
-            left = looking_up(left.empty_table(), pa.nulls(0, looks_up)).schema
+            left = looking_up(left, pa.nulls(0, looks_up))
         self._none = {LEFT: left, RIGHT: right}
         self._looks_up = None if isinstance(looks_up, pa.DataType) else looks_up
         self._moving = moving
@@ -154,7 +154,7 @@ class _Overlap:
 
     def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[ChangeBatch]:
         inputs = read_blocks(blocks)
-        left, right = (inputs[side] if side in inputs else none.empty_table() for side, none in self._none.items())
+        left, right = (inputs.get(side, none) for side, none in self._none.items())
         if self._looks_up is not None:
             left = looking_up(left, self._looks_up(combine_chunks(left["key"])))
         try:

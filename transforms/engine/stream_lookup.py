@@ -27,7 +27,7 @@ from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.referring import KeyColumn, keys_like
 from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.stream_rows import OfRow, pair, require_one_order, stream_type, two_inputs
-from beam_joins.transforms.engine.table_rows import batch_rows, rows_schema
+from beam_joins.transforms.engine.table_rows import batch_rows, no_rows
 from beam_joins.transforms.engine.table_type import TableType, table_type
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.two_changes import TwoChanges
@@ -144,7 +144,7 @@ class _Lookup:
 
     def __init__(self, joiner: Callable[..., Any], functions: StageFunctions, table: TableType, keeps_all: bool) -> None:
         self._joiner = joiner
-        self._none = rows_schema(table)
+        self._none = no_rows(table)
         self._functions = functions
         self._keeps_all = keeps_all
 
@@ -153,7 +153,7 @@ class _Lookup:
         if STREAM not in inputs:
             return
         stream = inputs[STREAM]
-        table = inputs[TABLE] if TABLE in inputs else self._none.empty_table()
+        table = inputs.get(TABLE, self._none)
         try:
             found = as_of(stream, table)
         except TwoChanges as error:

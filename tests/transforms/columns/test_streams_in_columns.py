@@ -1,6 +1,7 @@
 """WindowedStreamJoin of streams in columns: what comes out is what comes out of the same join of records."""
 
 import random
+from collections import Counter
 
 import apache_beam as beam
 import pyarrow as pa
@@ -11,6 +12,7 @@ from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 from beam_joins import WindowedStreamJoin, vectorized
+from beam_joins.transforms.engine.replay import ReplayOptions
 from tests.transforms.columns.both_forms import CUTS, batches, compared, one_batch
 
 STREAM = pa.schema([("k", pa.string()), ("l", pa.int16()), ("at", pa.int64()), ("offset", pa.int64()), ("v", pa.string())])
@@ -71,29 +73,25 @@ def value_of(dropped):
     return repr((dropped.reason, dropped.record[1] if isinstance(dropped.record, tuple) else dropped.record, dropped.timestamp))
 
 
+@pytest.mark.parametrize(("partitions", "cut", "joiner"), [(*cut, joiner) for cut, joiner in zip(CUTS, JOINERS, strict=True)])
 @pytest.mark.parametrize(("key", "sequence_by"), [("k", "offset"), (["k", "l"], None)])
-def test_a_join_of_streams_gives_the_same_in_both_forms(direct, key, sequence_by):
+def test_a_join_of_streams_gives_the_same_in_both_forms(direct, key, sequence_by, partitions, cut, joiner):
     sides = stream_rows(1), stream_rows(2)
     empty = [f"late {how}" for how in ("inner", "left", "outer") if sequence_by is None]
     empty += [f"dropped {how}" for how in ("outer", "left") if sequence_by is None and how == "outer"]
     with compared(direct(), empty) as (p, both):
-        left, right = (pairs(p, name, rows, key) for name, rows in zip(("left", "right"), sides, strict=True))
-        cuts = list(zip(CUTS, JOINERS, strict=True))
-        for (partitions, cut), joiner in cuts if key == "k" else cuts[1:]:
-            form = f"{partitions} {cut.__name__}"
-            tables = tuple(batches(p, f"{form} {i}", rows, STREAM, cut) for i, rows in enumerate(sides))
-            for how in ("inner", "left", "outer"):
-                options = {**SPANS, "how": how, "sequence_by": sequence_by, "partitions": partitions, **columns_of(joiner)}
-                outputs = (
-                    tables | f"{how} of {form}" >> WindowedStreamJoin(joiner, key=key, timestamp_by="at", **options).with_outputs()
-                )
-                both.add(how, form, outputs.joined | f"rows of {how} {form}" >> beam.FlatMap(rows_of_batch))
-                both.add(f"late {how}", form, outputs.late)
-                both.add(f"dropped {how}", form, outputs.dropped, value_of)
+        p.options.view_as(ReplayOptions).beam_joins_partitions = partitions
+        streams = tuple(pairs(p, name, rows, key) for name, rows in zip(("left", "right"), sides, strict=True))
+        tables = tuple(batches(p, f"batches {i}", rows, STREAM, cut) for i, rows in enumerate(sides))
         for how in ("inner", "left", "outer"):
-            join = WindowedStreamJoin(JOINERS[0], **SPANS, how=how, sequence_by=sequence_by, partitions=2).with_outputs()
-            outputs = (left, right) | how >> join
-            both.add(how, "records", outputs.joined | f"times of {how}" >> beam.Map(with_time))
+            options = {**SPANS, "how": how, "sequence_by": sequence_by}
+            join = WindowedStreamJoin(joiner, key=key, timestamp_by="at", **options, **columns_of(joiner)).with_outputs()
+            outputs = tables | f"{how} of batches" >> join
+            both.add(how, "columns", outputs.stream | f"rows of {how}" >> beam.FlatMap(rows_of_batch))
+            both.add(f"late {how}", "columns", outputs.late)
+            both.add(f"dropped {how}", "columns", outputs.dropped, value_of)
+            outputs = streams | how >> WindowedStreamJoin(JOINERS[0], **options).with_outputs()
+            both.add(how, "records", outputs.stream | f"times of {how}" >> beam.Map(with_time))
             both.add(f"late {how}", "records", outputs.late)
             both.add(f"dropped {how}", "records", outputs.dropped, value_of)
 
@@ -128,29 +126,19 @@ def test_either_stream_may_be_empty_and_times_lie_at_the_ends_of_what_beam_has(d
     alone = [("a", {"l": str(i), "r": None}, at) for i, at in enumerate(ends)]
     with direct() as p:
         some = batches(p, "some", rows, STREAM)
-        join = {"how": "outer", **SPANS, "key": "k", "timestamp_by": "at", "partitions": 2}
+        join = {"how": "outer", **SPANS, "key": "k", "timestamp_by": "at"}
         for name, cut in (("no batch", lambda table: []), ("an empty batch", one_batch)):
             none = batches(p, name, [], STREAM, cut)
-            for joiner in (JOINERS[0], {"l": "left.v", "r": "right.v"}) if cut is one_batch else JOINERS[:1]:
+            schemas = None if cut is one_batch else (STREAM, STREAM)
+            for joiner in (JOINERS[0], {"l": "left.v", "r": "right.v"}):
                 kind = f"{name} {type(joiner).__name__}"
-                left = (
-                    (some, none)
-                    | f"left {kind}" >> WindowedStreamJoin(joiner, **join, **columns_of(joiner))
-                    | f"left rows {kind}" >> beam.FlatMap(rows_of_batch)
-                )
-                right = (
-                    (none, some)
-                    | f"right {kind}" >> WindowedStreamJoin(joiner, **join, **columns_of(joiner))
-                    | f"right rows {kind}" >> beam.FlatMap(rows_of_batch)
-                )
+                outer = WindowedStreamJoin(joiner, **join, **columns_of(joiner), schemas=schemas)
+                left = (some, none) | f"left {kind}" >> outer | f"left rows {kind}" >> beam.FlatMap(rows_of_batch)
+                right = (none, some) | f"right {kind}" >> outer | f"right rows {kind}" >> beam.FlatMap(rows_of_batch)
                 assert_that(left, equal_to(alone), label=f"left alone {kind}")
                 mirrored = [(key, {"l": None, "r": value["l"]}, at) for key, value, at in alone]
                 assert_that(right, equal_to(mirrored), label=f"right alone {kind}")
-            assert_that(
-                (none, none) | f"nothing {kind}" >> WindowedStreamJoin(JOINERS[0], **join, schema=VALUES),
-                equal_to([]),
-                label=f"nothing of {kind}",
-            )
+                assert_that((none, none) | f"nothing {kind}" >> outer, equal_to([]), label=f"nothing of {kind}")
 
 
 def test_a_result_of_null_is_a_result(direct):
@@ -181,12 +169,41 @@ def test_a_joiner_of_records_says_what_columns_it_gives(direct):
     with pytest.raises(ValueError, match="a joiner of one record does not say what columns they have: give schema="):
         _ = (stream, stream) | WindowedStreamJoin(JOINERS[0], **SPANS, key="k", timestamp_by="at")
     records = p | beam.Create([("k", 1)])
-    with pytest.raises(ValueError, match="joins records here, and schema= is for tables in columns"):
+    with pytest.raises(ValueError, match="joins records here, and schema= is for streams in columns"):
         _ = (records, records) | "records" >> WindowedStreamJoin(JOINERS[0], **SPANS, schema=VALUES)
 
 
 def test_a_joiner_of_columns_does_not_join_records(direct):
     p = direct()
     stream = p | beam.Create([("k", 1)])
-    with pytest.raises(ValueError, match="WindowedStreamJoin joins records here, and its joiner is of columns"):
+    with pytest.raises(ValueError, match="WindowedStreamJoin joins records, and its joiner is of columns"):
         _ = (stream, stream) | WindowedStreamJoin({"x": "left.v"}, **SPANS)
+
+
+@pytest.mark.parametrize(
+    ("joiner", "options", "message"),
+    [
+        ({"x": "left.nope"}, {}, "joiner: the left table has no column 'nope'; it has k, l, at, offset, v"),
+        ({"x": pc.field("right", "nope")}, {}, "nope"),
+        (vectorized(lambda left, right: {"x": left["nope"]}), {}, "nope"),
+        ({"x": "left.v"}, {"key": "nope"}, "key='nope': there is no such column; there are k, l, at, offset, v"),
+        ({"x": "left.v"}, {"sequence_by": "nope"}, "sequence_by='nope': there is no such column"),
+        ({"x": "left.v"}, {"timestamp_by": "v"}, "timestamp_by gave times of type string"),
+    ],
+)
+def test_a_column_that_there_is_not_is_refused_at_construction(direct, joiner, options, message):
+    stream = batches(direct(), "stream", [], STREAM)
+    with pytest.raises((ValueError, KeyError), match=message):
+        _ = (stream, stream) | WindowedStreamJoin(joiner, **{**SPANS, "key": "k", "timestamp_by": "at", **options})
+
+
+def test_the_columns_of_a_result_are_known_to_the_next_join(direct):
+    with direct() as p:
+        stream = batches(p, "stream", stream_rows(1), STREAM)
+        join = {"before": 0, "after": 0, "grace": 0, "timestamp_by": "at", "key": "k"}
+        once = (stream, stream) | "once" >> WindowedStreamJoin({"v": "left.v"}, **join)
+        again = {**join, "key": "key", "timestamp_by": "timestamp"}
+        twice = (once, once) | "twice" >> WindowedStreamJoin({"w": "left.value"}, **again)
+        expected = Counter((row["k"], row["at"]) for row in stream_rows(1) if row["k"] is not None)
+        rows = twice | beam.FlatMap(rows_of_batch) | beam.Map(lambda row: (row[0], row[2]))
+        assert_that(rows, equal_to([place for place, count in expected.items() for _ in range(count**4)]))

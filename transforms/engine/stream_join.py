@@ -1,0 +1,121 @@
+"""The join of two streams in a partition, and what comes out of it: pairs for pairs, record batches for record batches."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from apache_beam.typehints import typehints
+
+from beam_joins.coders.block import read_blocks
+from beam_joins.copied import copied
+from beam_joins.interval import Matches, Spans, StreamHow, finish, step
+from beam_joins.joiner import TypedJoin
+from beam_joins.keys.columns import Ints, joined_keys
+from beam_joins.keys.opaque import python_values
+from beam_joins.pairs import Pairs, each_joined
+from beam_joins.sorting import combine_chunks
+from beam_joins.stream_time import ALWAYS
+from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped
+from beam_joins.transforms.engine.table_rows import keys_in_python, rows_schema
+from beam_joins.transforms.engine.table_type import TableType
+from beam_joins.user_functions import Functions
+
+SIDES = ("left", "right")
+
+
+class StreamResults(Protocol):
+    """What the join of two streams gives."""
+
+    element_type: Any
+    schema: pa.Schema | None
+    types: tuple[TableType, TableType]
+    """What is known of the streams."""
+
+    def elements(self, found: Matches) -> Iterator[Any]:
+        """The results of the pairs that match."""
+
+
+class JoinOfPairs:
+    """One ``(key, value)`` pair for each match, at its event time."""
+
+    element_type = typehints.KV[Any, Any]
+    schema = None
+
+    def __init__(self, joiner: Callable[..., Any], functions: Functions, types: tuple[TableType, TableType]) -> None:
+        self._joiner = joiner
+        self._functions = functions
+        self.types = types
+
+    def elements(self, found: Matches) -> Iterator[Any]:
+        """The pairs."""
+        (lefts, left_index), (rights, right_index) = _used(found.left, found.left_index), _used(found.right, found.right_index)
+        left_key, right_key = (
+            keys_in_python(combine_chunks(side["key"]), known) for side, known in zip((lefts, rights), self.types, strict=True)
+        )
+        left, right = combine_chunks(lefts["value"]), combine_chunks(rights["value"])
+        key = [left_key[i] if i >= 0 else right_key[j] for i, j in zip(left_index.tolist(), right_index.tolist(), strict=True)]
+        left_out: list[int] = []
+        pairs = Pairs(left, left_index, right, right_index, timestamp=found.timestamp, left_out=left_out)
+        values = python_values(left), python_values(right)
+        given = each_joined(self._joiner, self._functions, pairs, values[0], values[1], key.__getitem__)
+        for n, result in enumerate(given):
+            if not left_out or left_out[-1] != n:
+                yield timestamped((copied(key[n]), copied(result)), int(found.timestamp[n]))
+
+
+def _used(rows: pa.Table, index: Ints) -> tuple[pa.Table, Ints]:
+    """The rows that have a result, which alone are decoded, and the indices into them."""
+    used = np.unique(index[index >= 0])
+    return rows.take(pa.array(used)), np.where(index >= 0, np.searchsorted(used, index), -1)
+
+
+class JoinOfBatches:
+    """One record batch with the columns ``key``, ``value`` and ``timestamp``."""
+
+    element_type = pa.RecordBatch
+
+    def __init__(self, join: TypedJoin, types: tuple[TableType, TableType]) -> None:
+        self._join = join
+        self.types = types
+        key = joined_keys(*(pa.nulls(0, known.key_column) for known in types)).type
+        self.schema = None if join.type is None else pa.schema({"key": key, "value": join.type, "timestamp": pa.int64()})
+
+    def elements(self, found: Matches) -> Iterator[pa.RecordBatch]:
+        """The batch."""
+        if not len(found.timestamp):
+            return
+        keys = joined_keys(combine_chunks(found.left["key"]), combine_chunks(found.right["key"]))
+        key = keys.take(pa.array(np.where(found.left_index >= 0, found.left_index, found.right_index + len(found.left))))
+        values, left_out = (combine_chunks(found.left["value"]), combine_chunks(found.right["value"])), list[int]()
+        pairs = Pairs(values[0], found.left_index, values[1], found.right_index, key, found.timestamp, left_out)
+        joined = pa.record_batch([key, self._join(pairs), pa.array(found.timestamp)], names=["key", "value", "timestamp"])
+        yield joined.take(pa.array(np.delete(np.arange(len(key)), left_out))) if left_out else joined
+
+
+class StreamJoinOperator:
+    """The records of a partition, joined."""
+
+    def __init__(self, how: StreamHow, spans: Spans, results: StreamResults) -> None:
+        self._how: StreamHow = how
+        self._spans = spans
+        self._results = results
+
+    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
+        """What matches, then what has found no match."""
+        inputs = read_blocks(blocks)
+        left, right = (
+            inputs[side] if side in inputs else rows_schema(known).empty_table()
+            for side, known in zip(SIDES, self._results.types, strict=True)
+        )
+        found, state = step(None, left, right, self._how, self._spans, ALWAYS)
+        for side, rows, known in zip(SIDES, found.late, self._results.types, strict=True):
+            writer.drop_rows(f"late_{side}", len(rows), lambda rows=rows, known=known: _records(rows, known))  # type: ignore[misc]
+        for matches in (found, finish(state, self._how)):
+            yield from self._results.elements(matches)
+
+
+def _records(rows: pa.Table, known: TableType) -> Iterable[tuple[Any, int]]:
+    """Rows as ``(key, value)`` pairs, each with its timestamp."""
+    keys, values = keys_in_python(combine_chunks(rows["key"]), known), python_values(combine_chunks(rows["value"]))
+    return zip(zip(keys, values, strict=True), rows["timestamp"].to_pylist(), strict=True)
