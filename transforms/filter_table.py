@@ -11,12 +11,12 @@ from apache_beam.typehints.typehints import TupleConstraint
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
-from beam_joins.filter import filter_upsert
+from beam_joins.filter import filter_upsert, with_values
 from beam_joins.functions import by_row, vectorized
 from beam_joins.keys.columns import Bools
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.door import batch_of, in_batches
-from beam_joins.transforms.engine.each_value import each_value, with_values
+from beam_joins.transforms.engine.each_value import each_value
 from beam_joins.transforms.engine.options import function
 from beam_joins.transforms.engine.outputs import HandlesExceptions
 from beam_joins.transforms.engine.table_rows import changes_in_python
@@ -85,7 +85,8 @@ class _OfColumns:
         if not pa.types.is_boolean(given.type):
             raise ValueError(f"predicate gave values of type {given.type}: give true for a row that stays")
         passed: Bools = given.fill_null(False).to_numpy(zero_copy_only=False)
-        return (passed != self._negate) & valid(batch.values)
+        kept: Bools = (passed != self._negate) & valid(batch.values)
+        return kept
 
     def of_pair(self, key: Any, value: Any) -> Any:
         raise ValueError("a vectorized predicate is for tables whose values have columns, and this is a collection of pairs")
