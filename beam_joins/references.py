@@ -16,7 +16,6 @@ from beam_joins.keys.columns import Bools, Ints, factorize
 from beam_joins.keys.opaque import opaque_keys
 from beam_joins.matching import Shape
 from beam_joins.sorting import combine_chunks, gather, integers, ordered, starts, valid
-from beam_joins.versions import FOREVER
 
 COLUMNS = ("key", "reference", "value", "timestamp", "position", "moved", "until")
 
@@ -45,14 +44,13 @@ def subscriptions(batch: ChangeBatch, references: pa.Array, shape: Shape) -> pa.
     moved = leaves & enters & (shape.result == "left_key")
     # a version that begins in this batch says itself where it is left
     told = moved & (old < len(batch))
-    until = np.full(len(batch), FOREVER)
-    until[old[told]] = integers(batch.position)[told]
+    until, ends = np.zeros(len(batch), np.int64), np.zeros(len(batch), np.bool_)
+    until[old[told]], ends[old[told]] = integers(batch.position)[told], True
     leaves &= ~told
     index = np.concatenate([new[enters], new[leaves]])
     left = np.repeat([False, True], [int(enters.sum()), int(leaves.sum())])
-    return _rows(
-        batch, references, index, np.where(left, old[index], index), left, moved[index], np.where(left, FOREVER, until[index])
-    )
+    told_until = pa.array(until[index], mask=left | ~ends[index])
+    return _rows(batch, references, index, np.where(left, old[index], index), left, moved[index], told_until)
 
 
 def listed_subscriptions(
@@ -99,7 +97,7 @@ def listed_subscriptions(
         np.arange(len(rows)),
         np.array(left, np.bool_),
         np.zeros(len(rows), np.bool_),
-        np.full(len(rows), FOREVER),
+        pa.nulls(len(rows), pa.int64()),
     )
 
 
@@ -131,7 +129,7 @@ def rejoined(halves: pa.Table) -> ChangeBatch:
 
 
 def _rows(
-    batch: ChangeBatch, references: pa.Array, index: Ints, reference: Ints, left: Bools, moved: Bools, until: Ints
+    batch: ChangeBatch, references: pa.Array, index: Ints, reference: Ints, left: Bools, moved: Bools, until: pa.Array
 ) -> pa.RecordBatch:
     at = pa.array(index)
     columns = [
@@ -141,6 +139,6 @@ def _rows(
         batch.timestamp.take(at),
         batch.position.take(at),
         pa.array(moved),
-        pa.array(until, mask=until == FOREVER),
+        until,
     ]
     return pa.record_batch(columns, names=list(COLUMNS))

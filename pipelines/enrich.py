@@ -35,26 +35,25 @@ def enrich(
     amount: str = "amount",
     min_amount: float | Decimal | None = None,
     customer_field: str = "customer",
-    partitions: int | None = None,
 ) -> Enriched:
     """Each order with the customer that it refers to, under ``customer_field``; with ``how="left"`` None for one without.
 
-    Takes the rows of two changelogs and gives ``PCollection[Change]`` keyed by the order. ``min_amount`` leaves out orders below it, or
+    Takes the rows of two changelogs and gives a table keyed by the order. ``min_amount`` leaves out orders below it, or
     without an amount. An order that has a column ``customer_field`` of its own fails the run.
     """
-    orders, dropped_orders = orders | "Orders" >> table(order_columns, partitions)
-    customers, dropped_customers = customers | "Customers" >> table(customer_columns, partitions)
+    orders, dropped_orders = orders | "Orders" >> table(order_columns)
+    customers, dropped_customers = customers | "Customers" >> table(customer_columns)
     if min_amount is not None:
         orders = orders | "Minimal amount" >> FilterTable(at_least(amount, min_amount))
     enriched, dropped_joins = (orders, customers) | "Enrich" >> ForeignKeyJoin(
+        reads_only(joiner(customer_field)),
         foreign_key=reads_only(lambda key, order: order.get(foreign_key)),
-        joiner=reads_only(joiner(customer_field)),
         how=how,
     ).with_outputs()
     return Enriched(enriched, dropped_orders, dropped_customers, dropped_joins, orders)
 
 
-def table(columns: Columns, partitions: int | None = None) -> TableFromChangelog:
+def table(columns: Columns) -> TableFromChangelog:
     """The table of a changelog with these columns, and its dropped records."""
     return TableFromChangelog(
         key=columns.key,
@@ -63,7 +62,6 @@ def table(columns: Columns, partitions: int | None = None) -> TableFromChangelog
         tie_break_by=columns.place_of,
         apply_as_deletes=columns.is_delete,
         except_columns=(*columns.about_the_change(), PLACE),
-        partitions=partitions,
     ).with_outputs()
 
 

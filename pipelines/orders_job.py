@@ -9,7 +9,7 @@ from typing import Any, Final
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins import Change, LatestTable
+from beam_joins import Change, LatestTable, TableToChanges
 from beam_joins.pipelines.changelog_files.changelog import Changelog
 from beam_joins.pipelines.changelog_files.enriched_schema import changelog_schema, enriched_schema, key_type
 from beam_joins.pipelines.changelog_files.outputs import Output, Staging
@@ -23,6 +23,7 @@ from beam_joins.pipelines.command.runner import any_runner
 from beam_joins.pipelines.command.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.enrich import How, enrich
 from beam_joins.transforms.engine.partitions import suggested_partitions
+from beam_joins.transforms.engine.replay import ReplayOptions
 
 CHANGES: Final = "changes"
 LATEST: Final = "latest"
@@ -95,6 +96,8 @@ class OrdersJob:
                 return report, staging.publish(parts, one_file=self.one_file)
 
     def _pipeline(self, options: PipelineOptions, staging: Staging, report_path: str) -> beam.Pipeline:
+        replay = options.view_as(ReplayOptions)
+        replay.beam_joins_partitions = replay.beam_joins_partitions or suggested_partitions(self.orders.bytes + self.customers.bytes)
         pipeline = beam.Pipeline(options=options)
         order_key, customer_key = self.orders.columns.key, self.customers.columns.key
         referred = self.customers.first_kind_of(customer_key)
@@ -113,7 +116,6 @@ class OrdersJob:
         customers = pipeline | "Read customers" >> ReadChangelog(
             self.customers, on_bad_record=self.on_bad_record, kinds={customer_key: referred}, places=True
         )
-        partitions = suggested_partitions(self.orders.bytes + self.customers.bytes)
         enriched = enrich(
             orders.rows,
             customers.rows,
@@ -124,7 +126,6 @@ class OrdersJob:
             amount=self.amount,
             min_amount=self.min_amount,
             customer_field=self.customer_field,
-            partitions=partitions,
         )
         facts = [orders.tallies, customers.tallies]
         for place, dropped in (
@@ -136,13 +137,16 @@ class OrdersJob:
         foreign_key, customer_field = self.foreign_key, self.customer_field
         refer = {ROWS: lambda order: True, UNREFERRING: lambda order: order.get(foreign_key) is None}
         matched = {MATCHED: lambda order: order[customer_field] is not None}
-        facts.append(enriched.orders | "Tally rows" >> beam.ParDo(TallyRows("orders", refer)))
-        facts.append(enriched.table | "Tally matched" >> beam.ParDo(TallyRows("orders", matched)))
+        facts.append(
+            enriched.orders | "Orders as changes" >> TableToChanges() | "Tally rows" >> beam.ParDo(TallyRows("orders", refer))
+        )
+        changes = enriched.table | "As changes" >> TableToChanges()
+        facts.append(changes | "Tally matched" >> beam.ParDo(TallyRows("orders", matched)))
         for output in self.outputs:
             rows = (
-                enriched.table | "Records" >> beam.Map(record_of)
+                changes | "Records" >> beam.Map(record_of)
                 if output.name == CHANGES
-                else enriched.table | "Latest" >> LatestTable(partitions=partitions) | "Rows" >> beam.Values()
+                else enriched.table | "Latest" >> LatestTable() | "Rows" >> beam.Values()
             )
             facts.append(rows | f"Write {output.name}" >> beam.ParDo(WriteParts(output, staging.beside(output))))
         _ = tuple(facts) | "Report" >> WriteReport(report_path)

@@ -7,6 +7,7 @@ Beam's own transforms do the same; these read and write in fewer steps, which on
 """
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import apache_beam as beam
@@ -20,18 +21,21 @@ from beam_joins.pipelines.changelog_files.paths import matching
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.parquet_paths import ReadsParquet, require_apart, without_run
 from beam_joins.pipelines.write_parquet import WriteParquet
+from beam_joins.transforms.engine.arrow_input import as_arrow, common_schema
 
 __all__ = ["ReadParquet", "WriteParquet"]
 
 _RAW = CompressionTypes.UNCOMPRESSED
+_FOOTERS = 16  # read at a time
 
 
 class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
-    """The rows of Parquet files, a row group at a time: ``PCollection[pyarrow.Table]``.
+    """The rows of Parquet files, a row group at a time: ``PCollection[pyarrow.Table]``, whose columns are known when the pipeline is built.
 
-    ``pattern`` is a path or a glob on any file system that Beam knows; ``columns`` are those to read, by default all. Raises
-    :class:`InputError` at construction if no file matches, when it is applied if a WriteParquet of the same pipeline would replace a file that
-    it reads, and in the run for a file that is no Parquet file.
+    ``pattern`` is a path or a glob on any file system that Beam knows; ``columns`` are those to read, by default all. The files may differ in
+    their columns: a table that is made of them has all, null where a file has none. Raises :class:`InputError` at construction if no file
+    matches; when it is applied for a file that is no Parquet file, for a column that no file has, for columns of types that have nothing in common, and if a
+    WriteParquet of the same pipeline would replace a file that it reads.
     """
 
     def __init__(self, pattern: str, *, columns: Sequence[str] | None = None) -> None:
@@ -46,6 +50,21 @@ class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
         """The size of what will be read, before compression."""
         return sum(_bytes(path, self._columns) for path in self.paths)
 
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that will be read, of the types that all files have in common."""
+        with ThreadPoolExecutor(_FOOTERS) as pool:
+            schemas = list(pool.map(_schema, self.paths))
+        try:
+            schema = common_schema("files", schemas)
+        except ValueError as error:
+            raise InputError(f"{self.paths[0]} and others: {error}") from error
+        if self._columns is None:
+            return schema
+        if missing := [name for name in self._columns if name not in schema.names]:
+            raise InputError(f"{self.paths[0]} has no column {missing[0]!r}; it has {', '.join(schema.names)}")
+        return pa.schema([schema.field(name) for name in self._columns])
+
     def expand(self, begin: PBegin) -> PCollection[pa.Table]:
         """Apply the transform."""
         require_apart(begin.pipeline)
@@ -57,7 +76,12 @@ class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
             | "Spread" >> beam.Reshuffle()
             | "Read" >> beam.MapTuple(lambda path, group: _read(path, group, columns)).with_output_types(pa.Table)
         )
-        return batches
+        return as_arrow(batches, self.schema)
+
+
+def _schema(path: str) -> pa.Schema:
+    with _opened(path) as file:
+        return _parquet(path, file).schema_arrow
 
 
 def _row_groups(path: str) -> list[tuple[str, int]]:

@@ -33,7 +33,7 @@ def week_over_week(views: PCollection[tuple[Any, Any]]) -> WeekOverWeek:
     """
     counts, dropped = views | "Count by week" >> WindowedAggregate(WEEKS, initial=0, add=lambda count, view: count + 1).with_outputs()
     compared = (counts, counts) | "With the week before" >> WindowedTableJoin(
-        lambda views, before: (views, before), how="left", shift=lambda week: week.shift(-WEEK * _MICROS)
+        lambda views, before: (views, before), how="left", shift=lambda week: week.shift(-WEEK)
     )
     return WeekOverWeek(compared, dropped)
 

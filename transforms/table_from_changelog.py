@@ -151,8 +151,7 @@ class TableFromChangelog(WithOutputs):
         rows = self.handling.functions.route_batches(
             column_rows(ROWS, columns, schema), lambda batch: ((r,) for r in batch.to_pylist())
         )
-        timed = self._columns.timestamp is None
-        return Route(rows, to=self._to, timed=timed), TableType(annotated(columns.key, "return") if key is None else key, value)
+        return Route(rows, to=self._to, timed=True), TableType(annotated(columns.key, "return") if key is None else key, value)
 
     def _of_elements(self, pvalue: PCollection[Any]) -> tuple[ElementRoute, TableType]:
         key_type, value_type = self._types(pvalue.element_type)

@@ -32,24 +32,26 @@ def main(argv: list[str] | None = None) -> None:
     made.add_argument("--functions", choices=FUNCTIONS, default="columns", help="of what the joiner and the foreign key are functions")
     made.add_argument("--environment", choices=ENVIRONMENTS, default="pool", help="what runs Python on Spark (default: %(default)s)")
     made.add_argument("--partitions", type=int, metavar="N", help="partitions of every join (default: as suggested for the input)")
+    made.add_argument("--replay", choices=("state", "group"), help="how the blocks of a partition wait (default: the engine's)")
     options = made.parse_args(argv)
-    with pipeline(options.runner, environment=options.environment) as run:
-        build(run, task(options), options.functions, options.partitions)
+    given = task(options)
+    bytes_read = sum(ReadParquet(given.input_files(name)).bytes for name in WORKS[given.work].tables)
+    asked = [f"--beam_joins_partitions={options.partitions or suggested_partitions(bytes_read)}"]
+    if options.replay:
+        asked.append(f"--beam_joins_replay={options.replay}")
+    with pipeline(options.runner, environment=options.environment, options=asked) as run:
+        build(run, given, options.functions)
 
 
-def build(run: beam.Pipeline, given: Task, functions: Functions, partitions: int | None) -> None:
+def build(run: beam.Pipeline, given: Task, functions: Functions) -> None:
     """The pipeline of a work, from its files to its files."""
     names = WORKS[given.work].tables
-    reads = [ReadParquet(given.input_files(name)) for name in names]
-    partitions = partitions or suggested_partitions(sum(read.bytes for read in reads))
-    sources = [run | f"read {name}" >> read for name, read in zip(names, reads, strict=True)]
-    result = (
-        _streams(sources, functions, partitions) if given.work == "streams" else _tables(given.work, sources, functions, partitions)
-    )
+    sources = [run | f"read {name}" >> ReadParquet(given.input_files(name)) for name in names]
+    result = _streams(sources, functions) if given.work == "streams" else _tables(given.work, sources, functions)
     _ = result | "write" >> WriteParquet(str(given.out / "part"), schema=schema(given.work))
 
 
-def _tables(work: str, sources: list[Any], functions: Functions, partitions: int | None) -> Any:
+def _tables(work: str, sources: list[Any], functions: Functions) -> Any:
     tables = [
         source
         | f"table {i}"
@@ -60,7 +62,6 @@ def _tables(work: str, sources: list[Any], functions: Functions, partitions: int
             apply_as_deletes="deleted",
             except_columns=_ABOUT_THE_CHANGE,
             emit=_EMIT.get(work, "updates"),
-            partitions=partitions,
         )
         for i, source in enumerate(sources)
     ]
@@ -70,13 +71,13 @@ def _tables(work: str, sources: list[Any], functions: Functions, partitions: int
         joined = tuple(tables) | TableTableJoin(_JOINERS[work, functions], how="outer", schema=_values(work, functions))
         return joined | beam.Map(_changes("a", "b"))
     foreign_key: Any = "customer" if functions == "columns" else lambda key, order: order["customer"]
-    joined = tuple(tables) | ForeignKeyJoin(foreign_key=foreign_key, joiner=_JOINERS["fk", functions], schema=_values(work, functions))
+    joined = tuple(tables) | ForeignKeyJoin(_JOINERS["fk", functions], foreign_key=foreign_key, schema=_values(work, functions))
     if work == "fk-final":
         return joined | LatestTable() | beam.Map(_rows)
     return joined | beam.Map(_changes("amount", "name"))
 
 
-def _streams(sources: list[Any], functions: Functions, partitions: int | None) -> Any:
+def _streams(sources: list[Any], functions: Functions) -> Any:
     window = beam.utils.timestamp.Duration(micros=WINDOW_MICROSECONDS)
     joined = tuple(sources) | WindowedStreamJoin(
         _JOINERS["streams", functions],
@@ -86,7 +87,6 @@ def _streams(sources: list[Any], functions: Functions, partitions: int | None) -
         schema=_values("streams", functions),
         key="key",
         timestamp_by="ts",
-        partitions=partitions,
     )
     return joined | beam.Map(_matches)
 

@@ -3,7 +3,7 @@
 import argparse
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import apache_beam as beam
@@ -28,17 +28,17 @@ def add_runner(parser: argparse.ArgumentParser) -> None:
 
 
 @contextlib.contextmanager
-def pipeline(runner: str, *, environment: str = "pool") -> Iterator[beam.Pipeline]:
+def pipeline(runner: str, *, environment: str = "pool", options: Sequence[str] = ()) -> Iterator[beam.Pipeline]:
     """A pipeline on Spark with two cores, or in this process; it runs when the block ends."""
     logging.getLogger().setLevel(logging.ERROR)
     if runner == "DirectRunner":
         # What Beam calls DirectRunner is one of three engines, whichever it finds; this is the one for bounded input.
-        with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([])) as made:
+        with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(list(options))) as made:
             yield made
         return
     workers = ["--environment_type=LOOPBACK"] if environment == "loopback" else []
-    asked = PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[2]", "--driver_memory=2g", *workers])
-    with spark_runner(asked) as options, beam.Pipeline(options=options) as made:
+    asked = PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[2]", "--driver_memory=2g", *workers, *options])
+    with spark_runner(asked) as ready, beam.Pipeline(options=ready) as made:
         yield made
 
 

@@ -1,22 +1,15 @@
 """``fk_join``: the foreign-key join."""
 
-from typing import Any
-
-from apache_beam.pvalue import PCollection
-
-from beam_joins import ForeignKeyJoin, LatestTable
 from beam_joins.functions import keys_of
 from beam_joins.matching import Shape
-from beam_joins.overlap import overlap
+from beam_joins.overlap import State, step
 from beam_joins.references import rejoined, subscriptions
 from tests.conformance import table_rules
 from tests.conformance.answer import Run
-from tests.conformance.columns import ColumnTable, column_streams
 from tests.conformance.cores import as_text, core_run
 from tests.conformance.kernels import recorded_joiner, right_rows, table_of, texts
-from tests.conformance.operators import Operator, Streams, Topology
+from tests.conformance.operators import Cuts, Operator
 from tests.conformance.scenario import Scenario
-from tests.conformance.tables import ChangelogTable
 from tests.conformance.values import Values, pair_of
 from tests.reference import operators, recomputed
 from tests.reference.operators import Replayed, changes_of, upsert_table
@@ -32,29 +25,14 @@ def _reference(scenario: Scenario) -> Run:
     return core_run([as_text(change) for change in changes_of(replayed(scenario).outputs)])
 
 
-def _kernels(scenario: Scenario, values: Values) -> Run:
-    left, right = (table_of(scenario, topic, values) for topic in ("left", "right"))
-    shape = Shape(scenario.topology["type"], times="foreign_key")
-    asking = subscriptions(left, keys_of("foreign_key", "reference", left.values), shape)
-    joined = overlap(asking, right_rows(right), recorded_joiner(values), shape)
-    return core_run(texts(joined.changes, rejoined(joined.halves), shown=pair_of))
-
-
-def _pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
-    left, right = inputs["left"] | "Left" >> ChangelogTable(), inputs["right"] | "Right" >> ChangelogTable()
-    joined = (left, right) | ForeignKeyJoin(foreign_key=_numbered_fk, joiner=recomputed.pair, how=topology["type"])
-    return Streams(changes=joined, rows=joined | LatestTable())
-
-
-def _columns(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
-    left, right = inputs["left"] | "Left" >> ColumnTable(), inputs["right"] | "Right" >> ColumnTable()
-    joiner = {"left": "left.text", "right": "right.text"}
-    return column_streams((left, right) | ForeignKeyJoin(foreign_key="reference", joiner=joiner, how=topology["type"]), pair_of)
-
-
-def _numbered_fk(key: str, value: str) -> str | None:
-    foreign_key = recomputed.fk_of(value)
-    return None if foreign_key is None else f"{key.partition('/')[0]}/{foreign_key}"
+def _kernels(scenario: Scenario, values: Values, cuts: Cuts) -> Run:
+    shape, state = Shape(scenario.topology["type"], times="foreign_key"), State()
+    changes = []
+    for left, right in zip(*(table_of(scenario, topic, values, cuts) for topic in ("left", "right")), strict=True):
+        asking = subscriptions(left, keys_of("foreign_key", "reference", left.values), shape)
+        joined, state = step(state, asking, right_rows(right), recorded_joiner(values), shape)
+        changes += texts(joined.changes, rejoined(joined.halves), shown=pair_of)
+    return core_run(changes)
 
 
 def _encoded_fk(value: bytes) -> bytes | None:
@@ -71,8 +49,5 @@ OPERATOR = Operator(
     kind=lambda topology: topology["type"],
     kernels=_kernels,
     reference=_reference,
-    pipeline=_pipeline,
-    columns=_columns,
-    branch=lambda topology: topology["type"],
     rule=table_rules.foreign_key_join,
 )

@@ -1,19 +1,26 @@
 """Scenarios through the kernels, without Beam: what the ops share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-import beam_joins.coders.beam_values  # noqa: F401  # how opaque values are written
-from beam_joins import Change
+import beam_joins.coders.beam_values  # noqa: F401  # says how Python objects are written
+from beam_joins import Change, changelog
 from beam_joins.batch import ChangeBatch
-from beam_joins.changelog import upsert
 from beam_joins.content import Emit
 from beam_joins.joiner import Join, joiner_in_columns
 from beam_joins.keys.opaque import opaque_keys, opaque_values, python_values
+from tests.conformance.operators import Cuts
 from tests.conformance.scenario import Input, Scenario
 from tests.conformance.values import JOINERS, VALUE, Values, text_of, value_of
+from tests.properties.strategies import split
+
+
+def cuts_of(scenario: Scenario, runs: int) -> list[int]:
+    """Where a scenario's history is cut into so many runs, of about equally many inputs each."""
+    positions = sorted(map(scenario.position, scenario.inputs))
+    return [positions[len(positions) * run // runs] - 1 for run in range(1, runs) if positions]
 
 
 def rows_of(scenario: Scenario, records: Sequence[Input], values: Values) -> pa.Table:
@@ -27,9 +34,12 @@ def rows_of(scenario: Scenario, records: Sequence[Input], values: Values) -> pa.
     })  # fmt: skip
 
 
-def table_of(scenario: Scenario, topic: str, values: Values, emit: Emit = "records") -> ChangeBatch:
-    """The table of a topic. By default tombstones of absent rows are changes too, as Kafka forwards them."""
-    return upsert(rows_of(scenario, scenario.arrivals(topic), values), emit, _written)[0]
+def table_of(scenario: Scenario, topic: str, values: Values, cuts: Cuts, emit: Emit = "records") -> Iterator[ChangeBatch]:
+    """The table of a topic, run by run. By default tombstones of absent rows are changes too, as Kafka forwards them."""
+    state = changelog.State()
+    for rows in split(rows_of(scenario, scenario.arrivals(topic), values), cuts):
+        batch, _, state = changelog.step(state, rows, emit, _written)
+        yield batch
 
 
 def _written(values: pa.Array) -> list[bytes]:

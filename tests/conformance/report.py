@@ -11,15 +11,15 @@ class Report:
 
     def __init__(self) -> None:
         self._verdicts: dict[str, list[tuple[str, Verdict]]] = defaultdict(list)
-        self._unknown: Counter[tuple[str, str]] = Counter()
+        self._unknown: Counter[str] = Counter()
 
     def add(self, label: str, name: str, verdict: Verdict) -> None:
         """Count a scenario."""
         self._verdicts[label].append((name, verdict))
 
-    def not_run(self, reason: str, op: str) -> None:
-        """Count a scenario of an op that the tool does not know, or not with the values that are asked for."""
-        self._unknown[reason, op] += 1
+    def not_run(self, op: str) -> None:
+        """Count a scenario of an op that the tool does not know."""
+        self._unknown[op] += 1
 
     @property
     def differing(self) -> list[str]:
@@ -57,8 +57,8 @@ class Report:
         yield from _grouped("excluded", [(verdict.excluded, name) for name, verdict in everything if verdict.excluded])
         yield from _grouped("noted", [(verdict.note, name) for name, verdict in everything if verdict.note])
         yield from self._set_right()
-        for (reason, op), count in sorted(self._unknown.items()):
-            yield f"not run: {reason}: {op} ({count})"
+        for op, count in sorted(self._unknown.items()):
+            yield f"not run: op unknown: {op} ({count})"
 
 
 def _grouped(what: str, reasons: list[tuple[str, str]]) -> Iterator[str]:

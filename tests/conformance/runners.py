@@ -1,151 +1,30 @@
 """Scenarios through the project's operators: through the kernels, through the cores of the reference, or through pipelines on a runner."""
 
-import json
-import tempfile
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
-import apache_beam as beam
-import pyarrow as pa
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.pvalue import PCollection
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-
-from beam_joins import Change
-from tests.conformance.answer import Answer, Run
-from tests.conformance.columns import batches
-from tests.conformance.operators import Operator, Streams, label
+from tests.conformance.answer import Answer
+from tests.conformance.kernels import cuts_of
 from tests.conformance.registry import OPERATORS
 from tests.conformance.scenario import Scenario
 from tests.conformance.values import Values
 
 Runner = Literal["core", "reference", "DirectRunner", "SparkRunner"]
-STREAMS = Streams._fields
 
 
-def runs(scenario: Scenario, runner: Runner, values: Values) -> bool:
-    """Whether the tool knows a scenario's op for this runner and these values."""
-    operator = OPERATORS.get(scenario.op)
-    return operator is not None and (values == "opaque" or runner in ("core", "reference") or operator.columns is not None)
-
-
-def answers(scenarios: Sequence[Scenario], runner: Runner, options: Sequence[str] = (), values: Values = "opaque") -> Iterator[Answer]:
-    """Our answers to scenarios of known ops, in their order; ``options`` are the runner's."""
-    if not scenarios:
-        return
-    if runner in ("core", "reference"):
+def answers(
+    scenarios: Sequence[Scenario], runner: Runner, options: Sequence[str] = (), values: Values = "typed", runs: int = 1
+) -> Iterator[Answer]:
+    """Our answers to scenarios of known ops, in their order; ``options`` are the runner's. Kernels take each history in ``runs`` runs."""
+    if runner == "core":
         for scenario in scenarios:
-            operator = OPERATORS[scenario.op]
-            run = operator.kernels(scenario, values) if runner == "core" else operator.reference(scenario)
+            yield OPERATORS[scenario.op].kernels(scenario, values, cuts_of(scenario, runs)).answer(scenario)
+    elif runner == "reference":
+        for scenario in scenarios:
+            yield OPERATORS[scenario.op].reference(scenario).answer(scenario)
+    elif scenarios:
+        # Beam is loaded only where it runs
+        from tests.conformance.pipelines.run import collected
+
+        for scenario, run in zip(scenarios, collected(scenarios, runner, options, values), strict=True):
             yield run.answer(scenario)
-        return
-    for scenario, run in zip(scenarios, _collected(scenarios, runner, options, values), strict=True):
-        yield run.answer(scenario)
-
-
-def _collected(scenarios: Sequence[Scenario], runner: Runner, options: Sequence[str], values: Values) -> list[Run]:
-    with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
-        if runner == "DirectRunner":
-            # Newer versions of Beam choose among several direct runners by themselves: keep to one.
-            with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-                branches = _build(pipeline, scenarios, folder, values)
-        else:
-            from beam_joins.pipelines.spark import spark_runner
-
-            with spark_runner(PipelineOptions([f"--runner={runner}", *options])) as spark, beam.Pipeline(options=spark) as pipeline:
-                branches = _build(pipeline, scenarios, folder, values)
-        lines = [line for path in sorted(Path(folder).iterdir()) for line in path.read_text(encoding="utf-8").splitlines()]
-    items: dict[tuple[str, int], list[Any]] = defaultdict(list)
-    for line in lines:
-        stream, number, *fields = json.loads(line)
-        items[stream, number].append(fields)
-    return [_run(branches[number].streams, items, number) for number in range(len(scenarios))]
-
-
-def _run(streams: frozenset[str], items: Mapping[tuple[str, int], list[Any]], number: int) -> Run:
-    given: dict[str, Any] = {name: [tuple(fields) for fields in items[name, number]] for name in streams}
-    if "rows" in given:
-        given["rows"] = dict(given["rows"])
-    return Run(**given)
-
-
-def _build(pipeline: beam.Pipeline, scenarios: Sequence[Scenario], folder: str, values: Values) -> "dict[int, _Branch]":
-    alike: dict[Any, list[int]] = defaultdict(list)
-    for number, scenario in enumerate(scenarios):
-        alike[scenario.op, OPERATORS[scenario.op].branch(scenario.topology)].append(number)
-    branches: dict[int, _Branch] = {}
-    lines = []
-    for at, numbers in enumerate(alike.values()):
-        first = scenarios[numbers[0]]
-        branch = _Branch(OPERATORS[first.op], first.topology, values)
-        name = f"{label(OPERATORS[first.op], first.topology)} {at}"
-        inputs = {
-            topic: pipeline | f"{name} {topic}" >> _source(_rows(scenarios, numbers, topic), values)
-            for topic in OPERATORS[first.op].topics
-        }
-        lines.append(inputs | name >> branch)
-        branches |= dict.fromkeys(numbers, branch)
-    _ = lines | "Together" >> beam.Flatten() | "Write" >> beam.io.WriteToText(f"{folder}/answer")
-    return branches
-
-
-def _source(rows: list[dict[str, Any]], values: Values) -> Any:
-    if values == "opaque":
-        return beam.Create(rows, reshuffle=False)
-    return beam.Create(batches(rows), reshuffle=False).with_output_types(pa.Table)
-
-
-def _rows(scenarios: Sequence[Scenario], numbers: Sequence[int], topic: str) -> list[dict[str, Any]]:
-    return [
-        {
-            # The scenarios of one branch share its tables: each has keys of its own.
-            "key": None if record.key is None else f"{number}/{record.key}",
-            "value": record.value,
-            "ts": record.ts,
-            "position": scenarios[number].position(record),
-            "number": number,
-        }
-        for number in numbers
-        for record in scenarios[number].inputs
-        if record.topic == topic
-    ]
-
-
-class _Branch(beam.PTransform[Any, PCollection[str]]):
-    """What one topology gives, as lines of JSON: the stream, the scenario's number, and the fields of its :class:`Run`."""
-
-    def __init__(self, operator: Operator, topology: Mapping[str, Any], values: Values) -> None:
-        super().__init__()
-        self._build = operator.columns if values == "typed" else operator.pipeline
-        self._topology = topology
-        self.streams: frozenset[str] = frozenset()
-
-    def expand(self, inputs: Any) -> PCollection[str]:
-        """Apply the transform."""
-        streams = self._build(inputs, self._topology)  # type: ignore[misc]
-        given = {name: pcoll for name, pcoll in zip(STREAMS, streams, strict=True) if pcoll is not None}
-        self.streams = frozenset(given)
-        lines = [pcoll | name >> beam.Map(_LINES[name], name) for name, pcoll in given.items()]
-        together: PCollection[str] = lines | "Lines" >> beam.Flatten()
-        return together
-
-
-def _out_line(element: tuple[tuple[str, int], Any], stream: str, timestamp: Any = beam.DoFn.TimestampParam) -> str:
-    (key, position), value = element
-    number, slash, key = key.partition("/")
-    return json.dumps([stream, int(number), position, key if slash else None, value, timestamp.micros])
-
-
-def _change_line(change: Change[str, Any], stream: str, timestamp: Any = beam.DoFn.TimestampParam) -> str:
-    number, _, key = change.key.partition("/")
-    return json.dumps([stream, int(number), change.position, key, change.old, change.new, timestamp.micros])
-
-
-def _row_line(element: tuple[str, Any], stream: str) -> str:
-    number, _, key = element[0].partition("/")
-    return json.dumps([stream, int(number), key, element[1]])
-
-
-_LINES = {"outs": _out_line, "changes": _change_line, "rows": _row_line, "raw": _out_line}

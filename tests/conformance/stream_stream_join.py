@@ -5,14 +5,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-import apache_beam as beam
-import pyarrow as pa
-import pyarrow.compute as pc
-from apache_beam.pvalue import PCollection
-from apache_beam.transforms.window import TimestampedValue
-from apache_beam.utils.timestamp import Duration, Timestamp
-
-from beam_joins import WindowedStreamJoin, vectorized
 from beam_joins.interval import Matches, Spans, finish, step
 from beam_joins.keys.opaque import python_keys, python_values
 from beam_joins.pairs import Pairs
@@ -21,11 +13,12 @@ from beam_joins.sorting import combine_chunks
 from tests.conformance import stream_rules
 from tests.conformance.answer import Run
 from tests.conformance.kernels import recorded_joiner, rows_of
-from tests.conformance.operators import Operator, Streams, Topology
-from tests.conformance.scenario import STEPS, Scenario
+from tests.conformance.operators import Cuts, Operator
+from tests.conformance.scenario import Scenario
 from tests.conformance.stream_stream_judge import judge_stream_stream
-from tests.conformance.streams import out_of, padded_pair, stream_of, unmatched
+from tests.conformance.streams import padded_pair, unmatched
 from tests.conformance.values import Values, pair_of
+from tests.properties.strategies import split
 from tests.reference.stream_join import Joined, StreamJoin
 
 
@@ -59,13 +52,19 @@ def _reference(scenario: Scenario) -> Run:
     return Run(outs=outs, rows={})
 
 
-def _kernels(scenario: Scenario, values: Values) -> Run:
-    topology = scenario.topology
-    left, right = ([r for r in scenario.inputs if r.topic == topic and r.value is not None] for topic in ("left", "right"))
-    spans = Spans(*(topology[f"{name}_ms"] * 1000 for name in ("before", "after", "grace")))
-    rows = rows_of(scenario, left, values), rows_of(scenario, right, values)
-    found, state = step(None, *rows, topology["type"], spans)
-    return Run(outs=[out for part in (found, finish(state, topology["type"])) for out in _results(part, values)], rows={})
+def _kernels(scenario: Scenario, values: Values, cuts: Cuts) -> Run:
+    how, state = scenario.topology["type"], None
+    spans = Spans(*(scenario.topology[f"{name}_ms"] * 1000 for name in ("before", "after", "grace")))
+    sides = (
+        [record for record in scenario.inputs if record.topic == topic and record.value is not None] for topic in ("left", "right")
+    )
+    found = []
+    for left, right in zip(*(split(rows_of(scenario, side, values), cuts) for side in sides), strict=True):
+        matches, state = step(state, left, right, how, spans)
+        found.append(matches)
+    assert state is not None
+    found.append(finish(state, how))
+    return Run(outs=[out for matches in found for out in _results(matches, values)], rows={})
 
 
 def _results(found: Matches, values: Values) -> Iterator[tuple[int, str | None, str, int]]:
@@ -81,52 +80,11 @@ def _results(found: Matches, values: Values) -> Iterator[tuple[int, str | None, 
         yield max(record["number"] for record in records), key, pair_of(row), time
 
 
-def _joined_rows(left: dict[str, Any] | None, right: dict[str, Any] | None) -> tuple[int, int, str]:
-    rows = [row for row in (left, right) if row is not None]
-    texts = (None if row is None else row["value"] for row in (left, right))
-    return rows[0]["number"], max(row["position"] % STEPS for row in rows), padded_pair(*texts)
-
-
-def _pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
-    left, right = stream_of(inputs["left"], "Left"), stream_of(inputs["right"], "Right")
-    spans = {name: Duration(micros=topology[f"{name}_ms"] * 1000) for name in ("before", "after", "grace")}
-    joined = (left, right) | WindowedStreamJoin(_joined_rows, how=topology["type"], **spans, sequence_by="position")
-    return Streams(outs=joined | "Out" >> beam.Map(out_of))
-
-
-@vectorized
-def _joined_columns(left: pa.RecordBatch, right: pa.RecordBatch) -> dict[str, pa.Array]:
-    sides = {"left": left["text"], "right": right["text"], "number": pc.coalesce(left["number"], right["number"])}
-    return sides | {"position": pc.max_element_wise(left["position"], right["position"])}
-
-
-def _rows_out(batch: pa.RecordBatch) -> Iterator[Any]:
-    for row in batch.to_pylist():
-        out = row["key"], (row["value"]["number"], row["value"]["position"] % STEPS, pair_of(row["value"]))
-        yield TimestampedValue(out_of(out), Timestamp(micros=row["timestamp"]))
-
-
-def _columns(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
-    spans = {name: Duration(micros=topology[f"{name}_ms"] * 1000) for name in ("before", "after", "grace")}
-    columns = {"key": "key", "timestamp_by": "at", "sequence_by": "position"}
-    # A row in columns has no null value: a record without one is none.
-    left, right = (
-        inputs[topic]
-        | f"{topic} values" >> beam.Map(lambda rows: rows.filter(pc.field("deleted") == pc.scalar(False))).with_output_types(pa.Table)
-        for topic in ("left", "right")
-    )
-    joined = (left, right) | WindowedStreamJoin(_joined_columns, how=topology["type"], **spans, **columns)
-    return Streams(outs=joined | "Out" >> beam.FlatMap(_rows_out))
-
-
 OPERATOR = Operator(
     topics=("left", "right"),
     kind=lambda topology: topology["type"],
     kernels=_kernels,
     reference=_reference,
-    pipeline=_pipeline,
-    columns=_columns,
-    branch=lambda topology: tuple(topology[name] for name in ("type", "before_ms", "after_ms", "grace_ms")),
     rule=stream_rules.stream_stream_join,
     judge=judge_stream_stream,
 )

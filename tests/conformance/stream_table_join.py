@@ -5,12 +5,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from apache_beam.pvalue import PCollection
 
-from beam_joins import StreamForeignKeyJoin, StreamTableJoin
 from beam_joins.functions import keys_of
 from beam_joins.keys.opaque import python_values
 from beam_joins.pairs import Pairs
@@ -20,13 +17,13 @@ from beam_joins.versions import as_of
 from tests.conformance import stream_rules
 from tests.conformance.answer import Run
 from tests.conformance.kernels import recorded_joiner, right_rows, rows_of, table_of
-from tests.conformance.operators import Operator, Streams, Topology
-from tests.conformance.scenario import STEPS, Scenario
+from tests.conformance.operators import Cuts, Operator
+from tests.conformance.scenario import Scenario
 from tests.conformance.stream_judge import judge_stream_table
 from tests.conformance.stream_rules import stream_position
-from tests.conformance.streams import out_of, padded_pair, stream_of, unmatched
-from tests.conformance.tables import ChangelogTable
+from tests.conformance.streams import padded_pair, unmatched
 from tests.conformance.values import Values, pair_of
+from tests.properties.strategies import split
 from tests.reference import recomputed
 from tests.reference.stream_lookup import StreamLookup
 
@@ -77,17 +74,23 @@ def _reference(lookup: Lookup) -> Callable[[Scenario], Run]:
     return reference
 
 
-def _kernels(references: Callable[[pa.Table], pa.Array]) -> Callable[[Scenario, Values], Run]:
-    def kernels(scenario: Scenario, values: Values) -> Run:
+def _kernels(references: Callable[[pa.Table], pa.Array]) -> Callable[[Scenario, Values, Cuts], Run]:
+    def kernels(scenario: Scenario, values: Values, cuts: Cuts) -> Run:
         records = [record for record in scenario.inputs if record.topic == "left" and record.value is not None]
-        stream, table = rows_of(scenario, records, values), table_of(scenario, "right", values)
         positions = [stream_position(scenario.topology, scenario.position(record)) for record in records]
-        asking = pa.table({"reference": references(stream), "position": pa.array(positions, pa.int64())})
-        right = as_of(asking, right_rows(table))
-        left = np.flatnonzero((right >= 0) | (scenario.topology["type"] == "left"))
-        joined = recorded_joiner(values)(Pairs(combine_chunks(stream["value"]), left, table.new, right[left]))
-        rows = zip((records[i] for i in left.tolist()), python_values(joined), strict=True)
-        return Run(outs=[(record.number, record.key, pair_of(row), record.ts * 1000) for record, row in rows], rows={})
+        stream = rows_of(scenario, records, values).set_column(3, "position", pa.array(positions, pa.int64()))
+        seen: list[pa.Table] = []
+        outs = []
+        for rows, table in zip(split(stream, cuts), table_of(scenario, "right", values, cuts), strict=True):
+            seen.append(right_rows(table))
+            rights = pa.concat_tables(seen)
+            right = as_of(rows.append_column("reference", references(rows)), rights)
+            left = np.flatnonzero((right >= 0) | (scenario.topology["type"] == "left"))
+            given = combine_chunks(rows["value"])
+            joined = recorded_joiner(values)(Pairs(given, left, combine_chunks(rights["value"]), right[left]))
+            numbers = (row["number"] for row in python_values(given.take(pa.array(left))))
+            outs += [(scenario.inputs[at], pair_of(row)) for at, row in zip(numbers, python_values(joined), strict=True)]
+        return Run(outs=[(record.number, record.key, text, record.ts * 1000) for record, text in outs], rows={})
 
     return kernels
 
@@ -100,38 +103,11 @@ def _foreign_keys(stream: pa.Table) -> pa.Array:
     return keys_of("foreign_key", "reference", combine_chunks(stream["value"]))
 
 
-def _joined_row(left: dict[str, Any], right: str | None) -> tuple[int, int, str]:
-    return left["number"], left["position"] % STEPS, padded_pair(left["value"], right)
-
-
-def _table_pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
-    stream, table = stream_of(inputs["left"], "Stream"), inputs["right"] | "Table" >> ChangelogTable()
-    joined = (stream, table) | StreamTableJoin(
-        _joined_row, how=topology["type"], sequence_by=lambda key, row: stream_position(topology, row["position"])
-    )
-    return Streams(outs=joined | "Out" >> beam.Map(out_of))
-
-
-def _numbered_fk(key: str | None, row: dict[str, Any]) -> str | None:
-    foreign_key = recomputed.fk_of(row["value"])
-    return None if foreign_key is None else f"{row['number']}/{foreign_key}"
-
-
-def _global_pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
-    stream, table = stream_of(inputs["left"], "Stream"), inputs["right"] | "Table" >> ChangelogTable()
-    joined = (stream, table) | StreamForeignKeyJoin(
-        foreign_key=_numbered_fk, joiner=_joined_row, how=topology["type"], sequence_by="position"
-    )
-    return Streams(outs=joined | "Out" >> beam.Map(out_of))
-
-
 TABLE_JOIN = Operator(
     topics=("left", "right"),
     kind=lambda topology: topology["type"],
     kernels=_kernels(_own_keys),
     reference=_reference(_own_key),
-    pipeline=_table_pipeline,
-    branch=lambda topology: (topology["type"], topology.get("history_retention_ms") is not None, bool(topology.get("grace_ms"))),
     rule=lambda scenario: stream_rules.stream_table_join(scenario, _own_key),
     judge=judge_stream_table,
 )
@@ -140,7 +116,5 @@ GLOBAL_TABLE_JOIN = Operator(
     kind=lambda topology: topology["type"],
     kernels=_kernels(_foreign_keys),
     reference=_reference(_fk),
-    pipeline=_global_pipeline,
-    branch=lambda topology: topology["type"],
     rule=lambda scenario: stream_rules.stream_table_join(scenario, _fk),
 )

@@ -3,24 +3,20 @@
 from collections import defaultdict
 from typing import Any
 
-import apache_beam as beam
-from apache_beam.pvalue import PCollection
-
-from beam_joins import (
-    AggregateTable,
-    Change,
-    CountTable,
-    LatestTable,
-    ReduceTable,
-)
+from beam_joins import totals
+from beam_joins.aggregate import members, step
+from beam_joins.fold import Fold
+from beam_joins.functions import keys_of
 from beam_joins.record import Record
+from beam_joins.user_functions import Functions
 from tests.conformance import table_rules
 from tests.conformance.aggregate_judge import judge_aggregate
 from tests.conformance.answer import Run
 from tests.conformance.cores import core_run, core_table, renamed
-from tests.conformance.operators import Operator, Streams, Topology
+from tests.conformance.kernels import table_of, texts
+from tests.conformance.operators import Cuts, Operator
 from tests.conformance.scenario import Scenario
-from tests.conformance.tables import ChangelogTable
+from tests.conformance.values import Values
 from tests.reference.aggregate import ADD, SUBTRACT, GroupAggregate
 from tests.reference.recomputed import null_fk
 
@@ -35,17 +31,14 @@ def number_of(value: str) -> str:
     return value.partition("|")[2]
 
 
-def _plus(aggregate: str, value: str) -> str:
+def plus(aggregate: str, value: str) -> str:
+    """An aggregate with a value more."""
     return f"{aggregate}+{number_of(value)}"
 
 
-def _minus(aggregate: str, value: str) -> str:
+def minus(aggregate: str, value: str) -> str:
+    """An aggregate with a value less."""
     return f"{aggregate}-{number_of(value)}"
-
-
-def _numbered_group(key: str, value: str) -> str | None:
-    group = group_of(value)
-    return None if group is None else f"{key.partition('/')[0]}/{group}"
 
 
 def _reference(scenario: Scenario) -> Run:
@@ -55,8 +48,8 @@ def _reference(scenario: Scenario) -> Run:
             return GroupAggregate(int, lambda count, value: count + 1, lambda count, value: count - 1)
         return GroupAggregate(
             (lambda: None) if kind == "reduce" else str,
-            lambda aggregate, value: number_of(value.decode()) if aggregate is None else _plus(aggregate, value.decode()),
-            lambda aggregate, value: _minus(aggregate, value.decode()),
+            lambda aggregate, value: number_of(value.decode()) if aggregate is None else plus(aggregate, value.decode()),
+            lambda aggregate, value: minus(aggregate, value.decode()),
         )
 
     groups: dict[str, GroupAggregate[Any]] = defaultdict(new_group)
@@ -72,33 +65,38 @@ def _reference(scenario: Scenario) -> Run:
     return core_run(changes)
 
 
-def _pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
-    table = inputs["in"] | ChangelogTable()
-    if topology["agg"] == "count":
-        aggregated = table | CountTable(group_by=_numbered_group)
-    elif topology["agg"] == "reduce":
-        # a reduction gives what it takes, here a value with everything before its number gone
-        aggregated = table | ReduceTable(
-            group_by=_numbered_group,
-            add=lambda one, other: f"|{number_of(one)}+{number_of(other)}",
-            subtract=lambda one, other: f"|{number_of(one)}-{number_of(other)}",
-        )
-    else:
-        aggregated = table | AggregateTable(group_by=_numbered_group, initial="", add=_plus, subtract=_minus)
-    shown = number_of if topology["agg"] == "reduce" else str
-    return Streams(
-        changes=aggregated | "Text" >> beam.Map(lambda change: renamed(change, change.key, shown)).with_output_types(Change),
-        rows=aggregated | LatestTable() | "Row" >> beam.MapTuple(lambda group, row: (group, shown(row))),
-    )
+def _kernels(scenario: Scenario, values: Values, cuts: Cuts) -> Run:
+    changes, state = [], None
+    for table in table_of(scenario, "in", values, cuts):
+        groups = keys_of("group_by", "reference", table.values)
+        if scenario.topology["agg"] == "count":
+            batch, state = totals.step(state, members(table, groups))
+        else:
+            batch, state = step(state, members(table, groups, table.values), _FOLDS[scenario.topology["agg"]])
+        changes += texts(batch, shown=str)
+    return core_run(changes)
 
+
+_FOLDS = {
+    "reduce": Fold(
+        Functions("reduce"),
+        lambda: None,
+        lambda aggregate, row: number_of(row["text"]) if aggregate is None else plus(aggregate, row["text"]),
+        lambda aggregate, row: minus(aggregate, row["text"]),
+    ),
+    "aggregate": Fold(
+        Functions("aggregate"),
+        str,
+        lambda aggregate, row: plus(aggregate, row["text"]),
+        lambda aggregate, row: minus(aggregate, row["text"]),
+    ),
+}
 
 OPERATOR = Operator(
     topics=("in",),
     kind=lambda topology: topology["agg"],
-    kernels=lambda scenario, values: _reference(scenario),
+    kernels=_kernels,
     reference=_reference,
-    pipeline=_pipeline,
-    branch=lambda topology: topology["agg"],
     rule=table_rules.aggregate,
     judge=judge_aggregate,
 )

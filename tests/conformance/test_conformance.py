@@ -10,9 +10,8 @@ from tests.conformance.answer import Answer, Out
 from tests.conformance.compare import compare
 from tests.conformance.files import EXPECTED, SCENARIOS, read_answers, read_scenarios
 from tests.conformance.judge import judge, without_redundant_tombstones
-from tests.conformance.mutation_report import mutation_report
 from tests.conformance.registry import OPERATORS
-from tests.conformance.runners import Runner, answers, runs
+from tests.conformance.runners import Runner, answers
 from tests.conformance.sample import sample
 from tests.conformance.scenario import Scenario
 from tests.conformance.values import Values
@@ -28,8 +27,8 @@ def recorded() -> dict[str, Answer]:
     return read_answers(EXPECTED)
 
 
-def check(scenarios: list[Scenario], recorded: dict[str, Answer], runner: Runner, values: Values = "opaque") -> None:
-    ours, report = compare(scenarios, recorded, runner, values=values)
+def check(scenarios: list[Scenario], recorded: dict[str, Answer], runner: Runner, values: Values = "typed", runs: int = 1) -> None:
+    ours, report = compare(scenarios, recorded, runner, values=values, runs=runs)
     assert len(ours) == len(scenarios), "an op is not run"
     assert report.differing == [], "\n".join(report.lines())
     judged_apart = {scenario.name for scenario in scenarios if scenario.op in OPERATORS and OPERATORS[scenario.op].judge}
@@ -41,35 +40,25 @@ def test_the_kernels_answer_as_kafka_streams_does(values: Values, scenarios: lis
     check(scenarios, recorded, "core", values)
 
 
+def test_the_kernels_answer_so_too_when_a_history_is_cut_into_runs(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
+    check(scenarios, recorded, "core", runs=3)
+
+
 def test_the_reference_answers_as_kafka_streams_does(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
     check(scenarios, recorded, "reference")
 
 
 def test_the_direct_runner_answers_as_kafka_streams_does(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
-    check(scenarios, recorded, "DirectRunner")
+    check(scenarios, recorded, "DirectRunner", "opaque")
 
 
-def test_tables_and_streams_of_typed_values_answer_as_kafka_streams_does(
-    scenarios: list[Scenario], recorded: dict[str, Answer]
-) -> None:
-    chosen = sample([scenario for scenario in scenarios if runs(scenario, "DirectRunner", "typed")], 22)
-    ours, report = compare(chosen, recorded, "DirectRunner", values="typed")
-    assert len(ours) == 22
-    assert report.differing == [], "\n".join(report.lines())
-    assert {scenario.op for scenario in chosen} == {
-        "fk_join",
-        "stream_stream_join",
-        "stream_to_table",
-        "table_filter",
-        "table_table_join",
-        "table_to_stream",
-    }
-    assert mutation_report(chosen, recorded, ours, seed=0).unnoticed == []
+def test_the_direct_runner_answers_so_too_where_values_are_typed(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
+    check(sample(scenarios, 48), recorded, "DirectRunner", "typed")
 
 
 @pytest.mark.spark
 def test_spark_answers_as_kafka_streams_does(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
-    check(sample(scenarios, 30), recorded, "SparkRunner")
+    check(sample(scenarios, 30), recorded, "SparkRunner", "opaque")
 
 
 def test_the_tool_sees_a_wrong_value_a_wrong_time_a_lost_record_and_a_wrong_table(
@@ -204,15 +193,6 @@ def test_the_tool_exits_with_one_and_names_the_scenario_that_differs(tmp_path: P
     out = capsys.readouterr().out
     assert "fk_join/inner 1 of 2" in out
     assert "differs: hw/fk/inner/one_to_many: at input " in out
-
-
-def test_the_tool_counts_the_scenarios_that_it_does_not_run_with_typed_values(
-    scenarios: list[Scenario], recorded: dict[str, Answer]
-) -> None:
-    counts = [scenario for scenario in scenarios if scenario.op == "table_aggregate"]
-    ours, report = compare(counts, recorded, "DirectRunner", values="typed")
-    assert ours == []
-    assert list(report.lines()) == [f"not run: not with typed values: table_aggregate ({len(counts)})"]
 
 
 def test_the_tool_names_ops_that_it_does_not_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

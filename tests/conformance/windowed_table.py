@@ -5,25 +5,26 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-import apache_beam as beam
-from apache_beam.pvalue import PCollection
-from apache_beam.transforms.window import FixedWindows, SlidingWindows, TimestampedValue, WindowFn
-from apache_beam.utils.timestamp import Duration, Timestamp
+import numpy as np
 
-from beam_joins import (
-    Change,
-    LatestTable,
-    TableTableJoin,
-    Windowed,
-    WindowedAggregate,
-)
+from beam_joins import Change, Windowed
+from beam_joins.batch import ChangeBatch
+from beam_joins.fold import Fold
+from beam_joins.joiner import joiner_in_columns
+from beam_joins.keys.columns import Ints
 from beam_joins.record import Record
+from beam_joins.user_functions import Functions
+from beam_joins.windowed_aggregate import step
 from tests.conformance import table_rules
 from tests.conformance.aggregate_judge import judge_windowed, windows_of
 from tests.conformance.answer import Run
 from tests.conformance.cores import core_run, renamed
-from tests.conformance.operators import Operator, Streams, Topology
+from tests.conformance.kernels import rows_of, texts
+from tests.conformance.operators import Cuts, Operator
 from tests.conformance.scenario import Scenario
+from tests.conformance.table_table_join import same_key_joined
+from tests.conformance.values import Values
+from tests.properties.strategies import split
 from tests.reference.lookup_join import LookupJoin
 from tests.reference.windowed_aggregate import WindowedAggregate as WindowedAggregateCore
 
@@ -67,78 +68,52 @@ def _join_reference(scenario: Scenario) -> Run:
 
 
 def _encoded_pair(left: bytes | None, right: bytes | None) -> str:
-    return _pair(None if left is None else left.decode(), None if right is None else right.decode())
+    return pair_of_counts(None if left is None else left.decode(), None if right is None else right.decode())
 
 
-def _pair(left: Any, right: Any) -> str:
+def pair_of_counts(left: Any, right: Any) -> str:
+    """The joined value of two counts."""
     return f"({'null' if left is None else left},{'null' if right is None else right})"
 
 
-class _WindowedCount(beam.PTransform[PCollection[Any], PCollection[Any]]):
-    """The windowed count of a topic."""
+def _batches(scenario: Scenario, topic: str, values: Values, cuts: Cuts) -> Iterator[ChangeBatch]:
+    """The windowed count of a topic through the kernel, run by run."""
+    topology, state = scenario.topology, None
 
-    def __init__(self, topology: Topology) -> None:
-        super().__init__()
-        self._topology = topology
+    def assign(times: Ints) -> tuple[Ints, Ints, Ints]:
+        windows = [(i, *window) for i, time in enumerate(times.tolist()) for window in windows_of(topology, time)]
+        index, start, end = np.array(windows, np.int64).reshape(-1, 3).T
+        return index, start, end
 
-    def expand(self, rows: PCollection[Any]) -> PCollection[Any]:
-        """Apply the transform."""
-        counts: PCollection[Any] = (
-            rows
-            | "Record" >> beam.Map(_timed)
-            | WindowedAggregate(
-                _window_fn(self._topology),
-                initial=0,
-                add=lambda count, value: count + 1,
-                grace=Duration(micros=self._topology["grace_ms"] * 1000),
-                sequence_by=lambda key, value: value[0],
-            )
-        )
-        return counts
+    count = Fold(Functions("count"), int, lambda count, value: count + 1)
+    for rows in split(rows_of(scenario, scenario.arrivals(topic), values), cuts):
+        found, state = step(state, rows, assign, count, topology["grace_ms"] * 1000)
+        yield found.changes
 
 
-def _timed(row: dict[str, Any]) -> Any:
-    return TimestampedValue((row["key"], (row["position"], row["value"])), Timestamp(micros=row["ts"] * 1000))
+def _count_kernels(scenario: Scenario, values: Values, cuts: Cuts) -> Run:
+    return core_run(texts(*_batches(scenario, "in", values, cuts), shown=str, name=name_of))
 
 
-def _window_fn(topology: Topology) -> WindowFn:
-    size, advance = (Duration(micros=1000 * topology.get(name, topology["size_ms"])) for name in ("size_ms", "advance_ms"))
-    return SlidingWindows(size, advance) if "advance_ms" in topology else FixedWindows(size)
-
-
-def _named(table: PCollection[Any]) -> Streams:
-    return Streams(
-        changes=table | "Text" >> beam.Map(lambda change: renamed(change, name_of(change.key))).with_output_types(Change),
-        rows=table | LatestTable() | "Row" >> beam.MapTuple(lambda row, value: (name_of(row), str(value))),
-    )
-
-
-def _count_pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
-    return _named(inputs["in"] | _WindowedCount(topology))
-
-
-def _join_pipeline(inputs: dict[str, PCollection[Any]], topology: Topology) -> Streams:
-    left, right = (inputs[topic] | topic.title() >> _WindowedCount(topology) for topic in ("left", "right"))
-    return _named((left, right) | TableTableJoin(_pair, how=topology["type"]))
+def _join_kernels(scenario: Scenario, values: Values, cuts: Cuts) -> Run:
+    counts = zip(*(_batches(scenario, topic, values, cuts) for topic in ("left", "right")), strict=True)
+    joined = same_key_joined(counts, joiner_in_columns(pair_of_counts), scenario.topology["type"])
+    return core_run(texts(*joined, shown=str, name=name_of))
 
 
 COUNT = Operator(
     topics=("in",),
     kind=lambda topology: next((name for name in ("suppress", "emit_on_close") if topology.get(name)), ""),
-    kernels=lambda scenario, values: _count_reference(scenario),
+    kernels=_count_kernels,
     reference=_count_reference,
-    pipeline=_count_pipeline,
-    branch=lambda topology: (topology["size_ms"], topology.get("advance_ms"), topology["grace_ms"]),
     rule=table_rules.windowed_counts,
     judge=judge_windowed,
 )
 JOIN = Operator(
     topics=("left", "right"),
     kind=lambda topology: topology["type"],
-    kernels=lambda scenario, values: _join_reference(scenario),
+    kernels=_join_kernels,
     reference=_join_reference,
-    pipeline=_join_pipeline,
-    branch=lambda topology: (topology["type"], topology["size_ms"], topology["grace_ms"]),
     rule=table_rules.windowed_counts,
     judge=judge_windowed,
 )

@@ -5,11 +5,11 @@ import pyarrow as pa
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_joins import TableFromChangelog, TableToRecords
+from beam_joins import TableFromChangelog, TableToChanges
 from beam_joins.fields import delete_getter
 from beam_joins.operations import DELETES, UPSERTS, Deletes
 
-CDC = {"key": "id", "sequence_by": "lsn", "timestamp_by": "lsn", "except_columns": ["id", "lsn", "op"], "partitions": 3}
+CDC = {"key": "id", "sequence_by": "lsn", "timestamp_by": "lsn", "except_columns": ["id", "lsn", "op"]}
 FORMS = ["records", "columns", "columns of a dictionary"]
 DEBEZIUM = ["c", "r", "u", "d", "U", "D", "t", "insert"]
 
@@ -20,11 +20,11 @@ def table(p, form, operations, **options):
     rows += [{"id": i, "lsn": 10 * i + 1, "op": operation, "n": -i} for i, operation in enumerate(operations)]
     transform = TableFromChangelog(**{**CDC, **options})
     if form == "records":
-        return p | beam.Create(rows) | transform
+        return p | beam.Create(rows) | transform | TableToChanges()
     batch = pa.Table.from_pylist(rows)
     if form == "columns of a dictionary":
         batch = batch.set_column(2, "op", batch["op"].combine_chunks().dictionary_encode())
-    return p | beam.Create([batch[:5], batch[5:]]).with_output_types(pa.Table) | transform | TableToRecords()
+    return p | beam.Create([batch[:5], batch[5:]]).with_output_types(pa.Table) | transform | TableToChanges()
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -50,11 +50,8 @@ def test_it_is_a_bad_record_where_exceptions_are_handled(direct, form):
     log = rows if form == "records" else [pa.Table.from_pylist(rows)]
     transform = TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn", apply_as_deletes={"op": ["d"]})
     with direct() as p:
-        given = p | beam.Create(log)
-        given = given if form == "records" else given | beam.Map(lambda batch: batch).with_output_types(pa.Table)
-        good, bad = given | transform.with_exception_handling()
-        good = good if form == "records" else good | TableToRecords()
-        assert_that(good | beam.Map(lambda change: change.key), equal_to([1]), label="good")
+        good, bad = p | beam.Create(log) | transform.with_exception_handling()
+        assert_that(good | TableToChanges() | beam.Map(lambda change: change.key), equal_to([1]), label="good")
         seen = bad | beam.Map(lambda element: (element[1][0], "op is 'x'" in element[1][1]))
         assert_that(seen, equal_to([("ValueError", True)]), label="bad")
 

@@ -8,7 +8,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
-from beam_joins import Dropped, StreamTableJoin, TableFromChangelog, TableToRecords, WindowedAggregate, WindowedStreamJoin, vectorized
+from beam_joins import Dropped, StreamTableJoin, TableFromChangelog, TableToChanges, WindowedAggregate, WindowedStreamJoin, vectorized
 from tests.transforms.columns.both_forms import compared
 
 TRANSACTIONS = [
@@ -31,18 +31,20 @@ WAYS = {
 def in_form(pipeline, form, rows, **options):
     """The outputs of a table of these rows, as records."""
     if form == "records":
-        return pipeline | beam.Create(rows) | TableFromChangelog(**{**CDC, **options}).with_outputs()
-    batches = [pa.Table.from_pylist(rows[:3]), pa.Table.from_pylist(rows[3:])] if len(rows) > 3 else [pa.Table.from_pylist(rows)]
-    outputs = pipeline | beam.Create(batches).with_output_types(pa.Table) | TableFromChangelog(**{**CDC, **options}).with_outputs()
-    return outputs._replace(table=outputs.table | TableToRecords())
+        log = pipeline | beam.Create(rows)
+    else:
+        batches = [pa.Table.from_pylist(rows[:3]), pa.Table.from_pylist(rows[3:])] if len(rows) > 3 else [pa.Table.from_pylist(rows)]
+        log = pipeline | beam.Create(batches).with_output_types(pa.Table)
+    outputs = log | TableFromChangelog(**{**CDC, **options}).with_outputs()
+    return outputs._replace(table=outputs.table | TableToChanges())
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("form", ["records", "columns"])
 def test_the_last_change_of_a_row_in_a_transaction_wins(pipeline, form, way):
     shuffled = random.Random(1).sample(TRANSACTIONS, len(TRANSACTIONS))
-    with pipeline() as p:
-        table, dropped = in_form(p, form, shuffled, sequence_by=WAYS[way], partitions=3)
+    with pipeline(partitions=3) as p:
+        table, dropped = in_form(p, form, shuffled, sequence_by=WAYS[way])
         changes = table | beam.Map(lambda change: (change.key, change.new and change.new["amount"], change.position))
         assert_that(changes, equal_to(LAST_WRITES), label="last writes")
         assert_that(dropped, equal_to([]), label="nothing dropped")
@@ -104,9 +106,7 @@ def test_records_and_columns_take_the_same_winner_whatever_the_order_of_rows_and
             given = [dict(reversed(row.items())) if "turned" in form else row for row in chance.sample(rows, len(rows))]
             log = given if "records" in form else [pa.Table.from_pylist(given[:10]), pa.Table.from_pylist(given[10:])]
             log = p | f"log of {form}" >> beam.Create(log)
-            log = log if "records" in form else log | f"as {form}" >> beam.Map(lambda batch: batch).with_output_types(pa.Table)
-            table = log | f"table of {form}" >> TableFromChangelog(**options)
-            table = table if "records" in form else table | f"changes of {form}" >> TableToRecords()
+            table = log | f"table of {form}" >> TableFromChangelog(**options) | f"changes of {form}" >> TableToChanges()
             outputs.add("changes", form, table, lambda c: repr((c.key, c.position, c.new and sorted(c.new.items()))))
 
 
@@ -167,4 +167,4 @@ def test_of_several_numbers_the_others_order_what_an_aggregate_adds_at_one_posit
     with direct() as p:
         stream = p | beam.Create(records[::turn]) | beam.Map(lambda pair: TimestampedValue(pair, 5))
         words = WindowedAggregate(FixedWindows(10), initial="", add=lambda words, row: words + row["v"], sequence_by=["tx", "n"])
-        assert_that(stream | words | beam.Map(lambda change: change.new), equal_to(["cba"]))
+        assert_that(stream | words | TableToChanges() | beam.Map(lambda change: change.new), equal_to(["cba"]))

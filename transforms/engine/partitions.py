@@ -23,5 +23,5 @@ def partition_count(partitions: int | None) -> int:
     if partitions is None:
         return DEFAULT_PARTITIONS
     if not isinstance(partitions, int) or isinstance(partitions, bool) or partitions < 1:
-        raise ValueError(f"partitions={partitions!r}: give a positive whole number, such as {DEFAULT_PARTITIONS}")
+        raise ValueError(f"--beam_joins_partitions={partitions!r}: give a positive whole number, such as {DEFAULT_PARTITIONS}")
     return partitions

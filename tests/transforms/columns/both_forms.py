@@ -16,7 +16,7 @@ ORDERS = pa.schema(
     [("shop", pa.string()), ("id", pa.int32()), ("lsn", pa.int64()), ("at", pa.int64()), ("by", pa.int16()), ("amount", pa.int64()), ("gone", pa.bool_())]
 )  # fmt: skip
 CUSTOMERS = pa.schema([("id", pa.int64()), ("lsn", pa.int64()), ("at", pa.int64()), ("name", pa.string()), ("gone", pa.bool_())])
-CDC: dict[str, Any] = {"key": "id", "sequence_by": "lsn", "timestamp_by": "at", "apply_as_deletes": "gone", "partitions": 2}
+CDC: dict[str, Any] = {"key": "id", "sequence_by": "lsn", "timestamp_by": "at", "apply_as_deletes": "gone"}
 UNUSABLE = ("id", "lsn", "at")
 
 

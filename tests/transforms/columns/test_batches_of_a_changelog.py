@@ -16,16 +16,18 @@ from beam_joins import (
     LatestTable,
     TableFromChangelog,
     TableTableJoin,
-    TableToRecords,
+    TableToChanges,
     TableToStream,
     vectorized,
 )
 from beam_joins.changelog import upsert
 from beam_joins.coders.block import read_blocks
+from beam_joins.keys.opaque import KEYS
+from beam_joins.transforms.engine.arrow_input import common_schema
 from beam_joins.transforms.engine.block_writer import BlockWriter
-from beam_joins.transforms.engine.changelog_columns import ChangelogColumns, column_rows
+from beam_joins.transforms.engine.changelog_columns import ChangelogColumns, column_rows, column_types
 from beam_joins.transforms.engine.notes import NoteReader
-from beam_joins.transforms.engine.table_form import InColumns
+from beam_joins.transforms.engine.table_rows import encode_values
 from tests.transforms.columns.kernels import changes_in
 
 ROWS = pa.table({"id": [1, 2, 1], "lsn": [7, 8, 9], "name": ["Ann", "Bob", None]})
@@ -42,14 +44,18 @@ def changes(batches, *, apart=False, **options):
     """The changes that batches become in one partition, each batch in a block of its own or all in one; without Beam."""
     options = {**OPTIONS, "apply_as_deletes": None, **options}
     said = (options[name] for name in ("key", "timestamp_by", "sequence_by", "apply_as_deletes"))
-    rows, writer = column_rows("rows", ChangelogColumns(*said, frozenset(options["except_columns"]))), BlockWriter(1)
+    schema = common_schema("rows", [batch.schema for batch in batches])
+    columns = ChangelogColumns(*said, frozenset(options["except_columns"]).intersection(schema.names))
+    rows, writer = column_rows("rows", columns, schema), BlockWriter(1)
     blocks = []
     for batch in batches:
         rows(batch, 0, writer)
         if apart:
             blocks += [block for _, (_, block), _ in writer.flush()]
     blocks += [block for _, (_, block), _ in writer.flush()]
-    batch, _ = upsert(read_blocks(NoteReader(blocks).blocks())["rows"], options.get("emit", "updates"), InColumns().encode)
+    batch, _ = upsert(read_blocks(NoteReader(blocks).blocks())["rows"], options.get("emit", "updates"), encode_values)
+    key, value = column_types(columns, schema)
+    assert (batch.key.type, batch.new.type) == (key or KEYS, value)
     return sorted(changes_in(batch), key=lambda change: change.position)
 
 
@@ -92,7 +98,7 @@ def test_record_batches_are_a_changelog_too(direct):
     with direct() as p:
         log = p | beam.Create([batch.slice(i, 1) for batch in ROWS.to_batches() for i in range(3)]).with_output_types(pa.RecordBatch)
         table = log | TableFromChangelog(**OPTIONS, apply_as_deletes=vectorized(lambda rows: rows["name"].is_null()))
-        assert_that(table | TableToRecords(), equal_to(DELETED))
+        assert_that(table | TableToChanges(), equal_to(DELETED))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +157,7 @@ def test_changes_may_have_any_time_and_a_stream_of_them_is_timed_as_beam_can(dir
     with direct() as p:
         log = p | beam.Create([rows]).with_output_types(pa.Table)
         table = log | TableFromChangelog(key="id", timestamp_by="at")
-        found = table | TableToRecords() | "times" >> beam.Map(lambda change: (change.key, change.timestamp, change.position))
+        found = table | TableToChanges() | "times" >> beam.Map(lambda change: (change.key, change.timestamp, change.position))
         assert_that(found, equal_to([(1, -(2**63), -(2**63)), (2, 2**63 - 1, 2**63 - 1)]))
         assert_that(table | TableToStream() | beam.Keys(), equal_to([1, 2]), label="as a stream")
 
@@ -168,10 +174,10 @@ def test_keys_may_be_of_any_type_with_exact_equality_and_refer_to_each_other(dir
     one, other = column[0].as_py(), column[1].as_py()
     with direct() as p:
         log = p | beam.Create([rows.slice(i, 1) for i in range(3)]).with_output_types(pa.Table)
-        table = log | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn", partitions=3)
-        joined = (table, table) | ForeignKeyJoin(foreign_key="ref", joiner={"l": "left.lsn", "r": "right.lsn"}, partitions=2)
+        table = log | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn")
+        joined = (table, table) | ForeignKeyJoin({"l": "left.lsn", "r": "right.lsn"}, foreign_key="ref")
         expected = [(one, 7, 7), (one, 9, 9), (other, 8, 8)]
-        found = joined | TableToRecords() | beam.Map(lambda change: (change.key, change.new["l"], change.new["r"]))
+        found = joined | TableToChanges() | beam.Map(lambda change: (change.key, change.new["l"], change.new["r"]))
         assert_that(found, equal_to(expected))
 
 
@@ -208,19 +214,15 @@ def test_a_column_left_out_of_some_batches_is_there_for_all_partitions(direct):
     without = pa.table({"id": [f"k{i}" for i in range(20)], "lsn": [1] * 20, "n": [1] * 20})
     with_it = pa.table({"id": ["k0"], "lsn": [2], "n": [2], "s": ["x"]})
     expected = [(f"k{i}", 1, None) for i in range(20)] + [("k0", 2, "x")]
-    with direct() as p:
-        for partitions in (1, 16):
+    for partitions in (1, 16):
+        with direct(partitions) as p:
             for turn in (1, -1):
-                name = f"{partitions} {turn}"
-                log = p | f"log {name}" >> beam.Create([without, with_it][::turn]).with_output_types(pa.Table)
-                table = log | name >> TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn", partitions=partitions)
-                joined = (table, table) | f"join {name}" >> TableTableJoin({"s": "right.s"}, partitions=partitions)
-                found = (
-                    joined
-                    | f"records {name}" >> TableToRecords()
-                    | f"seen {name}" >> beam.Map(lambda c: (c.key, c.position, c.new["s"]))
-                )
-                assert_that(found, equal_to(expected), label=name)
+                log = p | f"log {turn}" >> beam.Create([without, with_it][::turn]).with_output_types(pa.Table)
+                table = log | f"table {turn}" >> TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn")
+                joined = (table, table) | f"join {turn}" >> TableTableJoin({"s": "right.s"})
+                changes = joined | f"changes {turn}" >> TableToChanges()
+                found = changes | f"seen {turn}" >> beam.Map(lambda c: (c.key, c.position, c.new["s"]))
+                assert_that(found, equal_to(expected), label=f"found {turn}")
 
 
 @pytest.mark.parametrize(
@@ -231,10 +233,10 @@ def test_a_joiner_of_records_may_leave_a_column_null_in_one_partition_and_not_in
     options = {"foreign_key": "id"} if tables is ForeignKeyJoin else {}
     with direct() as p:
         log = p | beam.Create([rows]).with_output_types(pa.Table)
-        table = log | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn", partitions=8)
-        first = (table, table) | "first" >> tables(joiner=lambda a, b: {"id": a["id"], "n": a["n"]}, partitions=8, **options)
-        second = (first, first) | "second" >> tables(joiner=lambda a, b: {"n": b["n"]}, partitions=3, **options)
-        found = second | TableToRecords() | beam.Map(lambda change: (change.key, change.new["n"]))
+        table = log | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn")
+        first = (table, table) | "first" >> tables(joiner=lambda a, b: {"id": a["id"], "n": a["n"]}, **options)
+        second = (first, first) | "second" >> tables(joiner=lambda a, b: {"n": b["n"]}, **options)
+        found = second | TableToChanges() | beam.Map(lambda change: (change.key, change.new["n"]))
         assert_that(found, equal_to([(i, n.as_py()) for i, n in enumerate(rows["n"])]))
 
 
@@ -250,7 +252,7 @@ def test_values_of_every_type_come_through(direct):
     with direct() as p:
         log = p | beam.Create([pa.Table.from_pylist(rows)]).with_output_types(pa.Table)
         table = log | TableFromChangelog(**OPTIONS)
-        assert_that(table | TableToRecords(), equal_to(expected), label="changes")
+        assert_that(table | TableToChanges(), equal_to(expected), label="changes")
         same = table | "same" >> beam.Reshuffle() | LatestTable() | beam.Map(lambda batch: batch["value"][0].as_py())
         assert_that(same, equal_to(values[2:]), label="latest")
 
