@@ -1,30 +1,41 @@
-"""Filtered and mapped tables on old/new pairs (KAFKA-3902).
+"""Filtered and mapped tables (KAFKA-3902).
 
 Law: ``content(filter(T), p)`` is the rows of ``content(T, p)`` that satisfy the predicate, for every position p; likewise for map.
 """
 
 from collections.abc import Callable
-from typing import TypeVar
 
-from beam_joins.change import Change, K, V
+import numpy as np
+import pyarrow as pa
 
-W = TypeVar("W")
+from beam_joins.batch import ChangeBatch
+from beam_joins.change import K, V
+from beam_joins.keys.columns import Bools
+from beam_joins.sorting import integers, valid
 
 
-def filter_change(predicate: Callable[[K, V], bool], change: Change[K, V]) -> Change[K, V] | None:
-    """The change of the filtered table that follows from a change of the table, or ``None`` where nothing does.
+def with_values(batch: ChangeBatch, values: pa.Array, there: Bools, *, keeps_nothing: bool) -> ChangeBatch:
+    """The batch with other values, of which only some are there; a change from no value to none is left out.
 
-    A side that fails the predicate counts as absent; a change from absent to absent is none (KAFKA-3902, cases 3a to 3c).
-
-    >>> filter_change(lambda key, value: value < 2, Change("k", 1, 5, timestamp=0, position=0))
-    Change(key='k', old=1, new=None, timestamp=0, position=0)
+    With ``keeps_nothing`` a change stays that was from no value to none already.
     """
-    key, old, new, _, _ = change
-    kept_old = old if old is not None and predicate(key, old) else None
-    kept_new = new if new is not None and predicate(key, new) else None
-    if kept_old is None and kept_new is None:
-        return None
-    return change._replace(old=kept_old, new=kept_new)
+    count = len(batch)
+    before = integers(batch.before.fill_null(-1))
+    absent = (before < 0) | ~there[before]
+    new = values.slice(0, count)
+    there = there[:count]
+    kept = there | ~absent
+    if keeps_nothing:
+        kept |= (before < 0) & ~valid(batch.new)
+    changed = ChangeBatch(
+        key=batch.key,
+        new=new if there.all() else new.take(pa.array(np.arange(count), mask=~there)),
+        before=pa.array(before, mask=absent),
+        timestamp=batch.timestamp,
+        position=batch.position,
+        earlier=values.slice(count),
+    )
+    return changed if kept.all() else changed.filter(pa.array(kept))
 
 
 def filter_upsert(predicate: Callable[[K, V], bool], key: K, value: V | None) -> tuple[K, V | None]:
@@ -36,17 +47,3 @@ def filter_upsert(predicate: Callable[[K, V], bool], key: K, value: V | None) ->
     ('k', None)
     """
     return key, value if value is not None and predicate(key, value) else None
-
-
-def map_change(fn: Callable[[K, V], W | None], change: Change[K, V]) -> Change[K, W] | None:
-    """The change with ``fn(key, value)`` in the place of both values (``None``: no row), or ``None`` where nothing is left of it.
-
-    >>> map_change(lambda key, value: value * 10, Change("k", None, 5, timestamp=0, position=0)).new
-    50
-    """
-    key, old, new, timestamp, position = change
-    mapped_old = None if old is None else fn(key, old)
-    mapped_new = None if new is None else fn(key, new)
-    if mapped_old is None and mapped_new is None and not (old is None and new is None):
-        return None
-    return Change(key, mapped_old, mapped_new, timestamp, position)

@@ -11,12 +11,12 @@ from apache_beam.typehints.typehints import TupleConstraint
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
-from beam_joins.filter import filter_upsert
+from beam_joins.filter import filter_upsert, with_values
 from beam_joins.functions import by_row, vectorized
 from beam_joins.keys.columns import Bools
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.door import batch_of, in_batches
-from beam_joins.transforms.engine.each_value import each_value, with_values
+from beam_joins.transforms.engine.each_value import each_value
 from beam_joins.transforms.engine.options import function
 from beam_joins.transforms.engine.outputs import HandlesExceptions
 from beam_joins.transforms.engine.table_rows import changes_in_python

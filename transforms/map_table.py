@@ -8,11 +8,12 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
+from beam_joins.filter import with_values
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.functions import by_row, vectorized
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.door import in_batches
-from beam_joins.transforms.engine.each_value import each_value, with_values
+from beam_joins.transforms.engine.each_value import each_value
 from beam_joins.transforms.engine.options import function
 from beam_joins.transforms.engine.outputs import HandlesExceptions
 from beam_joins.transforms.engine.table_type import as_table, table_type

@@ -1,57 +1,43 @@
-"""KAFKA-3902, case by case: the predicate is value < 2."""
+"""Filtered and mapped tables in columns, and filtered raw changelogs."""
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from beam_joins import Change
-from beam_joins.filter import filter_change, filter_upsert, map_change
-
-
-def small(key, value):
-    return value < 2
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        pytest.param(None, 5, None, id="3a: an insert that fails says nothing"),
-        pytest.param(None, 1, (None, 1), id="3a: an insert that passes is an insert"),
-        pytest.param(5, None, None, id="3b: a delete of what failed says nothing"),
-        pytest.param(1, None, (1, None), id="3b: a delete of what passed is a delete"),
-        pytest.param(1, 0, (1, 0), id="3c1: true on both is the pair"),
-        pytest.param(1, 1, (1, 1), id="3c1: an update to the same value is passed on"),
-        pytest.param(5, 6, None, id="3c2: false on both says nothing"),
-        pytest.param(1, 5, (1, None), id="3c3: true then false is a delete"),
-        pytest.param(5, 1, (None, 1), id="3c4: false then true is an insert"),
-        pytest.param(None, None, None, id="nothing to nothing says nothing"),
-    ],
-)
-def test_a_filtered_change_shows_only_the_sides_that_pass(old, new, expected):
-    change = filter_change(small, Change("k", old, new, timestamp=3, position=4))
-    assert change == (expected and Change("k", *expected, timestamp=3, position=4))
+from beam_joins.filter import filter_upsert, with_values
+from beam_joins.sorting import valid
+from tests.beam_joins.joined import batch
+from tests.properties import strategies
+from tests.reference.filter import filter_change, map_change
 
 
 @pytest.mark.parametrize(("value", "expected"), [(1, 1), (2, None), (None, None), (0, 0)])
 def test_case_2_without_old_values_a_failing_record_is_always_a_tombstone(value, expected):
-    assert filter_upsert(small, "k", value) == ("k", expected)
+    assert filter_upsert(lambda key, value: value < 2, "k", value) == ("k", expected)
 
 
-def test_the_predicate_sees_the_key():
-    assert filter_change(lambda key, value: key == "a", Change("b", None, 1, 0, 0)) is None
-
-
-def test_the_predicate_is_never_called_with_an_absent_value():
+def test_the_predicate_is_not_called_for_a_tombstone():
     seen = []
-    filter_change(lambda key, value: seen.append(value) or True, Change("k", None, 7, 0, 0))
     filter_upsert(lambda key, value: seen.append(value) or True, "k", None)
-    assert seen == [7]
+    assert seen == []
 
 
-@pytest.mark.parametrize(("old", "new", "expected"), [(7, 8, None), (None, 7, None), (7, 1, (None, 10)), (1, 7, (10, None))])
-def test_a_map_that_gives_none_makes_no_row(old, new, expected):
-    mapped = map_change(lambda key, value: value * 10 if value < 5 else None, Change("k", old, new, 3, 4))
-    assert mapped == (expected and Change("k", *expected, 3, 4))
+@given(strategies.left_tables(), st.sets(st.sampled_from([b"Y|0", b"Z|1", b"null|0"])))
+def test_a_batch_is_filtered_as_its_changes_are(table, kept):
+    changes = batch(table)
+    there = np.array([value in kept for value in changes.values.to_pylist()], np.bool_)
+    filtered = (filter_change(lambda key, value: value in kept, change) for change in changes)
+    assert list(with_values(changes, changes.values, there, keeps_nothing=False)) == [change for change in filtered if change]
 
 
-@pytest.mark.parametrize(("old", "new", "expected"), [(None, 1, (None, 10)), (1, None, (10, None)), (1, 2, (10, 20))])
-def test_map_maps_both_sides_and_leaves_absence_alone(old, new, expected):
-    assert map_change(lambda key, value: value * 10, Change("k", old, new, 3, 4)) == Change("k", *expected, 3, 4)
+@given(strategies.left_tables())
+def test_a_batch_is_mapped_as_its_changes_are(table):
+    def fn(key, value):
+        return None if value.endswith(b"1") else value[:1].decode()
+
+    changes = batch(table)
+    values = pa.array([None if value is None else fn(None, value) for value in changes.values.to_pylist()], pa.string())
+    mapped = (map_change(fn, change) for change in changes)
+    assert list(with_values(changes, values, valid(values), keeps_nothing=True)) == [change for change in mapped if change]

@@ -3,15 +3,19 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from beam_joins import Change
-from beam_joins.filter import filter_change, filter_upsert
+from beam_joins.filter import filter_upsert, with_values
+from beam_joins.keys.opaque import python_values
 from tests.conformance import table_rules
 from tests.conformance.answer import Run
 from tests.conformance.cores import core_run, core_table
 from tests.conformance.kernels import table_of, texts
 from tests.conformance.operators import Cuts, Operator, Topology
 from tests.conformance.scenario import Scenario
-from tests.conformance.values import Values
+from tests.conformance.values import Values, text_of
+from tests.reference.filter import filter_change
 
 
 def predicate(topology: Topology) -> Callable[[Any, str], bool]:
@@ -36,27 +40,33 @@ def old_values_unknown(topology: Topology) -> bool:
     return not asked or topology.get("history_retention_ms") is not None
 
 
-def kept_by(topology: Topology) -> Callable[[Any, str], bool]:
-    """Which rows a filter keeps."""
+def _kept_by(topology: Topology) -> Callable[[Any, str], bool]:
     keep, negate = predicate(topology), topology.get("not", False)
     return lambda key, value: bool(keep(key, value) != negate)
 
 
 def _filter_reference(scenario: Scenario) -> Run:
-    return _filtered(scenario, core_table(scenario, "in"))
+    kept = _kept_by(scenario.topology)
+    changes = core_table(scenario, "in")
+    filtered = (filter_change(kept, change) for change in changes)
+    return _with_raw(scenario, changes, [change for change in filtered if change is not None])
 
 
 def _filter_kernels(scenario: Scenario, values: Values, cuts: Cuts) -> Run:
-    return _filtered(scenario, texts(*table_of(scenario, "in", values, cuts)))
+    kept = _kept_by(scenario.topology)
+    changes, filtered = [], []
+    for table in table_of(scenario, "in", values, cuts):
+        there = [row is not None and kept(None, text_of(row)) for row in python_values(table.values)]
+        changes += texts(table)
+        filtered += texts(with_values(table, table.values, np.array(there, np.bool_), keeps_nothing=False))
+    return _with_raw(scenario, changes, filtered)
 
 
-def _filtered(scenario: Scenario, changes: Sequence[Change[str, str]]) -> Run:
-    kept = kept_by(scenario.topology)
-    filtered = (filter_change(kept, change) for change in changes)
-    run = core_run([change for change in filtered if change is not None])
+def _with_raw(scenario: Scenario, changes: Sequence[Change[str, str]], filtered: Sequence[Change[str, str]]) -> Run:
+    run = core_run(filtered)
     if not old_values_unknown(scenario.topology):
         return run
-    upserts = ((change, *filter_upsert(kept, change.key, change.new)) for change in changes)
+    upserts = ((change, *filter_upsert(_kept_by(scenario.topology), change.key, change.new)) for change in changes)
     return run._replace(raw=[(change.position, key, value, change.timestamp) for change, key, value in upserts])
 
 
@@ -75,8 +85,8 @@ FILTER = Operator(
     kind=lambda topology: "",
     kernels=_filter_kernels,
     reference=_filter_reference,
-    rule=lambda scenario: table_rules.single_table(scenario, kept_by(scenario.topology)),
-    raw_rule=lambda scenario: table_rules.raw_changelog(scenario, kept_by(scenario.topology)),
+    rule=lambda scenario: table_rules.single_table(scenario, _kept_by(scenario.topology)),
+    raw_rule=lambda scenario: table_rules.raw_changelog(scenario, _kept_by(scenario.topology)),
     loses_lateness=lambda topology: bool(topology.get("materialized")),
 )
 TO_STREAM = Operator(

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from beam_joins import Change, Dropped
 from beam_joins.content import Emit
-from beam_joins.filter import filter_change, filter_upsert, map_change
+from beam_joins.filter import filter_upsert
 from beam_joins.record import Record
 from tests.properties import strategies
+from tests.reference.filter import filter_change, map_change
 from tests.reference.operators import changes_of, upsert_table
 from tests.reference.recomputed import rows_of_changes, rows_of_records
 

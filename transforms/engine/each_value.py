@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
-from beam_joins.keys.columns import Bools, Ints
+from beam_joins.keys.columns import Ints
 from beam_joins.keys.opaque import python_values
-from beam_joins.sorting import valid
+from beam_joins.sorting import integers
 from beam_joins.transforms.engine.table_rows import changes_in_python, keys_in_python
 from beam_joins.transforms.engine.table_type import TableType
 from beam_joins.user_functions import OfRows
@@ -38,40 +38,11 @@ def each_value(
             fn.report(record_of(change), change.timestamp)
 
 
-def with_values(batch: ChangeBatch, values: pa.Array, there: Bools, *, keeps_nothing: bool) -> ChangeBatch:
-    """The batch with other values, of which only some are there; a change from no value to none is left out.
-
-    With ``keeps_nothing`` a change stays that was from no value to none already.
-    """
-    count = len(batch)
-    before = _indices(batch.before)
-    absent = (before < 0) | ~there[before]
-    new = values.slice(0, count)
-    there = there[:count]
-    kept = there | ~absent
-    if keeps_nothing:
-        kept |= (before < 0) & ~valid(batch.new)
-    changed = ChangeBatch(
-        key=batch.key,
-        new=new if there.all() else new.take(pa.array(np.arange(count), mask=~there)),
-        before=pa.array(before, mask=absent),
-        timestamp=batch.timestamp,
-        position=batch.position,
-        earlier=values.slice(count),
-    )
-    return changed if kept.all() else changed.filter(pa.array(kept))
-
-
 def _rows_of(batch: ChangeBatch) -> Ints:
     """For each of a batch's values the change that has it, -1 for one that none has."""
     count = len(batch)
     row = np.concatenate([np.arange(count), np.full(len(batch.earlier), -1)])
-    before = _indices(batch.before)
+    before = integers(batch.before.fill_null(-1))
     earlier = np.flatnonzero(before >= count)
     row[before[earlier]] = earlier
     return row
-
-
-def _indices(before: pa.Array) -> Ints:
-    indices: Ints = before.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return indices
