@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_joins import ForeignKeyJoin, TableFromChangelog
-from beam_joins.record import Record
 from tests.properties import strategies
 from tests.properties.test_foreign_key_join_law import fk_of, pair
 from tests.reference import operators
 from tests.reference.foreign_key import How
 from tests.reference.operators import changes_of, upsert_table
+from tests.reference.record import Record
 
 
 def changes(pipeline: beam.Pipeline, name: str, records: list[Record], partitions: int) -> Any:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, Literal, NamedTuple
 
 from beam_joins.change import Change, V
-from beam_joins.record import Record
-from beam_joins.two_changes import require_one_change
+from tests.reference.record import Record, require_one_change
 
 LookupHow = Literal["inner", "left", "right", "outer"]
 
