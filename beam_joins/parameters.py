@@ -26,6 +26,11 @@ class Parameterised(type):
             return False
         return not isinstance(subclass, Parameterised) or all(map(_fits, subclass.parameters, cls.parameters))
 
+    @property
+    def _fields(cls) -> tuple[str, ...]:
+        """Not there: of two classes that have it, as named tuples do, Beam would make one type of rows where it flattens collections."""
+        raise AttributeError(f"{cls.__qualname__} is a type hint: its fields are those of {cls.origin.__name__}")
+
 
 def parameterised(origin: type, parameters: tuple[Any, ...], known: Any = None) -> type:
     """The class with these parameters, one object however often it is asked for.

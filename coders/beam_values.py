@@ -1,12 +1,9 @@
 """Beam's own types and those of users in the canonical encoding, and the coder of values that are Python objects; registered when a coder is imported."""
 
-from typing import Any
-
 import apache_beam as beam
-from apache_beam.coders import FastPrimitivesCoder
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_joins.coders.own_types import own_coder, read_own, write_own, write_own_key
+from beam_joins.coders.own_types import ValueCoder, read_own, write_own_key
 from beam_joins.keys import canonical, opaque
 from beam_joins.keys.numbers import WHOLE, NotCanonical, read_number, whole
 from beam_joins.keys.times import TIMESTAMP
@@ -26,21 +23,8 @@ def _row(value: beam.Row) -> bytes:  # rows are equal if their fields have one o
     return canonical.joined(canonical.encode(part) for pair in value.as_dict().items() for part in pair)
 
 
-_OWN = b"\xfe"  # no value of Beam's coder begins with it
-_any = FastPrimitivesCoder()
-
-
-def _encode(value: Any) -> bytes:
-    coder = own_coder(type(value))
-    encoded: bytes = _any.encode(value) if coder is None else _OWN + write_own(value, coder)
-    return encoded
-
-
-def _decode(encoded: bytes) -> Any:
-    return read_own(encoded[1:]) if encoded[:1] == _OWN else _any.decode(encoded)
-
-
 canonical.register(Timestamp, TIMESTAMP, _timestamp, lambda data: Timestamp(micros=read_number(data)))
 canonical.register(beam.Row, canonical.ROW, _row, lambda data: beam.Row(**canonical.read_fields(data)))
 canonical.register(object, canonical.OWN, write_own_key, read_own)  # the last base: of what has no other encoding
-opaque.register("value", _encode, _decode)
+_values = ValueCoder()
+opaque.register("value", _values.encode, _values.read)

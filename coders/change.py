@@ -7,10 +7,11 @@ bytes, the rest has its 4-byte length before it; all integers are big-endian.
 import struct
 from typing import Any
 
-from apache_beam.coders import Coder, FastPrimitivesCoder, registry
+from apache_beam.coders import Coder, registry
 
 from beam_joins.change import Change
 from beam_joins.coders.key import value_coder
+from beam_joins.coders.own_types import ValueCoder
 from beam_joins.coders.strict import StrictCoder
 from beam_joins.corrupt import CorruptData
 from beam_joins.parameters import Parameterised, when_made
@@ -32,8 +33,8 @@ class ChangeCoder(StrictCoder):
     """
 
     def __init__(self, key_coder: Coder | None = None, value_coder: Coder | None = None) -> None:
-        self._key_coder = key_coder or FastPrimitivesCoder()
-        self._value_coder = value_coder or FastPrimitivesCoder()
+        self._key_coder = key_coder or ValueCoder()
+        self._value_coder = value_coder or ValueCoder()
 
     def encode(self, value: Change[Any, Any]) -> bytes:
         """All five fields."""
@@ -68,7 +69,7 @@ class ChangeCoder(StrictCoder):
     def from_type_hint(cls, hint: Any, known: Any) -> "ChangeCoder":
         """The coder of ``Change[K, V]`` from those of K and V in the registry."""
         parameters = hint.parameters if isinstance(hint, Parameterised) else ()
-        return cls(*(value_coder(parameter) for parameter in parameters))
+        return cls(*(None if parameter is Any else value_coder(parameter) for parameter in parameters))
 
     def to_type_hint(self) -> type:
         """``Change``."""

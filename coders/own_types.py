@@ -5,13 +5,16 @@ A worker knows the types that its own modules have registered, and those that th
 
 from typing import Any
 
-from apache_beam.coders import Coder, registry
+from apache_beam.coders import Coder, FastPrimitivesCoder, registry
 
+from beam_joins.coders.strict import StrictCoder
 from beam_joins.corrupt import CorruptData
 from beam_joins.keys import canonical
 from beam_joins.keys.classes import class_of, name_of
 from beam_joins.keys.numbers import NotCanonical
 
+_OWN = b"\xfe"  # no value of Beam's coder begins with it
+_any = FastPrimitivesCoder()
 _brought: dict[type, Coder] = {}
 _found: dict[type, Coder | None] = {}
 
@@ -69,6 +72,31 @@ def read_own(data: bytes) -> Any:
     if coder is None:
         raise CorruptData(f"no coder is registered for {found}: register it in the module that defines the class")
     return coder.decode(encoded)
+
+
+class ValueCoder(StrictCoder):
+    """Coder of values of any type: Beam's own, and that of the user for the types that have one.
+
+    >>> ValueCoder().decode(ValueCoder().encode({"a": (1, None)}))
+    {'a': (1, None)}
+    """
+
+    def __init__(self) -> None:
+        self._own_types = OwnTypes()
+
+    def encode(self, value: Any) -> bytes:
+        """The value, its class before it where that has a coder of its own."""
+        coder = own_coder(type(value))
+        encoded: bytes = _any.encode(value) if coder is None else _OWN + write_own(value, coder)
+        return encoded
+
+    def read(self, encoded: bytes) -> Any:
+        """The value."""
+        return read_own(encoded[1:]) if encoded[:1] == _OWN else _any.decode(encoded)
+
+    def is_deterministic(self) -> bool:
+        """False: two equal values may be written differently."""
+        return False
 
 
 def _known(coders: dict[type, Coder]) -> OwnTypes:

@@ -9,7 +9,7 @@ from typing import Any
 from apache_beam.coders import Coder, registry
 
 from beam_joins.coders.combined_key import combine, split
-from beam_joins.coders.key import KeyCoder, value_coder
+from beam_joins.coders.key import KeyCoder
 from beam_joins.coders.strict import StrictCoder
 from beam_joins.parameters import Parameterised, when_made
 from beam_joins.windowed import Window, Windowed
@@ -70,8 +70,8 @@ class WindowedCoder(StrictCoder):
 
     @classmethod
     def from_type_hint(cls, hint: Any, known: Any) -> "WindowedCoder":
-        """The coder of ``Windowed[K]`` from that of K in the registry."""
-        return cls(value_coder(*hint.parameters)) if isinstance(hint, Parameterised) else cls()
+        """The coder of ``Windowed[K]``, deterministic whatever K is: a key that has no canonical encoding is refused."""
+        return cls(KeyCoder(*hint.parameters)) if isinstance(hint, Parameterised) else cls()
 
     def to_type_hint(self) -> type:
         """``Windowed``."""

@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import is_dataclass
-from typing import Any
+from typing import Any, Optional, get_type_hints
 
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 from apache_beam.typehints.arrow_type_compatibility import arrow_schema_from_beam_schema
-from apache_beam.typehints.schemas import schema_from_element_type
+from apache_beam.typehints.schemas import named_fields_to_schema
 
 from beam_joins.coders.block import require_alike
 from beam_joins.sorting import combine_chunks
+from beam_joins.transforms.engine.element_types import known
 
 _MARK = "_beam_joins_arrow_schema"
 
@@ -29,9 +30,9 @@ def as_arrow(pcoll: PCollection[Any], schema: pa.Schema) -> PCollection[Any]:
 
 def arrow_schema(pcoll: PCollection[Any]) -> pa.Schema | None:
     """The columns of a collection of tables or record batches: those that its reader knows, or those of the batches of a ``beam.Create``."""
-    known: pa.Schema | None = getattr(pcoll, _MARK, None)
-    if known is not None:
-        return known
+    marked: pa.Schema | None = getattr(pcoll, _MARK, None)
+    if marked is not None:
+        return marked
     batches = [value.schema for value in _created(pcoll) if isinstance(value, pa.Table | pa.RecordBatch)]
     return common_schema("batches", batches) if batches else None
 
@@ -48,7 +49,8 @@ def declared_schema(schema: Any) -> pa.Schema:
     if isinstance(schema, pa.Schema) and len(schema):
         return plain_schema(schema)
     if isinstance(schema, type) and (is_dataclass(schema) or hasattr(schema, "_fields")):
-        return arrow_schema_from_beam_schema(schema_from_element_type(schema)).remove_metadata()
+        fields = [(name, Optional[known(hint)]) for name, hint in get_type_hints(schema).items()]
+        return plain_schema(arrow_schema_from_beam_schema(named_fields_to_schema(fields)))
     raise ValueError(f"schema={schema!r}: give a pyarrow.Schema, a NamedTuple class or a dataclass")
 
 

@@ -17,7 +17,7 @@ from beam_joins.pairs import Pairs, each_joined
 from beam_joins.sorting import combine_chunks
 from beam_joins.stream_time import ALWAYS
 from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped
-from beam_joins.transforms.engine.table_rows import keys_in_python, rows_schema
+from beam_joins.transforms.engine.table_rows import keys_in_python, no_rows
 from beam_joins.transforms.engine.table_type import TableType
 from beam_joins.user_functions import Functions
 
@@ -105,7 +105,7 @@ class StreamJoinOperator:
         """What matches, then what has found no match."""
         inputs = read_blocks(blocks)
         left, right = (
-            inputs[side] if side in inputs else rows_schema(known).empty_table()
+            inputs[side] if side in inputs else no_rows(known)
             for side, known in zip(SIDES, self._results.types, strict=True)
         )
         found, state = step(None, left, right, self._how, self._spans, ALWAYS)

@@ -68,7 +68,8 @@ def as_table(pcoll: PCollection[Any], table_type: TableType, *, checked: bool = 
     known = table_type._replace(checked=checked)
     if not is_batches(pcoll):  # whatever a column is of, a change has Python objects
         known = known._replace(**{name: Any for name in ("key", "value") if isinstance(getattr(known, name), pa.DataType)})
-    pcoll.element_type = _element_type(ChangeBatch if is_batches(pcoll) else Change, known)
+    if is_batches(pcoll) or is_changes(pcoll):
+        pcoll.element_type = _element_type(ChangeBatch if is_batches(pcoll) else Change, known)
     setattr(pcoll, _MADE, known)
     return pcoll
 
