@@ -105,8 +105,7 @@ class StreamJoinOperator:
         """What matches, then what has found no match."""
         inputs = read_blocks(blocks)
         left, right = (
-            inputs[side] if side in inputs else no_rows(known)
-            for side, known in zip(SIDES, self._results.types, strict=True)
+            inputs[side] if side in inputs else no_rows(known) for side, known in zip(SIDES, self._results.types, strict=True)
         )
         found, state = step(None, left, right, self._how, self._spans, ALWAYS)
         for side, rows, known in zip(SIDES, found.late, self._results.types, strict=True):
