@@ -21,6 +21,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 import beam_joins
 from beam_joins.pipelines import page_views
 from tests.docs import key_runs, recorded_runs, stream_runs, table_runs, windowed_runs
+from tests.docs.constructors import constructors
 from tests.docs.notation import Got, place, results
 from tests.docs.page import DOCS, PAGES, ROOT, Table, anchors, blocks, links, tables
 
@@ -216,6 +217,12 @@ def test_the_index_names_every_page():
 def test_every_public_name_is_explained():
     text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert [name for name in beam_joins.__all__ if not re.search(rf"\b{name}\b", text)] == []
+
+
+def test_the_constructors_side_by_side_are_those_of_the_transforms():
+    lines = (DOCS / "transforms.md").read_text(encoding="utf-8").partition("<!-- constructors -->")[2].strip().partition("\n\n")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines.splitlines()[2:]]
+    assert rows == [list(constructor) for constructor in constructors()]
 
 
 @pytest.mark.parametrize("name", JOIN_PAGES)
