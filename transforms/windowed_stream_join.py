@@ -1,10 +1,9 @@
 """WindowedStreamJoin: two streams, by key and by closeness in time (KIP-77; left and outer as mended by KIP-633)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
-from apache_beam.pvalue import PCollection
 
 from beam_joins.fields import Fields
 from beam_joins.functions import vectorized
@@ -15,7 +14,7 @@ from beam_joins.transforms.engine.arrow_input import as_arrow, is_arrow
 from beam_joins.transforms.engine.block_writer import DROPPED, MAIN
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.options import choice
-from beam_joins.transforms.engine.outputs import WithOutputs
+from beam_joins.transforms.engine.outputs import WindowedStreamOutputs, WithOutputs
 from beam_joins.transforms.engine.replay import Replay
 from beam_joins.transforms.engine.stream_join import SIDES, JoinOfBatches, JoinOfPairs, StreamJoinOperator, StreamResults
 from beam_joins.transforms.engine.stream_rows import OfRow, two_inputs
@@ -25,14 +24,6 @@ from beam_joins.typed_rows import Schema
 
 _NAME = "WindowedStreamJoin"
 _KEPT = {"inner": (), "left": (0,), "outer": (0, 1)}
-
-
-class WindowedStreamOutputs(NamedTuple):
-    """The joined stream, the records that could not be used, and those that came too late; the latter two are of ``Dropped``."""
-
-    stream: PCollection[Any]
-    dropped: PCollection[Any] | None
-    late: PCollection[Any] | None
 
 
 class WindowedStreamJoin(WithOutputs):

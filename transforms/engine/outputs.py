@@ -20,6 +20,22 @@ class Outputs(NamedTuple):
     dropped: PCollection[Any] | None
 
 
+class WindowedOutputs(NamedTuple):
+    """A windowed table, the records that could not be used, and those that came too late for a window; the latter two are of ``Dropped``."""
+
+    table: PCollection[Any]
+    dropped: PCollection[Any] | None
+    late: PCollection[Any] | None
+
+
+class WindowedStreamOutputs(NamedTuple):
+    """The joined stream, the records that could not be used, and those that came too late; the latter two are of ``Dropped``."""
+
+    stream: PCollection[Any]
+    dropped: PCollection[Any] | None
+    late: PCollection[Any] | None
+
+
 class Handled(NamedTuple):
     """The main output of a transform, and the records for which a function raised, each with the exception."""
 
