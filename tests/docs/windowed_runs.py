@@ -54,14 +54,17 @@ def windowed_table_join(p: beam.Pipeline, table: Table) -> Columns:
     for kind, how in modes:
         if kind == "stream":
             join: Any = StreamForeignKeyJoin(
+                lambda row, looked_up: (row["place"], pair(row["value"], looked_up)),
                 foreign_key=lambda key, row: Windowed(key, window_of(row["value"])),
-                joiner=lambda row, looked_up: (row["place"], pair(row["value"], looked_up)),
                 how=how,
                 sequence_by="place",
             )
         else:
             join = WindowedTableJoin(pair, how=how, **options.get(kind, {}))
-        columns[f"{kind}:{how}"] = both | how >> join | f"{how} got" >> beam.Map(of_joined if kind == "stream" else of_windowed_change)
+        joined = both | how >> join
+        columns[f"{kind}:{how}"] = (
+            joined | f"{how} got" >> beam.Map(of_joined) if kind == "stream" else changes(joined, how, of_windowed_change)
+        )
     return columns
 
 
