@@ -74,8 +74,8 @@ def require_columns(values: pa.Array) -> None:
     """Raise ``ValueError`` for values that are Python objects, made by a function of one record."""
     if is_opaque(values.type):
         raise ValueError(
-            "the values of a table in columns are Python objects here, as a function of one record has made them: give that transform"
-            " schema=, the columns of its result, or use functions of one record here too"
+            "the values of a table are Python objects here, made of single elements or by a function of one record: give the transform"
+            " that made them schema=, their columns, or use functions of one record here too"
         )
 
 

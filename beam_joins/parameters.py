@@ -83,4 +83,8 @@ def _name(parameter: Any) -> str:
     return name.replace(".", "_")
 
 
-copyreg.pickle(Parameterised, lambda cls: (parameterised, (cls.origin, cls.parameters, cls.known)))  # type: ignore[arg-type]
+def _again(origin: type, parameters: tuple[Any, ...], known: Any) -> Any:
+    return parameterised(origin, parameters, known)
+
+
+copyreg.pickle(Parameterised, lambda cls: (_again, (cls.origin, cls.parameters, cls.known)))

@@ -64,12 +64,12 @@ def listed_subscriptions(
 
     A reference that is ``None`` is none. Rows of a list do not move: a reference comes or goes by itself.
     """
-    lists = [dict.fromkeys(key for key in given or () if key is not None) for given in references]
+    lists = [[key for key in given or () if key is not None] for given in references]
     there = valid(batch.values)
     distinct = keys([key for listed in lists for key in listed])
     (codes,) = factorize(distinct)
     ends = np.cumsum([len(keys) for keys in lists], dtype=np.int64)
-    # several keys of one list may be equal: 7 and 7.0
+    # keys of one list may be equal: 7 and 7.0
     of = [dict.fromkeys(codes[end - len(listed) : end].tolist()) for listed, end in zip(lists, ends.tolist(), strict=True)]
     if keep_unmatched:
         of = [listed or {-1: None} for listed in of]

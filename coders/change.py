@@ -66,7 +66,7 @@ class ChangeCoder(StrictCoder):
         return bool(self._key_coder.is_deterministic() and self._value_coder.is_deterministic())
 
     @classmethod
-    def from_type_hint(cls, hint: Any, known: Any) -> "ChangeCoder":
+    def from_type_hint(cls, hint: Any, known: Any) -> Any:
         """The coder of ``Change[K, V]`` from those of K and V in the registry."""
         parameters = hint.parameters if isinstance(hint, Parameterised) else ()
         return cls(*(None if parameter is Any else value_coder(parameter) for parameter in parameters))

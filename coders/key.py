@@ -115,8 +115,8 @@ def common_type(left: Any, right: Any) -> Any:
     if Any in (left, right):
         return Any
     if isinstance(left, pa.DataType) or isinstance(right, pa.DataType):
-        kinds = {_kind_of_column(each) if isinstance(each, pa.DataType) else _kind_of_type(each) for each in (left, right)}
-        return Any if len(kinds - {None}) < 2 else None
+        of_columns = {_kind_of_column(each) if isinstance(each, pa.DataType) else _kind_of_type(each) for each in (left, right)}
+        return Any if len(of_columns - {None}) < 2 else None
     if not (_is_canonical(left) and _is_canonical(right)):
         return None
     kinds = _kind_of_type(left), _kind_of_type(right)

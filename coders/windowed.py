@@ -69,7 +69,7 @@ class WindowedCoder(StrictCoder):
         return bool(self.source_coder.is_deterministic())
 
     @classmethod
-    def from_type_hint(cls, hint: Any, known: Any) -> "WindowedCoder":
+    def from_type_hint(cls, hint: Any, known: Any) -> Any:
         """The coder of ``Windowed[K]``, deterministic whatever K is: a key that has no canonical encoding is refused."""
         return cls(KeyCoder(*hint.parameters)) if isinstance(hint, Parameterised) else cls()
 

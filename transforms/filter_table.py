@@ -85,7 +85,8 @@ class _OfColumns:
         if not pa.types.is_boolean(given.type):
             raise ValueError(f"predicate gave values of type {given.type}: give true for a row that stays")
         passed: Bools = given.fill_null(False).to_numpy(zero_copy_only=False)
-        return (passed != self._negate) & valid(batch.values)
+        kept: Bools = (passed != self._negate) & valid(batch.values)
+        return kept
 
     def of_pair(self, key: Any, value: Any) -> Any:
         raise ValueError("a vectorized predicate is for tables whose values have columns, and this is a collection of pairs")

@@ -41,7 +41,7 @@ class TableToStream(Transform):
 
         def newest(batch: ChangeBatch) -> Iterator[WindowedValue]:
             pairs = zip(keys_in_python(batch.key, known), python_values(batch.new), strict=True)
-            return map(timestamped, pairs, batch.timestamp.to_pylist())
+            yield from map(timestamped, pairs, batch.timestamp.to_pylist())
 
         pairs = beam.typehints.KV[Any, Any]
         stream: PCollection[Any] = in_batches(pcoll) | "Newest" >> beam.FlatMap(newest).with_output_types(pairs)

@@ -65,7 +65,7 @@ def _mapping(functions: StageFunctions, fn: Mapping, known: TableType) -> Callab
     def mapped(batch: ChangeBatch) -> Iterator[Any]:
         for change in changes_in_python(batch, known):
             try:
-                element = fn(*change.key, change.new)
+                element = fn(change.key.key, change.key.window, change.new)
             except FunctionFailed as failed:
                 functions.caught(change, failed, change.timestamp)
                 continue

@@ -36,7 +36,7 @@ def windowed_stream_joins(p: beam.Pipeline, table: Table, options: Any) -> Colum
     for how in [mode for mode in table.modes if mode not in ("late", "dropped")]:
         join = WindowedStreamJoin(placed, how=how, before=BEFORE, after=AFTER, grace=GRACE, **options)
         outputs = both | how >> join.with_outputs()
-        columns[how] = outputs.joined | f"{how} got" >> beam.Map(of_joined)
+        columns[how] = outputs.stream | f"{how} got" >> beam.Map(of_joined)
         columns.setdefault("late", outputs.late | f"{how} late" >> beam.Map(of_dropped))
         columns.setdefault("dropped", outputs.dropped | f"{how} dropped" >> beam.Map(of_dropped))
     return columns
@@ -73,7 +73,7 @@ def stream_table_joins(p: beam.Pipeline, table: Table, transform: Any, options: 
             **options,
         )
         outputs = (stream, rows) | how >> join.with_outputs()
-        columns[how] = outputs.joined | f"{how} got" >> beam.Map(of_joined)
+        columns[how] = outputs.stream | f"{how} got" >> beam.Map(of_joined)
         columns.setdefault("dropped", outputs.dropped | f"{how} dropped" >> beam.Map(of_dropped))
     return columns
 

@@ -1,6 +1,6 @@
 """The tables' tables: rows of a result table run through the public transforms, one branch a column."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import apache_beam as beam
@@ -15,9 +15,10 @@ from beam_joins import (
     ForeignKeyJoin,
     MapTable,
     OneToManyJoin,
-    ReduceTable,
+    SumTable,
     TableFromChangelog,
     TableTableJoin,
+    TableToChanges,
     TableToStream,
 )
 from beam_joins.transforms.engine.table_type import TableType, as_table
@@ -176,21 +177,19 @@ def aggregates(p: beam.Pipeline, table: Table) -> Columns:
         subtract=lambda steps, value: f"{steps}-{amount(value)}",
     )
     reduced = rows | "amounts" >> MapTable(lambda key, value: (fk_of(value), amount(value)))
-    larger = ReduceTable(
-        group_by=lambda key, value: value[0],
-        add=lambda one, other: (one[0], one[1] + other[1]),
-        subtract=lambda one, other: (one[0], one[1] - other[1]),
-    )
     outputs = rows | "count" >> CountTable(**group).with_outputs()
+    sums = reduced | "sum" >> SumTable(group_by=lambda key, value: value[0], of=lambda key, value: value[1])
     return {
-        "count": outputs.table | "count got" >> beam.Map(of_change),
+        "count": changes(outputs.table, "count", of_change),
         "dropped": outputs.dropped | "dropped got" >> beam.Map(of_dropped_change),
-        "steps": rows | "steps" >> steps | "steps got" >> beam.Map(of_change),
-        "reduce": reduced
-        | "reduce" >> larger
-        | "reduced" >> MapTable(lambda key, value: value[1])
-        | "reduce got" >> beam.Map(of_change),
+        "steps": changes(rows | "steps" >> steps, "steps", of_change),
+        "sum": changes(sums, "sum", of_change),
     }
+
+
+def changes(table: beam.PCollection[Any], label: str, got: Callable[[Change[Any, Any]], Got]) -> beam.PCollection[Any]:
+    """The changes of a table as they stand in a result table."""
+    return table | f"{label} changes" >> TableToChanges() | f"{label} got" >> beam.Map(got)
 
 
 def amount(value: str) -> int:

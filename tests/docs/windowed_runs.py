@@ -17,7 +17,7 @@ from beam_joins import (
 )
 from tests.docs.notation import DELETE, MICROS, Got, key, pair, side, written
 from tests.docs.page import Table
-from tests.docs.table_runs import Columns, amount, changelog, of_joined, records
+from tests.docs.table_runs import Columns, amount, changelog, changes, of_joined, records
 
 
 def windowed_aggregate(p: beam.Pipeline, table: Table) -> Columns:
@@ -32,8 +32,8 @@ def windowed_aggregate(p: beam.Pipeline, table: Table) -> Columns:
                 window_fns[mode], initial=0, add=lambda count, value: count + 1, grace=5, sequence_by="place"
             ).with_outputs()
         )
-        columns[mode] = outputs.table | f"{mode} got" >> beam.Map(of_windowed_change)
-        columns.setdefault("late", outputs.dropped | f"{mode} late" >> beam.Map(of_late_window))
+        columns[mode] = changes(outputs.table, mode, of_windowed_change)
+        columns.setdefault("late", outputs.late | f"{mode} late" >> beam.Map(of_late_window))
     return columns
 
 
@@ -47,7 +47,7 @@ def windowed_table_join(p: beam.Pipeline, table: Table) -> Columns:
     left = stream_of(p, table) if modes[0][0] == "stream" else side_of(p, table, 1)
     both = left, side_of(p, table, 2)
     options: dict[str, Any] = {
-        "shift": {"shift": lambda week: week.shift(-7 * MICROS)},
+        "shift": {"shift": lambda week: week.shift(-7)},
         "window_of": {"window_of": lambda key, value: window_of(value)},
     }
     columns: Columns = {}
@@ -61,20 +61,24 @@ def windowed_table_join(p: beam.Pipeline, table: Table) -> Columns:
             )
         else:
             join = WindowedTableJoin(pair, how=how, **options.get(kind, {}))
-        columns[f"{kind}:{how}"] = both | how >> join | f"{how} got" >> beam.Map(of_joined if kind == "stream" else of_windowed_change)
+        joined = both | how >> join
+        is_stream = kind == "stream"
+        columns[f"{kind}:{how}"] = (
+            joined | f"{how} got" >> beam.Map(of_joined) if is_stream else changes(joined, how, of_windowed_change)
+        )
     return columns
 
 
 def windowed_table_to_stream(p: beam.Pipeline, table: Table) -> Columns:
-    changes, places = [], {}
+    given, places = [], {}
     for number, (text, *_) in enumerate(table.rows):
         windowed, sides = text.split(": ")
         name, start, end = windowed.replace("..", "[").rstrip(")").split("[")
         old, new = (None if value == "-" else int(value) for value in sides.split(" → "))
         window = Window(int(start) * MICROS, int(end) * MICROS)
-        changes.append(Change(Windowed(name, window), old, new, number * MICROS, number))
+        given.append(Change(Windowed(name, window), old, new, number * MICROS, number))
         places[number] = text
-    windows = p | beam.Create(changes)
+    windows = p | beam.Create(given)
     mappings = {
         "key": lambda key, window, value: (f"{key} {window.start // MICROS}", value),
         "value": lambda key, window, value: (key, f"{side(value)} from {window.start // MICROS}"),

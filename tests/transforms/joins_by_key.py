@@ -21,6 +21,8 @@ from beam_joins import (
     WindowedTableJoin,
 )
 
+COLUMNS = pa.schema([("n", pa.int64()), ("lsn", pa.int64())])
+
 
 class Side:
     """The rows of one side, numbered from 0, and the key of each; ``typed`` says its keys' type when the pipeline is built."""
@@ -47,8 +49,7 @@ class Side:
         rows = self.rows()
         if form == "records":
             return p | f"{self.name} rows" >> beam.Create(rows)
-        schema = pa.schema([("n", pa.int64()), ("lsn", pa.int64())])
-        batches = [pa.Table.from_pylist(part, schema=schema) for part in (rows[::2], rows[1::2])]
+        batches = [pa.Table.from_pylist(part, schema=COLUMNS) for part in (rows[::2], rows[1::2])]
         return p | f"{self.name} rows" >> beam.Create(batches).with_output_types(pa.Table)
 
     def table(self, p: Any, form: str, key: Any = None) -> Any:
@@ -114,6 +115,7 @@ def _windowed_stream(p: Any, form: str, left: Side, right: Side) -> Any:
         {"l": "left.n", "r": "right.n"},
         key=lambda row: (left, right)[row["side"]].key(row),  # type: ignore[arg-type]
         timestamp_by="lsn",
+        schemas=(pa.schema([*COLUMNS, ("side", pa.int64())]),) * 2,
         **options,
     )
     return tuple(sides) | join | beam.FlatMap(lambda batch: [tuple(value.values()) for value in batch["value"].to_pylist()])

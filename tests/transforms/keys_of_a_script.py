@@ -44,9 +44,8 @@ def run(options: PipelineOptions) -> None:
 
     with beam.Pipeline(options=options) as p:
         for form, log in (("records", rows), ("columns", [pa.Table.from_pylist(rows)])):
-            changelog = p | f"{form} rows" >> beam.Create(log)
-            if form == "columns":
-                changelog = changelog | "typed" >> beam.Map(lambda batch: batch).with_output_types(pa.Table)
+            source = beam.Create(log) if form == "records" else beam.Create(log).with_output_types(pa.Table)
+            changelog = p | f"{form} rows" >> source
             left = changelog | f"{form} left" >> TableFromChangelog(key="n", **CDC)
             right = changelog | f"{form} right" >> TableFromChangelog(key=key, **CDC)
             join = ForeignKeyJoin(lambda one, other: (one["n"], other["n"]), foreign_key=lambda _, row: key(row))

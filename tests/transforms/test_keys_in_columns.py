@@ -88,7 +88,12 @@ def test_keys_meet_whatever_the_types_of_their_columns(direct, join, kind):
 
 @pytest.mark.parametrize("join", IN_COLUMNS)
 def test_columns_whose_keys_never_meet_stop_the_join_with_a_sentence(direct, join):
-    with pytest.raises(Exception, match="of kind number, the .*keys of kind text: they are never equal"), direct() as p:
+    with (
+        pytest.raises(
+            Exception, match="(of kind number, the .*keys of kind text|of type int64 with keys of type string): they are never equal"
+        ),
+        direct() as p,
+    ):
         JOINED[join](p, pa.array([7, 8]), pa.array(["7", "8"]))
 
 
@@ -103,9 +108,8 @@ def in_form(p, form, name, rows, schema, **options):
         if form == "records"
         else [pa.Table.from_pylist(rows, schema=pa.schema([*schema, ("n", pa.int64()), ("lsn", pa.int64())]))]
     )
-    created = p | f"{name} rows" >> beam.Create(given)
-    created = created if form == "records" else created | f"{name} typed" >> beam.Map(lambda t: t).with_output_types(pa.Table)
-    return created | name >> TableFromChangelog(**CDC, **options)
+    source = beam.Create(given) if form == "records" else beam.Create(given).with_output_types(pa.Table)
+    return p | f"{name} rows" >> source | name >> TableFromChangelog(**CDC, **options)
 
 
 @pytest.mark.parametrize("how", ["inner", "left"])

@@ -21,7 +21,7 @@ from beam_joins import (
     StreamTableJoin,
     TableFromChangelog,
     TableTableJoin,
-    TableToRecords,
+    TableToChanges,
     TableToStream,
     WindowedAggregate,
     WindowedStreamJoin,
@@ -58,18 +58,19 @@ def test_tables_streams_and_windows_go_through_with_types_checked():
         words = stream(p, "words", [("a", "x", 1), ("a", "y", 2), ("x", "z", 3), ("b", None, 4), ("b", "a", 5)])
         outputs = words | TableFromChangelog().with_outputs()
         table = outputs.table | FilterTable(lambda key, value: value != "q") | MapTable(value)
-        inner = (table, table) | "inner" >> ForeignKeyJoin(foreign_key=value, joiner=pair)
-        typed = inner | beam.Map(lambda change: change).with_input_types(Change[str, str]).with_output_types(Change[str, str])
+        inner = (table, table) | "inner" >> ForeignKeyJoin(pair, foreign_key=value)
+        changes = inner | TableToChanges()
+        typed = changes | beam.Map(lambda change: change).with_input_types(Change[str, str]).with_output_types(Change[str, str])
         assert_that(typed | LatestTable(), equal_to([("b", "a+y")]), label="inner")
-        outer = (table, table) | "outer" >> ForeignKeyJoin(foreign_key=value, joiner=pair, how="outer").with_outputs()
-        many = (table, table) | OneToManyJoin(foreign_key=value, joiner=pair) | "latest of many" >> LatestTable()
+        outer = (table, table) | "outer" >> ForeignKeyJoin(pair, foreign_key=value, how="outer").with_outputs()
+        many = (table, table) | OneToManyJoin(pair, foreign_key=value) | "latest of many" >> LatestTable()
         assert_that(many | beam.Map(lambda row: row[1]), equal_to(["y+a"]), label="many")
         same = (table, table) | TableTableJoin(pair, how="outer")
         counts = same | CountTable(group_by=lambda key, value: len(value)).with_outputs()
         assert_that(counts.table | "latest count" >> LatestTable(), equal_to([(3, 3)]), label="counts")
         reduced = table | ReduceTable(group_by=value, add=lambda one, other: other, subtract=lambda one, other: one)
         looked_up = (words, table) | StreamTableJoin(pair, how="left")
-        referred = (words, table) | StreamForeignKeyJoin(foreign_key=value, joiner=pair, how="left").with_outputs()
+        referred = (words, table) | StreamForeignKeyJoin(pair, foreign_key=value, how="left").with_outputs()
         close = (words, words) | WindowedStreamJoin(pair, how="outer", before=1, after=1, grace=0).with_outputs()
         windows = words | WindowedAggregate(FixedWindows(60), initial=0, add=lambda count, word: count + 1).with_outputs()
         both = (windows.table, windows.table) | WindowedTableJoin(pair)
@@ -79,8 +80,8 @@ def test_tables_streams_and_windows_go_through_with_types_checked():
             "reduced": reduced,
             "a stream": table | TableToStream(),
             "looked up": looked_up,
-            "referred": referred.joined,
-            "close": close.joined,
+            "referred": referred.stream,
+            "close": close.stream,
             "written": written,
         }.items():
             assert_that(
@@ -100,14 +101,14 @@ def test_tables_in_columns_go_through_with_types_checked():
     with checked() as p:
         batches = p | beam.Create([rows]).with_output_types(pa.Table)
         table = batches | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn")
-        joined = (table, table) | ForeignKeyJoin(foreign_key="by", joiner={"by": "left.by", "of": "right.by"})
+        joined = (table, table) | ForeignKeyJoin({"by": "left.by", "of": "right.by"}, foreign_key="by")
         both = (joined, table) | TableTableJoin({"of": "left.of", "lsn": "right.lsn"})
         assert_that(
             both | LatestTable() | beam.FlatMap(lambda batch: batch["value"].to_pylist()),
             equal_to([{"of": 1, "lsn": 2}, {"of": 2, "lsn": 3}]),
         )
-        records = table | TableToRecords() | MapTable(lambda key, row: row["by"]) | "latest of records" >> LatestTable()
-        assert_that(records, equal_to([(1, 2), (2, 1)]), label="records")
+        latest = table | TableToChanges() | MapTable(lambda key, row: row["by"]) | "latest of changes" >> LatestTable()
+        assert_that(latest, equal_to([(1, 2), (2, 1)]), label="latest")
         close = (batches, batches) | WindowedStreamJoin({"by": "left.by"}, before=0, after=0, grace=0, key="id", timestamp_by="lsn")
         matched = close | "values" >> beam.FlatMap(lambda batch: batch["value"].to_pylist())
         assert_that(matched, equal_to([{"by": 2}, {"by": 2}, {"by": 1}]), label="close")

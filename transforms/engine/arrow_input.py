@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import is_dataclass
-from typing import Any, Optional, get_type_hints
+from typing import Any, get_type_hints
 
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
+from apache_beam.typehints import typehints
 from apache_beam.typehints.arrow_type_compatibility import arrow_schema_from_beam_schema
 from apache_beam.typehints.schemas import named_fields_to_schema
 
@@ -49,7 +50,7 @@ def declared_schema(schema: Any) -> pa.Schema:
     if isinstance(schema, pa.Schema) and len(schema):
         return plain_schema(schema)
     if isinstance(schema, type) and (is_dataclass(schema) or hasattr(schema, "_fields")):
-        fields = [(name, Optional[known(hint)]) for name, hint in get_type_hints(schema).items()]
+        fields: list[Any] = [(name, typehints.Optional[known(hint)]) for name, hint in get_type_hints(schema).items()]
         return plain_schema(arrow_schema_from_beam_schema(named_fields_to_schema(fields)))
     raise ValueError(f"schema={schema!r}: give a pyarrow.Schema, a NamedTuple class or a dataclass")
 

@@ -84,15 +84,18 @@ def element_columns(
         if timestamp_of:
             time = timestamp_of(element)
             if time is None:
-                return writer.drop("null_timestamp", element, timestamp)
+                writer.drop("null_timestamp", element, timestamp)
+                return None
             timestamp = micros(time)
         if key is None:
-            return writer.drop("null_key", element, timestamp)
+            writer.drop("null_key", element, timestamp)
+            return None
         at, within = timestamp, b""
         if sequence_of:
             placed = place("sequence_by", sequence_of(element))
             if placed is None:
-                return writer.drop("null_sequence", element, timestamp)
+                writer.drop("null_sequence", element, timestamp)
+                return None
             at, within = placed
         if left_out:
             note_columns(writer.noted(to), value, left_out)

@@ -17,17 +17,15 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import apache_beam as beam
-from apache_beam.coders import BytesCoder
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import PCollection, TaggedOutput
-from apache_beam.transforms.timeutil import TimeDomain
-from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins.coders.own_types import OwnTypes
 from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN, BlockWriter, Output, timestamped
 from beam_joins.transforms.engine.notes import Check, NoteReader
 from beam_joins.transforms.engine.partitions import DEFAULT_PARTITIONS, partition_count
+from beam_joins.transforms.engine.waiting import stateful_dofn
 
 
 class ReplayOptions(PipelineOptions):
@@ -140,6 +138,12 @@ class _Partition:
             self._check(reader.notes)
         yield from emit(writer.pop_ready())
 
+    def released(self, elements: Iterable[bytes]) -> Iterator[Any]:
+        """The same with a writer of its own, which is empty then."""
+        writer = self._emitter.writer()
+        yield from self.replay(elements, writer)
+        yield from self._emitter.emit((to, block) for to, block, _ in writer.flush())
+
 
 class _GroupedDoFn(_BundleDoFn):
     def __init__(self, partition: _Partition, emitter: _Emitter) -> None:
@@ -148,36 +152,6 @@ class _GroupedDoFn(_BundleDoFn):
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
         return self._partition.replay(element[1], self._writer)
-
-
-class _StatefulDoFn(beam.DoFn):
-    """Its state and its timer have ids of its own: two stateful DoFns that share one lose data on the direct runner, and say nothing."""
-
-    def __init__(self, name: str, partition: _Partition, emitter: _Emitter) -> None:
-        self._partition = partition
-        self._emitter = emitter
-        self._blocks = beam.DoFn.StateParam(BagStateSpec(f"blocks of {name}", BytesCoder()))
-        timer = TimerSpec(f"replay of {name}", TimeDomain.WATERMARK)
-        on_timer(timer)(_StatefulDoFn.replay)
-        self._timer = beam.DoFn.TimerParam(timer)
-
-    def process(self, element: tuple[int, bytes], window: Any = None, blocks: Any = None, timer: Any = None) -> Iterable[Any]:
-        blocks.add(element[1])
-        timer.set(window.max_timestamp())
-        return ()
-
-    def replay(self, blocks: Any) -> Iterator[Any]:
-        writer = self._emitter.writer()
-        yield from self._partition.replay(blocks.read(), writer)
-        blocks.clear()
-        yield from self._emitter.emit((to, block) for to, block, _ in writer.flush())
-
-    # Beam asks these for the arguments of process and replay, whose defaults would be those of all instances
-    def _inspect_process(self) -> tuple[list[str], list[Any]]:
-        return ["element", "window", "blocks", "timer"], [beam.DoFn.WindowParam, self._blocks, self._timer]
-
-    def _inspect_replay(self) -> tuple[list[str], list[Any]]:
-        return ["blocks"], [self._blocks]
 
 
 class _Stage(beam.PTransform[Any, Any]):
@@ -248,4 +222,4 @@ class Replay(_Stage):
             return self._outputs(grouped, _GroupedDoFn(partition, emitter))
         # The full label is unique in a pipeline and the same at every submission; Beam shows it to nobody else.
         name = together.pipeline._current_transform().full_label
-        return self._outputs(together, _StatefulDoFn(name, partition, emitter))
+        return self._outputs(together, stateful_dofn(name, partition.released))

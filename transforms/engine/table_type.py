@@ -67,7 +67,8 @@ def as_table(pcoll: PCollection[Any], table_type: TableType, *, checked: bool = 
     """The same collection, known to be a table of this type; ``checked`` if a transform has made it of rows that it has checked."""
     known = table_type._replace(checked=checked)
     if not is_batches(pcoll):  # whatever a column is of, a change has Python objects
-        known = known._replace(**{name: Any for name in ("key", "value") if isinstance(getattr(known, name), pa.DataType)})
+        key, value = (Any if isinstance(each, pa.DataType) else each for each in known[:2])
+        known = known._replace(key=key, value=value)
     if is_batches(pcoll) or is_changes(pcoll):
         pcoll.element_type = _element_type(ChangeBatch if is_batches(pcoll) else Change, known)
     setattr(pcoll, _MADE, known)
@@ -91,10 +92,10 @@ def table_type(pcoll: PCollection[Any]) -> TableType:
 
 
 def _element_type(origin: type, known: TableType) -> type:
-    parameters = tuple(Any if isinstance(each, pa.DataType) else each for each in known[:2])
+    key, value = (Any if isinstance(each, pa.DataType) else each for each in known[:2])
     if known.windowed:
-        parameters = (Windowed if parameters[0] is Any else Windowed[parameters[0]], parameters[1])
-    return parameterised(origin, parameters, known._replace(whole=False, checked=False))
+        key = Windowed if key is Any else parameterised(Windowed, (key,))
+    return parameterised(origin, (key, value), known._replace(whole=False, checked=False))
 
 
 def _of_hint(hint: Any) -> TableType:
@@ -140,9 +141,10 @@ def as_windowed_table(table: PCollection[Any]) -> PCollection[Any]:
     >>> table_type(as_windowed_table(counts)).windowed
     True
     """
-    hint = table.element_type if isinstance(table, PCollection) else None
+    is_collection = isinstance(table, PCollection)
+    hint = table.element_type if is_collection else None
     classes = isinstance(hint, type) and not issubclass(hint, Change | ChangeBatch) and hint is not object
-    if hint is None or classes or isinstance(hint, TupleConstraint):
+    if not is_collection or classes or isinstance(hint, TupleConstraint):
         raise ValueError(f"as_windowed_table takes a collection of changes keyed by Windowed, not {table}")
     known = table_type(table)
     if known.windowed:

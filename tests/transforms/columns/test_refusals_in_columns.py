@@ -5,7 +5,9 @@ from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import (
     AggregateTable,
@@ -14,7 +16,7 @@ from beam_joins import (
     StreamTableJoin,
     TableFromChangelog,
     TableTableJoin,
-    TableToRecords,
+    TableToChanges,
     vectorized,
 )
 from beam_joins.transforms.engine.block_writer import BlockWriter
@@ -83,94 +85,109 @@ def test_what_does_not_say_keys_or_order_is_refused_when_applied(direct, options
 def test_a_batch_that_makes_no_sense_is_refused_with_a_sentence(options, complaint):
     options = {"apply_as_deletes": None, "except_columns": (), **CDC, **options}
     said = (options[name] for name in ("key", "timestamp_by", "sequence_by", "apply_as_deletes"))
+    columns = ChangelogColumns(*said, frozenset(options["except_columns"]))
     with pytest.raises(ValueError, match=complaint):
-        column_rows("rows", ChangelogColumns(*said, frozenset(options["except_columns"])))(ROWS, 0, BlockWriter(1))
+        column_rows("rows", columns, ROWS.schema)(ROWS, 0, BlockWriter(1))
 
 
-def test_a_refusal_stops_the_run_and_says_its_sentence(direct):
-    with pytest.raises(Exception, match="the key is of type month_day_nano_interval, which has no equality"), direct() as p:
-        table(p, key="span")
+def test_a_refusal_that_the_columns_are_enough_for_comes_when_the_pipeline_is_built(direct):
+    with pytest.raises(ValueError, match="the key is of type month_day_nano_interval, which has no equality"):
+        table(direct(), key="span")
 
 
 def test_elements_that_are_no_arrow_tables_are_refused(direct):
-    with pytest.raises(Exception, match="a changelog in columns is of Arrow tables or record batches, but has a dict"), direct() as p:
-        _ = p | beam.Create([{"id": 1}]).with_output_types(pa.Table) | TableFromChangelog(**CDC)
+    with pytest.raises(ValueError, match="the columns of this changelog are not known when the pipeline is built"):
+        _ = direct() | beam.Create([{"id": 1}]).with_output_types(pa.Table) | TableFromChangelog(**CDC)
     with pytest.raises(Exception, match="a table is a collection of Change, but has pyarrow.Table"), direct() as p:
-        _ = (table(p), log(p)) | ForeignKeyJoin(foreign_key="id", joiner=lambda left, right: right)
-    with pytest.raises(Exception, match="TableToRecords takes a table in columns, not int"), direct() as p:
-        _ = p | beam.Create([1]) | TableToRecords()
+        _ = (table(p), log(p)) | ForeignKeyJoin(lambda left, right: right, foreign_key="id")
+    with pytest.raises(Exception, match="a table is a collection of Change, but has 1"), direct() as p:
+        _ = p | beam.Create([1]) | TableToChanges()
 
 
 @pytest.mark.parametrize(
     ("transform", "complaint"),
     [
         (
-            ForeignKeyJoin(foreign_key="name", joiner=NAMES),
+            ForeignKeyJoin(NAMES, foreign_key="name"),
             "ForeignKeyJoin: the foreign keys are of kind text, the right table's keys of kind number: they are never equal",
         ),
         (
-            ForeignKeyJoin(foreign_key="span", joiner=NAMES),
+            ForeignKeyJoin(NAMES, foreign_key="span"),
             "the foreign key is of type month_day_nano_interval, which has no equality",
         ),
         (
-            ForeignKeyJoin(foreign_key="ID", joiner=NAMES),
-            "foreign_key='ID': there is no such column; there are id, lsn, name, f, at, span",
-        ),
-        (
-            ForeignKeyJoin(foreign_key=["id", "name"], joiner=NAMES),
+            ForeignKeyJoin(NAMES, foreign_key=["id", "name"]),
             r"the foreign keys are of kind \(number, text\), the right table's keys of kind number: they are never equal",
         ),
         (
-            ForeignKeyJoin(foreign_key=lambda key, row: row["name"], joiner=lambda left, right: right),
+            ForeignKeyJoin(lambda left, right: right, foreign_key=lambda key, row: row["name"]),
             "the foreign keys are of kind text, the right table's keys of kind number",
         ),
-        (
-            ForeignKeyJoin(foreign_key="id", joiner={"x": "right.NAME"}),
-            "the right table has no column 'NAME'; it has id, lsn, name, f, at, span",
-        ),
-        (TableTableJoin({"x": "left.NAME"}), "the left table has no column 'NAME'; it has id, lsn, name, f, at, span"),
     ],
 )
-def test_a_join_that_makes_no_sense_stops_the_run_with_a_sentence(direct, transform, complaint):
+def test_a_join_that_makes_no_sense_stops_with_a_sentence(direct, transform, complaint):
     with pytest.raises(Exception, match=complaint), direct() as p:
         _ = (table(p), table(p, name="other")) | transform
 
 
+OF_COLUMNS = [
+    (ForeignKeyJoin(NAMES, foreign_key="ID"), "foreign_key='ID': there is no such column; there are id, lsn, name, f, at, span"),
+    (ForeignKeyJoin(NAMES, foreign_key=["id", "ID"]), "foreign_key='ID': there is no such column"),
+    (
+        ForeignKeyJoin(NAMES, foreign_key=vectorized(lambda rows: rows["ID"])),
+        "ID.*it is called with no rows when the pipeline is built",
+    ),
+    (ForeignKeyJoin({"x": "left.NAME"}, foreign_key="id", how="anti"), "the left table has no column 'NAME'; it has id, lsn, name"),
+    (ForeignKeyJoin({"x": "right.NAME"}, foreign_key="id"), "the right table has no column 'NAME'; it has id, lsn, name"),
+    (OneToManyJoin({"x": "right.NAME"}, foreign_key="id"), "the right table has no column 'NAME'"),
+    (OneToManyJoin(NAMES, foreign_key="ID"), "foreign_key='ID': there is no such column"),
+    (TableTableJoin({"x": "left.NAME"}), "the left table has no column 'NAME'; it has id, lsn, name, f, at, span"),
+    (TableTableJoin({"x": pc.field("left", "NAME")}), "No match for FieldRef"),
+    (TableTableJoin(vectorized(lambda left, right: left["NAME"])), "NAME.*it is called with no rows when the pipeline is built"),
+]
+
+
+@pytest.mark.parametrize(("transform", "complaint"), OF_COLUMNS)
+def test_a_column_that_there_is_not_is_refused_when_the_pipeline_is_built(direct, transform, complaint):
+    p = direct()
+    tables = table(p), table(p, name="other")
+    with pytest.raises(ValueError, match=complaint):
+        _ = tables | transform
+
+
 def test_keys_of_two_types_are_refused_by_a_join_on_the_same_key(direct):
-    with (
-        pytest.raises(
-            Exception, match="the left table's keys are of kind number, the right table's keys of kind text: they are never equal"
-        ),
-        direct() as p,
-    ):
-        _ = (table(p), table(p, name="by name", key="name")) | TableTableJoin(NAMES)
+    p = direct()
+    tables = table(p), table(p, name="by name", key="name")
+    with pytest.raises(ValueError, match="TableTableJoin joins keys of type int64 with keys of type string: they are never equal"):
+        _ = tables | TableTableJoin(NAMES)
 
 
 JOINERS_OF_COLUMNS = [NAMES, vectorized(lambda left, right: left)]
 
 
 @pytest.mark.parametrize("joiner", JOINERS_OF_COLUMNS, ids=["names", "by column"])
-def test_a_joiner_of_columns_is_refused_by_every_join_of_records(direct, joiner):
+def test_a_joiner_of_columns_is_refused_where_values_are_python_objects(direct, joiner):
     p = direct()
     columns = table(p)
-    records = columns | TableToRecords()
-    refused = "joins records here, and its joiner is of columns: give it tables made by TableFromChangelog of Arrow batches"
-    with pytest.raises(ValueError, match=f"TableTableJoin {refused}"):
-        _ = (columns, records) | "mixed" >> TableTableJoin(joiner)
-    for how in ("right", "outer"):
-        with pytest.raises(ValueError, match=f"ForeignKeyJoin {refused}"):
-            _ = (columns, columns) | how >> ForeignKeyJoin(foreign_key="id", joiner=joiner, how=how)
-    with pytest.raises(ValueError, match=f"ForeignKeyJoin {refused}"):
-        _ = (columns, columns) | "many" >> ForeignKeyJoin(foreign_keys=lambda key, row: [key], joiner=joiner)
-    stream = p | beam.Create([(1, "v")])
+    changes = columns | TableToChanges()
+    for label, tables in (("left", (changes, columns)), ("right", (columns, changes))):
+        for join in (TableTableJoin(joiner), ForeignKeyJoin(joiner, foreign_key="id"), OneToManyJoin(joiner, foreign_key="id")):
+            with pytest.raises(
+                ValueError, match="the values of a table are Python objects here.*give the transform that made them schema="
+            ):
+                _ = tables | f"{type(join).__name__} {label}" >> join
     with pytest.raises(ValueError, match="StreamTableJoin joins records, and its joiner is of columns: give a function of two values"):
-        _ = (stream, columns) | "stream" >> StreamTableJoin(joiner, sequence_by=lambda key, value: 1)
+        StreamTableJoin(joiner, sequence_by=lambda key, value: 1)
 
 
-@pytest.mark.parametrize("joiner", JOINERS_OF_COLUMNS, ids=["names", "by column"])
-def test_a_joiner_of_columns_is_refused_by_a_one_to_many_join(joiner):
-    with pytest.raises(ValueError, match="give a function of"):
-        OneToManyJoin(foreign_key="id", joiner=joiner)
+@pytest.mark.parametrize("how", ["inner", "left", "right", "outer"])
+def test_every_join_by_foreign_keys_joins_columns(direct, how):
+    with direct() as p:
+        tables = table(p), table(p, ROWS.slice(1), name="other")
+        joined = tables | ForeignKeyJoin({"one": "left.name", "other": "right.name"}, foreign_key="id", how=how) | TableToChanges()
+        last = {"one": "Bob", "other": "Bob"}
+        alone = [{"one": "Ann", "other": None}] if how in ("left", "outer") else []
+        assert_that(joined | beam.Map(lambda change: change.new), equal_to([last, *alone]))
 
 
 def test_arrow_tables_that_a_step_before_does_not_declare_are_refused(direct):

@@ -1,0 +1,56 @@
+"""Blocks of a partition that wait for each other in the state of a stateful DoFn, keyed by partition, until its event-time timer fires."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.coders import BytesCoder
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
+
+Released = Callable[[Iterable[bytes]], Iterator[Any]]
+"""Gives the elements that follow from the blocks of a partition."""
+
+
+def stateful_dofn(name: str, released: Released) -> beam.DoFn:
+    """A DoFn that keeps the blocks of each partition until the end of the window; ``name`` is unique in a pipeline."""
+    # Beam reads state and timers from the defaults of a class's methods, and two classes of one pipeline must not share their ids: the
+    # direct runner would deliver one's timers to the other
+    blocks_spec = BagStateSpec(f"blocks of {name}", BytesCoder())
+    timer_spec = TimerSpec(f"replay of {name}", TimeDomain.WATERMARK)
+
+    def process(
+        self: _Waiting,
+        element: tuple[int, bytes],
+        window: Any = beam.DoFn.WindowParam,
+        blocks: Any = beam.DoFn.StateParam(blocks_spec),
+        timer: Any = beam.DoFn.TimerParam(timer_spec),
+    ) -> Iterable[Any]:
+        return self.wait(element[1], window, blocks, timer)
+
+    @on_timer(timer_spec)
+    def replay(self: _Waiting, blocks: Any = beam.DoFn.StateParam(blocks_spec)) -> Iterator[Any]:
+        return self.release(blocks)
+
+    made: beam.DoFn = type("Waiting", (_Waiting,), {"process": process, "replay": replay})(name, released)
+    return made
+
+
+class _Waiting(beam.DoFn):
+    """What all such DoFns do; each is pickled as its name and its function, and made anew."""
+
+    def __init__(self, name: str, released: Released) -> None:
+        self._name = name
+        self._released = released
+
+    def __reduce__(self) -> Any:
+        return stateful_dofn, (self._name, self._released)
+
+    def wait(self, block: bytes, window: Any, blocks: Any, timer: Any) -> Iterable[Any]:
+        blocks.add(block)
+        timer.set(window.max_timestamp())
+        return ()
+
+    def release(self, blocks: Any) -> Iterator[Any]:
+        yield from self._released(blocks.read())
+        blocks.clear()
