@@ -1,7 +1,7 @@
 """WindowedAggregate: a stream aggregated by key and window, as a windowed table."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
@@ -16,7 +16,7 @@ from beam_joins.sorting import combine_chunks
 from beam_joins.spans import Span, span_micros
 from beam_joins.transforms.engine.block_writer import DROPPED, MAIN, BlockWriter
 from beam_joins.transforms.engine.options import OF_AGGREGATE, function, initial_of
-from beam_joins.transforms.engine.outputs import WithOutputs
+from beam_joins.transforms.engine.outputs import OutputsWithLate, WithOutputs
 from beam_joins.transforms.engine.replay import Replay
 from beam_joins.transforms.engine.stream_rows import OfRow
 from beam_joins.transforms.engine.streams import Nulls, Stream, StreamOptions
@@ -24,14 +24,6 @@ from beam_joins.transforms.engine.table_rows import keys_in_python
 from beam_joins.transforms.engine.table_type import TableType, as_table, require_bounded
 from beam_joins.transforms.engine.windows import windows_of, without_merging
 from beam_joins.windowed_aggregate import Assign, step
-
-
-class WindowedOutputs(NamedTuple):
-    """A windowed table, the records that could not be used, and those that came too late for a window; the latter two are of ``Dropped``."""
-
-    table: PCollection[Any]
-    dropped: PCollection[Any] | None
-    late: PCollection[Any] | None
 
 
 class WindowedAggregate(WithOutputs):
@@ -103,7 +95,7 @@ class WindowedAggregate(WithOutputs):
         self._streams = StreamOptions("WindowedAggregate", key, timestamp_by, sequence_by).require()
         self._schema = schema
 
-    def build(self, pvalue: PCollection[Any]) -> WindowedOutputs:
+    def build(self, pvalue: PCollection[Any]) -> OutputsWithLate:
         """The windowed table, the dropped records and the late ones."""
         require_bounded("WindowedAggregate", pvalue)
         stream, handling = Stream(self._streams, pvalue, self._schema), self.handling
@@ -116,7 +108,7 @@ class WindowedAggregate(WithOutputs):
             functions.replay(operator), to=(MAIN, *self.dropping, *handling.tags), main_type=ChangeBatch
         )
         handling.collect(routed, replayed)
-        return WindowedOutputs(as_table(replayed[MAIN], made), self.all_dropped(routed), replayed.get(DROPPED))
+        return OutputsWithLate(as_table(replayed[MAIN], made), self.all_dropped(routed), replayed.get(DROPPED))
 
 
 class _Windows:

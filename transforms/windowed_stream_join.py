@@ -1,10 +1,9 @@
 """WindowedStreamJoin: two streams, by key and by closeness in time (KIP-77; left and outer as mended by KIP-633)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
-from apache_beam.pvalue import PCollection
 
 from beam_joins.fields import Fields
 from beam_joins.functions import vectorized
@@ -17,7 +16,14 @@ from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.replay import Replay
-from beam_joins.transforms.engine.stream_join import SIDES, JoinOfBatches, JoinOfPairs, StreamJoinOperator, StreamResults
+from beam_joins.transforms.engine.stream_join import (
+    SIDES,
+    JoinOfBatches,
+    JoinOfPairs,
+    StreamJoinOperator,
+    StreamResults,
+    StreamsOutputs,
+)
 from beam_joins.transforms.engine.stream_rows import OfRow, two_inputs
 from beam_joins.transforms.engine.streams import Nulls, Stream, StreamOptions
 from beam_joins.transforms.engine.table_type import common_key_type
@@ -25,14 +31,6 @@ from beam_joins.typed_rows import Schema
 
 _NAME = "WindowedStreamJoin"
 _KEPT = {"inner": (), "left": (0,), "outer": (0, 1)}
-
-
-class WindowedStreamOutputs(NamedTuple):
-    """The joined stream, the records that could not be used, and those that came too late; the latter two are of ``Dropped``."""
-
-    stream: PCollection[Any]
-    dropped: PCollection[Any] | None
-    late: PCollection[Any] | None
 
 
 class WindowedStreamJoin(WithOutputs):
@@ -116,7 +114,7 @@ class WindowedStreamJoin(WithOutputs):
         self._schemas = schemas or (None, None)
         self._schema = schema
 
-    def build(self, pvalue: Any) -> WindowedStreamOutputs:
+    def build(self, pvalue: Any) -> StreamsOutputs:
         """The joined stream, the dropped records and the late ones."""
         given = two_inputs(_NAME, pvalue, "two streams: (left, right)")
         _require_one_form(*map(is_arrow, given))
@@ -136,7 +134,7 @@ class WindowedStreamJoin(WithOutputs):
         )
         handling.collect(*routed, replayed)
         joined = replayed[MAIN]
-        return WindowedStreamOutputs(
+        return StreamsOutputs(
             joined if results.schema is None else as_arrow(joined, results.schema), self.all_dropped(*routed), replayed.get(DROPPED)
         )
 

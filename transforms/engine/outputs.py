@@ -20,6 +20,14 @@ class Outputs(NamedTuple):
     dropped: PCollection[Any] | None
 
 
+class OutputsWithLate(NamedTuple):
+    """A table, the records that could not be used, and those that came too late."""
+
+    table: PCollection[Any]
+    dropped: PCollection[Any] | None
+    late: PCollection[Any] | None
+
+
 class Handled(NamedTuple):
     """The main output of a transform, and the records for which a function raised, each with the exception."""
 
