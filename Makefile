@@ -47,7 +47,7 @@ growth: .venv/benched  ## Measure time and memory as the input grows, and plot t
 	$(BIN)/python -m benchmarks.growth
 
 conformance: .venv/tested  ## Hold all recorded scenarios against the direct runner, as Python objects and in typed columns
-	$(BIN)/python -m tests.conformance --runner DirectRunner --mutate
+	$(BIN)/python -m tests.conformance --runner DirectRunner --values opaque --mutate
 	$(BIN)/python -m tests.conformance --runner DirectRunner --values typed
 
 lock: .venv/installed  ## Find anew which jars Beam's Spark runner needs (slow)

@@ -1,4 +1,4 @@
-"""The table of rows with keys and positions, old values filled in: :class:`tests.reference.upsert_table.UpsertTable` on columns."""
+"""The table of a raw changelog (AUTO CDC's SCD type 1, Kafka's KTable): its changes, old values filled in."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -22,8 +22,9 @@ def upsert(rows: pa.Table, emit: Emit, encode: Callable[[pa.Array], list[bytes]]
     """The changes that rows (``key``, ``value``, ``timestamp``, ``position``) make, and the rows that were dropped, with their ``reason``.
 
     Of several rows with one key and one position the last one wins: by ``within`` (if there is such a column), timestamp, ``tie`` (likewise), then
-    by the bytes that ``encode`` gives for the values, deletes first. Which of the others are dropped, and why, is as in
-    :class:`~tests.reference.upsert_table.UpsertTable`. With ``emit="latest"`` only those at the last position of their key are.
+    by the bytes that ``encode`` gives for the values, deletes first. One that is not the last by ``within`` is an earlier change of the same transaction.
+    Of those that ``within`` leaves in no order all but one are dropped: as ``"duplicate_position"`` where the next one in this order is the same again, else as
+    ``"ambiguous_position"``. With ``emit="latest"`` only those at the last position of their key are.
     """
     key, value = combine_chunks(rows["key"]), combine_chunks(rows["value"])
     position, timestamp = integers(rows["position"]), integers(rows["timestamp"])

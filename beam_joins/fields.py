@@ -1,19 +1,20 @@
 """How a user names a field of a record: by its name, by several names, or by a function."""
 
 import operator
-from collections.abc import Callable, Mapping, Sequence, Set
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from beam_joins.operations import Deletes
-from beam_joins.record import order_bytes
 
 Field = str | Callable[[Any], Any]
 Fields = Field | Sequence[str]
 """A field, several fields by name, or a function that gives one value or a tuple of several."""
 
+_SIGN = 1 << 63
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _ONLY_INT = frozenset({int})
@@ -138,6 +139,19 @@ def place(option: str, given: Any) -> tuple[int, bytes] | None:
         return None
     first, *within = map(position, given)
     return first, order_bytes(within)
+
+
+def order_bytes(numbers: Iterable[int]) -> bytes:
+    """Whole numbers of 64 bits as bytes that compare as the tuple of the numbers does; raises ``ValueError`` for a larger one.
+
+    >>> order_bytes([1, -1]) < order_bytes([1, 0]) < order_bytes([2, -1])
+    True
+    """
+    biased = [number + _SIGN for number in numbers]
+    try:
+        return struct.pack(f">{len(biased)}Q", *biased)
+    except struct.error:
+        raise ValueError("a number that orders changes does not fit in 64 bits: scale the sequence down") from None
 
 
 def tie_order(given: Any) -> bytes:

@@ -1,9 +1,6 @@
 """What is wrong with a collection of changes that is no table: two changes of one row at one position."""
 
-from collections.abc import Iterable
 from typing import Any
-
-from beam_joins.record import Record
 
 
 class TwoChanges(ValueError):
@@ -26,16 +23,3 @@ class TwoChanges(ValueError):
     def of_key(self, key: Any) -> ValueError:
         """The same error of a key in another form. It is a plain one, to whose message Beam can add the name of the step."""
         return ValueError(str(TwoChanges(key, self.position)))
-
-
-def require_one_change(records: Iterable[Record]) -> None:
-    """Raise :class:`TwoChanges` if tables' records of one position have two of one row.
-
-    >>> require_one_change([Record(b"k", b"v", 1, 5), Record(b"k", b"v", 1, 5, input=1)])
-    """
-    seen: set[tuple[int, bytes]] = set()
-    for record in records:
-        row = record.input, record.key
-        if row in seen:
-            raise TwoChanges(record.key, record.position, record.input)
-        seen.add(row)

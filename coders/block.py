@@ -1,33 +1,20 @@
 """A block: rows of one input of an operator, as one Arrow record batch in an IPC stream.
 
-What travels between workers are blocks, so that a runner sees few large elements and not many small ones. Every block has the columns
-``key``, ``timestamp`` and ``position``; encoded records have ``value: binary`` and ``input: int8`` beside them, tables in columns whatever
-types their keys and values are of. Raw changelogs have ``within`` and ``tie`` where these order their records (:class:`beam_joins.record.Record`).
+What travels between workers are blocks, so that a runner sees few large elements and not many small ones. Their columns are what an operator asks for:
+``key``, ``timestamp`` and ``position``, ``value`` and others, of whatever types.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import combinations
 
 import pyarrow as pa
 
 from beam_joins.coders.narrow import narrow, widen
 from beam_joins.corrupt import CorruptData
-from beam_joins.record import Record
 from beam_joins.sorting import combine_chunks
 
-RECORDS = pa.schema(
-    [
-        pa.field("key", pa.binary(), nullable=False),
-        pa.field("value", pa.binary()),
-        pa.field("timestamp", pa.int64(), nullable=False),
-        pa.field("position", pa.int64(), nullable=False),
-        pa.field("input", pa.int8(), nullable=False),
-    ]
-)
-_FIELDS = {name: i for i, name in enumerate(Record._fields)}
 _INPUT = b"input"
 _AS_THEY_ARE, _COMPRESSED = pa.ipc.IpcWriteOptions(), pa.ipc.IpcWriteOptions(compression="lz4")
-_LIMIT = 1 << 63
 
 
 def write_block(rows: pa.Table | pa.RecordBatch, input: str) -> bytes:
@@ -88,26 +75,6 @@ def require_alike(name: str, schemas: Iterable[pa.Schema]) -> None:
     """Raise ``ValueError`` for columns of types that Arrow would make one of, although values that differ would be the same then."""
     for one, other in combinations({pa.struct(schema) for schema in schemas}, 2):
         _require_alike(name, one, other)
-
-
-def records_in_columns(records: Sequence[Record]) -> pa.RecordBatch:
-    """Encoded records as rows; raises ``ValueError`` if a timestamp or position does not fit in 64 bits.
-
-    >>> records_in_columns([Record(b"k", None, timestamp=5, position=7)]).num_rows
-    1
-    """
-    columns = list(zip(*records, strict=True)) if records else [()] * len(Record._fields)
-    # almost no record has what orders it within a position
-    fields = [*RECORDS, *(pa.field(name, pa.binary()) for name in Record._fields[len(RECORDS) :] if any(columns[_FIELDS[name]]))]
-    try:
-        return pa.record_batch([pa.array(columns[_FIELDS[f.name]], f.type) for f in fields], schema=pa.schema(fields))
-    except (OverflowError, pa.ArrowInvalid) as error:
-        for record in records:
-            if not (-_LIMIT <= record.position < _LIMIT and -_LIMIT <= record.timestamp < _LIMIT):
-                raise ValueError(
-                    f"timestamp {record.timestamp} or position {record.position} does not fit in 64 bits: scale the sequence down"
-                ) from None
-        raise ValueError(f"records that cannot be written: {error}") from error
 
 
 def _require_alike(path: str, one: pa.DataType, other: pa.DataType) -> None:

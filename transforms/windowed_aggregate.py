@@ -16,7 +16,7 @@ from beam_joins.sorting import combine_chunks
 from beam_joins.spans import Span, span_micros
 from beam_joins.transforms.engine.block_writer import DROPPED, MAIN, BlockWriter
 from beam_joins.transforms.engine.options import OF_AGGREGATE, function, initial_of
-from beam_joins.transforms.engine.outputs import OutputsWithLate, WithOutputs
+from beam_joins.transforms.engine.outputs import WindowedOutputs, WithOutputs
 from beam_joins.transforms.engine.replay import Replay
 from beam_joins.transforms.engine.stream_rows import OfRow
 from beam_joins.transforms.engine.streams import Nulls, Stream, StreamOptions
@@ -95,7 +95,7 @@ class WindowedAggregate(WithOutputs):
         self._streams = StreamOptions("WindowedAggregate", key, timestamp_by, sequence_by).require()
         self._schema = schema
 
-    def build(self, pvalue: PCollection[Any]) -> OutputsWithLate:
+    def build(self, pvalue: PCollection[Any]) -> WindowedOutputs:
         """The windowed table, the dropped records and the late ones."""
         require_bounded("WindowedAggregate", pvalue)
         stream, handling = Stream(self._streams, pvalue, self._schema), self.handling
@@ -108,7 +108,7 @@ class WindowedAggregate(WithOutputs):
             functions.replay(operator), to=(MAIN, *self.dropping, *handling.tags), main_type=ChangeBatch
         )
         handling.collect(routed, replayed)
-        return OutputsWithLate(as_table(replayed[MAIN], made), self.all_dropped(routed), replayed.get(DROPPED))
+        return WindowedOutputs(as_table(replayed[MAIN], made), self.all_dropped(routed), replayed.get(DROPPED))
 
 
 class _Windows:

@@ -14,16 +14,9 @@ from beam_joins.transforms.engine.arrow_input import as_arrow, is_arrow
 from beam_joins.transforms.engine.block_writer import DROPPED, MAIN
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.options import choice
-from beam_joins.transforms.engine.outputs import WithOutputs
+from beam_joins.transforms.engine.outputs import WindowedStreamOutputs, WithOutputs
 from beam_joins.transforms.engine.replay import Replay
-from beam_joins.transforms.engine.stream_join import (
-    SIDES,
-    JoinOfBatches,
-    JoinOfPairs,
-    StreamJoinOperator,
-    StreamResults,
-    StreamsOutputs,
-)
+from beam_joins.transforms.engine.stream_join import SIDES, JoinOfBatches, JoinOfPairs, StreamJoinOperator, StreamResults
 from beam_joins.transforms.engine.stream_rows import OfRow, two_inputs
 from beam_joins.transforms.engine.streams import Nulls, Stream, StreamOptions
 from beam_joins.transforms.engine.table_type import common_key_type
@@ -114,7 +107,7 @@ class WindowedStreamJoin(WithOutputs):
         self._schemas = schemas or (None, None)
         self._schema = schema
 
-    def build(self, pvalue: Any) -> StreamsOutputs:
+    def build(self, pvalue: Any) -> WindowedStreamOutputs:
         """The joined stream, the dropped records and the late ones."""
         given = two_inputs(_NAME, pvalue, "two streams: (left, right)")
         _require_one_form(*map(is_arrow, given))
@@ -134,7 +127,7 @@ class WindowedStreamJoin(WithOutputs):
         )
         handling.collect(*routed, replayed)
         joined = replayed[MAIN]
-        return StreamsOutputs(
+        return WindowedStreamOutputs(
             joined if results.schema is None else as_arrow(joined, results.schema), self.all_dropped(*routed), replayed.get(DROPPED)
         )
 

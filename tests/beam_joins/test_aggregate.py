@@ -12,11 +12,11 @@ from beam_joins import Change, FunctionFailed, Window, Windowed
 from beam_joins.aggregate import State, members, step
 from beam_joins.fold import Fold
 from beam_joins.keys.opaque import opaque_keys, opaque_values, python_keys, python_values
-from beam_joins.record import LeftOut, Record
 from beam_joins.transforms.engine.door import batch_of
 from beam_joins.user_functions import Functions
 from tests.properties.strategies import cuts, split
 from tests.reference.aggregate import ADD, SUBTRACT, GroupAggregate
+from tests.reference.record import LeftOut, Record
 
 Member = tuple[str, int, int, int, int, bool]
 """Group, key, value, timestamp, position, whether it enters."""

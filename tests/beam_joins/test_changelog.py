@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from beam_joins import Change
 from beam_joins.changelog import State, step, upsert
 from beam_joins.content import Emit
-from beam_joins.record import Record
 from tests.properties import strategies
 from tests.properties.strategies import rows_of, split
+from tests.reference.record import Record
 
 
 def encode(values: pa.Array) -> list[bytes]:

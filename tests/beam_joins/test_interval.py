@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins.interval import Matches, Spans, State, StreamHow, finish, step
-from beam_joins.record import Record
 from beam_joins.stream_time import ALWAYS
+from tests.beam_joins.kernels import modest, rows_of
 from tests.properties.strategies import cuts, split
+from tests.reference.record import Record
 from tests.reference.stream_join import Late, StreamJoin
-from tests.transforms.columns.kernels import modest, rows_of
 
 KEYS = st.sampled_from([b"k", b"k", b"l", None])
 HOWS = st.sampled_from(["inner", "left", "outer"])

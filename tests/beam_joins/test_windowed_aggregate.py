@@ -12,12 +12,12 @@ import beam_joins.coders.beam_values  # noqa: F401  # how values that are Python
 from beam_joins import Change, Dropped, Window, Windowed
 from beam_joins.fold import Fold
 from beam_joins.keys.opaque import opaque_keys, opaque_values, python_keys, python_values
-from beam_joins.record import LeftOut, Record
 from beam_joins.sorting import combine_chunks
 from beam_joins.stream_time import ALWAYS
 from beam_joins.user_functions import Functions
 from beam_joins.windowed_aggregate import State, step
 from tests.properties.strategies import cuts, split
+from tests.reference.record import LeftOut, Record
 from tests.reference.windowed_aggregate import WindowedAggregate
 
 ROWS = st.lists(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from beam_joins.record import Record
+from tests.reference.record import Record
 
 STEPS = 1_000_000
 """More than the inputs of any scenario: what separates the index of an input from its time in one position."""

@@ -8,7 +8,6 @@ from typing import Any
 from beam_joins.interval import Matches, Spans, finish, step
 from beam_joins.keys.opaque import python_keys, python_values
 from beam_joins.pairs import Pairs
-from beam_joins.record import Record
 from beam_joins.sorting import combine_chunks
 from tests.conformance import stream_rules
 from tests.conformance.answer import Run
@@ -19,6 +18,7 @@ from tests.conformance.stream_stream_judge import judge_stream_stream
 from tests.conformance.streams import padded_pair, unmatched
 from tests.conformance.values import Values, pair_of
 from tests.properties.strategies import split
+from tests.reference.record import Record
 from tests.reference.stream_join import Joined, StreamJoin
 
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 from beam_joins.functions import keys_of
 from beam_joins.keys.opaque import python_values
 from beam_joins.pairs import Pairs
-from beam_joins.record import Record
 from beam_joins.sorting import combine_chunks
 from beam_joins.versions import as_of
 from tests.conformance import stream_rules
@@ -25,6 +24,7 @@ from tests.conformance.streams import padded_pair, unmatched
 from tests.conformance.values import Values, pair_of
 from tests.properties.strategies import split
 from tests.reference import recomputed
+from tests.reference.record import Record
 from tests.reference.stream_lookup import StreamLookup
 
 Lookup = Callable[[str | None, str], str | None]

@@ -7,7 +7,6 @@ from beam_joins import totals
 from beam_joins.aggregate import members, step
 from beam_joins.fold import Fold
 from beam_joins.functions import keys_of
-from beam_joins.record import Record
 from beam_joins.user_functions import Functions
 from tests.conformance import table_rules
 from tests.conformance.aggregate_judge import judge_aggregate
@@ -19,6 +18,7 @@ from tests.conformance.scenario import Scenario
 from tests.conformance.values import Values
 from tests.reference.aggregate import ADD, SUBTRACT, GroupAggregate
 from tests.reference.recomputed import null_fk
+from tests.reference.record import Record
 
 
 def group_of(value: str) -> str | None:

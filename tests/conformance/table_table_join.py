@@ -7,7 +7,6 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.joiner import Join
 from beam_joins.matching import How, Shape
 from beam_joins.overlap import State, step
-from beam_joins.record import Record
 from beam_joins.references import looking_up
 from tests.conformance import table_rules
 from tests.conformance.answer import Run
@@ -18,6 +17,7 @@ from tests.conformance.scenario import Scenario
 from tests.conformance.values import Values, pair_of
 from tests.reference.lookup_join import LookupJoin
 from tests.reference.operators import changes_of, upsert_table
+from tests.reference.record import Record
 
 
 def pair(left: str | bytes | None, right: str | bytes | None) -> str:

@@ -12,7 +12,6 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.fold import Fold
 from beam_joins.joiner import joiner_in_columns
 from beam_joins.keys.columns import Ints
-from beam_joins.record import Record
 from beam_joins.user_functions import Functions
 from beam_joins.windowed_aggregate import step
 from tests.conformance import table_rules
@@ -26,6 +25,7 @@ from tests.conformance.table_table_join import same_key_joined
 from tests.conformance.values import Values
 from tests.properties.strategies import split
 from tests.reference.lookup_join import LookupJoin
+from tests.reference.record import Record
 from tests.reference.windowed_aggregate import WindowedAggregate as WindowedAggregateCore
 
 

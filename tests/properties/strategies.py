@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from beam_joins import Change
 from beam_joins.content import Emit
-from beam_joins.record import Record, order_bytes
+from beam_joins.fields import order_bytes
 from tests.reference.operators import changes_of, upsert_table
+from tests.reference.record import Record
 
 HOW = st.sampled_from(["inner", "left"])
 EMIT: st.SearchStrategy[Emit] = st.sampled_from(["updates", "changes", "records"])

@@ -13,13 +13,13 @@ from beam_joins import Change, Dropped
 from beam_joins.aggregate import members, step
 from beam_joins.fold import Fold
 from beam_joins.keys.opaque import opaque_keys, python_values
-from beam_joins.record import Record
 from beam_joins.transforms.engine.door import batch_of
 from beam_joins.user_functions import Functions
 from beam_joins.windowed import Window
 from tests.properties import strategies
 from tests.reference.aggregate import ADD, SUBTRACT, GroupAggregate
 from tests.reference.recomputed import fk_of, rows_of_changes
+from tests.reference.record import Record
 from tests.reference.windowed_aggregate import WindowedAggregate
 
 POSITIONS = range(-1, 7)

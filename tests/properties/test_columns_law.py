@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_joins import Change
-from beam_joins.record import Record
+from tests.beam_joins.kernels import changes_in, foreign_key_join, parts, rows_of, table_join, table_of
 from tests.properties import strategies
 from tests.properties.test_foreign_key_join_law import at, fk_of, pair, picky_pair
 from tests.reference import recomputed
 from tests.reference.foreign_key import How
 from tests.reference.lookup_join import LookupHow
 from tests.reference.recomputed import rows_of_changes, rows_of_records
-from tests.transforms.columns.kernels import changes_in, foreign_key_join, parts, rows_of, table_join, table_of
+from tests.reference.record import Record
 
 Records = list[Record]
 POSITIONS = range(-1, 7)

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_joins import Change
-from beam_joins.record import Record
+from tests.beam_joins import kernels
+from tests.beam_joins.kernels import rows_of, table_of
 from tests.properties import strategies
 from tests.properties.test_foreign_key_join_law import fk_of, pair, picky_pair
 from tests.reference import operators, recomputed_times
 from tests.reference.foreign_key import How
 from tests.reference.lookup_join import LookupHow, LookupJoin
 from tests.reference.recomputed_times import Pair
-from tests.transforms.columns import kernels
-from tests.transforms.columns.kernels import rows_of, table_of
+from tests.reference.record import Record
 
 Table = list[Change[Any, Any]]
 BYTES = pa.binary(), pa.binary()

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_joins.record import Record
 from tests.properties import strategies
 from tests.properties.test_foreign_key_join_law import Table, fk_of, pair
 from tests.reference import recomputed
@@ -14,6 +13,7 @@ from tests.reference.foreign_key import How
 from tests.reference.interleaving import Interleaving
 from tests.reference.operators import changes_of, upsert_table
 from tests.reference.recomputed import rows_of_changes
+from tests.reference.record import Record
 
 FAR = 1_000
 

@@ -4,29 +4,30 @@ from collections import Counter
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_joins import ForeignKeyJoin, TableFromChangelog
-from beam_joins.record import Record
+from beam_joins import ForeignKeyJoin, TableFromChangelog, TableToChanges
 from tests.properties import strategies
 from tests.properties.test_foreign_key_join_law import fk_of, pair
 from tests.reference import operators
 from tests.reference.foreign_key import How
 from tests.reference.operators import changes_of, upsert_table
+from tests.reference.record import Record
 
 
-def changes(pipeline: beam.Pipeline, name: str, records: list[Record], partitions: int) -> Any:
-    table = TableFromChangelog(
+def table(pipeline: beam.Pipeline, name: str, records: list[Record]) -> Any:
+    from_changelog = TableFromChangelog(
         key=lambda row: row[0],
         timestamp_by=lambda row: row[2],
         sequence_by=lambda row: row[3],
         apply_as_deletes=lambda row: row[1] is None,
-        partitions=partitions,
     )
-    return pipeline | f"{name} records" >> beam.Create([tuple(record) for record in records], reshuffle=False) | name >> table
+    rows = pipeline | f"{name} records" >> beam.Create([tuple(record) for record in records], reshuffle=False)
+    return rows | name >> from_changelog
 
 
 @settings(max_examples=4)
@@ -42,14 +43,15 @@ def test_the_join_is_the_same_for_any_order_of_arrival_and_any_number_of_partiti
     def is_expected(joined: Any) -> None:
         assert Counter(joined) == expected, f"{joined} is not {expected}"
 
-    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        for partitions in (1, 5):
-            lefts = changes(pipeline, f"left {partitions}", data.draw(st.permutations(left)), partitions)
-            rights = changes(pipeline, f"right {partitions}", data.draw(st.permutations(right)), partitions)
-            joined = (lefts, rights) | f"join {partitions}" >> ForeignKeyJoin(
-                foreign_key=lambda key, row: fk_of(row[1]),
-                joiner=lambda row, match: pair(row[1], None if match is None else match[1]),
-                how=how,
-                partitions=partitions,
+    for partitions in (1, 5):
+        options = PipelineOptions([f"--beam_joins_partitions={partitions}"])
+        with beam.Pipeline(runner=FnApiRunner(), options=options) as pipeline:
+            tables = (
+                table(pipeline, name, data.draw(st.permutations(records))) for name, records in (("left", left), ("right", right))
             )
-            assert_that(joined, is_expected, label=f"check {partitions}")
+            joined = tuple(tables) | ForeignKeyJoin(
+                lambda row, match: pair(row[1], None if match is None else match[1]),
+                foreign_key=lambda key, row: fk_of(row[1]),
+                how=how,
+            )
+            assert_that(joined | TableToChanges(), is_expected)

@@ -3,8 +3,8 @@
 import pyarrow as pa
 from hypothesis import given
 
-from beam_joins.record import Record
 from tests.properties import strategies
+from tests.reference.record import Record
 
 
 @given(strategies.left_changelogs(duplicates=True), strategies.cuts())

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from beam_joins import Change, Dropped
 from beam_joins.content import Emit
 from beam_joins.filter import filter_upsert
-from beam_joins.record import Record
 from tests.properties import strategies
 from tests.reference.filter import filter_change, map_change
 from tests.reference.operators import changes_of, upsert_table
 from tests.reference.recomputed import rows_of_changes, rows_of_records
+from tests.reference.record import Record
 
 POSITIONS = range(-1, 7)
 predicates: st.SearchStrategy[Callable[[bytes, bytes], bool]] = st.builds(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from beam_joins.change import Change
-from beam_joins.record import LeftOut, Record
+from tests.reference.record import LeftOut, Record
 
 A = TypeVar("A")
 

@@ -1,8 +1,8 @@
 """The lookup join: each left row looks up one right row in the same partition.
 
-Pipelines run it for the joins of windowed tables (a row looks up its window, a shifted one, the one that it names, or the row of its source key), for
-Jan Filipiak's one-to-many join and for foreign-key joins with right rows or lists (the row that it refers to). With ``shared_keys`` it defines the
-table-table join, which pipelines run in columns (:mod:`beam_joins.table_join`).
+That is the join of windowed tables (a row looks up its window, a shifted one, the one that it names, or the row of its source key), Jan
+Filipiak's one-to-many join and the foreign-key join with right rows or lists (the row that it refers to); with ``shared_keys`` the table-table
+join. Pipelines run :mod:`beam_joins.overlap`.
 
 Law: for every position p the content of the result is the join of the contents of both tables at p.
 """
@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, Literal, NamedTuple
 
 from beam_joins.change import Change, V
-from beam_joins.record import Record
-from beam_joins.two_changes import require_one_change
+from tests.reference.record import Record, require_one_change
 
 LookupHow = Literal["inner", "left", "right", "outer"]
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from beam_joins import Change, Dropped
 from beam_joins.content import Emit
-from beam_joins.record import Record
 from tests.reference.foreign_key import How, Reference, Response, ResponseJoiner, Subscription, SubscriptionStore, send, value_hash
+from tests.reference.record import Record
 from tests.reference.upsert_table import UpsertTable
 
 ForeignKey = Callable[[bytes], bytes | None]

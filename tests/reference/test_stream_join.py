@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_joins.record import Record
+from tests.reference.record import Record
 from tests.reference.stream_join import Joined, Late, StreamJoin
 
 

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_joins.record import Record
+from tests.reference.record import Record
 from tests.reference.stream_join import Joined
 from tests.reference.stream_lookup import StreamLookup
 

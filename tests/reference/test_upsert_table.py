@@ -3,7 +3,8 @@
 import pytest
 
 from beam_joins import Dropped
-from beam_joins.record import Record, order_bytes
+from beam_joins.fields import order_bytes
+from tests.reference.record import Record
 from tests.reference.upsert_table import UpsertTable
 
 

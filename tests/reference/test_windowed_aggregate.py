@@ -3,8 +3,8 @@
 import itertools
 
 from beam_joins import Change, Dropped
-from beam_joins.record import Record
 from beam_joins.windowed import Window, Windowed
+from tests.reference.record import Record
 from tests.reference.windowed_aggregate import WindowedAggregate
 
 

@@ -5,7 +5,7 @@ from typing import get_args
 
 from beam_joins.change import Change, Dropped
 from beam_joins.content import Emit
-from beam_joins.record import Record
+from tests.reference.record import Record
 
 
 class UpsertTable:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from beam_joins.change import Change, Dropped
-from beam_joins.record import LeftOut, Record
 from beam_joins.windowed import Window, Windowed
 from tests.reference.aggregate import added
+from tests.reference.record import LeftOut, Record
 
 A = TypeVar("A")
 

@@ -20,10 +20,18 @@ class Outputs(NamedTuple):
     dropped: PCollection[Any] | None
 
 
-class OutputsWithLate(NamedTuple):
-    """A table, the records that could not be used, and those that came too late."""
+class WindowedOutputs(NamedTuple):
+    """A windowed table, the records that could not be used, and those that came too late for a window; the latter two are of ``Dropped``."""
 
     table: PCollection[Any]
+    dropped: PCollection[Any] | None
+    late: PCollection[Any] | None
+
+
+class WindowedStreamOutputs(NamedTuple):
+    """The joined stream, the records that could not be used, and those that came too late; the latter two are of ``Dropped``."""
+
+    stream: PCollection[Any]
     dropped: PCollection[Any] | None
     late: PCollection[Any] | None
 

@@ -1,11 +1,10 @@
 """The join of two streams in a partition, and what comes out of it: pairs for pairs, record batches for record batches."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-from apache_beam.pvalue import PCollection
 from apache_beam.typehints import typehints
 
 from beam_joins.coders.block import read_blocks
@@ -23,14 +22,6 @@ from beam_joins.transforms.engine.table_type import TableType
 from beam_joins.user_functions import Functions
 
 SIDES = ("left", "right")
-
-
-class StreamsOutputs(NamedTuple):
-    """The joined stream, the records that could not be used, and those that came too late; the latter two are of ``Dropped``."""
-
-    stream: PCollection[Any]
-    dropped: PCollection[Any] | None
-    late: PCollection[Any] | None
 
 
 class StreamResults(Protocol):

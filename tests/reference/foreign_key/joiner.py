@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Generic
 
 from beam_joins.change import Change, Dropped, V
-from beam_joins.record import Record
 from beam_joins.two_changes import TwoChanges
 from tests.reference.foreign_key.messages import How, Response
 from tests.reference.foreign_key.value_hash import value_hash
+from tests.reference.record import Record
 
 
 class ResponseJoiner(Generic[V]):

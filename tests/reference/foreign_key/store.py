@@ -6,9 +6,9 @@ store is all of one foreign key, which is what the prefix selects.
 
 from collections.abc import Iterator, Sequence
 
-from beam_joins.record import Record
 from beam_joins.two_changes import TwoChanges
 from tests.reference.foreign_key.messages import Instruction, Response, Subscription
+from tests.reference.record import Record
 
 
 class SubscriptionStore:

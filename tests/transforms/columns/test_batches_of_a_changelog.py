@@ -28,7 +28,7 @@ from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.changelog_columns import ChangelogColumns, column_rows, column_types
 from beam_joins.transforms.engine.notes import NoteReader
 from beam_joins.transforms.engine.table_rows import encode_values
-from tests.transforms.columns.kernels import changes_in
+from tests.beam_joins.kernels import changes_in
 
 ROWS = pa.table({"id": [1, 2, 1], "lsn": [7, 8, 9], "name": ["Ann", "Bob", None]})
 CUT_UP = [ROWS.slice(i, 1) for i in range(3)]

@@ -14,7 +14,7 @@ from beam_joins.keys.columns import comparable, factorize, joined_keys, kinds
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.opaque import opaque_keys, python_keys
 from beam_joins.sorting import combine_chunks
-from tests.transforms.columns.kernels import modest
+from tests.beam_joins.kernels import modest
 
 NOON = dt.datetime(2020, 1, 1, 12)
 

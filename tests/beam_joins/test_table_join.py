@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change, vectorized
-from beam_joins.record import Record
+from tests.beam_joins.kernels import modest, rows_of, table_join, table_join_with_core, with_core
 from tests.properties import strategies
-from tests.transforms.columns.kernels import modest, rows_of, table_join, table_join_with_core, with_core
+from tests.reference.record import Record
 
 BYTES = pa.binary(), pa.binary()
 HOWS = ["inner", "left", "right", "outer"]

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from beam_joins.changelog import same, upsert
 from beam_joins.content import Emit
-from beam_joins.record import Record
+from tests.beam_joins.kernels import changes_in, encode, modest, rows_of, with_core
 from tests.properties import strategies
-from tests.transforms.columns.kernels import changes_in, encode, modest, rows_of, with_core
+from tests.reference.record import Record
 
 FORMS = {
     "bytes": (lambda key: key, lambda value: value),

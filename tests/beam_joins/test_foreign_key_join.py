@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from beam_joins import Change, vectorized
 from beam_joins.matching import Shape
-from beam_joins.record import Record
 from beam_joins.references import subscriptions
+from tests.beam_joins.kernels import changes_in, foreign_key_join, modest, parts, rows_of, table_of, with_core
 from tests.properties import strategies
 from tests.properties.test_foreign_key_join_law import fk_of, pair, picky_pair
 from tests.reference import operators
-from tests.transforms.columns.kernels import changes_in, foreign_key_join, modest, parts, rows_of, table_of, with_core
+from tests.reference.record import Record
 
 BYTES = pa.binary(), pa.binary()
 JOINERS = st.sampled_from([pair, picky_pair])

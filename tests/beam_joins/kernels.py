@@ -16,10 +16,9 @@ from beam_joins.joiner import joiner_in_columns, values_joined
 from beam_joins.keys.columns import comparable
 from beam_joins.matching import How, Shape
 from beam_joins.overlap import overlap
-from beam_joins.record import Record
 from beam_joins.references import looking_up, rejoined, subscriptions
-from beam_joins.transforms.engine.table_form import InColumns, changes, no_rows
 from tests.reference.lookup_join import LookupHow, LookupJoin
+from tests.reference.record import Record
 from tests.reference.upsert_table import UpsertTable
 
 Table = list[Change[Any, Any]]
@@ -31,8 +30,6 @@ modest = settings(deadline=None, print_blob=True, max_examples=80)
 def rows_of(records: Iterable[Any], key: Any = None, value: Any = None) -> pa.Table:
     """The rows that changes or records are to a kernel; of the given types, or those that Arrow finds. No records are of no known type."""
     records = list(records)
-    if not records and key is None:
-        return no_rows()
     values = [record.value if isinstance(record, Record) else record.new for record in records]
     columns = {
         "key": pa.array([record.key for record in records], key),
@@ -58,7 +55,7 @@ def together(batches: Sequence[pa.RecordBatch]) -> pa.Table:
 
 def changes_in(batch: ChangeBatch) -> Table:
     """The changes of a batch."""
-    return list(changes(InColumns(), batch))
+    return list(batch)
 
 
 def table_of(rows: pa.Table, emit: Emit = "updates") -> ChangeBatch:
