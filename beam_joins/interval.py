@@ -75,11 +75,10 @@ def step(
         late[side][new[side]] = of_side & keyed[side][new[side]]
     kept = [here & ~behind for here, behind in zip(keyed, late, strict=True)]
 
-    some = [
-        _pairs(codes, time, np.flatnonzero(lefts), np.flatnonzero(rights), spans)
-        for lefts, rights in ((kept[0] & new[0], kept[1]), (kept[0] & ~new[0], kept[1] & new[1]))
-    ]
-    index = [np.concatenate(of_side) for of_side in zip(*some, strict=True)]
+    pairs = [_pairs(codes, time, np.flatnonzero(kept[0] & new[0]), np.flatnonzero(kept[1]), spans)]
+    if len(before.left):
+        pairs.append(_pairs(codes, time, np.flatnonzero(kept[0] & ~new[0]), np.flatnonzero(kept[1] & new[1]), spans))
+    index = [np.concatenate(of_side) for of_side in zip(*pairs, strict=True)]
     timestamp = [np.maximum(time[0][index[0]], time[1][index[1]])]
     clock = np.maximum(latest, EARLIEST if until is None else until)
     left_behind = []

@@ -45,7 +45,8 @@ def stream_times(known: tuple[Ints, Ints], code: Ints, time: Ints, position: Int
 
 def times_of_keys(keys: pa.Array, code: Ints, latest: Ints, until: int | None) -> pa.Table:
     """The stream ``time`` of each ``key`` that is not null; without those that no row behind the time ``until`` can be late for."""
-    _, first = np.unique(code, return_index=True)
-    time = latest[code[first]]
-    kept = valid(keys)[first] & (time > (EARLIEST if until is None else until))
-    return pa.table([keys.take(pa.array(first[kept])), pa.array(time[kept])], names=["key", "time"])
+    first = np.full(len(latest), -1)
+    first[code[::-1]] = np.arange(len(code))[::-1]
+    first = first[(first >= 0) & (latest > (EARLIEST if until is None else until))]
+    first = first[valid(keys)[first]]
+    return pa.table([keys.take(pa.array(first)), pa.array(latest[code[first]])], names=["key", "time"])

@@ -61,20 +61,24 @@ def windowed_table_join(p: beam.Pipeline, table: Table) -> Columns:
             )
         else:
             join = WindowedTableJoin(pair, how=how, **options.get(kind, {}))
-        columns[f"{kind}:{how}"] = both | how >> join | f"{how} got" >> beam.Map(of_joined if kind == "stream" else of_windowed_change)
+        joined = both | how >> join
+        is_stream = kind == "stream"
+        columns[f"{kind}:{how}"] = (
+            joined | f"{how} got" >> beam.Map(of_joined) if is_stream else changes(joined, how, of_windowed_change)
+        )
     return columns
 
 
 def windowed_table_to_stream(p: beam.Pipeline, table: Table) -> Columns:
-    changes, places = [], {}
+    given, places = [], {}
     for number, (text, *_) in enumerate(table.rows):
         windowed, sides = text.split(": ")
         name, start, end = windowed.replace("..", "[").rstrip(")").split("[")
         old, new = (None if value == "-" else int(value) for value in sides.split(" → "))
         window = Window(int(start) * MICROS, int(end) * MICROS)
-        changes.append(Change(Windowed(name, window), old, new, number * MICROS, number))
+        given.append(Change(Windowed(name, window), old, new, number * MICROS, number))
         places[number] = text
-    windows = p | beam.Create(changes)
+    windows = p | beam.Create(given)
     mappings = {
         "key": lambda key, window, value: (f"{key} {window.start // MICROS}", value),
         "value": lambda key, window, value: (key, f"{side(value)} from {window.start // MICROS}"),

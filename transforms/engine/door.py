@@ -39,7 +39,8 @@ def in_batches(table: PCollection[Any], label: str = "In batches") -> PCollectio
     known = table_type(table)
     if known.checked and is_batches(table):
         return table
-    batches = table | label >> beam.ParDo(_Batches(known)).with_output_types(ChangeBatch)
+    batches = table | label >> beam.ParDo(_Batches(known))
+    batches.element_type = ChangeBatch  # with_output_types says it only where Beam checks types
     return as_table(batches, known, checked=known.checked)
 
 

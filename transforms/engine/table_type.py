@@ -141,9 +141,10 @@ def as_windowed_table(table: PCollection[Any]) -> PCollection[Any]:
     >>> table_type(as_windowed_table(counts)).windowed
     True
     """
-    hint = table.element_type if isinstance(table, PCollection) else None
+    is_collection = isinstance(table, PCollection)
+    hint = table.element_type if is_collection else None
     classes = isinstance(hint, type) and not issubclass(hint, Change | ChangeBatch) and hint is not object
-    if hint is None or classes or isinstance(hint, TupleConstraint):
+    if not is_collection or classes or isinstance(hint, TupleConstraint):
         raise ValueError(f"as_windowed_table takes a collection of changes keyed by Windowed, not {table}")
     known = table_type(table)
     if known.windowed:
