@@ -105,7 +105,7 @@ class ForeignKeyJoin(WithOutputs):
         else:
             shape = Shape(self._how, "foreign_key", "left_key")
             result = TableType(known[0].key, join.type, order, known[0].windowed, whole=known[0].final)
-        columns = columns_read(self._joiner)
+        columns = columns_read(self._joiner, values_joined(self._how))
         subscribe = functions.route(referring_rows(references, shape, known[0], columns[0]))
         lefts = sides.left | "Subscribe" >> Route(subscribe, to=(LEFT, *self.dropping, *self.handling.tags))
         self.handling.collect(lefts)
