@@ -133,10 +133,15 @@ def foreign_key_joins(p: beam.Pipeline, table: Table, **option: Any) -> Columns:
     both = changelog(p, table, 1), changelog(p, table, 2)
     columns: Columns = {}
     for how in [mode for mode in table.modes if mode != "dropped"]:
-        outputs = both | how >> ForeignKeyJoin(joiner=pair, how=how, **option).with_outputs()
-        columns[how] = outputs.table | f"{how} got" >> beam.Map(of_change)
+        outputs = both | how >> ForeignKeyJoin(joiner_of(how), how=how, **option).with_outputs()
+        columns[how] = changes(outputs.table, how, of_change)
         columns.setdefault("dropped", outputs.dropped | f"{how} dropped" >> beam.Map(of_dropped_change))
     return columns
+
+
+def joiner_of(how: str) -> Any:
+    """The pair of both values, or the left value itself."""
+    return None if how in ("semi", "anti") else pair
 
 
 def fk_of(value: str) -> str | None:
@@ -147,24 +152,24 @@ def fk_of(value: str) -> str | None:
 
 def one_to_many_join(p: beam.Pipeline, table: Table) -> Columns:
     both = changelog(p, table, 1), changelog(p, table, 2)
-    plain = OneToManyJoin(foreign_key=lambda key, value: fk_of(value), joiner=pair)
+    plain = OneToManyJoin(pair, foreign_key=lambda key, value: fk_of(value))
     mapped = OneToManyJoin(
+        pair,
         foreign_key=lambda key, value: fk_of(value),
-        joiner=pair,
         key_mapper=lambda combined: f"{combined.primary_key} of {combined.foreign_key}",
         key_inverse=lambda text: CombinedKey(*reversed(text.split(" of "))),
     )
     outputs = both | "plain" >> plain.with_outputs()
     return {
-        "pairs": outputs.table | "pairs got" >> beam.Map(of_change),
+        "pairs": changes(outputs.table, "pairs", of_change),
         "dropped": outputs.dropped | "dropped got" >> beam.Map(of_dropped_change),
-        "mapped": both | "mapped" >> mapped | "mapped got" >> beam.Map(of_change),
+        "mapped": changes(both | "mapped" >> mapped, "mapped", of_change),
     }
 
 
 def table_table_join(p: beam.Pipeline, table: Table) -> Columns:
     both = changelog(p, table, 1), changelog(p, table, 2)
-    return {how: both | how >> TableTableJoin(pair, how=how) | f"{how} got" >> beam.Map(of_change) for how in table.modes}
+    return {how: changes(both | how >> TableTableJoin(joiner_of(how), how=how), how, of_change) for how in table.modes}
 
 
 def aggregates(p: beam.Pipeline, table: Table) -> Columns:
