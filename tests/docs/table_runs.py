@@ -69,9 +69,7 @@ def table_from_changelog(p: beam.Pipeline, table: Table) -> Columns:
         if "dropped" not in table.modes:
             options["except_columns"] = ["time", "place"]  # by which two records of one value would differ
         outputs = log | mode >> TableFromChangelog(emit=mode, apply_as_deletes=_deletes, **options).with_outputs()
-        columns[mode] = (
-            outputs.table | f"{mode} values" >> MapTable(lambda key, row: row["value"]) | f"{mode} got" >> beam.Map(of_change)
-        )
+        columns[mode] = changes(outputs.table | f"{mode} values" >> MapTable(lambda key, row: row["value"]), mode, of_change)
     if "dropped" in table.modes:
         columns["dropped"] = outputs.dropped | beam.Map(of_dropped_record)
     return columns
@@ -82,27 +80,27 @@ def _deletes(row: dict[str, Any]) -> bool:
 
 
 def filter_and_map(p: beam.Pipeline, table: Table) -> Columns:
-    changes, upserts = [], []
+    given, upserts = [], []
     for change, *_ in table.rows:
         old, new = (None if value == "-" else int(value) for value in change.split(" → "))
-        changes.append(Change(change, old, new, 0, 0))
+        given.append(Change(change, old, new, 0, 0))
         upserts.append((change, new))
-    numbers, raw = p | "changes" >> beam.Create(changes), p | "raw" >> beam.Create(upserts)
+    numbers, raw = p | "changes" >> beam.Create(given), p | "raw" >> beam.Create(upserts)
 
     def below_2(key: str, value: int) -> bool:
         return value < 2
 
     return {
-        "filter": numbers | "filter" >> FilterTable(below_2) | "filtered" >> beam.Map(of_sides),
-        "negate": numbers | "negate" >> FilterTable(below_2, negate=True) | "negated" >> beam.Map(of_sides),
-        "map": numbers | "map" >> MapTable(lambda key, value: value * 10) | "mapped" >> beam.Map(of_sides),
+        "filter": changes(numbers | "filter" >> FilterTable(below_2), "filter", of_sides),
+        "negate": changes(numbers | "negate" >> FilterTable(below_2, negate=True), "negate", of_sides),
+        "map": changes(numbers | "map" >> MapTable(lambda key, value: value * 10), "map", of_sides),
         "stream": numbers | "stream" >> TableToStream() | "streamed" >> beam.Map(of_upsert),
         "raw": raw | "raw filter" >> FilterTable(below_2) | "raw filtered" >> beam.Map(of_upsert),
     }
 
 
 def foreign_key_messages(p: beam.Pipeline, table: Table) -> Columns:
-    del p  # what is sent is the pure core's word: it never leaves the join
+    del p  # no pipeline sends these messages: they are those of the model in tests/reference
     columns: dict[str, list[Got]] = {mode: [] for mode in table.modes}
     for row in table.rows:
         old, new = (_reference(side) for side in row[0].split(" → "))
