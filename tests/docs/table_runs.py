@@ -22,6 +22,7 @@ from beam_joins import (
     TableToStream,
 )
 from beam_joins.transforms.engine.table_type import TableType, as_table
+from beam_joins.transforms.one_to_many_join import OneToManyHow
 from tests.docs.notation import DELETE, MICROS, Got, items, key, pair, place, side, written
 from tests.docs.page import Table
 from tests.reference.foreign_key import Reference, Subscription, send
@@ -150,19 +151,17 @@ def fk_of(value: str) -> str | None:
 
 def one_to_many_join(p: beam.Pipeline, table: Table) -> Columns:
     both = changelog(p, table, 1), changelog(p, table, 2)
-    plain = OneToManyJoin(pair, foreign_key=lambda key, value: fk_of(value))
-    mapped = OneToManyJoin(
-        pair,
-        foreign_key=lambda key, value: fk_of(value),
-        key_mapper=lambda combined: f"{combined.primary_key} of {combined.foreign_key}",
-        key_inverse=lambda text: CombinedKey(*reversed(text.split(" of "))),
-    )
-    outputs = both | "plain" >> plain.with_outputs()
-    return {
-        "pairs": changes(outputs.table, "pairs", of_change),
-        "dropped": outputs.dropped | "dropped got" >> beam.Map(of_dropped_change),
-        "mapped": changes(both | "mapped" >> mapped, "mapped", of_change),
+    refers: dict[str, Any] = {"foreign_key": lambda key, value: fk_of(value)}
+    outputs = both | "pairs" >> OneToManyJoin(pair, **refers).with_outputs()
+    keys: dict[str, Any] = {
+        "key_mapper": lambda combined: f"{combined.primary_key} of {combined.foreign_key}",
+        "key_inverse": lambda text: CombinedKey(*reversed(text.split(" of "))),
     }
+    kept: dict[str, OneToManyHow] = {"left": "left", "right": "right", "outer": "outer"}
+    tables = {"pairs": outputs.table, "mapped": both | "mapped" >> OneToManyJoin(pair, **refers, **keys)}
+    tables |= {name: both | name >> OneToManyJoin(pair, how=how, **refers) for name, how in kept.items()}
+    dropped = outputs.dropped | "dropped got" >> beam.Map(of_dropped_change)
+    return {"dropped": dropped, **{mode: changes(tables[mode], mode, of_change) for mode in table.modes if mode != "dropped"}}
 
 
 def table_table_join(p: beam.Pipeline, table: Table) -> Columns:
