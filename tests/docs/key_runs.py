@@ -49,7 +49,6 @@ def _joined(p: beam.Pipeline, left: str, right: str) -> Any:
         p | f"{left}, {right}: {side}" >> beam.Create([Change(_key(text), None, side, 0, position)], reshuffle=False)
         for position, (side, text) in enumerate((("left", left), ("right", right)))
     )
-    # two keys that meet by luck would be in one partition: there are several
     joined = both | f"{left}, {right}" >> TableTableJoin(lambda left, right: left + right)
     return joined | f"{left}, {right}: changes" >> TableToChanges() | f"{left}, {right}: got" >> beam.Map(_got, place(left))
 
