@@ -126,7 +126,7 @@ class TableFromChangelog(WithOutputs):
         routed = pvalue | "Route" >> rows
         self.handling.collect(routed)
         order: Order = "time" if self._columns.sequence is None else "sequence"
-        known_type = known_type._replace(order=order, whole=True)
+        known_type = known_type._replace(order=order, whole=True, final=self._emit == "latest")
         left_out = self._columns.left_out
         replayed = (routed[ROWS],) | "Replay" >> Replay(
             _Upserts(self._emit, known_type),

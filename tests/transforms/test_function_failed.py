@@ -19,9 +19,9 @@ from beam_joins import (
 from tests.transforms.orders_that_raise import CUSTOMERS, ORDERS, joined, known, of_row, table
 
 JOINS = {
-    "foreign key": lambda: ForeignKeyJoin(foreign_key="by", joiner=joined),
-    "foreign key, left": lambda: ForeignKeyJoin(foreign_key="by", joiner=joined, how="left"),
-    "foreign key, outer": lambda: ForeignKeyJoin(foreign_key="by", joiner=joined, how="outer"),
+    "foreign key": lambda: ForeignKeyJoin(joined, foreign_key="by"),
+    "foreign key, left": lambda: ForeignKeyJoin(joined, foreign_key="by", how="left"),
+    "foreign key, outer": lambda: ForeignKeyJoin(joined, foreign_key="by", how="outer"),
 }
 
 
@@ -98,7 +98,7 @@ def test_what_is_no_exception_class_is_refused(exc_class):
 
 def test_a_vectorized_function_cannot_be_handled():
     for transform in (
-        ForeignKeyJoin(foreign_key="by", joiner=vectorized(lambda left, right: left)),
+        ForeignKeyJoin(vectorized(lambda left, right: left), foreign_key="by"),
         TableFromChangelog(key=vectorized(lambda batch: batch["id"])),
     ):
         with pytest.raises(ValueError, match="has a vectorized function, which gets many records at once"):
