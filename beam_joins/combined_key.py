@@ -1,4 +1,4 @@
-"""The key of a row that hangs on another row: foreign key first, so that one prefix selects all rows of one foreign key (KIP-213)."""
+"""The key of a pair of a row and one that refers to it: foreign key first, so that one prefix selects all rows of one foreign key (KIP-213)."""
 
 from typing import Any, Generic, NamedTuple, TypeVar
 

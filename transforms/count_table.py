@@ -13,7 +13,7 @@ from beam_joins.transforms.engine.grouping import GroupedTable, Grouping, OfRow
 class CountTable(GroupedTable):
     """How many rows of a table each group has; groups, drops and exceptions are as in :class:`~beam_joins.AggregateTable`.
 
-    The counts are a column of whole numbers. A group keeps its row when its last row has left, with a count of 0.
+    The counts are a typed column, ``int64``. A group keeps its row when its last row has left, with a count of 0.
 
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner

@@ -27,14 +27,14 @@ from beam_joins.transforms.engine.user_functions import StageFunctions
 class FilterTable(HandlesExceptions):
     """The rows of a table for which ``predicate(key, value)`` is true; with ``negate=True`` those for which it is not.
 
-    A row that comes to satisfy the predicate is inserted, one that no longer does is deleted, and nothing is said of rows that never did. A
-    raw changelog ``PCollection[tuple[K, V | None]]`` gives the like, as such a collection: there a value that fails becomes a tombstone every time, since the row
-    before it is not known.
+    A row that begins to satisfy the predicate is inserted, one that no longer satisfies it is deleted, and a row that never does has no changes. A raw changelog, ``PCollection[tuple[K, V | None]]``, gives a raw changelog: every value that fails
+    becomes a tombstone, since the value before it is not known.
 
-    ``predicate`` may be :class:`~beam_joins.vectorized` where the values have columns: it gets those, and gives an array of truth values. A value
-    for which ``predicate`` raises is not in the table, negated or not, under :meth:`with_exception_handling`.
+    ``predicate`` may be :class:`~beam_joins.vectorized` where the values are typed: it gets them as a record batch and gives an array of truth
+    values. A value for which ``predicate`` raises is not in the table, negated or not, under :meth:`with_exception_handling`.
 
-    Raises ``ValueError`` at construction for a ``predicate`` that is no function, and in the run for what is neither a change nor a pair.
+    Raises ``ValueError`` at construction for a ``predicate`` that is not a function; in the run for an element that is neither a change nor a pair, and for a
+    vectorized predicate of opaque values.
 
     >>> from beam_joins import TableToChanges
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner

@@ -36,7 +36,7 @@ class ForeignKeyJoin(WithOutputs):
       that do not. There the joiner is one of the left value, and may be left out: the left value itself.
     * ``schema``, a ``pyarrow.Schema`` or ``DataType``: what a joiner of one record gives. Without it the result's values are Python objects.
 
-    With ``foreign_keys``, ``how="right"`` or ``how="outer"`` a left key does not name one row of the result: it is keyed by
+    With ``foreign_keys``, ``how="right"`` or ``how="outer"`` a left key does not identify one row of the result: it is keyed by
     ``CombinedKey(foreign key, left key)``, the foreign key ``None`` for a left row that refers to nothing, the left key ``None`` for a right
     row that nothing refers to.
 
@@ -44,14 +44,14 @@ class ForeignKeyJoin(WithOutputs):
     rows if its left row changed, and the right row's if only that did; one keyed by a combined key has the larger in any case.
 
     Where left rows are not kept, a left change whose foreign key is ``None`` is dropped, as ``"null_foreign_key"``: counted, and an output of
-    :meth:`with_outputs`. Keys that are equal in Python are equal here: 7 and 7.0, a list and a tuple. Where the foreign
-    keys are of kinds that no right key is of, as text and numbers are, the run raises ``ValueError`` that names both.
+    :meth:`with_outputs`. Keys that are equal in Python are equal here: 7 and 7.0, a list and a tuple. Where no right key
+    is of the kind of any foreign key, as with text and numbers, the run raises ``ValueError`` that names both.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
     an output of its own.
 
-    Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to tables ordered by different
-    things, to keys whose coder is not deterministic, and for columns that a table does not have; and in the run for foreign keys that no right key can equal.
+    Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to one table ordered by time and one by a
+    sequence, to keys whose coder is not deterministic, and for columns that a table does not have; and in the run for foreign keys that no right key can equal.
 
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner

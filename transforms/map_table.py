@@ -24,13 +24,13 @@ class MapTable(HandlesExceptions):
     """The table whose values are ``fn(key, value)``, or what a :class:`~beam_joins.vectorized` function gives for the columns of values.
 
     Keys, timestamps and positions stay. If ``fn`` gives ``None``, or raises under :meth:`with_exception_handling`, there is no row. It must give
-    the same value for the same arguments, for old values may be mapped again. It may write into the value that it is given, a copy.
+    the same value for the same arguments, since old values may be mapped again. It may write into the value that it is given, a copy.
 
-    The values are Python objects then, unless ``schema`` declares them: a ``pyarrow.Schema`` of the columns, where ``fn`` gives dicts, or a
-    ``pyarrow.DataType``. A vectorized function gives columns by itself; it is called with no rows when the pipeline is built.
+    What ``fn`` gives are Python objects, in an opaque column, unless ``schema`` declares a typed one: a ``pyarrow.Schema`` of the columns, where ``fn``
+    gives dicts, or a ``pyarrow.DataType``. A vectorized function gives typed columns; it is called with no rows when the pipeline is built.
 
-    Raises ``ValueError`` at construction for a ``fn`` that is no function and for ``schema`` with a vectorized one; when applied, for a
-    vectorized function of values that are Python objects.
+    Raises ``ValueError`` at construction for a ``fn`` that is not a function and for ``schema`` with a vectorized one; when applied, for a
+    vectorized function of opaque values.
 
     >>> from beam_joins import Change, TableToChanges
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner

@@ -16,15 +16,16 @@ class StreamTableJoin(StreamLookupJoin):
 
     ``(PCollection[tuple[K, V]], Table[K, W]) -> PCollection[tuple[K, R]]``. Only the stream gives results, one for a record:
     ``(key, joiner(value, row))`` at the record's own time. The row is that after all changes up to and including the record's position;
-    what the table becomes later changes no result.
+    later changes of the table do not change the result.
 
-    * ``joiner(value, row)``, or ``with_key(fn)`` with ``fn(key, value, row)``; if it gives ``None`` the result is ``(key, None)``, as in Kafka Streams: a stream may say that.
+    * ``joiner(value, row)``, or ``with_key(fn)`` with ``fn(key, value, row)``; if it gives ``None`` the result is ``(key, None)``, as in Kafka Streams: a value of
+      a stream may be ``None``.
     * ``how``: ``"inner"``, or ``"left"`` to give records without a row too: ``joiner(value, None)``.
     * ``sequence_by(key, value)``, or the name of a field of the values: the position of a record, for a table that has ``sequence_by``
       too; both from one common sequence. Of several, as in :class:`~beam_joins.TableFromChangelog`, the first is the position. By default the
       position is the event time, cut to the millisecond, as Beam carries it.
     * ``window_of(key, value)``, for a windowed table and only there: the window of the record's key
-      that it looks up; a record for which it gives ``None`` is as one without a key.
+      that it looks up; a record for which it gives ``None`` is handled as one without a key.
 
     Dropped, counted, and an output of :meth:`with_outputs` (``stream``, ``dropped``), are records with a ``"null_value"``, a
     ``"null_sequence"`` or, in an inner join, a ``"null_key"``; a left join gives those as ``(None, joiner(value, None))``.
@@ -32,8 +33,8 @@ class StreamTableJoin(StreamLookupJoin):
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
     an output of its own.
 
-    Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to a stream and a table ordered
-    by different things, or to keys of different types or without a deterministic coder; and in the run for elements that are not pairs and
+    Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to a stream and a table of which one
+    is ordered by time and the other by a sequence, or to keys of different types or without a deterministic coder; and in the run for elements that are not pairs and
     for two changes of one row at one position.
 
     >>> import apache_beam as beam

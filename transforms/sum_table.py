@@ -20,12 +20,12 @@ class SumTable(GroupedTable):
     ``of`` names the field of the value that is summed, or is a function of key and value that gives a number, or a :class:`~beam_joins.vectorized`
     one of the values. A null number adds nothing: a group of such rows has the sum 0.
 
-    The sum of a column of whole numbers is one of 64 bits, the run raises ``ValueError`` if it does not fit; that of fractions is one of 64 bits, that of
-    decimals one with as many digits behind the point. Sums of whole numbers and decimals are exact. Fractions are added in the order of positions: as
-    fractions are rounded, what is left when a row leaves may differ in the last digits from the sum of the others. Where values are Python objects,
-    so are their sums, made by Python's ``+`` and ``-``.
+    The sum of a column of integers is ``int64``, that of floating-point numbers ``double``, that of decimals a decimal of the same scale. Integers and
+    decimals are summed exactly; the run raises ``ValueError`` for a sum that does not fit. Floating-point numbers are added in the order of
+    positions: as each sum is rounded, the sum after a row has left may differ in the last digits from the sum of the other rows. Where values are
+    Python objects, so are their sums, made by Python's ``+`` and ``-``.
 
-    Raises ``ValueError`` also for a column that is not of numbers, and in the run for what is no number, or for decimals and fractions in one group.
+    Raises ``ValueError`` also for a column that is not of numbers, and in the run for a value that is not a number, or for decimals and floats in one group.
 
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner

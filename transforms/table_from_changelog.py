@@ -38,10 +38,10 @@ class TableFromChangelog(WithOutputs):
     """The table of a raw changelog: ``PCollection[ChangeBatch]``, old values filled in; :class:`~beam_joins.TableToChanges` gives its changes one by one.
 
     The changelog is a ``PCollection[tuple[K, V | None]]``, where ``None`` is a tombstone; or a collection of any elements, with ``key=``.
-    The functions among the options get the element as it is. Keys and values are Python objects, unless ``schema`` declares columns.
+    The functions among the options get the element as it is. Keys and values are opaque, Python objects, unless ``schema`` declares columns.
 
-    Or it is in columns, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``: its values are its rows, which never become
-    Python objects unless a function of the user's asks for them. It needs ``key`` and one of ``timestamp_by`` and ``sequence_by``; the
+    Or the changelog is in Arrow columns, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``: its values are its rows, which
+    become Python objects only where a function of one record needs them. It needs ``key`` and one of ``timestamp_by`` and ``sequence_by``; the
     functions may be :class:`~beam_joins.vectorized`. Its columns must be known when the pipeline is built: from its reader, from the batches
     of a ``beam.Create``, or from ``schema``.
 
@@ -53,11 +53,11 @@ class TableFromChangelog(WithOutputs):
       default the event time is the position. A list of names, or a function that gives a tuple, orders by several numbers as AUTO CDC's
       struct does: in ``["commit_lsn", "lsn"]`` the first is the position, so that a transaction is seen whole, and the others say which
       change of a row within it is the last.
-    * ``tie_break_by``: a last resort, in the same form: which of several records of one key is the last where neither the sequence nor the
-      event time says so, such as the offset in a file. They count as ambiguous all the same.
+    * ``tie_break_by``: a last resort, in the same form, such as the offset in a file: orders records of one key that neither the sequence nor the
+      event time orders. All but the last are dropped as ambiguous all the same.
     * ``apply_as_deletes``: a function that is true for an element that deletes its row; the name of a field that is; or a field and its
-      values that mean delete, ``{"op": ["d", "t"]}``, in any case and ``None`` written ``"null"``. Its other values are then words for inserts and
-      updates (:data:`beam_joins.operations.UPSERTS`), and the run raises ``ValueError`` for one that is not, naming value and field.
+      values that mean delete, ``{"op": ["d", "t"]}``, in upper or lower case, ``None`` written as ``"null"``. All other values must be words for inserts and
+      updates (:data:`beam_joins.operations.UPSERTS`); the run raises ``ValueError`` for any other word, naming value and field.
     * ``except_columns``: names to leave out of the value (elements that are mappings). A name that no record has fails the run, or the construction where the columns are known.
     * ``emit``: ``"updates"``, ``"changes"`` (only those that change the value), ``"records"`` (tombstones of absent rows too) or
       ``"latest"`` (only the last change of each row that is there in the end); see :data:`beam_joins.content.Emit`.
@@ -65,16 +65,17 @@ class TableFromChangelog(WithOutputs):
       are then columns, and so are keys that are fields.
 
     Dropped, counted, and an output of :meth:`with_outputs`, are records with a ``"null_key"``, a ``"null_sequence"`` or a
-    ``"null_timestamp"``, and all but one of those with one key and one place in the sequence: a ``"duplicate_position"`` is the same record
-    again; an ``"ambiguous_position"`` is another one, which lost because the other has the later timestamp, then the larger
+    ``"null_timestamp"``, and all but one of those with one key and one position that nothing orders: a ``"duplicate_position"`` is the same record
+    again; an ``"ambiguous_position"`` is another one, dropped because the one that is kept has the later timestamp, then the larger
     ``tie_break_by``, then the larger canonical encoding (fields by name). Give a finer ``sequence_by`` where these are counted.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
     an output of its own.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to keys whose coder is not
-    deterministic, to columns that are not known or that have no such name; and in the run for a field that is missing, for a name in ``except_columns`` that no record has, for a position that is not an int of 64 bits, and for several records of one
-    key none of which has a time or a sequence.
+    deterministic, to Arrow batches whose columns are not known, and for columns that they do not have; and in the run for a field that is missing, for a
+    name in ``except_columns`` that no record has, for a position that is not an int of 64 bits, and for several records of one key none of which has a
+    time or a sequence.
 
     >>> import apache_beam as beam
     >>> from beam_joins import TableToChanges

@@ -41,8 +41,8 @@ class TableTableJoin(HandlesExceptions):
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
     an output of its own.
 
-    Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to tables ordered by
-    different things, to keys of types that are never equal or without a deterministic coder, and for columns that a table does not have.
+    Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to one table
+    ordered by time and one by a sequence, to keys of types that are never equal or without a deterministic coder, and for columns that a table does not have.
 
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner

@@ -19,7 +19,8 @@ from beam_joins.transforms.engine.table_type import as_table, table_type
 class TableToChanges(Transform):
     """A table, change by change: ``PCollection[ChangeBatch]`` to ``PCollection[Change[K, V]]``, each at its event time.
 
-    Values with fields become dicts, keys of several columns tuples. Every transform that takes a table takes its changes too.
+    Typed values become what ``pyarrow`` makes of them, structs dicts; keys of several columns become tuples. Every transform that takes a table takes a
+    collection of changes too.
 
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import TableFromChangelog

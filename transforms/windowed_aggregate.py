@@ -29,8 +29,8 @@ from beam_joins.windowed_aggregate import Assign, step
 class WindowedAggregate(WithOutputs):
     """A stream aggregated by key and window: ``PCollection[tuple[K, V]]`` to a table keyed by ``Windowed[K]``, whose values are the aggregates.
 
-    * ``window_fn``: Beam's ``FixedWindows`` (tumbling) or ``SlidingWindows`` (hopping), or another that gives intervals and merges none. It
-      is asked for the windows of every record's timestamp; the collection itself stays in the global window.
+    * ``window_fn``: Beam's ``FixedWindows`` (tumbling) or ``SlidingWindows`` (hopping), or another that gives intervals and does not merge them. It
+      is called for the windows of every record's timestamp; the collection itself stays in the global window.
     * ``initial`` is the aggregate of no records, or a function without arguments that gives it.
     * ``add(aggregate, value)`` gives the aggregate with one record more; if it gives ``None`` the window has no row. It may write into the
       aggregate that it is given and return it. A value may be ``None``: a stream has no tombstones.
@@ -39,7 +39,7 @@ class WindowedAggregate(WithOutputs):
     * ``grace`` is how long after its end a window still takes records: seconds, a ``timedelta`` or a Beam ``Duration``. The clock is the
       latest time among the records of the same key up to that position. With ``None`` no record is late. It matters only with ``sequence_by``: by
       event time no record is late.
-    * ``key``, ``timestamp_by``: for a stream in columns, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``, and only there: the
+    * ``key``, ``timestamp_by``: only for a stream of Arrow batches, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``: the
       columns of the key, one or several, and of the event time. Its rows are the values. ``schema`` is its ``pyarrow.Schema``, where its reader does
       not know it.
 
@@ -49,15 +49,15 @@ class WindowedAggregate(WithOutputs):
     The result is a windowed table: keyed by ``Windowed(key, Window(start, end))``, partitioned by the key alone. It is joined with
     ``TableTableJoin`` and ``WindowedTableJoin``, and written to a stream through ``WindowedTableToStream``.
 
-    :meth:`with_outputs` gives ``table``, ``dropped`` and ``late``. Dropped are records with a ``"null_key"``, a ``"null_sequence"`` or, in columns, a
-    ``"null_timestamp"``. Late is a record for each window that no longer takes it: ``Dropped("late", (Windowed(key, window), value), timestamp)``.
+    :meth:`with_outputs` gives ``table``, ``dropped`` and ``late``. Dropped are records with a ``"null_key"``, a ``"null_sequence"`` or, of Arrow batches, a
+    ``"null_timestamp"``. A record is late once for each window that no longer takes it: ``Dropped("late", (Windowed(key, window), value), timestamp)``.
     Both are counted.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
     an output of its own.
 
     Raises ``ValueError`` at construction for a wrong option, session windows among them; when applied to windowed or unbounded input, to
-    keys whose coder is not deterministic or to batches that do not have the columns; and in the run for elements that are no pairs.
+    keys whose coder is not deterministic or to batches that do not have the columns; and in the run for elements that are not pairs.
 
     >>> import apache_beam as beam
     >>> from apache_beam.transforms.window import FixedWindows, TimestampedValue

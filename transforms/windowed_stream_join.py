@@ -33,26 +33,27 @@ class WindowedStreamJoin(WithOutputs):
     ``left time - before <= right time <= left time + after``, bounds included; every matching pair gives one result
     ``(key, joiner(left value, right value))``, at the larger of both times.
 
-    * ``joiner(left value, right value)``, or ``with_key(fn)`` with ``fn(key, left value, right value)``; if it gives ``None`` the result is ``(key, None)``, as in Kafka Streams: a stream may say that.
+    * ``joiner(left value, right value)``, or ``with_key(fn)`` with ``fn(key, left value, right value)``; if it gives ``None`` the result is ``(key, None)``, as in Kafka Streams: a value of
+      a stream may be ``None``.
     * ``how``: ``"inner"``; ``"left"`` gives a left record without a match too, ``joiner(left value, None)``, at its own time; ``"outer"``
-      does so for both sides. A record that finds a match never had a result without one.
+      does so for both sides. A record that has a match has no result without one.
     * ``before``, ``after``, ``grace``: seconds, a ``timedelta`` or a Beam ``Duration``; 0 or more.
     * ``sequence_by(key, value)``, or the name of a field of the values: the order of arrival, a whole number of 64 bits, comparable
-      between both streams. Of several, as in :class:`~beam_joins.TableFromChangelog`, the first counts: records of one position come
-      together. By default records come in the order of event time, and none is late. The time of a pair is that of its element, cut to the
+      between both streams. Of several, as in :class:`~beam_joins.TableFromChangelog`, the first is the position: records of one
+      position arrive together. By default records arrive in the order of event time, and none is late. The time of a pair is that of its element, cut to the
       millisecond, as Beam carries it between stages.
-    * ``key``, ``timestamp_by``: for streams in columns, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``, and only
-      there: the column or the columns of the key, and that of the event time (microseconds, or an Arrow timestamp with a time zone).
-    * ``schemas``: the ``pyarrow.Schema`` of the left and of the right stream in columns, where their readers do not know them.
+    * ``key``, ``timestamp_by``: only for streams of Arrow batches, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``:
+      the column or the columns of the key, and that of the event time (microseconds, or an Arrow timestamp with a time zone).
+    * ``schemas``: the ``pyarrow.Schema`` of the left and of the right stream of Arrow batches, where their readers do not know them.
 
-    The values of streams in columns are their rows; the joiner may be one of columns, as in :class:`~beam_joins.ForeignKeyJoin`, and the
+    The values of streams of Arrow batches are their rows; the joiner may be one of columns, as in :class:`~beam_joins.ForeignKeyJoin`, and the
     result is of record batches with the columns ``key``, ``value`` and ``timestamp``. A joiner of one record needs ``schema`` there, a
     ``pyarrow.Schema``: the columns of what it gives.
 
     The stream time of a key is the largest timestamp of those of its records, of both sides, that come earlier in the sequence. (In Kafka
     Streams other keys of the task count too, so what is late depends on the partitions.) A record more than ``grace`` behind it is late
     and is not joined. The outputs of :meth:`with_outputs` are ``stream``; ``dropped``, of ``Dropped`` with the reasons ``"null_value"``,
-    ``"null_sequence"``, in columns ``"null_timestamp"`` and, in an inner join, ``"null_key"``; ``late``, of ``Dropped`` with the reasons ``"late_left"``
+    ``"null_sequence"``, of Arrow batches ``"null_timestamp"`` and, in an inner join, ``"null_key"``; ``late``, of ``Dropped`` with the reasons ``"late_left"``
     and ``"late_right"``. All of them are counted. Where a side keeps records without a match, one with a null key is a result without one.
 
     Equal records are separate records. Both sides may be the same stream.
@@ -60,8 +61,8 @@ class WindowedStreamJoin(WithOutputs):
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
     an output of its own.
 
-    Raises ``ValueError`` at construction for a wrong option, when applied to tables, to windowed or unbounded input, to one stream in
-    columns and one in records, to batches that do not have the columns, or to keys of different types or without a deterministic coder, and
+    Raises ``ValueError`` at construction for a wrong option, when applied to tables, to windowed or unbounded input, to one stream of
+    Arrow batches and one of pairs, to batches that do not have the columns, or to keys of different types or without a deterministic coder, and
     in the run for elements that are not pairs.
 
     >>> import apache_beam as beam

@@ -28,8 +28,8 @@ class WindowedTableToStream(HandlesExceptions):
     stream can be read as a table again; with the window in the value it can be joined by the source key. For a deleted row ``fn`` gets the
     value ``None``, and a ``None`` that it gives is a tombstone.
 
-    Every element carries its change's timestamp. Raises ``ValueError`` for a ``fn`` that is no function, for a table known not to be
-    windowed, and in the run for keys that are not ``Windowed`` and for what is no pair.
+    Every element carries its change's timestamp. Raises ``ValueError`` for a ``fn`` that is not a function, for a table known not to be
+    windowed, and in the run for keys that are not ``Windowed`` and for a result of ``fn`` that is not a pair.
 
     >>> from beam_joins import Change, Window, Windowed
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner

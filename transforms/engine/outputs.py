@@ -21,7 +21,7 @@ class Outputs(NamedTuple):
 
 
 class WindowedOutputs(NamedTuple):
-    """A windowed table, the records that could not be used, and those that came too late for a window; the latter two are of ``Dropped``."""
+    """A windowed table, the records that could not be used, and those that were late for a window; the latter two are of ``Dropped``."""
 
     table: PCollection[Any]
     dropped: PCollection[Any] | None
@@ -105,10 +105,10 @@ class HandlesExceptions(Transform):
         """The same transform, giving ``(good, bad)``: its main output, and the records for which a function raised.
 
         An element of ``bad`` is ``(record, (class name, message, traceback lines))``, as in Beam's dead letters. With :meth:`with_outputs`
-        ``bad`` is the last field. ``exc_class`` is an exception class or a tuple of them: others fail the run. What has no result
-        then is said in ``docs/functions.md``.
+        ``bad`` is the last field. ``exc_class`` is an exception class or a tuple of them; other exceptions fail the run.
+        ``docs/functions.md`` lists what has no result then.
 
-        Raises ``ValueError`` for anything else, and for a transform with a vectorized function: that gets many records at once.
+        Raises ``ValueError`` for anything else, and for a transform with a vectorized function, which gets many records at once.
         """
         classes = exc_class if isinstance(exc_class, tuple) else (exc_class,)
         if not classes or not all(isinstance(each, type) and issubclass(each, Exception) for each in classes):

@@ -132,10 +132,10 @@ def _is_of(origin: type, hint: Any) -> bool:
 
 
 def as_windowed_table(table: PCollection[Any]) -> PCollection[Any]:
-    """The same table, known to be windowed again behind a step that has lost its element type: one of changes keyed by ``Windowed``.
+    """The same collection, declared to be a windowed table: its keys are :class:`~beam_joins.Windowed`.
 
-    Behind a ``beam.Map`` of your own without ``with_output_types`` nothing is known any more, and what needs the windows of a table refuses it.
-    Raises ``ValueError`` for what cannot be one.
+    A ``beam.Map`` of your own without ``with_output_types`` loses the element type of a table, and with it that it is windowed; transforms of windowed
+    tables refuse it then. Raises ``ValueError`` for a collection that cannot be a windowed table.
 
     >>> import apache_beam as beam
     >>> from beam_joins import Window, Windowed
