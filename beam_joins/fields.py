@@ -187,6 +187,17 @@ def _tuple_getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...] | N
     return get
 
 
+def names_in(spec: Any) -> Iterable[str]:
+    """The names of the fields in an option; none in a function.
+
+    >>> names_in("id"), names_in(["commit_lsn", "lsn"]), list(names_in({"op": ["d"]}))
+    (['id'], ['commit_lsn', 'lsn'], ['op'])
+    """
+    if isinstance(spec, str):
+        return [spec]
+    return spec if isinstance(spec, Sequence | Mapping) else ()
+
+
 Deleting = Field | Mapping[str, Sequence[Any]]
 """What deletes a row: a field that is true, a function, or a field and its values that mean delete."""
 

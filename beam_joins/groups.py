@@ -1,4 +1,4 @@
-"""Groups of rows that are aggregated: new rows in order beside the aggregates that there are, and the changes that follow."""
+"""Grouped rows: new rows in order, the current aggregates of their groups, and the changes that follow."""
 
 import numpy as np
 import pyarrow as pa
@@ -35,11 +35,11 @@ class Groups:
         self.remembered = place[self.code]
 
     def aggregate(self) -> pa.Array:
-        """The aggregates that there are."""
+        """The current aggregates."""
         return combine_chunks(self._aggregates["aggregate"])
 
     def time(self) -> Ints:
-        """Their timestamps."""
+        """The timestamps of the current aggregates."""
         return integers(self._aggregates["timestamp"])
 
     def changes(self, at: Ints, new: pa.Array, timestamp: Ints) -> tuple[ChangeBatch, pa.Table]:

@@ -12,6 +12,7 @@ from apache_beam.typehints.typehints import TupleConstraint
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
 from beam_joins.filter import filter_upsert, with_values
+from beam_joins.function_failed import FunctionFailed
 from beam_joins.functions import by_row, vectorized
 from beam_joins.keys.columns import Bools
 from beam_joins.sorting import valid
@@ -31,10 +32,10 @@ class FilterTable(HandlesExceptions):
     becomes a tombstone, since the value before it is not known.
 
     ``predicate`` may be :class:`~beam_joins.vectorized` where the values are typed: it gets them as a record batch and gives an array of truth
-    values. A value for which ``predicate`` raises is not in the table, negated or not, under :meth:`with_exception_handling`.
+    values, and is called with no rows when the pipeline is built. A value for which ``predicate`` raises is not in the table, negated or not, under :meth:`with_exception_handling`.
 
-    Raises ``ValueError`` at construction for a ``predicate`` that is not a function; in the run for an element that is neither a change nor a pair, and for a
-    vectorized predicate of opaque values.
+    Raises ``ValueError`` at construction for a ``predicate`` that is not a function; when applied, for a vectorized predicate of opaque values, or
+    one that does not give truth values; and in the run for an element that is neither a change nor a pair.
 
     >>> from beam_joins import TableToChanges
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -58,6 +59,11 @@ class FilterTable(HandlesExceptions):
         """The filtered table."""
         is_table, known = is_batches(pvalue) or is_changes(pvalue), table_type(pvalue)
         called = self.handling.functions.function("predicate", self._predicate, fresh=is_table)
+        if is_table and isinstance(called, vectorized):
+            try:
+                _truth(called, pa.nulls(0, known.value_column))
+            except FunctionFailed as error:
+                raise ValueError(f"{error}; it is called with no rows when the pipeline is built, to know what it gives") from error
         passes = (
             _OfColumns(called, self._negate)
             if isinstance(called, vectorized)
@@ -81,11 +87,7 @@ class _OfColumns:
         self._negate = negate
 
     def __call__(self, batch: ChangeBatch) -> Bools:
-        given = by_row("predicate", self._predicate, batch.values)
-        if not pa.types.is_boolean(given.type):
-            raise ValueError(f"predicate gave values of type {given.type}: give true for a row that stays")
-        passed: Bools = given.fill_null(False).to_numpy(zero_copy_only=False)
-        kept: Bools = (passed != self._negate) & valid(batch.values)
+        kept: Bools = (_truth(self._predicate, batch.values) != self._negate) & valid(batch.values)
         return kept
 
     def of_pair(self, key: Any, value: Any) -> Any:
@@ -101,6 +103,14 @@ class _OfRecords:
 
     def __call__(self, batch: ChangeBatch) -> Bools:
         return np.array([bool(passed) for passed in each_value(batch, self._known, self.of_pair)], np.bool_)
+
+
+def _truth(predicate: Any, values: pa.Array) -> Bools:
+    given = by_row("predicate", predicate, values)
+    if not pa.types.is_boolean(given.type):
+        raise ValueError(f"predicate gave values of type {given.type}: give true for a row that stays")
+    passed: Bools = given.fill_null(False).to_numpy(zero_copy_only=False)
+    return passed
 
 
 def _filtering(passes: Any, functions: StageFunctions) -> Callable[[Any], Iterator[Any]]:

@@ -14,7 +14,7 @@ from beam_joins.changelog import upsert
 from beam_joins.coders.block import read_blocks
 from beam_joins.coders.key import key_coder
 from beam_joins.content import Emit
-from beam_joins.fields import Deleting, Field, Fields, delete_getter, getter, key_getter, names_of, place_getter
+from beam_joins.fields import Deleting, Field, Fields, delete_getter, getter, key_getter, names_in, place_getter
 from beam_joins.functions import vectorized
 from beam_joins.keys.opaque import python_values
 from beam_joins.sorting import combine_chunks
@@ -150,7 +150,7 @@ class TableFromChangelog(WithOutputs):
         columns = self._called_columns()
         key, value = column_types(columns, schema)
         rows = self.handling.functions.route_batches(
-            column_rows(ROWS, columns, schema), lambda batch: ((r,) for r in batch.to_pylist())
+            column_rows(ROWS, columns, schema, self._columns.options()), lambda batch: ((r,) for r in batch.to_pylist())
         )
         return Route(rows, to=self._to, timed=True), TableType(annotated(columns.key, "return") if key is None else key, value)
 
@@ -169,8 +169,7 @@ class TableFromChangelog(WithOutputs):
 
     def _options_given(self) -> dict[str, tuple[str, Any]]:
         """The options by the names of their columns: how they are called, and what the user has given."""
-        names = ("key", "timestamp_by", "sequence_by", "apply_as_deletes", "tie_break_by")
-        return {field: (name, getattr(self._columns, field)) for field, name in zip(ElementFunctions._fields, names, strict=True)}
+        return dict(zip(ElementFunctions._fields, self._columns.options(), strict=True))
 
     def _called_columns(self) -> ChangelogColumns:
         called = self.handling.functions.function
@@ -183,14 +182,7 @@ class TableFromChangelog(WithOutputs):
         for option, spec in self._options_given().values():
             if isinstance(spec, vectorized):
                 raise ValueError(f"{option} is vectorized, and this changelog is not of Arrow tables: give a function of one record")
-            names = (
-                ()
-                if spec is None or callable(spec)
-                else tuple(spec)
-                if isinstance(spec, Mapping)
-                else names_of(option, spec) or (spec,)
-            )
-            for name in names:
+            for name in names_in(spec):
                 if name not in columns:
                     raise ValueError(f"{option}={name!r}: a record has no such column; it has {', '.join(columns)}")
         require_columns_there("except_columns", self._columns.left_out, columns)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.fields import Deleting, Field, Fields, deletes_of, micros, names_of, place, tie_order
+from beam_joins.fields import Deleting, Field, Fields, deletes_of, micros, names_in, names_of, place, tie_order
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.functions import by_row, each_row, field_of, keys_of, vectorized
 from beam_joins.keys.columns import Bools
@@ -30,6 +30,16 @@ class ChangelogColumns(NamedTuple):
     left_out: frozenset[str]
     tie: Fields | None = None
 
+    def options(self) -> list[tuple[str, Any]]:
+        """The options that say something of each record, by name, and what is given as each."""
+        return [
+            ("key", self.key),
+            ("timestamp_by", self.timestamp),
+            ("sequence_by", self.sequence),
+            ("apply_as_deletes", self.deletes),
+            ("tie_break_by", self.tie),
+        ]
+
 
 class _Columns(NamedTuple):
     """What the records of a batch are in a changelog; null where one is missing. ``deleted``, ``within`` and ``tie`` may not be said."""
@@ -42,11 +52,12 @@ class _Columns(NamedTuple):
     tie: pa.Array | None
 
 
-def column_rows(to: str, columns: ChangelogColumns, schema: pa.Schema) -> RowRouter:
-    """The rows of batches with the columns of the schema for the replay named ``to``."""
+def column_rows(to: str, columns: ChangelogColumns, schema: pa.Schema, options: Iterable[tuple[str, Any]] = ()) -> RowRouter:
+    """The rows of batches with the columns of the schema for the replay named ``to``; every batch must have those that ``options`` name."""
+    named = [(option, name) for option, spec in options for name in names_in(spec)]
 
     def rows(batch: Any, arrival: int, writer: BlockWriter) -> None:
-        records = struct_of(batch, schema)
+        records = struct_of(batch, schema, named)
         # every function before the first record is dropped: one that raises has the others called again
         key, timestamp, position, within, deleted, tie = _columns_of(records, columns, arrival)
         required = {"null_timestamp": timestamp, "null_key": key, "null_sequence": position}

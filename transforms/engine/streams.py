@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
 from beam_joins.coders.key import encode_key, key_coder
-from beam_joins.fields import Fields, place, place_of_row
+from beam_joins.fields import Fields, names_in, place, place_of_row
 from beam_joins.functions import keys_of
 from beam_joins.keys.columns import kinds
 from beam_joins.keys.hashes import hashes
@@ -100,9 +100,11 @@ class Stream:
 
     def _batch_rows(self, to: str, sequence: Any, nulls: Nulls) -> Callable[[Any, int, BlockWriter], None]:
         options = self._options
+        given = {"key": options.key, "timestamp_by": options.timestamp_by, "sequence_by": sequence}
+        named = [(option, name) for option, spec in given.items() for name in names_in(spec)]
 
         def rows(batch: Any, arrival: int, writer: BlockWriter) -> None:
-            records = struct_of(batch, self._schema)
+            records = struct_of(batch, self._schema, named)
             key, timestamp = keys_of("key", options.key, records), times_of("timestamp_by", options.timestamp_by, records, arrival)
             position, within = timestamp, None
             if sequence is not None:
