@@ -15,7 +15,7 @@ from beam_joins.versions import as_of
 class LookedUp(NamedTuple):
     """For each record of a stream the index of its row among ``rows``, -1 if there is none."""
 
-    index: Ints
+    row: Ints
     rows: pa.Table
     """``key``, ``value``, ``timestamp``, ``position`` of the rows that the step has touched, those alive before it among them."""
 
@@ -30,7 +30,7 @@ def step(state: Arrangement, left: pa.Table, right: pa.Table) -> tuple[LookedUp,
     >>> rows = pa.table({"key": ["k"], "value": ["a"], "timestamp": [5], "position": [5]})
     >>> _, state = step(Arrangement(), stream.slice(0, 0), rows)
     >>> found, _ = step(state, stream, rows.slice(0, 0))
-    >>> found.rows["value"][int(found.index[0])].as_py()
+    >>> found.rows["value"][int(found.row[0])].as_py()
     'a'
     """
     keys = prefixes(encoded_keys(combine_chunks(right["key"])))

@@ -31,7 +31,7 @@ def looked_up(stream: Stream, table: list[Any], cuts: list[int]) -> tuple[list[b
         )
         result, state = step(state, left, rows(batch([change for change in table if low < change.position <= high])))
         values = [*result.rows["value"].to_pylist(), None]
-        found |= {n: values[index] for n, index in zip(now, result.index.tolist(), strict=True)}
+        found |= {n: values[index] for n, index in zip(now, result.row.tolist(), strict=True)}
     return [found[n] for n in range(len(stream))], state
 
 
