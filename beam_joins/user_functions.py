@@ -23,7 +23,6 @@ class Functions:
         self._label = label
         self._exc_class = exc_class
         self._bad: list[tuple[Any, int | None]] = []
-        self.raised: Callable[..., Any] | None = None
 
     def function(self, option: str, given: Any, called: Callable[..., Any] | None = None, *, fresh: bool = False) -> Any:
         """The function given as ``option``, on copies of its arguments and raising ``FunctionFailed``; ``None`` if none is given.
@@ -50,7 +49,6 @@ class Functions:
                     return run(prepared(values[0]), prepared(values[1]))
                 return run(prepared(values[0])) if len(values) == 1 else run(*map(prepared, values))
             except Exception as error:
-                self.raised = call
                 key, rest = (NO_KEY, values) if len(values) < 2 else (values[0], values[1:])
                 raise failure(self._label, option, error, rest, key) from error
 

@@ -42,7 +42,7 @@ class SumTable(GroupedTable):
 
     def __init__(self, *, group_by: OfRow, of: str | vectorized[Any] | Callable[[Any, Any], Any]) -> None:
         super().__init__(group_by)
-        of_row("of", of)
+        of_row("of", of, one=True)
         self._of = of
 
     def grouping(self, known: TableType) -> Grouping:

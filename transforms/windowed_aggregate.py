@@ -18,8 +18,7 @@ from beam_joins.transforms.engine.block_writer import DROPPED, MAIN, BlockWriter
 from beam_joins.transforms.engine.options import OF_AGGREGATE, function, initial_of
 from beam_joins.transforms.engine.outputs import WindowedOutputs, WithOutputs
 from beam_joins.transforms.engine.replay import Replay
-from beam_joins.transforms.engine.stream_rows import OfRow
-from beam_joins.transforms.engine.streams import Nulls, Stream, StreamOptions
+from beam_joins.transforms.engine.streams import Nulls, OfRow, Stream, StreamOptions
 from beam_joins.transforms.engine.table_rows import keys_in_python
 from beam_joins.transforms.engine.table_type import TableType, as_table, require_bounded
 from beam_joins.transforms.engine.windows import windows_of, without_merging

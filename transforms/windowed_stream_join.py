@@ -17,8 +17,7 @@ from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import WindowedStreamOutputs, WithOutputs
 from beam_joins.transforms.engine.replay import Replay
 from beam_joins.transforms.engine.stream_join import SIDES, JoinOfBatches, JoinOfPairs, StreamJoinOperator, StreamResults
-from beam_joins.transforms.engine.stream_rows import OfRow, two_inputs
-from beam_joins.transforms.engine.streams import Nulls, Stream, StreamOptions
+from beam_joins.transforms.engine.streams import Nulls, OfRow, Stream, StreamOptions, two_inputs
 from beam_joins.transforms.engine.table_type import common_key_type
 from beam_joins.typed_rows import Schema
 

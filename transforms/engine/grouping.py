@@ -12,8 +12,8 @@ from beam_joins.aggregate import members
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders.block import read_blocks
 from beam_joins.coders.key import KeyCoder, encode_key
-from beam_joins.fields import place_of_row
-from beam_joins.function_failed import FunctionFailed
+from beam_joins.fields import of_row
+from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import by_row, keys_of, vectorized
 from beam_joins.keys.columns import Bools
 from beam_joins.keys.hashes import hashes
@@ -46,16 +46,14 @@ class Grouping:
         self._group_by: Any = functions.function("group_by", group_by) if in_columns else None
         self._of: Any = functions.function("of", of) if of is not None and sum_in_columns else None
         by_record = [
-            None if is_column or spec is None else functions.function(option, spec, place_of_row(option, spec))
+            None if is_column or spec is None else functions.function(option, spec, of_row(option, spec))
             for option, spec, is_column in (("group_by", group_by, in_columns), ("of", of, self._of is not None))
         ]
         self._by_record = functions.of_rows(_group_and_number(*by_record)) if any(by_record) else None
         nothing = pa.nulls(0, known.value_column)
-        try:
+        with called_with_no_rows():
             self.group_type: pa.DataType = self._groups(nothing).type if in_columns else KEYS
             self.sum_type = None if of is None else VALUES if self._of is None else sum_type(self._numbers(nothing).type)
-        except FunctionFailed as error:
-            raise ValueError(f"{error}; it is called with no rows when the pipeline is built, to know what it gives") from error
 
     def __call__(self, batch: ChangeBatch) -> tuple[pa.Array, pa.Array | None, Bools]:
         """The groups, the numbers, and for which of the new values a function has raised."""
@@ -87,7 +85,7 @@ class GroupedTable(WithOutputs):
 
     def __init__(self, group_by: OfRow) -> None:
         super().__init__()
-        place_of_row("group_by", group_by)
+        of_row("group_by", group_by)
         self._group_by = group_by
 
     def grouping(self, known: TableType) -> Grouping:

@@ -10,7 +10,7 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
 from beam_joins.coders.key import encode_key, key_coder
 from beam_joins.copied import copied
-from beam_joins.function_failed import FunctionFailed
+from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import keys_of, vectorized
 from beam_joins.keys.columns import Bools
 from beam_joins.keys.nested import WindowedType, windowed_keys
@@ -73,10 +73,8 @@ def one_reference(
         function = functions.function(option, given, called, fresh=True)
         return References(lambda batch: _by_value(batch, left, function, functions, keys.of), keys.type)
     spec = functions.function(option, given) if callable(given) else given
-    try:
+    with called_with_no_rows():
         kind = keys_of(option, spec, pa.nulls(0, left.value_column)).type
-    except FunctionFailed as error:
-        raise ValueError(f"{error}; it is called with no rows when the pipeline is built, to know what it gives") from error
     return References(lambda batch: Referred(keys_of(option, spec, batch.values), np.zeros(len(batch), np.bool_)), kind)
 
 

@@ -10,8 +10,7 @@ from apache_beam.typehints import typehints
 
 from beam_joins.coders.block import read_blocks
 from beam_joins.copied import copied
-from beam_joins.fields import Fields, place, place_of_row
-from beam_joins.function_failed import FunctionFailed
+from beam_joins.fields import Fields
 from beam_joins.joiner import of_records
 from beam_joins.keys.columns import kinds
 from beam_joins.keys.hashes import hashes
@@ -20,13 +19,13 @@ from beam_joins.pairs import Pairs, each_joined
 from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.door import in_batches
-from beam_joins.transforms.engine.elements import ElementRoute, ElementRow, columns_of_rows
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import WithOutputs
+from beam_joins.transforms.engine.records import Option, RecordRoute, Records, pairs, present
 from beam_joins.transforms.engine.referring import KeyColumn, keys_like
 from beam_joins.transforms.engine.replay import Replay, Route
-from beam_joins.transforms.engine.stream_rows import OfRow, pair, require_one_order, stream_type, two_inputs
+from beam_joins.transforms.engine.streams import NO_PAIR, OfRow, require_one_order, sequence_of, stream_type, two_inputs
 from beam_joins.transforms.engine.table_rows import batch_rows, no_rows
 from beam_joins.transforms.engine.table_type import TableType, table_type
 from beam_joins.transforms.engine.user_functions import StageFunctions
@@ -53,8 +52,7 @@ class StreamLookupJoin(WithOutputs):
         super().__init__()
         self._joiner = of_records(type(self).__name__, joiner)
         self._how: LookupHow = choice("how", how, LookupHow)
-        self._sequence = None if sequence_by is None else place_of_row("sequence_by", sequence_by)
-        self._sequence_by = sequence_by
+        self._sequence = sequence_of(sequence_by)
 
     def _check(self, stream: TableType, table: TableType) -> None:
         """Raise ``ValueError`` for a stream and a table that this transform does not join."""
@@ -73,12 +71,10 @@ class StreamLookupJoin(WithOutputs):
         require_one_order(name, known, of_table)
         self._check(known, of_table)
         keeps_all = self._how == "left"
-        sequence = functions.function("sequence_by", self._sequence_by, self._sequence)
-        row = _stream_row(self._row_key(), sequence, functions, self._null_reason, keeps_all)
-        columns = _stream_columns(keys_like(of_table, f"the key that {name} looks up"))
-        records = stream | "Stream" >> ElementRoute(
-            columns_of_rows(row, columns, functions), to=(STREAM, *self.dropping, *handling.tags)
-        )
+        sequence = None if self._sequence is None else self._sequence.of(functions)
+        keys = keys_like(of_table, f"the key that {name} looks up")
+        rows = _stream_rows(self._row_key(), sequence, keys, self._null_reason, keeps_all)
+        records = stream | "Stream" >> RecordRoute(rows, functions, to=(STREAM, *self.dropping, *handling.tags))
         table = in_batches(table, "Table in batches")
         changes = table | "Table" >> Route(batch_rows(TABLE), to=(TABLE,))
         joined = (records[STREAM], changes[TABLE]) | "Join" >> Replay(
@@ -91,52 +87,29 @@ class StreamLookupJoin(WithOutputs):
         return StreamOutputs(joined[MAIN], self.all_dropped(records))
 
 
-def _stream_row(row_key: OfRow, sequence: OfRow | None, functions: StageFunctions, null_reason: str, keeps_all: bool) -> ElementRow:
-    """The cells of a record; one that looks nothing up is dropped for the reason, unless all are kept."""
+def _stream_rows(
+    row_key: OfRow, sequence: Option | None, keys: KeyColumn, null_reason: str, keeps_all: bool
+) -> Callable[[Records], None]:
+    """The rows of records; one that looks nothing up is dropped for the reason, unless all are kept."""
 
-    def row(element: Any, time: int, writer: BlockWriter) -> tuple[Any, ...] | None:
-        key, value = pair(element)
-        if value is None:
-            writer.drop("null_value", element, time)
-            return None
-        reason: str | None = null_reason
-        try:
-            looked_up = row_key(key, value)
-        except FunctionFailed as error:
-            functions.caught(element, error, time)
-            looked_up, reason = None, None
-        position: tuple[int, bytes] | None = (time, b"")
-        if looked_up is None:
-            if keeps_all:
-                return key, value, None, time, 0  # what looks nothing up needs no position
-            position = None
-        elif sequence is not None:
-            position, reason = place("sequence_by", sequence(key, value)), "null_sequence"
-        if position is None:
-            if reason is not None:
-                writer.drop(reason, element, time)
-            return None
-        return key, value, looked_up, time, position[0]
-
-    return row
-
-
-def _stream_columns(keys: KeyColumn) -> Callable[[list[tuple[Any, ...]], BlockWriter], None]:
-    def columns(rows: list[tuple[Any, ...]], writer: BlockWriter) -> None:
-        key, value, looked_up, timestamp, position = zip(*rows, strict=True)
-        reference = keys.of(looked_up)
-        try:
-            positions = pa.array(position, pa.int64())
-        except OverflowError:
-            raise ValueError("sequence_by gave a position that does not fit in 64 bits: scale the sequence down") from None
+    def rows(records: Records) -> None:
+        key, value = pairs(records.given, NO_PAIR)
+        records.drop("null_value", value)
+        looked_up = records.each(row_key, key, value, stays=keeps_all)
+        if not keeps_all:
+            records.drop(null_reason, looked_up)
+        # what looks nothing up needs no position
+        position, _ = records.placed(sequence, lambda: (key, value), where=present(looked_up))
+        reference = keys.of(records.kept(looked_up))
         # the stream's own key is carried along and not compared, so it comes back as it was
-        arrays = [opaque_values(key), opaque_values(value), reference, pa.array(timestamp, pa.int64()), positions]
+        arrays = [*(opaque_values(records.kept(column)) for column in (key, value)), reference]
+        arrays += [records.kept(column) for column in (pa.array(records.times), position)]
         table = pa.record_batch(arrays, names=["key", "value", "reference", "timestamp", "position"])
-        writer.noted(STREAM).update(kinds(reference))
+        records.writer.noted(STREAM).update(kinds(reference))
         anywhere = np.arange(len(table), dtype=np.uint64)
-        writer.send(STREAM, np.where(valid(reference), hashes(reference), anywhere), table)
+        records.writer.send(STREAM, np.where(valid(reference), hashes(reference), anywhere), table)
 
-    return columns
+    return rows
 
 
 class _Lookup:

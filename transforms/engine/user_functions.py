@@ -3,10 +3,9 @@
 An element of ``bad`` is ``(record, (class name, message, traceback lines))``.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
 from beam_joins.coders.own_types import OwnTypes
@@ -43,43 +42,6 @@ class StageFunctions(Functions):
             self.give(writer)
 
         return handling
-
-    def route_batches(self, rows: RowRouter, arguments: Callable[[Any], Iterable[tuple[Any, ...]]]) -> RowRouter:
-        """``rows`` for batches: without those records for whose ``arguments`` a function raises."""
-        if not self.handles_any:
-            return rows
-
-        def handling(batch: Any, arrival: int, writer: BlockWriter) -> None:
-            while True:
-                try:
-                    rows(batch, arrival, writer)
-                    return self.give(writer)
-                except FunctionFailed as failed:
-                    good = self._good(batch, arguments, failed, arrival)
-                if all(good):
-                    raise ValueError(
-                        "a function raised for a record, and did not when it was called again: it must always do the same"
-                    )
-                batch = batch.filter(pa.array(good))
-
-        return handling
-
-    def _good(
-        self, batch: Any, arguments: Callable[[Any], Iterable[tuple[Any, ...]]], failed: FunctionFailed, arrival: int
-    ) -> list[bool]:
-        call = self.raised
-        if call is None:  # a function of many records, which with_exception_handling refuses
-            raise failed
-        good = []
-        for record, values in zip(batch.to_pylist(), arguments(batch), strict=True):
-            try:
-                call(*values)
-            except FunctionFailed as again:
-                self.caught(record, again, arrival)
-                good.append(False)
-            else:
-                good.append(True)
-        return good
 
     def replay(self, operator: Operator) -> Operator:
         """The operator, giving what has gone to ``bad`` too."""
