@@ -75,14 +75,14 @@ def of_records(transform: str, joiner: Any) -> Callable[..., Any]:
     return function
 
 
-def columns_read(joiner: Any) -> tuple[frozenset[str] | None, frozenset[str] | None]:
+def columns_read(joiner: Any, of: Of = "both") -> tuple[frozenset[str] | None, frozenset[str] | None]:
     """The left and the right columns that a joiner reads; ``None`` where that is not known.
 
-    >>> columns_read({"name": "right.name"})
-    (frozenset(), frozenset({'name'}))
+    >>> columns_read({"name": "right.name"}), columns_read(len, "left")
+    ((frozenset(), frozenset({'name'})), (None, frozenset()))
     """
     if not isinstance(joiner, Mapping) or not all(isinstance(column, str) for column in joiner.values()):
-        return None, None
+        return None, None if of == "both" else frozenset()
     left, right = (frozenset(c.partition(".")[2] for c in joiner.values() if c.startswith(f"{side}.")) for side in _SIDES)
     return left, right
 

@@ -55,6 +55,9 @@ class Events(NamedTuple):
     position: Ints
     moves: Bools
     arrives: Bools
+    leaves: Bools
+    """Whether a row that arrives leaves again, at the position ``until``, with the same value."""
+    until: Ints
 
 
 def left_events(left: pa.Table, reference: Ints, rights: Versions, shape: Shape) -> Events:
@@ -79,10 +82,12 @@ def left_events(left: pa.Table, reference: Ints, rights: Versions, shape: Shape)
     now, behind = rights.now(reference, position)
     meets = np.where(there, rights.until(reference, np.where(leaves, np.minimum(ends, left_at - 1), ends)), behind) - behind
     opens = there | was_there
-    counts = opens + meets + leaves
+    # a row that arrives and leaves with the same value is one event
+    at_once = leaves & there & moved & (meets == 0)
+    counts = opens + meets + (leaves & ~at_once)
     asking = np.repeat(np.arange(len(counts)), counts)
     nth = np.arange(len(asking)) - np.repeat(np.cumsum(counts) - counts, counts) - opens[asking]
-    opening, leaving = nth < 0, leaves[asking] & (nth == meets[asking])
+    opening, leaving = nth < 0, (leaves & ~at_once)[asking] & (nth == meets[asking])
     right = np.where(opening | leaving, now[asking], behind[asking] + nth)
     if shape.how in ("semi", "anti"):
         kept = opening | leaving | rights.toggles(right)
@@ -96,10 +101,10 @@ def left_events(left: pa.Table, reference: Ints, rights: Versions, shape: Shape)
     asking, opening, leaving, right, met, present, joined, moves = (
         column[matters] for column in (asking, opening, leaving, right, met, present, joined, moves)
     )
-    at_once = (right >= 0) & (rights.position[right] == position[asking])
-    counts_right = met | at_once
+    changes_too = (right >= 0) & (rights.position[right] == position[asking])
+    counts_right = met | changes_too
     if shape.times == "foreign_key" and shape.keeps_left:
-        counts_right = np.where(present, counts_right, at_once)
+        counts_right = np.where(present, counts_right, changes_too)
     asked, answered = timestamp[asking], rights.timestamp[right]
     latest = np.maximum(asked, answered)
     pairs = met & (shape.how not in ("semi", "anti"))
@@ -113,6 +118,8 @@ def left_events(left: pa.Table, reference: Ints, rights: Versions, shape: Shape)
         position=np.where(leaving, left_at[asking], np.where(opening, position[asking], rights.position[right])),
         moves=moves,
         arrives=present,
+        leaves=opening & at_once[asking],
+        until=left_at[asking],
     )
 
 
@@ -148,7 +155,7 @@ def unmatched_rights(left: pa.Table, reference: Ints, rights: Versions) -> Event
     none = np.full(len(index), -1)
     no = np.zeros(len(index), np.bool_)
     joined_right = np.where(alone[matters], index, -1)
-    return Events(code[matters], none, none, index, joined_right, time[matters], at[matters], no, no)
+    return Events(code[matters], none, none, index, joined_right, time[matters], at[matters], no, no, no, none)
 
 
 def one_after_the_other(events: Events, others: Events) -> Events:

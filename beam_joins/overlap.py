@@ -30,7 +30,8 @@ class Joined(NamedTuple):
 
     changes: ChangeBatch
     halves: pa.RecordBatch
-    """``key``; ``value``, the old one where the row leaves and the new one where it arrives; ``timestamp``, ``position``, ``arrives``."""
+    """``key``; ``value``, the old one where the row leaves and the new one where it arrives; ``timestamp``, ``position``, ``arrives``; and ``until``, the
+    position at which a row that arrives leaves again with the same value, null if that is said by a half of its own or does not happen."""
 
 
 def overlap(left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind: int | None = None) -> Joined:
@@ -56,7 +57,7 @@ def overlap(left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind
     there = valid(new)
     before = np.arange(len(new)) - 1
     before[starts(events.row)] = -1
-    before = np.where((before >= 0) & there[before], before, -1)
+    before = np.where((before >= 0) & (there & ~events.leaves)[before], before, -1)
     whole = ~events.moves & (there | (before >= 0))
     half = events.moves & (events.arrives | (before >= 0))
     if behind is not None:
@@ -68,7 +69,8 @@ def overlap(left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind
     at = pa.array(index)
     arrives = events.arrives[index]
     columns = [key.take(at), new.take(pa.array(np.where(arrives, index, before[index]))), timestamp.take(at), position.take(at)]
-    halves = pa.record_batch([*columns, pa.array(arrives)], names=["key", "value", "timestamp", "position", "arrives"])
+    columns += [pa.array(arrives), pa.array(events.until[index], mask=~(events.leaves & there)[index])]
+    halves = pa.record_batch(columns, names=["key", "value", "timestamp", "position", "arrives", "until"])
     return Joined(batch if whole.all() else batch.filter(pa.array(whole)), halves)
 
 

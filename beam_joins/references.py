@@ -104,27 +104,28 @@ def listed_subscriptions(
 def rejoined(halves: pa.Table) -> ChangeBatch:
     """The changes of the rows that moved, of their halves (:class:`beam_joins.overlap.Joined`): at most two for a key and a position."""
     (code,) = factorize(combine_chunks(halves["key"]))
-    position = integers(halves["position"])
-    arrives = combine_chunks(halves["arrives"]).to_numpy(zero_copy_only=False)
-    by = ordered(code, position, arrives.astype(np.int64))
-    first = starts(code[by], position[by])
-    arrives = arrives[by]
-    value = combine_chunks(halves["value"])
-    there = valid(value)
-    pairs = arrives & ~first
-    old = np.where(pairs, np.append(-1, by[:-1])[: len(by)], -1)
-    kept = arrives & (there[by] | pairs)
-    new, old = by[kept], old[kept]
+    value, until = combine_chunks(halves["value"]), combine_chunks(halves["until"])
+    leaves = np.flatnonzero(valid(until))
+    half = np.concatenate([np.arange(len(code)), leaves])
+    position = np.concatenate([integers(halves["position"]), integers(until.fill_null(0))[leaves]])
+    arrives = np.concatenate([combine_chunks(halves["arrives"]).to_numpy(zero_copy_only=False), np.zeros(len(leaves), np.bool_)])
+    by = ordered(code[half], position, arrives.astype(np.int64))
+    pairs = arrives[by] & ~starts(code[half][by], position[by])
+    half, arrives = half[by], arrives[by]
+    kept = arrives & (valid(value)[half] | pairs)
+    new, old = half[kept], np.where(pairs, np.append(-1, half[:-1])[: len(half)], -1)[kept]
+    place = np.full(len(code) + 1, -1)
+    place[new] = np.arange(len(new))
+    earlier = (old >= 0) & (place[old] < 0)
+    before = np.where(earlier, len(new) + np.cumsum(earlier) - 1, place[old])
     at = pa.array(new)
-    earlier = old[old >= 0]
-    before = np.where(old >= 0, len(new) + np.cumsum(old >= 0) - 1, -1)
     return ChangeBatch(
         key=combine_chunks(halves["key"]).take(at),
         new=value.take(at),
         before=pa.array(before, mask=before < 0),
         timestamp=combine_chunks(halves["timestamp"]).take(at),
         position=combine_chunks(halves["position"]).take(at),
-        earlier=value.take(pa.array(earlier)),
+        earlier=value.take(pa.array(old[earlier])),
     )
 
 

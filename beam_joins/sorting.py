@@ -88,6 +88,6 @@ def combine_chunks(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     whole = column.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         if whole.num_chunks != 1:
-            raise ValueError("a partition's column is larger than 2 GB: take more partitions=")
+            raise ValueError("a partition's column is larger than 2 GB: take more with --beam_joins_partitions")
         whole = whole.chunk(0)
     return whole

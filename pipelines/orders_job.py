@@ -22,6 +22,7 @@ from beam_joins.pipelines.command.progress import Progress
 from beam_joins.pipelines.command.runner import any_runner
 from beam_joins.pipelines.command.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.enrich import How, enrich
+from beam_joins.transforms.engine.checked_table import whole_table
 from beam_joins.transforms.engine.partitions import suggested_partitions
 from beam_joins.transforms.engine.replay import ReplayOptions
 
@@ -140,13 +141,15 @@ class OrdersJob:
         facts.append(
             enriched.orders | "Orders as changes" >> TableToChanges() | "Tally rows" >> beam.ParDo(TallyRows("orders", refer))
         )
-        changes = enriched.table | "As changes" >> TableToChanges()
+        # the changes of an order stand one after the other in the file
+        table = whole_table(enriched.table) if any(output.name == CHANGES for output in self.outputs) else enriched.table
+        changes = table | "As changes" >> TableToChanges()
         facts.append(changes | "Tally matched" >> beam.ParDo(TallyRows("orders", matched)))
         for output in self.outputs:
             rows = (
                 changes | "Records" >> beam.Map(record_of)
                 if output.name == CHANGES
-                else enriched.table | "Latest" >> LatestTable() | "Rows" >> beam.Values()
+                else table | "Latest" >> LatestTable() | "Rows" >> beam.Values()
             )
             facts.append(rows | f"Write {output.name}" >> beam.ParDo(WriteParts(output, staging.beside(output))))
         _ = tuple(facts) | "Report" >> WriteReport(report_path)

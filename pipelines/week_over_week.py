@@ -31,11 +31,11 @@ def week_over_week(views: PCollection[tuple[Any, Any]]) -> WeekOverWeek:
 
     A view that comes late changes the week that it belongs to and the one after, for both are rows of one table.
     """
-    counts, dropped = views | "Count by week" >> WindowedAggregate(WEEKS, initial=0, add=lambda count, view: count + 1).with_outputs()
-    compared = (counts, counts) | "With the week before" >> WindowedTableJoin(
+    counts = views | "Count by week" >> WindowedAggregate(WEEKS, initial=0, add=lambda count, view: count + 1).with_outputs()
+    compared = (counts.table, counts.table) | "With the week before" >> WindowedTableJoin(
         lambda views, before: (views, before), how="left", shift=lambda week: week.shift(-WEEK)
     )
-    return WeekOverWeek(compared, dropped)
+    return WeekOverWeek(compared, counts.dropped)
 
 
 def has_week(micros: int) -> bool:

@@ -104,8 +104,8 @@ class ForeignKeyJoin(WithOutputs):
             result = TableType(combined_type(references, known), join.type, order, whole=True)
         else:
             shape = Shape(self._how, "foreign_key", "left_key")
-            result = TableType(known[0].key, join.type, order, known[0].windowed)
-        columns = columns_read(self._joiner)
+            result = TableType(known[0].key, join.type, order, known[0].windowed, whole=known[0].final)
+        columns = columns_read(self._joiner, values_joined(self._how))
         subscribe = functions.route(referring_rows(references, shape, known[0], columns[0]))
         lefts = sides.left | "Subscribe" >> Route(subscribe, to=(LEFT, *self.dropping, *self.handling.tags))
         self.handling.collect(lefts)
@@ -118,5 +118,6 @@ class ForeignKeyJoin(WithOutputs):
             handling=self.handling,
             check=keys_may_meet("ForeignKeyJoin", LEFT, RIGHT, "foreign keys", "right table's keys"),
             looks_up=references.type,
+            rejoin=known[0].final,  # rows that have one change never move
         )
         return Outputs(as_table(joined, result), self.all_dropped(lefts))

@@ -119,13 +119,8 @@ class TableFromChangelog(WithOutputs):
         require_bounded("TableFromChangelog", pvalue)
         batches, functions = is_arrow(pvalue), self.handling.functions
         schema = self._schema_of_batches(pvalue) if batches else None
-        there = (
-            schema.names
-            if schema is not None
-            else columns_of_type(pvalue.element_type)
-            if self._schema is None
-            else self._schema.names
-        )
+        declared = schema or self._schema
+        there = columns_of_type(pvalue.element_type) if declared is None else declared.names
         if there is not None and self._key is not None:
             self._require_there(there, batches)
         key_type, value_type = self._types(pvalue.element_type)
@@ -137,7 +132,8 @@ class TableFromChangelog(WithOutputs):
         routed = pvalue | "Route" >> RecordRoute(rows, functions, schema=schema, to=(ROWS, *self.dropping, *self.handling.tags))
         self.handling.collect(routed)
         order: Order = "sequence" if "sequence_by" in self._read else "time"
-        known_type = TableType(key_type if is_opaque(key) else key, value_type if is_opaque(value) else value, order, whole=True)
+        key, value = key_type if is_opaque(key) else key, value_type if is_opaque(value) else value
+        known_type = TableType(key, value, order, whole=True, final=self._emit == "latest")
         replayed = (routed[ROWS],) | "Replay" >> Replay(
             _Upserts(self._emit, known_type),
             main_type=ChangeBatch,

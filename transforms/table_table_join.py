@@ -75,7 +75,7 @@ class TableTableJoin(HandlesExceptions):
             common_windowing("TableTableJoin", *known),
             whole=True,
         )
-        columns = columns_read(self._joiner)
+        columns = columns_read(self._joiner, values_joined(self._how))
         joined = joined_table(
             (sides.left | "Left" >> Route(batch_rows(LEFT, columns[0]), to=(LEFT,)))[LEFT],
             (sides.right | "Right" >> Route(batch_rows(RIGHT, columns[1]), to=(RIGHT,)))[RIGHT],

@@ -44,8 +44,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--values",
         choices=get_args(Values),
-        default="opaque",
-        help="of tables and streams: Python objects (default), or typed columns",
+        default="typed",
+        help="of tables and streams: typed columns (default), or Python objects",
     )
     parser.add_argument(
         "--runs", metavar="N", type=int, default=1, help="core: cut each history into N runs, each from the state of the one before"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import numpy as np
 
-from beam_joins import Change, TableTableJoin
+from beam_joins import Change, TableTableJoin, TableToChanges
 from tests.docs.notation import Got, place
 from tests.docs.page import Table
 from tests.docs.table_runs import Columns
@@ -49,9 +49,8 @@ def _joined(p: beam.Pipeline, left: str, right: str) -> Any:
         p | f"{left}, {right}: {side}" >> beam.Create([Change(_key(text), None, side, 0, position)], reshuffle=False)
         for position, (side, text) in enumerate((("left", left), ("right", right)))
     )
-    # two keys that meet by luck would be in one partition: there are several
-    join = TableTableJoin(lambda left, right: left + right, partitions=3)
-    return both | f"{left}, {right}" >> join | f"{left}, {right}: got" >> beam.Map(_got, place(left))
+    joined = both | f"{left}, {right}" >> TableTableJoin(lambda left, right: left + right)
+    return joined | f"{left}, {right}: changes" >> TableToChanges() | f"{left}, {right}: got" >> beam.Map(_got, place(left))
 
 
 def _got(change: Change[Any, Any], row: Any) -> Got:

@@ -1,7 +1,7 @@
 """The tables that hold this project against recorded answers of Kafka Streams."""
 
 import re
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import apache_beam as beam
@@ -19,7 +19,7 @@ from tests.conformance.compare import compare
 from tests.conformance.files import EXPECTED, SCENARIOS, read_answers, read_documents, read_scenarios
 from tests.docs.notation import Got, key, side
 from tests.docs.page import Table
-from tests.docs.table_runs import Columns, table_of
+from tests.docs.table_runs import Columns, changes, table_of
 
 
 def recorded(p: beam.Pipeline, table: Table) -> Columns:
@@ -78,7 +78,7 @@ class _Ours:
         if op == "windowed_table":
             windows = FixedWindows(self._topology["size_ms"] / 1000)
             count = WindowedAggregate(windows, initial=0, add=lambda count, row: count + 1, sequence_by="at", **spans)
-            return self._stream(p, "in") | f"{name} count" >> count | f"{name} got" >> beam.Map(_of_window, name)
+            return changes(self._stream(p, "in") | f"{name} count" >> count, name, partial(_of_window, scenario=name))
         if op == "stream_stream_join":
             streams = WindowedStreamJoin(lambda left, right: _pair(_value(left), _value(right)), how=how, sequence_by="at", **spans)
             both = self._stream(p, "left"), self._stream(p, "right")
@@ -88,12 +88,12 @@ class _Ours:
             both = self._stream(p, "left"), self._table(p, "right")
             return both | f"{name} join" >> stream | f"{name} got" >> beam.Map(_of_element, name)
         tables: Any = (
-            ForeignKeyJoin(foreign_key=lambda key, value: value.split("|")[0], joiner=_pair, how=how)
+            ForeignKeyJoin(_pair, foreign_key=lambda key, value: value.split("|")[0], how=how)
             if op == "fk_join"
             else TableTableJoin(_pair, how=how)
         )
         both = self._table(p, "left"), self._table(p, "right")
-        return both | f"{name} join" >> tables | f"{name} got" >> beam.Map(_of_change, name)
+        return changes(both | f"{name} join" >> tables, name, partial(_of_change, scenario=name))
 
     def _stream(self, p: beam.Pipeline, topic: str) -> Any:
         rows = [TimestampedValue((row["key"], row), row["ts"] / 1000) for row in self._rows if row["topic"] == topic]

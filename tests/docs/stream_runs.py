@@ -67,7 +67,7 @@ def stream_table_joins(p: beam.Pipeline, table: Table, transform: Any, options: 
     columns: Columns = {}
     for how in [mode for mode in table.modes if mode != "dropped"]:
         join = transform(
-            joiner=lambda row, looked_up: (row["place"], pair(row["value"], looked_up)),
+            lambda row, looked_up: (row["place"], pair(row["value"], looked_up)),
             how=how,
             sequence_by=lambda key, row: row["place"],
             **options,

@@ -22,6 +22,7 @@ from beam_joins import (
     TableToStream,
 )
 from beam_joins.transforms.engine.table_type import TableType, as_table
+from beam_joins.transforms.one_to_many_join import OneToManyHow
 from tests.docs.notation import DELETE, MICROS, Got, items, key, pair, place, side, written
 from tests.docs.page import Table
 from tests.reference.foreign_key import Reference, Subscription, send
@@ -69,9 +70,7 @@ def table_from_changelog(p: beam.Pipeline, table: Table) -> Columns:
         if "dropped" not in table.modes:
             options["except_columns"] = ["time", "place"]  # by which two records of one value would differ
         outputs = log | mode >> TableFromChangelog(emit=mode, apply_as_deletes=_deletes, **options).with_outputs()
-        columns[mode] = (
-            outputs.table | f"{mode} values" >> MapTable(lambda key, row: row["value"]) | f"{mode} got" >> beam.Map(of_change)
-        )
+        columns[mode] = changes(outputs.table | f"{mode} values" >> MapTable(lambda key, row: row["value"]), mode, of_change)
     if "dropped" in table.modes:
         columns["dropped"] = outputs.dropped | beam.Map(of_dropped_record)
     return columns
@@ -82,27 +81,27 @@ def _deletes(row: dict[str, Any]) -> bool:
 
 
 def filter_and_map(p: beam.Pipeline, table: Table) -> Columns:
-    changes, upserts = [], []
+    given, upserts = [], []
     for change, *_ in table.rows:
         old, new = (None if value == "-" else int(value) for value in change.split(" → "))
-        changes.append(Change(change, old, new, 0, 0))
+        given.append(Change(change, old, new, 0, 0))
         upserts.append((change, new))
-    numbers, raw = p | "changes" >> beam.Create(changes), p | "raw" >> beam.Create(upserts)
+    numbers, raw = p | "changes" >> beam.Create(given), p | "raw" >> beam.Create(upserts)
 
     def below_2(key: str, value: int) -> bool:
         return value < 2
 
     return {
-        "filter": numbers | "filter" >> FilterTable(below_2) | "filtered" >> beam.Map(of_sides),
-        "negate": numbers | "negate" >> FilterTable(below_2, negate=True) | "negated" >> beam.Map(of_sides),
-        "map": numbers | "map" >> MapTable(lambda key, value: value * 10) | "mapped" >> beam.Map(of_sides),
+        "filter": changes(numbers | "filter" >> FilterTable(below_2), "filter", of_sides),
+        "negate": changes(numbers | "negate" >> FilterTable(below_2, negate=True), "negate", of_sides),
+        "map": changes(numbers | "map" >> MapTable(lambda key, value: value * 10), "map", of_sides),
         "stream": numbers | "stream" >> TableToStream() | "streamed" >> beam.Map(of_upsert),
         "raw": raw | "raw filter" >> FilterTable(below_2) | "raw filtered" >> beam.Map(of_upsert),
     }
 
 
 def foreign_key_messages(p: beam.Pipeline, table: Table) -> Columns:
-    del p  # what is sent is the pure core's word: it never leaves the join
+    del p  # no pipeline sends these messages: they are those of the model in tests/reference
     columns: dict[str, list[Got]] = {mode: [] for mode in table.modes}
     for row in table.rows:
         old, new = (_reference(side) for side in row[0].split(" → "))
@@ -133,10 +132,15 @@ def foreign_key_joins(p: beam.Pipeline, table: Table, **option: Any) -> Columns:
     both = changelog(p, table, 1), changelog(p, table, 2)
     columns: Columns = {}
     for how in [mode for mode in table.modes if mode != "dropped"]:
-        outputs = both | how >> ForeignKeyJoin(joiner=pair, how=how, **option).with_outputs()
-        columns[how] = outputs.table | f"{how} got" >> beam.Map(of_change)
+        outputs = both | how >> ForeignKeyJoin(joiner_of(how), how=how, **option).with_outputs()
+        columns[how] = changes(outputs.table, how, of_change)
         columns.setdefault("dropped", outputs.dropped | f"{how} dropped" >> beam.Map(of_dropped_change))
     return columns
+
+
+def joiner_of(how: str) -> Any:
+    """The pair of both values, or the left value itself."""
+    return None if how in ("semi", "anti") else pair
 
 
 def fk_of(value: str) -> str | None:
@@ -147,24 +151,22 @@ def fk_of(value: str) -> str | None:
 
 def one_to_many_join(p: beam.Pipeline, table: Table) -> Columns:
     both = changelog(p, table, 1), changelog(p, table, 2)
-    plain = OneToManyJoin(foreign_key=lambda key, value: fk_of(value), joiner=pair)
-    mapped = OneToManyJoin(
-        foreign_key=lambda key, value: fk_of(value),
-        joiner=pair,
-        key_mapper=lambda combined: f"{combined.primary_key} of {combined.foreign_key}",
-        key_inverse=lambda text: CombinedKey(*reversed(text.split(" of "))),
-    )
-    outputs = both | "plain" >> plain.with_outputs()
-    return {
-        "pairs": outputs.table | "pairs got" >> beam.Map(of_change),
-        "dropped": outputs.dropped | "dropped got" >> beam.Map(of_dropped_change),
-        "mapped": both | "mapped" >> mapped | "mapped got" >> beam.Map(of_change),
+    refers: dict[str, Any] = {"foreign_key": lambda key, value: fk_of(value)}
+    outputs = both | "pairs" >> OneToManyJoin(pair, **refers).with_outputs()
+    keys: dict[str, Any] = {
+        "key_mapper": lambda combined: f"{combined.primary_key} of {combined.foreign_key}",
+        "key_inverse": lambda text: CombinedKey(*reversed(text.split(" of "))),
     }
+    kept: dict[str, OneToManyHow] = {"left": "left", "right": "right", "outer": "outer"}
+    tables = {"pairs": outputs.table, "mapped": both | "mapped" >> OneToManyJoin(pair, **refers, **keys)}
+    tables |= {name: both | name >> OneToManyJoin(pair, how=how, **refers) for name, how in kept.items()}
+    dropped = outputs.dropped | "dropped got" >> beam.Map(of_dropped_change)
+    return {"dropped": dropped, **{mode: changes(tables[mode], mode, of_change) for mode in table.modes if mode != "dropped"}}
 
 
 def table_table_join(p: beam.Pipeline, table: Table) -> Columns:
     both = changelog(p, table, 1), changelog(p, table, 2)
-    return {how: both | how >> TableTableJoin(pair, how=how) | f"{how} got" >> beam.Map(of_change) for how in table.modes}
+    return {how: changes(both | how >> TableTableJoin(joiner_of(how), how=how), how, of_change) for how in table.modes}
 
 
 def aggregates(p: beam.Pipeline, table: Table) -> Columns:

@@ -37,10 +37,10 @@ def of_value(function):
 
 
 PAIRS = {
-    **{f"foreign key, {how}": (lambda f, how=how: ForeignKeyJoin(foreign_key="by", joiner=f(numbers), how=how)) for how in ("inner", "left", "outer")},
-    **{f"table-table, {how}": (lambda f, how=how: TableTableJoin(f(numbers), how=how)) for how in ("inner", "left", "outer")},
+    **{f"foreign key, {how}": (lambda f, how=how: ForeignKeyJoin(f(numbers), foreign_key="by", how=how)) for how in ("inner", "left", "outer", "semi", "anti")},
+    **{f"table-table, {how}": (lambda f, how=how: TableTableJoin(f(numbers), how=how)) for how in ("inner", "left", "right", "outer", "semi", "anti")},
     **{
-        f"foreign key's function, {how}": (lambda f, how=how: ForeignKeyJoin(foreign_key=of_value(f(lambda row: row["by"])), joiner=numbers, how=how))
+        f"foreign key's function, {how}": (lambda f, how=how: ForeignKeyJoin(numbers, foreign_key=of_value(f(lambda row: row["by"])), how=how))
         for how in ("inner", "left", "outer")
     },
 }  # fmt: skip

@@ -26,11 +26,18 @@ def checked_table(table: PCollection[Any]) -> PCollection[Any]:
     What a transform of this library made is such a table and costs nothing. Any other is grouped by its keys, and the run raises
     ``ValueError`` for two changes of one row at one position. It is for transforms in which the changes of a row do not meet.
     """
+    return in_batches(table) if table_type(table).checked else _by_key(table)
+
+
+def whole_table(table: PCollection[Any]) -> PCollection[Any]:
+    """As :func:`checked_table`, and all changes of a row are in one batch, in the order of their positions."""
     known = table_type(table)
-    batches = in_batches(table)
-    if known.checked:
-        return batches
-    routed = batches | "By key" >> Route(batch_rows(_ROWS), to=(_ROWS,))
+    return table if known.checked and known.whole else _by_key(table)
+
+
+def _by_key(table: PCollection[Any]) -> PCollection[Any]:
+    known = table_type(table)
+    routed = in_batches(table) | "By key" >> Route(batch_rows(_ROWS), to=(_ROWS,))
     checked = (routed[_ROWS],) | "One change each" >> Replay(_OneChange(known), main_type=ChangeBatch)
     return as_table(checked[MAIN], known._replace(whole=True))
 

@@ -36,7 +36,8 @@ class TableType(NamedTuple):
 
     ``key`` and ``value`` are Arrow types of typed columns, or Python types of opaque ones. The keys of a windowed table are ``Windowed[K]``,
     and ``key`` is K. Of a ``checked`` table it is known that a row has one change at a position, with the right old value, as transforms of this
-    library make it; of a ``whole`` one, that all changes of a row are in one batch. A step that is not of this library loses both.
+    library make it; of a ``whole`` one, that all changes of a row are in one batch; of a ``final`` one, that a row has one change, its insert. A step that
+    is not of this library loses these.
     """
 
     key: Any = Any
@@ -45,6 +46,7 @@ class TableType(NamedTuple):
     windowed: bool = False
     whole: bool = False
     checked: bool = False
+    final: bool = False
 
     @property
     def key_column(self) -> pa.DataType:
@@ -95,7 +97,7 @@ def _element_type(origin: type, known: TableType) -> type:
     key, value = (Any if isinstance(each, pa.DataType) else each for each in known[:2])
     if known.windowed:
         key = Windowed if key is Any else parameterised(Windowed, (key,))
-    return parameterised(origin, (key, value), known._replace(whole=False, checked=False))
+    return parameterised(origin, (key, value), known._replace(whole=False, checked=False, final=False))
 
 
 def _of_hint(hint: Any) -> TableType:

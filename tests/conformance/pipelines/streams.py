@@ -12,7 +12,7 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 from beam_joins import StreamForeignKeyJoin, StreamTableJoin, WindowedStreamJoin, vectorized
 from tests.conformance.operators import Topology
 from tests.conformance.pipelines.operators import Inputs, Pipeline, Streams
-from tests.conformance.pipelines.rows import RecordStream
+from tests.conformance.pipelines.rows import ROWS, RecordStream
 from tests.conformance.pipelines.tables import ChangelogTable
 from tests.conformance.scenario import STEPS
 from tests.conformance.stream_rules import stream_position
@@ -71,7 +71,7 @@ def _stream_join(inputs: Inputs, topology: Topology, values: Values) -> Streams:
         inputs[topic] | f"{topic} values" >> beam.Map(_with_value).with_output_types(pa.Table) for topic in ("left", "right")
     )
     columns = {"key": "key", "timestamp_by": "at", "sequence_by": "position"}
-    joined = sides | WindowedStreamJoin(_joined_columns, how=topology["type"], **spans, **columns)
+    joined = sides | WindowedStreamJoin(_joined_columns, how=topology["type"], **spans, **columns, schemas=(ROWS, ROWS))
     return Streams(outs=joined | "Out" >> beam.FlatMap(_outs))
 
 

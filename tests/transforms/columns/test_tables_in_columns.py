@@ -317,7 +317,7 @@ def test_a_table_of_python_objects_is_joined_and_made_changes_of_but_is_no_arrow
     with pytest.raises(Exception, match=message), direct() as p:
         left, right = some_and_none(p, "deletes only")
         _ = (left, right) | TableTableJoin(lambda left, right: left, how="left") | beam.Map(lambda batch: batch.to_arrow())
-    with pytest.raises(Exception, match="give that transform schema="), direct() as p:
+    with pytest.raises(Exception, match="give the transform that made them schema="), direct() as p:
         left, right = some_and_none(p, "deletes only")
         objects = (left, right) | TableTableJoin(lambda left, right: left, how="left")
         _ = (objects, left) | "again" >> TableTableJoin({"x": "left.name"})
