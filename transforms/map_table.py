@@ -66,10 +66,9 @@ class MapTable(HandlesExceptions):
                 return by_row("fn", called, batch.values)
         else:
             value = Any if self._schema is None else write([]).type
-            fn = functions.of_rows(called)
 
             def mapped_values(batch: ChangeBatch) -> pa.Array:
-                return write(each_value(batch, known, fn))
+                return write(each_value(batch, known, functions, called))
 
         def mapped(batch: ChangeBatch) -> Iterator[Any]:
             values = mapped_values(batch)

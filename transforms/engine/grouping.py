@@ -49,7 +49,8 @@ class Grouping:
             None if is_column or spec is None else functions.function(option, spec, of_row(option, spec))
             for option, spec, is_column in (("group_by", group_by, in_columns), ("of", of, self._of is not None))
         ]
-        self._by_record = functions.of_rows(_group_and_number(*by_record)) if any(by_record) else None
+        self._by_record = _group_and_number(*by_record) if any(by_record) else None
+        self._functions = functions
         nothing = pa.nulls(0, known.value_column)
         with called_with_no_rows():
             self.group_type: pa.DataType = self._groups(nothing).type if in_columns else KEYS
@@ -57,21 +58,20 @@ class Grouping:
 
     def __call__(self, batch: ChangeBatch) -> tuple[pa.Array, pa.Array | None, Bools]:
         """The groups, the numbers, and for which of the new values a function has raised."""
-        failed = np.zeros(len(batch), np.bool_)
+        failed: list[int] = []
         groups: list[bytes | None] = []
         numbers: list[Any] = []
         if self._by_record is not None:
             coder = KeyCoder()
-            for n, given in enumerate(each_value(batch, self._known, self._by_record)):
+            for given in each_value(batch, self._known, self._functions, self._by_record, failed=failed):
                 group, number = given or (None, None)
                 groups.append(group if group is None or self._group_by else encode_key(coder, group, "the group"))
                 numbers.append(number)
-                if n < len(batch):
-                    failed[n] = self._by_record.raised is not None
-            failed &= valid(batch.new)
         of_group = self._groups(batch.values) if self._group_by else opaque_encoded(groups)
         of_sum = None if self.sum_type is None else self._numbers(batch.values) if self._of else opaque_values(numbers)
-        return of_group, of_sum, failed
+        has_failed = np.zeros(len(batch), np.bool_)
+        has_failed[failed] = True
+        return of_group, of_sum, has_failed
 
     def _groups(self, values: pa.Array) -> pa.Array:
         return keys_of("group_by", self._group_by, values)

@@ -15,7 +15,6 @@ from beam_joins.functions import keys_of, vectorized
 from beam_joins.keys.columns import Bools
 from beam_joins.keys.nested import WindowedType, windowed_keys
 from beam_joins.keys.opaque import KEYS, is_opaque, opaque_encoded
-from beam_joins.sorting import valid
 from beam_joins.transforms.engine.each_value import each_value
 from beam_joins.transforms.engine.table_type import TableType
 from beam_joins.transforms.engine.user_functions import StageFunctions
@@ -110,14 +109,11 @@ def _by_value(
     column: Callable[[Iterable[Any]], Any],
     record_of: Callable[[Change[Any, Any]], Any] = lambda change: change,
 ) -> Referred:
-    of_row = functions.of_rows(function)
-    there, failed = valid(batch.new), np.zeros(len(batch), np.bool_)
-    given: list[Any] = []
-    for n, result in enumerate(each_value(batch, left, of_row, record_of)):
-        given.append(copied(result))
-        if n < len(batch) and there[n] and of_row.raised is not None:
-            failed[n] = True
-    return Referred(column(given), failed)
+    failed: list[int] = []
+    given = [copied(result) for result in each_value(batch, left, functions, function, record_of=record_of, failed=failed)]
+    has_failed = np.zeros(len(batch), np.bool_)
+    has_failed[failed] = True
+    return Referred(column(given), has_failed)
 
 
 def _windowed(key: Any, what: str) -> Windowed[Any]:
