@@ -1,6 +1,6 @@
 """TableFromChangelog: the table of a raw changelog, with the options of Spark's AUTO CDC."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,14 +11,12 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.changelog import upsert
-from beam_joins.coders.block import read_blocks
 from beam_joins.coders.key import key_coder
 from beam_joins.content import Emit
 from beam_joins.fields import Deleting, Field, Fields, names_in
 from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import vectorized
-from beam_joins.keys.opaque import is_opaque, python_values
-from beam_joins.sorting import combine_chunks
+from beam_joins.keys.opaque import is_opaque
 from beam_joins.transforms.engine.arrow_input import arrow_schema, declared_schema, is_arrow
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.changelog import ChangelogRows, no_records, options_of, require_columns_there
@@ -27,8 +25,8 @@ from beam_joins.transforms.engine.notes import columns_are_there
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
 from beam_joins.transforms.engine.records import RecordRoute
-from beam_joins.transforms.engine.replay import Replay
-from beam_joins.transforms.engine.table_rows import encode_values, keys_in_python
+from beam_joins.transforms.engine.replay import Operator, Replay
+from beam_joins.transforms.engine.table_rows import encode_values, records_of
 from beam_joins.transforms.engine.table_type import Order, TableType, as_table, require_bounded
 
 ROWS = "rows"
@@ -135,7 +133,7 @@ class TableFromChangelog(WithOutputs):
         key, value = key_type if is_opaque(key) else key, value_type if is_opaque(value) else value
         known_type = TableType(key, value, order, whole=True, final=self._emit == "latest")
         replayed = (routed[ROWS],) | "Replay" >> Replay(
-            _Upserts(self._emit, known_type),
+            _upserts(self._emit, known_type),
             main_type=ChangeBatch,
             to=(MAIN, *self.dropping),
             check=columns_are_there("except_columns", ROWS, self._left_out) if self._left_out and not batches else None,
@@ -173,31 +171,24 @@ class TableFromChangelog(WithOutputs):
         return key_type, Any if self._left_out else known(element_type)
 
 
-class _Upserts:
-    def __init__(self, emit: Emit, known_type: TableType) -> None:
-        self._emit: Emit = emit
-        self._known = known_type
-
-    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
-        rows = read_blocks(blocks)[ROWS]
-        batch, lost = upsert(rows, self._emit, encode_values)
-        if len(lost) and self._known.order == "time":
-            self._require_order(lost)
+def _upserts(emit: Emit, known_type: TableType) -> Operator:
+    def upserts(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[ChangeBatch]:
+        batch, lost = upsert(inputs[ROWS], emit, encode_values)
+        if len(lost) and known_type.order == "time":
+            _require_order(lost, known_type)
         for reason in ("duplicate_position", "ambiguous_position"):
             dropped = lost.filter(pc.equal(lost["reason"], reason))
-            writer.drop_rows(reason, len(dropped), partial(self._records, dropped))
+            writer.drop_rows(reason, len(dropped), partial(records_of, dropped, known_type))
         if len(batch):
             yield batch
 
-    def _records(self, lost: pa.Table) -> Iterable[tuple[Any, int]]:
-        keys, values = keys_in_python(combine_chunks(lost["key"]), self._known), python_values(combine_chunks(lost["value"]))
-        return zip(zip(keys, values, strict=True), lost["timestamp"].to_pylist(), strict=True)
+    return upserts
 
-    def _require_order(self, lost: pa.Table) -> None:
-        unordered = lost.filter(pc.less_equal(lost["position"], MIN_TIMESTAMP.micros))
-        if len(unordered):
-            key = keys_in_python(combine_chunks(unordered["key"]), self._known)[0]
-            raise ValueError(
-                f"several records have the key {key!r} and none has an event time to order them by: give sequence_by= or timestamp_by=,"
-                " or timestamps to the elements"
-            )
+
+def _require_order(lost: pa.Table, known_type: TableType) -> None:
+    unordered = lost.filter(pc.less_equal(lost["position"], MIN_TIMESTAMP.micros))
+    for (key, _), _ in records_of(unordered.slice(0, 1), known_type):
+        raise ValueError(
+            f"several records have the key {key!r} and none has an event time to order them by: give sequence_by= or timestamp_by=,"
+            " or timestamps to the elements"
+        )

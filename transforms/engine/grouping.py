@@ -1,6 +1,6 @@
 """Tables that are grouped by something that is not their key: their rows by group, and the aggregates of groups."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Number
 from typing import Any, TypeAlias
 
@@ -10,7 +10,6 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.aggregate import members
 from beam_joins.batch import ChangeBatch
-from beam_joins.coders.block import read_blocks
 from beam_joins.coders.key import KeyCoder, encode_key
 from beam_joins.fields import of_row
 from beam_joins.function_failed import called_with_no_rows
@@ -116,9 +115,16 @@ class GroupedTable(WithOutputs):
             sent = members(batch, groups, batch.values if takes_values else numbers)
             writer.send(MEMBERS, hashes(sent["group"]), sent)
 
+        kernel = self.kernel()
+
+        def aggregated(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[ChangeBatch]:
+            batch = kernel(inputs[MEMBERS])
+            if len(batch):
+                yield batch
+
         routed = table | "Group" >> Route(rows, to=(MEMBERS, *self.dropping, *handling.tags))
         replayed = (routed[MEMBERS],) | "Aggregate" >> Replay(
-            functions.replay(_Aggregate(self.kernel())), to=(MAIN, *handling.tags), main_type=ChangeBatch
+            functions.replay(aggregated), to=(MAIN, *handling.tags), main_type=ChangeBatch
         )
         handling.collect(routed, replayed)
         group = Any if is_opaque(grouping.group_type) else grouping.group_type
@@ -128,16 +134,6 @@ class GroupedTable(WithOutputs):
     def aggregate_type(self, grouping: Grouping) -> Any:
         """The type of aggregates: that of a column, or ``Any`` for Python objects."""
         return Any
-
-
-class _Aggregate:
-    def __init__(self, kernel: Callable[[pa.Table], ChangeBatch]) -> None:
-        self._kernel = kernel
-
-    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[ChangeBatch]:
-        batch = self._kernel(read_blocks(blocks)[MEMBERS])
-        if len(batch):
-            yield batch
 
 
 def _group_and_number(

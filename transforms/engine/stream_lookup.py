@@ -1,6 +1,6 @@
 """Streams that look rows of a table up, each record as of its position; :func:`beam_joins.versions.as_of` says which row that is."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -8,7 +8,6 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 from apache_beam.typehints import typehints
 
-from beam_joins.coders.block import read_blocks
 from beam_joins.copied import copied
 from beam_joins.fields import Fields
 from beam_joins.joiner import of_records
@@ -24,7 +23,7 @@ from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.records import Option, RecordRoute, Records, pairs, present
 from beam_joins.transforms.engine.referring import KeyColumn, keys_like
-from beam_joins.transforms.engine.replay import Replay, Route
+from beam_joins.transforms.engine.replay import Operator, Replay, Route
 from beam_joins.transforms.engine.streams import NO_PAIR, OfRow, require_one_order, sequence_of, stream_type, two_inputs
 from beam_joins.transforms.engine.table_rows import batch_rows, no_rows
 from beam_joins.transforms.engine.table_type import TableType, table_type
@@ -78,7 +77,7 @@ class StreamLookupJoin(WithOutputs):
         table = in_batches(table, "Table in batches")
         changes = table | "Table" >> Route(batch_rows(TABLE), to=(TABLE,))
         joined = (records[STREAM], changes[TABLE]) | "Join" >> Replay(
-            functions.replay(_Lookup(self._joiner, functions, table_type(table), keeps_all)),
+            functions.replay(_lookup(self._joiner, functions, table_type(table), keeps_all)),
             to=(MAIN, *handling.tags),
             main_type=typehints.KV[Any, Any],
             check=keys_may_meet(name, STREAM, TABLE, "keys that the stream looks up", "table's keys"),
@@ -112,26 +111,20 @@ def _stream_rows(
     return rows
 
 
-class _Lookup:
+def _lookup(joiner: Callable[..., Any], functions: StageFunctions, known: TableType, keeps_all: bool) -> Operator:
     """The records of a partition with the rows that they look up."""
+    none = no_rows(known)
 
-    def __init__(self, joiner: Callable[..., Any], functions: StageFunctions, table: TableType, keeps_all: bool) -> None:
-        self._joiner = joiner
-        self._none = no_rows(table)
-        self._functions = functions
-        self._keeps_all = keeps_all
-
-    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
-        inputs = read_blocks(blocks)
+    def looked_up(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[Any]:
         if STREAM not in inputs:
             return
         stream = inputs[STREAM]
-        table = inputs.get(TABLE, self._none)
+        table = inputs.get(TABLE, none)
         try:
             found = as_of(stream, table)
         except TwoChanges as error:
             raise error.of_key(error.key) from None
-        if not self._keeps_all:
+        if not keeps_all:
             stream, found = stream.filter(pa.array(found >= 0)), found[found >= 0]
         used, index = np.unique(found, return_inverse=True)
         index = np.where(found >= 0, index - int((used < 0).any()), -1)
@@ -142,6 +135,8 @@ class _Lookup:
         times = integers(stream["timestamp"])
         left_out: list[int] = []
         pairs = Pairs(stream["value"], np.arange(len(stream)), table["value"], index, timestamp=times, left_out=left_out)
-        for n, result in enumerate(each_joined(self._joiner, self._functions, pairs, values, rows, keys.__getitem__)):
+        for n, result in enumerate(each_joined(joiner, functions, pairs, values, rows, keys.__getitem__)):
             if not left_out or left_out[-1] != n:
                 yield timestamped((copied(keys[n]), copied(result)), int(times[n]))
+
+    return looked_up

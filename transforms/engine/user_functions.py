@@ -3,9 +3,10 @@
 An element of ``bad`` is ``(record, (class name, message, traceback lines))``.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
 from beam_joins.coders.own_types import OwnTypes
@@ -45,18 +46,15 @@ class StageFunctions(Functions):
 
     def replay(self, operator: Operator) -> Operator:
         """The operator, giving what has gone to ``bad`` too."""
-        return operator if not self.handles_any else _Handling(operator, self)
+        if not self.handles_any:
+            return operator
+
+        def handling(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[Any]:
+            yield from operator(inputs, writer)
+            self.give(writer)
+
+        return handling
 
     def give(self, writer: BlockWriter) -> None:
         """Put what has gone to ``bad`` since the last time into the writer."""
         writer.bad(self._take_elements())
-
-
-class _Handling:
-    def __init__(self, operator: Operator, functions: StageFunctions) -> None:
-        self._operator = operator
-        self._functions = functions
-
-    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
-        yield from self._operator.replay(blocks, writer)
-        self._functions.give(writer)
