@@ -19,7 +19,7 @@ from beam_joins.transforms.engine.streams import Nulls, OfRow, Stream, StreamOpt
 from beam_joins.transforms.engine.table_rows import records_of
 from beam_joins.transforms.engine.table_type import as_table, require_bounded
 from beam_joins.transforms.engine.windows import windows_of, without_merging
-from beam_joins.windowed_aggregate import step
+from beam_joins.windowed_aggregate import State, step
 
 
 class WindowedAggregate(WithOutputs):
@@ -102,7 +102,7 @@ class WindowedAggregate(WithOutputs):
         windows, grace = windows_of(self._window_fn), self._grace
 
         def aggregated(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[ChangeBatch]:
-            (changes, late), _ = step(None, inputs["records"], windows, fold, grace)
+            (changes, late), _ = step(State(), inputs["records"], windows, fold, grace)
             writer.drop_rows("late", len(late), lambda: records_of(late, made, "group"))
             if len(changes):
                 yield changes
