@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from beam_joins.fields import of_row, place_of_row
+from beam_joins.fields import of_row
 from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, values_joined
 from beam_joins.matching import How, Shape
 from beam_joins.transforms.engine.checked_table import checked_table
@@ -80,7 +80,7 @@ class ForeignKeyJoin(WithOutputs):
         if foreign_keys is not None and how in ("semi", "anti"):
             raise ValueError(f"how={how!r} asks for the one row that a left row refers to: give foreign_key instead of foreign_keys")
         self._called = (
-            place_of_row("foreign_key", foreign_key) if foreign_key is not None else of_row("foreign_keys", foreign_keys or "")
+            of_row("foreign_key", foreign_key) if foreign_key is not None else of_row("foreign_keys", foreign_keys or "", one=True)
         )
         joiner_in_columns(joiner, schema=schema, of=values_joined(self._how))
         self._foreign_key, self._foreign_keys = foreign_key, foreign_keys

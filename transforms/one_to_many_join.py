@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.combined_key import CombinedKey
-from beam_joins.fields import place_of_row
+from beam_joins.fields import of_row
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, swapped
 from beam_joins.keys.opaque import opaque_keys, python_keys
@@ -78,7 +78,7 @@ class OneToManyJoin(WithOutputs):
         super().__init__()
         if (key_mapper is None) != (key_inverse is None):
             raise ValueError("key_mapper and key_inverse go together: give both or neither")
-        self._called, self._foreign_key = place_of_row("foreign_key", foreign_key), foreign_key
+        self._called, self._foreign_key = of_row("foreign_key", foreign_key), foreign_key
         joiner_in_columns(joiner, schema=schema)
         self._joiner = joiner
         self._how: OneToManyHow = choice("how", how, OneToManyHow)

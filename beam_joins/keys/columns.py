@@ -38,7 +38,7 @@ def comparable(keys: pa.Array, what: str) -> pa.Array:
     if pa.types.is_dictionary(kind):
         return comparable(keys.dictionary_decode(), what)
     if pa.types.is_struct(kind):
-        parts = [comparable(part, f"{what}.{field.name}") for part, field in zip(keys.flatten(), kind, strict=True)]
+        parts = [comparable(part, f"{what}'s {field.name}") for part, field in zip(keys.flatten(), kind, strict=True)]
         return pa.StructArray.from_arrays(parts, names=[field.name for field in kind], mask=keys.is_null())
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind) or isinstance(kind, pa.UuidType):
         return opaque_keys(keys.to_pylist())
