@@ -36,9 +36,9 @@ def each_value(
         python_values(batch.values),
         keys_in_python(batch.key.take(pa.array(np.maximum(row, 0))), known) if len(batch) else [],
     )
-    for n, value in enumerate(values):
+    for n, (value, changed) in enumerate(zip(values, row.tolist(), strict=True)):
         result = None
-        if value is not None and row[n] >= 0:
+        if value is not None and changed >= 0:
             try:
                 result = call(keys[n], value)
             except FunctionFailed as error:
