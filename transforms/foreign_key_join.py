@@ -7,13 +7,10 @@ from beam_joins.fields import of_row
 from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, values_joined
 from beam_joins.matching import How, Shape
 from beam_joins.transforms.engine.checked_table import checked_table
-from beam_joins.transforms.engine.joins import LEFT, RIGHT, combined_type, in_sides, joined_table, referring_rows
-from beam_joins.transforms.engine.notes import keys_may_meet
+from beam_joins.transforms.engine.joins import combined_type, in_sides, joined_table, referring_rows
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
 from beam_joins.transforms.engine.referring import keys_like, listed_references, one_reference
-from beam_joins.transforms.engine.replay import Route
-from beam_joins.transforms.engine.table_rows import batch_rows
 from beam_joins.transforms.engine.table_type import TableType, as_table, common_order, two_tables
 from beam_joins.typed_rows import Schema
 
@@ -106,18 +103,17 @@ class ForeignKeyJoin(WithOutputs):
             shape = Shape(self._how, "foreign_key", "left_key")
             result = TableType(known[0].key, join.type, order, known[0].windowed, whole=known[0].final)
         columns = columns_read(self._joiner, values_joined(self._how))
-        subscribe = functions.route(referring_rows(references, shape, known[0], columns[0]))
-        lefts = sides.left | "Subscribe" >> Route(subscribe, to=(LEFT, *self.dropping, *self.handling.tags))
-        self.handling.collect(lefts)
-        joined = joined_table(
-            lefts[LEFT],
-            (sides.right | "Right" >> Route(batch_rows(RIGHT, columns[1]), to=(RIGHT,)))[RIGHT],
+        joined, lefts = joined_table(
+            "ForeignKeyJoin",
+            sides,
+            referring_rows(references, shape, known[0], columns[0]),
+            columns[1],
             join=join,
             shape=shape,
-            known=known,
             handling=self.handling,
-            check=keys_may_meet("ForeignKeyJoin", LEFT, RIGHT, "foreign keys", "right table's keys"),
             looks_up=references.type,
+            keys=("foreign keys", "right table's keys"),
+            dropping=self.dropping,
             rejoin=known[0].final,  # rows that have one change never move
         )
         return Outputs(as_table(joined, result), self.all_dropped(lefts))

@@ -17,8 +17,8 @@ from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import WindowedStreamOutputs, WithOutputs
 from beam_joins.transforms.engine.replay import Replay
 from beam_joins.transforms.engine.stream_join import SIDES, JoinOfBatches, JoinOfPairs, StreamResults, joined_streams
-from beam_joins.transforms.engine.streams import Nulls, OfRow, Stream, StreamOptions, two_inputs
-from beam_joins.transforms.engine.table_type import common_key_type
+from beam_joins.transforms.engine.streams import Nulls, OfRow, Stream, StreamOptions
+from beam_joins.transforms.engine.table_type import common_key_type, two_inputs
 from beam_joins.typed_rows import Schema
 
 _NAME = "WindowedStreamJoin"

@@ -19,11 +19,11 @@ from beam_joins.references import listed_subscriptions, looking_up, rejoined, su
 from beam_joins.sorting import combine_chunks, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.door import in_batches
-from beam_joins.transforms.engine.notes import Check
+from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.outputs import Handling
 from beam_joins.transforms.engine.referring import References
-from beam_joins.transforms.engine.replay import Operator, Replay, RowRouter
-from beam_joins.transforms.engine.table_rows import changes_in_python, no_rows
+from beam_joins.transforms.engine.replay import Operator, Replay, Route, RowRouter
+from beam_joins.transforms.engine.table_rows import batch_rows, changes_in_python, no_rows
 from beam_joins.transforms.engine.table_type import TableType, table_type
 from beam_joins.two_changes import TwoChanges
 
@@ -94,39 +94,42 @@ def referring_rows(
 
 
 def joined_table(
-    lefts: PCollection[Any],
-    rights: PCollection[Any],
+    transform: str,
+    sides: Sides,
+    left_rows: RowRouter,
+    right_columns: frozenset[str] | None,
     *,
     join: Join,
     shape: Shape,
-    known: tuple[TableType, TableType],
     handling: Handling,
-    check: Check,
     looks_up: KeyPart | pa.DataType,
+    keys: tuple[str, str] = ("left table's keys", "right table's keys"),
+    dropping: tuple[str, ...] = (),
     rejoin: bool = False,
     finish: Callable[[ChangeBatch], ChangeBatch] | None = None,
-) -> PCollection[Any]:
-    """The batches of a joined table, of the blocks of both sides.
+) -> tuple[PCollection[Any], dict[str, PCollection[Any]]]:
+    """The batches of a joined table, and the outputs of the stage that routes the left rows.
 
-    ``looks_up`` says what left rows look up of their keys; or of which type the references are that their blocks have. Rows with references
+    ``looks_up`` says what left rows look up of their keys; or of which type the references are that ``left_rows`` gives. Rows with references
     may move from one to another: where the result has their keys, their halves are put together in one more stage, or with ``rejoin``, if all references
-    of a row are in one partition, at once. ``finish`` maps the batches that come out.
+    of a row are in one partition, at once. ``finish`` maps the batches that come out. ``keys`` are what a message calls the keys that meet.
     """
+    lefts = sides.left | "Left" >> Route(handling.functions.route(left_rows), to=(LEFT, *dropping, *handling.tags))
+    rights = sides.right | "Right" >> Route(batch_rows(RIGHT, right_columns), to=(RIGHT,))
     moving = shape.result == "left_key" and isinstance(looks_up, pa.DataType) and not rejoin
-    joined = (lefts, rights) | "Join" >> Replay(
-        handling.functions.replay(_overlapped(join, shape, known, looks_up, moving, finish)),
+    joined = (lefts[LEFT], rights[RIGHT]) | "Join" >> Replay(
+        handling.functions.replay(_overlapped(join, shape, sides.known, looks_up, moving, finish)),
         to=(MAIN, *((HALVES,) if moving else ()), *handling.tags),
         main_type=ChangeBatch,
-        check=check,
+        check=keys_may_meet(transform, LEFT, RIGHT, *keys),
     )
-    handling.collect(joined)
+    handling.collect(lefts, joined)
     if not moving:
-        table: PCollection[Any] = joined[MAIN]
-        return table
+        return joined[MAIN], lefts
     moved = (joined[HALVES],) | "Moved" >> Replay(_moved, main_type=ChangeBatch)
     together: PCollection[Any] = (joined[MAIN], moved[MAIN]) | "Joined" >> beam.Flatten()
     together.element_type = ChangeBatch
-    return together
+    return together, lefts
 
 
 def _overlapped(

@@ -3,7 +3,7 @@
 Every stateful transform is one or more uses of it:
 
 1. a :class:`Route` puts batches into a :class:`~beam_joins.transforms.engine.block_writer.BlockWriter`, each row with the hash of the key by which
-   it meets others (single elements become batches first: :mod:`beam_joins.transforms.engine.elements`);
+   it meets others (single elements become batches first: :mod:`beam_joins.transforms.engine.records`);
 2. the rows of a partition travel in blocks (:mod:`beam_joins.coders.block`), so that a runner sees few large elements;
 3. :class:`Replay` has a partition's blocks wait for each other: in the bag state of a stateful DoFn, keyed by partition, until its
    event-time timer fires, or grouped by partition (:class:`ReplayOptions`);

@@ -24,9 +24,9 @@ from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.records import Option, RecordRoute, Records, pairs, present
 from beam_joins.transforms.engine.referring import KeyColumn, keys_like
 from beam_joins.transforms.engine.replay import Operator, Replay, Route
-from beam_joins.transforms.engine.streams import NO_PAIR, OfRow, require_one_order, sequence_of, stream_type, two_inputs
+from beam_joins.transforms.engine.streams import NO_PAIR, OfRow, require_one_order, sequence_of, stream_type
 from beam_joins.transforms.engine.table_rows import batch_rows, no_rows
-from beam_joins.transforms.engine.table_type import TableType, table_type
+from beam_joins.transforms.engine.table_type import TableType, table_type, two_inputs
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.two_changes import TwoChanges
 from beam_joins.versions import as_of

@@ -20,20 +20,11 @@ from beam_joins.transforms.engine.arrow_input import arrow_schema, declared_sche
 from beam_joins.transforms.engine.element_types import pair_types
 from beam_joins.transforms.engine.outputs import Handling
 from beam_joins.transforms.engine.records import Option, RecordRoute, Records, pairs, present
-from beam_joins.transforms.engine.table_type import TableType, is_batches, is_changes, require_bounded
+from beam_joins.transforms.engine.table_type import TableType, is_batches, is_changes
 
 OfRow = Callable[[Any, Any], Any]
 """A function of key and value."""
 NO_PAIR = "a stream is of (key, value) pairs, but has {}: make pairs of it with beam.WithKeys or beam.Map"
-
-
-def two_inputs(transform: str, pvalue: Any, what: str) -> tuple[PCollection[Any], PCollection[Any]]:
-    """The left and the right input; raises ``ValueError`` for anything else, and for windowed or unbounded input."""
-    if not isinstance(pvalue, tuple) or len(pvalue) != 2:
-        raise ValueError(f"{transform} takes {what} | {transform}(...)")
-    require_bounded(transform, *pvalue)
-    left, right = pvalue
-    return left, right
 
 
 def stream_type(transform: str, stream: PCollection[Any], sequence_by: Any) -> TableType:
