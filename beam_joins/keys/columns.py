@@ -75,7 +75,7 @@ _COMPARED_AS: tuple[tuple[Callable[[Any], bool], Any, str], ...] = (
 
 
 def kinds(keys: pa.Array) -> set[str]:
-    """The kinds of the keys of a column, in words as in :func:`beam_joins.keys.canonical.kind`; none if all are null.
+    """The kinds of the keys of a column, in words as in :func:`beam_joins.keys.kinds.kind`; none if all are null.
 
     Of windowed keys those of their source keys.
 
