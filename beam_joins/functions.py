@@ -7,8 +7,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from beam_joins.copied import copied
+from beam_joins.fields import getter
 from beam_joins.keys.columns import comparable
-from beam_joins.keys.opaque import is_opaque
+from beam_joins.keys.opaque import is_opaque, opaque_keys, python_values
 from beam_joins.sorting import gather, valid
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -120,5 +122,11 @@ def by_row(option: str, spec: Any, values: pa.Array) -> pa.Array:
 
 
 def keys_of(option: str, spec: Any, values: pa.Array) -> pa.Array:
-    """The keys that a column's name, several names or a vectorized function gives; null where a part is."""
+    """The keys that a column's name, several names, a vectorized function or a function of one row gives; null where a part is.
+
+    Those that a function of one row gives are opaque, as no type is inferred from the rows of a batch, and so are those of opaque values.
+    """
+    if is_opaque(values.type) or (callable(spec) and not isinstance(spec, vectorized)):
+        of_record = getter(option, spec)
+        return opaque_keys([None if value is None else copied(of_record(value)) for value in python_values(values)])
     return comparable(by_row(option, spec, values), f"the {option.replace('_', ' ')}")

@@ -8,7 +8,7 @@ import pytest
 from beam_joins import vectorized
 from beam_joins.functions import batch_of, by_row, field_of, keys_of, values_of
 from beam_joins.keys.columns import factorize
-from beam_joins.keys.opaque import opaque_values, python_keys
+from beam_joins.keys.opaque import KEYS, opaque_values, python_keys
 
 ROWS = pa.array([{"a": 1, "b": "x"}, None, {"a": None, "b": "z"}])
 
@@ -116,3 +116,11 @@ def test_functions_of_columns_do_not_take_values_that_are_python_objects():
             match="are Python objects here, made of single elements or by a function of one record: give the transform that made them schema=",
         ):
             use(opaque_values([{"b": 1}]))
+
+
+@pytest.mark.parametrize("spec", ["b", lambda row: row["b"]])
+def test_the_keys_of_python_objects_are_python_objects_too(spec):
+    for rows in (opaque_values(ROWS.to_pylist()), ROWS):
+        given = keys_of("key", spec, rows)
+        assert python_keys(given) == ["x", None, "z"]
+        assert given.type == (pa.string() if spec == "b" and rows is ROWS else KEYS)
