@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from beam_joins.arrangement import Arrangement
 from beam_joins.batch import ChangeBatch
 from beam_joins.fold import Fold, Folding
-from beam_joins.groups import Groups, by_row_key, no_groups
+from beam_joins.groups import Groups, by_row_key
 from beam_joins.keys.columns import factorize
 from beam_joins.keys.opaque import VALUES, python_keys
 from beam_joins.sorting import combine_chunks, integers, valid
@@ -20,8 +21,8 @@ from beam_joins.sorting import combine_chunks, integers, valid
 class State(NamedTuple):
     """The aggregates of the groups that have a row; and the members (``group``, ``key``) whose value is in no aggregate, as ``add`` has raised for it."""
 
-    groups: pa.Table
-    not_added: pa.Table
+    groups: Arrangement = Arrangement()
+    not_added: pa.Table | None = None
 
 
 def members(batch: ChangeBatch, groups: pa.Array, values: pa.Array | None = None) -> pa.RecordBatch:
@@ -45,7 +46,7 @@ def members(batch: ChangeBatch, groups: pa.Array, values: pa.Array | None = None
     return pa.record_batch(list(columns.values()), names=list(columns))
 
 
-def step(state: State | None, rows: pa.Table, fold: Fold) -> tuple[ChangeBatch, State]:
+def step(state: State, rows: pa.Table, fold: Fold) -> tuple[ChangeBatch, State]:
     """The changes of each group's aggregate that members make, and the state after them. Aggregates are opaque.
 
     At one position all that leave are subtracted first, then all that enter are added, each in the order of their rows' keys. A group has no
@@ -53,13 +54,11 @@ def step(state: State | None, rows: pa.Table, fold: Fold) -> tuple[ChangeBatch, 
     next addition then begins with ``initial()`` again. Nothing is subtracted from a group without a row. A result has the largest timestamp of
     the row and of what changed it.
     """
-    if state is None:
-        of = {name: pa.nulls(0, rows.schema.field(name).type) for name in ("group", "key")}
-        state = State(no_groups(of["group"].type, VALUES), pa.table(of))
     enters = combine_chunks(rows["enters"]).to_numpy(zero_copy_only=False)
-    groups = Groups(state.groups, rows, enters.astype(np.int64), by_row_key(rows))
+    groups = Groups(state.groups, rows, VALUES, enters.astype(np.int64), by_row_key(rows))
     group, key, value = (combine_chunks(rows[name]).take(pa.array(groups.by)) for name in ("group", "key", "value"))
-    not_added = _NotAdded(state.not_added, pa.table([group, key], names=["group", "key"]))
+    members_of_rows = pa.table([group, key], names=["group", "key"])
+    not_added = _NotAdded(members_of_rows.slice(0, 0) if state.not_added is None else state.not_added, members_of_rows)
     entering = enters[groups.by].tolist()
     folding = Folding(fold, groups, value, lambda n: tuple(python_keys(column.slice(n, 1))[0] for column in (group, key)))
 

@@ -31,6 +31,10 @@ class Arrangement:
     def __init__(self, runs: tuple[pa.Table, ...] = ()) -> None:
         self._runs = runs
 
+    def __bool__(self) -> bool:
+        """Whether there ever was a row."""
+        return bool(self._runs)
+
     def table(self) -> pa.Table | None:
         """All rows in order; ``None`` if there never was a row, as the columns are not known then."""
         if not self._runs:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from beam_joins.arrangement import Arrangement
 from beam_joins.batch import ChangeBatch
 from beam_joins.copied import copied
 from beam_joins.groups import Groups
@@ -48,7 +49,7 @@ class Folding:
         self._new: list[Any] = []
         self._times: list[int] = []
 
-    def run(self, apply: Callable[[int], bool]) -> tuple[ChangeBatch, pa.Table]:
+    def run(self, apply: Callable[[int], bool]) -> tuple[ChangeBatch, Arrangement]:
         """The changes, and the aggregates after them; ``apply(n)`` adds or subtracts a row, or leaves it out and gives false."""
         for n, (first, opens, last) in enumerate(self._flags):
             if first:
@@ -97,4 +98,4 @@ class Folding:
         index = int(self._groups.remembered[n])
         if index < 0:
             return None, 0
-        return python_values(self._groups.aggregate().slice(index, 1))[0], int(self._groups.time()[index])
+        return python_values(self._groups.aggregates.slice(index, 1))[0], int(self._groups.time[index])

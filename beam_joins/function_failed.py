@@ -1,6 +1,7 @@
 """The error of a function that a user gave to a transform: which one, for which key, given what."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from reprlib import Repr
 from typing import Any, Final
@@ -35,6 +36,15 @@ def failure(label: str, option: str, error: BaseException, given: Sequence[Any],
     of_key = "" if key is NO_KEY else f" for the key {_short.repr(key)}"
     values = f", given {', '.join(map(_short.repr, given))}" if given else ""
     return FunctionFailed(f"{label}: {option} raised {what}{of_key}{values}")
+
+
+@contextmanager
+def called_with_no_rows() -> Iterator[None]:
+    """Functions of columns are called when a pipeline is built: the error of one is a ``ValueError`` that says so."""
+    try:
+        yield
+    except FunctionFailed as error:
+        raise ValueError(f"{error}; it is called with no rows when the pipeline is built, to know what it gives") from error
 
 
 class _Short(Repr):

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.copied import copied
-from beam_joins.fields import place_getter
+from beam_joins.fields import getter
 from beam_joins.keys.columns import comparable
 from beam_joins.keys.opaque import is_opaque, opaque_keys, python_values
 from beam_joins.sorting import gather, valid
@@ -114,17 +114,16 @@ def field_of(values: pa.Array, name: str, option: str) -> pa.Array:
     return values.flatten()[names.index(name)]
 
 
-def by_row(option: str, spec: "str | vectorized[Any]", values: pa.Array) -> pa.Array:
-    """One array that a column's name or a vectorized function gives; null values give null."""
+def by_row(option: str, spec: Any, values: pa.Array) -> pa.Array:
+    """One array that a column's name or a vectorized function gives, null for null values; several names make structs, null where a part is."""
     if isinstance(spec, str):
         return field_of(values, spec, option)
-    columns = values_of(spec(batch_of(values)), len(values))
-    return gather(columns, np.where(valid(values), np.arange(len(values)), -1)) if values.null_count else columns
-
-
-def each_row(spec: Callable[[Any], Any], values: pa.Array) -> list[Any]:
-    """What a function of one row gives for each; null values give null."""
-    return [None if row is None else copied(spec(row)) for row in python_values(values)]
+    if isinstance(spec, vectorized):
+        columns = values_of(spec(batch_of(values)), len(values))
+        return gather(columns, np.where(valid(values), np.arange(len(values)), -1)) if values.null_count else columns
+    parts = [field_of(values, name, option) for name in spec]
+    missing = ~np.logical_and.reduce([valid(part) for part in parts])
+    return pa.StructArray.from_arrays(parts, names=list(spec), mask=pa.array(missing))
 
 
 def keys_of(option: str, spec: Any, values: pa.Array) -> pa.Array:
@@ -132,13 +131,7 @@ def keys_of(option: str, spec: Any, values: pa.Array) -> pa.Array:
 
     Those that a function of one row gives are opaque, as no type is inferred from the rows of a batch, and so are those of opaque values.
     """
-    if is_opaque(values.type) and not callable(spec):
-        spec = place_getter(option, spec)
-    if isinstance(spec, str | vectorized):
-        return comparable(by_row(option, spec, values), f"the {option.replace('_', ' ')}")
-    if callable(spec):
-        return opaque_keys(each_row(spec, values))
-    names = tuple(spec)
-    parts = [comparable(field_of(values, name, option), f"the {option.replace('_', ' ')}'s {name}") for name in names]
-    missing = ~np.logical_and.reduce([valid(part) for part in parts])
-    return pa.StructArray.from_arrays(parts, names=list(names), mask=pa.array(missing))
+    if is_opaque(values.type) or (callable(spec) and not isinstance(spec, vectorized)):
+        of_record = getter(option, spec)
+        return opaque_keys([None if value is None else copied(of_record(value)) for value in python_values(values)])
+    return comparable(by_row(option, spec, values), f"the {option.replace('_', ' ')}")

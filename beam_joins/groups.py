@@ -2,47 +2,52 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from beam_joins.arrangement import ORDER, Arrangement
 from beam_joins.batch import ChangeBatch
 from beam_joins.keys.columns import Bools, Ints, as_opaque, factorize, key_order
+from beam_joins.keys.encoded import encoded_keys, prefixes
+from beam_joins.keys.nested import is_windowed, parts_of
 from beam_joins.sorting import combine_chunks, integers, ordered, starts, valid
 
 
-def no_groups(group: pa.DataType, aggregate: pa.DataType) -> pa.Table:
-    """The aggregates of no groups: ``group``, ``aggregate`` and ``timestamp``, ordered by group."""
-    return pa.table({"group": pa.nulls(0, group), "aggregate": pa.nulls(0, aggregate), "timestamp": pa.array([], pa.int64())})
+def group_order(groups: pa.Array) -> pa.Array:
+    """The bytes by which groups are ordered; those of the windows of a key begin with the key."""
+    if not is_windowed(groups.type):
+        return prefixes(encoded_keys(groups))
+    source, start, end = parts_of(groups)
+    return pc.binary_join_element_wise(prefixes(encoded_keys(source)), encoded_keys(start), encoded_keys(end), pa.scalar(b""))
 
 
 class Groups:
-    """Rows (``group``, ``timestamp``, ``position``) ordered by group, position and what is given beyond, beside the aggregates of groups.
+    """Rows (``group``, ``timestamp``, ``position``) ordered by group, position and what is given beyond, beside the aggregates of groups, of type ``kind``.
 
     All arrays are of the ordered rows; ``by`` are their indices. ``first`` and ``last`` say where the rows of a group begin, and where those of
-    a group and a position end. ``remembered`` is the group's index among the aggregates, -1 without one.
+    a group and a position end. ``remembered`` is the group's index among the current ``aggregates``, whose timestamps are ``time``; -1 without one.
     """
 
-    def __init__(self, aggregates: pa.Table, rows: pa.Table, *then: Ints) -> None:
-        self._aggregates = aggregates
+    def __init__(self, known: Arrangement, rows: pa.Table, kind: pa.DataType, *then: Ints) -> None:
+        self._known = known
         self._group = combine_chunks(rows["group"])
-        code, known = factorize(self._group, combine_chunks(aggregates["group"]))
+        touched = known.starting_with(pc.unique(group_order(self._group))) if known else None
+        if touched is None:
+            touched = pa.table(
+                {"group": self._group.slice(0, 0), "aggregate": pa.nulls(0, kind), "timestamp": pa.array([], pa.int64())}
+            )
+        self.aggregates, self.time = combine_chunks(touched["aggregate"]), integers(touched["timestamp"])
+        code, of_known = factorize(self._group, combine_chunks(touched["group"]))
         position = integers(rows["position"])
         self.by = ordered(code, position, *then)
         self.code, self.position, self.timestamp = code[self.by], position[self.by], integers(rows["timestamp"])[self.by]
         self.first = starts(self.code)
         self.opens = starts(self.code, self.position)
         self.last = np.append(self.opens[1:], True)[: len(self.by)]
-        place = np.full(1 + max(int(code.max(initial=-1)), int(known.max(initial=-1))), -1)
-        place[known] = np.arange(len(known))
+        place = np.full(1 + max(int(code.max(initial=-1)), int(of_known.max(initial=-1))), -1)
+        place[of_known] = np.arange(len(of_known))
         self.remembered = place[self.code]
 
-    def aggregate(self) -> pa.Array:
-        """The current aggregates."""
-        return combine_chunks(self._aggregates["aggregate"])
-
-    def time(self) -> Ints:
-        """The timestamps of the current aggregates."""
-        return integers(self._aggregates["timestamp"])
-
-    def changes(self, at: Ints, new: pa.Array, timestamp: Ints) -> tuple[ChangeBatch, pa.Table]:
+    def changes(self, at: Ints, new: pa.Array, timestamp: Ints) -> tuple[ChangeBatch, Arrangement]:
         """The changes to ``new`` aggregates (null: no row) at some of the ordered rows, at most one for a group and position; and the aggregates after them."""
         code, remembered = self.code[at], self.remembered[at]
         first = starts(code)
@@ -57,19 +62,13 @@ class Groups:
             before=pa.array(before, mask=before < 0),
             timestamp=pa.array(timestamp),
             position=pa.array(self.position[at]),
-            earlier=self.aggregate().take(pa.array(remembered[old])),
+            earlier=self.aggregates.take(pa.array(remembered[old])),
         )
-        stays = np.ones(len(self._aggregates), np.bool_)
-        stays[remembered[remembered >= 0]] = False
-        last = pa.array(np.append(first[1:], True)[: len(at)] & there)
-        names = self._aggregates.column_names
-        changed = pa.table([batch.key.filter(last), new.filter(last), batch.timestamp.filter(last)], names=names)
-        return batch, by_key(pa.concat_tables([self._aggregates.filter(pa.array(stays)), changed]), "group")
-
-
-def by_key(rows: pa.Table, name: str) -> pa.Table:
-    """Rows ordered by a column of keys."""
-    return rows.take(pa.array(key_order(combine_chunks(rows[name]))))
+        last = pa.array(np.append(first[1:], True)[: len(at)])
+        group, aggregate = batch.key.filter(last), new.filter(last)
+        order, stays = group_order(group), aggregate.is_valid()
+        after = pa.table({ORDER: order, "group": group, "aggregate": aggregate, "timestamp": batch.timestamp.filter(last)})
+        return batch, self._known.replaced(order.filter(pc.invert(stays)), after.filter(stays))
 
 
 def by_row_key(rows: pa.Table) -> Ints:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import acero
 
-from beam_joins.function_failed import NO_KEY, FunctionFailed
+from beam_joins.function_failed import NO_KEY, called_with_no_rows
 from beam_joins.functions import batch_of, values_of, vectorized, with_key
 from beam_joins.keys.opaque import python_keys, python_values
 from beam_joins.pairs import Pairs, each_joined
@@ -166,12 +166,8 @@ def _by_column(joiner: Callable[..., Any], types: Sequence[pa.DataType | None]) 
 
     if any(kind is None for kind in types):
         return TypedJoin(join, None)
-    try:
+    with called_with_no_rows():
         kind = values_of(joiner(*(batch_of(pa.nulls(0, kind)) for kind in types)), 0).type
-    except FunctionFailed as error:
-        raise ValueError(
-            f"{error}; it is called with no rows when the pipeline is built, to know the columns of its result"
-        ) from error
     return TypedJoin(join, kind)
 
 

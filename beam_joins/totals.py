@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_joins.arrangement import Arrangement
 from beam_joins.batch import ChangeBatch
-from beam_joins.groups import Groups, by_row_key, no_groups
+from beam_joins.groups import Groups, by_row_key
 from beam_joins.keys.columns import Bools, Ints
 from beam_joins.keys.opaque import is_opaque, opaque_values, python_values
 from beam_joins.sorting import combine_chunks, ffill_index, running_max
@@ -40,7 +41,7 @@ def sum_type(kind: pa.DataType) -> pa.DataType:
     raise ValueError(f"values of type {kind} cannot be added: give a column of numbers")
 
 
-def step(state: pa.Table | None, rows: pa.Table) -> tuple[ChangeBatch, pa.Table]:
+def step(state: Arrangement, rows: pa.Table) -> tuple[ChangeBatch, Arrangement]:
     """The changes of each group's count that members (:func:`beam_joins.aggregate.members`) make; or of its sum, of members with a ``value``.
 
     A group has a row from the first member on that enters it. A null value adds nothing. Raises ``ValueError`` for a sum that its type cannot hold.
@@ -48,9 +49,7 @@ def step(state: pa.Table | None, rows: pa.Table) -> tuple[ChangeBatch, pa.Table]
     summed = "value" in rows.column_names
     kind = sum_type(rows.schema.field("value").type) if summed else pa.int64()
     enters = combine_chunks(rows["enters"]).to_numpy(zero_copy_only=False)
-    if state is None:
-        state = no_groups(rows.schema.field("group").type, kind)
-    groups = Groups(state, rows, enters.astype(np.int64), *([] if pa.types.is_int64(kind) else [by_row_key(rows)]))
+    groups = Groups(state, rows, kind, enters.astype(np.int64), *([] if pa.types.is_int64(kind) else [by_row_key(rows)]))
     enters = enters[groups.by]
     there = (ffill_index(enters, groups.first) >= 0) | (groups.remembered >= 0)
     # what leaves before anything has entered is not counted
@@ -69,7 +68,7 @@ def _latest(groups: Groups, there: Bools, at: Ints) -> Ints:
     begun = np.repeat(there[groups.last], np.diff(np.append(np.flatnonzero(groups.opens), len(there))))
     time = np.where(begun, groups.timestamp, EARLIEST)
     known = groups.first & (groups.remembered >= 0)
-    time[known] = np.maximum(time[known], groups.time()[groups.remembered[known]])
+    time[known] = np.maximum(time[known], groups.time[groups.remembered[known]])
     return running_max(groups.first, time)[at]
 
 
@@ -101,7 +100,7 @@ def _sums_in_turn(numbers: Any, sign: Ints, groups: Groups, read: Callable[[pa.A
     """The sum so far of each group at every row, one addition after the other."""
     signed = np.where(sign < 0, -numbers, numbers)
     signed[sign == 0] = 0
-    remembered = read(groups.aggregate())
+    remembered = read(groups.aggregates)
     begins = np.flatnonzero(groups.first)
     sums = np.empty_like(signed)
     for begin, end, known in zip(begins, np.append(begins, len(signed))[1:], groups.remembered[begins], strict=True):
@@ -118,7 +117,7 @@ def _whole_sums(numbers: npt.NDArray[np.int64], sign: Ints, groups: Groups) -> I
     if not len(numbers):
         return numbers
     known = groups.first & (groups.remembered >= 0)
-    before = groups.aggregate().to_numpy(zero_copy_only=False)[groups.remembered[known]]
+    before = groups.aggregates.to_numpy(zero_copy_only=False)[groups.remembered[known]]
     high, low = (_from_zero(half(numbers) * sign, known, half(before), groups.first) for half in (_high, _low))
     high += low >> _HALF
     if ((high != high.astype(np.int32)) & groups.last).any():

@@ -23,7 +23,6 @@ class Functions:
         self._label = label
         self._exc_class = exc_class
         self._bad: list[tuple[Any, int | None]] = []
-        self.raised: Callable[..., Any] | None = None
 
     def function(self, option: str, given: Any, called: Callable[..., Any] | None = None, *, fresh: bool = False) -> Any:
         """The function given as ``option``, on copies of its arguments and raising ``FunctionFailed``; ``None`` if none is given.
@@ -50,7 +49,6 @@ class Functions:
                     return run(prepared(values[0]), prepared(values[1]))
                 return run(prepared(values[0])) if len(values) == 1 else run(*map(prepared, values))
             except Exception as error:
-                self.raised = call
                 key, rest = (NO_KEY, values) if len(values) < 2 else (values[0], values[1:])
                 raise failure(self._label, option, error, rest, key) from error
 
@@ -87,11 +85,7 @@ class Functions:
         bad, self._bad = self._bad, []
         return bad
 
-    def of_rows(self, call: Callable[[Any, Any], Any]) -> "OfRows":
-        """A function of key and value that gives ``None`` where it raises what is handled."""
-        return OfRows(self, call)
-
-    def caught(self, record: Any, failed: FunctionFailed, timestamp: int) -> None:
+    def caught(self, record: Any, failed: FunctionFailed, timestamp: int | None) -> None:
         """Put a record into ``bad`` for what a function raised; raise it again if it is not handled."""
         error = failed.__cause__
         if error is None or not self.handles(error):
@@ -107,31 +101,6 @@ class Functions:
                 raise failure(self._label, f"{option} (vectorized, for {rows})", error, ()) from error
 
         return call
-
-
-class OfRows:
-    """A function of key and value for both values of a change; ``raised`` is what the last call raised."""
-
-    def __init__(self, functions: Functions, call: Callable[[Any, Any], Any]) -> None:
-        self._functions = functions
-        self._call = call
-        self.raised: BaseException | None = None
-
-    def __call__(self, key: Any, value: Any) -> Any:
-        """What the function gives."""
-        self.raised = None
-        try:
-            return self._call(key, value)
-        except FunctionFailed as failed:
-            if not self._functions.handles(failed.__cause__):
-                raise
-            self.raised = failed.__cause__
-
-    def report(self, record: Any, timestamp: int | None) -> bool:
-        """Put a record into ``bad`` if the last call, that of its new value, raised; that of its old value was reported with an earlier record."""
-        if self.raised is not None:
-            self._functions.leave_out(record, self.raised, timestamp)
-        return self.raised is not None
 
 
 def _itself(value: Any) -> Any:

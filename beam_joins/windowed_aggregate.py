@@ -10,12 +10,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from beam_joins.arrangement import ORDER, Arrangement
 from beam_joins.batch import ChangeBatch
 from beam_joins.fold import Fold, Folding
-from beam_joins.groups import Groups, no_groups, tied_rows
+from beam_joins.groups import Groups, tied_rows
 from beam_joins.keys.canonical import canonical_value
 from beam_joins.keys.columns import Ints, factorize, joined_keys
-from beam_joins.keys.nested import WindowedType, parts_of, windowed_keys
+from beam_joins.keys.nested import parts_of, windowed_keys
 from beam_joins.keys.opaque import VALUES, is_opaque, python_keys, python_values
 from beam_joins.sorting import combine_chunks, integers
 from beam_joins.stream_time import EARLIEST, shifted, stream_times, times_of_keys
@@ -27,8 +28,8 @@ Assign = Callable[[Ints], tuple[Ints, Ints, Ints]]
 class State(NamedTuple):
     """The windows that can still change: ``group``, a :class:`~beam_joins.Windowed` key, ``aggregate`` and ``timestamp``; and the stream ``time`` of each ``key``."""
 
-    windows: pa.Table
-    times: pa.Table
+    windows: Arrangement = Arrangement()
+    times: pa.Table | None = None
 
 
 class Aggregated(NamedTuple):
@@ -39,26 +40,22 @@ class Aggregated(NamedTuple):
 
 
 def step(
-    state: State | None, rows: pa.Table, windows: Assign, fold: Fold, grace: int | None = None, until: int | None = None
+    state: State, rows: pa.Table, windows: Assign, fold: Fold, grace: int | None = None, until: int | None = None
 ) -> tuple[Aggregated, State]:
     """The changes that new rows (``key``, ``value``, ``timestamp``, ``position`` and perhaps ``within``) make, and the state after them.
 
-    They lie behind all rows of earlier steps; ``None`` is the state before the first one. The rows of one key and position are all added, in the order of
+    They lie behind all rows of earlier steps; The rows of one key and position are all added, in the order of
     ``within``, time and encoded value, ``None`` first; one change follows for each window, with the largest timestamp of the rows that it has counted.
 
     With a ``grace`` a row is late where its window ended that long or longer before the latest time that its key has seen; ``None`` waits for ever.
     ``until`` is a time that all later rows lie behind, known where positions are event times, or :data:`~beam_joins.stream_time.ALWAYS` if none comes.
     """
     key, value, time, position = (combine_chunks(rows[name]) for name in ("key", "value", "timestamp", "position"))
-    if state is None:
-        no_times = pa.table([pa.nulls(0, key.type), pa.array([], pa.int64())], names=["key", "time"])
-        state = State(no_groups(WindowedType(key.type), VALUES), no_times)
-    known = combine_chunks(state.times["key"])
-    source = parts_of(combine_chunks(state.windows["group"]))[0]
-    known_code, code, source_code = factorize(known, key, source)
-    codes = 1 + max(int(of.max(initial=-1)) for of in (known_code, code, source_code))
-    times = known_code, integers(state.times["time"])
-    earlier, latest = stream_times(times, code, integers(time), integers(position), codes)
+    times = state.times or pa.table([key.slice(0, 0), pa.array([], pa.int64())], names=["key", "time"])
+    known = combine_chunks(times["key"])
+    known_code, code = factorize(known, key)
+    codes = 1 + max(int(of.max(initial=-1)) for of in (known_code, code))
+    earlier, latest = stream_times((known_code, integers(times["time"])), code, integers(time), integers(position), codes)
 
     index, start, end = windows(integers(time))
     # records of one position are there at once: none is late for another
@@ -69,7 +66,7 @@ def step(
     columns = {"group": group, "value": value.take(at), "timestamp": time.take(at), "position": position.take(at)}
     each = pa.table(columns)
     added = each.filter(pa.array(~late))
-    groups = Groups(state.windows, added, _rank(rows, code)[index[~late]])
+    groups = Groups(state.windows, added, VALUES, _rank(rows, code)[index[~late]])
     by = pa.array(groups.by)
     values, names = combine_chunks(added["value"]).take(by), combine_chunks(added["group"]).take(by)
     folding = Folding(fold, groups, values, lambda n: (python_keys(names.slice(n, 1))[0],), restarts=True)
@@ -79,19 +76,20 @@ def step(
     return Aggregated(changes, each.filter(pa.array(late)).drop_columns("position")), State(_open(after, seen, grace, until), seen)
 
 
-def _open(windows: pa.Table, times: pa.Table, grace: int | None, until: int | None) -> pa.Table:
+def _open(windows: Arrangement, times: pa.Table, grace: int | None, until: int | None) -> Arrangement:
     """The windows that a later row may fall into."""
-    if grace is None and until is None:
+    table = None if grace is None and until is None else windows.table()
+    if table is None:
         return windows
-    source, _, end = parts_of(combine_chunks(windows["group"]))
+    source, _, end = parts_of(combine_chunks(table["group"]))
     closes = integers(end)
-    is_open = closes > (EARLIEST if until is None else until)
+    is_closed = closes <= (EARLIEST if until is None else until)
     if grace is not None:
         code, known = factorize(source, combine_chunks(times["key"]))
         latest = np.full(1 + max(int(code.max(initial=-1)), int(known.max(initial=-1))), EARLIEST)
         latest[known] = integers(times["time"])
-        is_open &= closes > shifted(latest[code], -grace)
-    return windows.filter(pa.array(is_open))
+        is_closed |= closes <= shifted(latest[code], -grace)
+    return windows.replaced(combine_chunks(table[ORDER]).filter(pa.array(is_closed)), table.slice(0, 0))
 
 
 def _rank(rows: pa.Table, code: Ints) -> Ints:

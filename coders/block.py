@@ -4,7 +4,7 @@ What travels between workers are blocks, so that a runner sees few large element
 ``key``, ``timestamp`` and ``position``, ``value`` and others, of whatever types.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import combinations
 
 import pyarrow as pa
@@ -52,14 +52,13 @@ def read_block(encoded: bytes) -> tuple[str, pa.RecordBatch]:
         raise CorruptData(f"{len(encoded)} bytes are not a block: {error}") from error
 
 
-def read_blocks(blocks: Iterable[bytes], schemas: Mapping[str, pa.Schema] | None = None) -> dict[str, pa.Table]:
-    """All rows of each input; none, of the given schema, of an input that no block is of."""
+def read_blocks(blocks: Iterable[bytes]) -> dict[str, pa.Table]:
+    """All rows of each input."""
     inputs: dict[str, list[pa.RecordBatch]] = {}
     for block in blocks:
         name, rows = read_block(block)
         inputs.setdefault(name, []).append(rows)
-    given = {name: concat_batches(name, batches) for name, batches in inputs.items()}
-    return {name: schema.empty_table() for name, schema in (schemas or {}).items()} | given
+    return {name: concat_batches(name, batches) for name, batches in inputs.items()}
 
 
 def concat_batches(name: str, batches: list[pa.RecordBatch]) -> pa.Table:

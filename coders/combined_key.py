@@ -6,7 +6,7 @@ select those of "A01".
 
 from typing import Any
 
-from apache_beam.coders import Coder, NullableCoder, registry
+from apache_beam.coders import Coder, registry
 
 from beam_joins.coders.key import KeyCoder
 from beam_joins.coders.strict import StrictCoder
@@ -73,19 +73,6 @@ class CombinedKeyCoder(StrictCoder):
         """The two keys."""
         foreign_key, primary_key = split(encoded)
         return CombinedKey(self._foreign_key_coder.decode(foreign_key), self._primary_key_coder.decode(primary_key))
-
-    def foreign_key(self, encoded: bytes) -> Any:
-        """The foreign key of an encoded combined key, or of a prefix; raises :class:`CorruptData`."""
-        return self._foreign_key_coder.decode(split(encoded).foreign_key)
-
-    def canonical_foreign_key(self, encoded: bytes) -> bytes | None:
-        """The canonical bytes of the foreign key of an encoded combined key, or of a prefix; ``None`` if there is none, or its coder is another."""
-        foreign_key, coder = split(encoded).foreign_key, self._foreign_key_coder
-        if isinstance(coder, NullableCoder):
-            present, foreign_key, coder = foreign_key[:1] == b"\x01", foreign_key[1:], coder._value_coder
-            if not present:
-                return None
-        return foreign_key if isinstance(coder, KeyCoder) else None
 
     def is_deterministic(self) -> bool:
         """True if both keys' coders are."""

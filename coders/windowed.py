@@ -18,30 +18,6 @@ _BOUNDS = struct.Struct(">QQ")
 _SIGN = 1 << 63
 
 
-def write_windowed(key: bytes, window: Window) -> bytes:
-    """An encoded key in a window; raises ``ValueError`` for what is not a window of 64-bit microseconds.
-
-    >>> read_window(write_windowed(b"page", Window(-5, 5)))
-    Window(start=-5, end=5)
-    """
-    try:
-        start, end = window
-        return combine(key, _BOUNDS.pack(start + _SIGN, end + _SIGN))
-    except (TypeError, ValueError, struct.error):
-        raise ValueError(f"{window!r} is not a Window(start, end) in microseconds") from None
-
-
-def read_window(encoded: bytes) -> Window:
-    """The window of an encoded windowed key."""
-    start, end = _BOUNDS.unpack(split(encoded).primary_key)
-    return Window(start - _SIGN, end - _SIGN)
-
-
-def source_key(encoded: bytes) -> bytes:
-    """The key of an encoded windowed key, still encoded: what a windowed table is partitioned by."""
-    return split(encoded).foreign_key
-
-
 class WindowedCoder(StrictCoder):
     """Coder of ``Windowed[K]`` from the coder of its key; deterministic if that is. It is registered for :class:`Windowed`.
 
@@ -58,11 +34,18 @@ class WindowedCoder(StrictCoder):
         """The key, then its window."""
         if not isinstance(value, Windowed):
             raise ValueError(f"a windowed table has changes keyed by Windowed, not by {value!r}")
-        return write_windowed(self.source_coder.encode(value.key), value.window)
+        try:
+            start, end = value.window
+            bounds = _BOUNDS.pack(start + _SIGN, end + _SIGN)
+        except (TypeError, ValueError, struct.error):
+            raise ValueError(f"{value.window!r} is not a Window(start, end) in microseconds") from None
+        return combine(self.source_coder.encode(value.key), bounds)
 
     def read(self, encoded: bytes) -> Windowed[Any]:
         """The key and its window."""
-        return Windowed(self.source_coder.decode(source_key(encoded)), read_window(encoded))
+        key, bounds = split(encoded)
+        start, end = _BOUNDS.unpack(bounds)
+        return Windowed(self.source_coder.decode(key), Window(start - _SIGN, end - _SIGN))
 
     def is_deterministic(self) -> bool:
         """True if the key's coder is."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_joins.aggregate import step
+from beam_joins.aggregate import State, step
 from beam_joins.batch import ChangeBatch
 from beam_joins.fold import Fold
 from beam_joins.transforms.engine.grouping import GroupedTable, OfRow
@@ -68,4 +68,4 @@ class AggregateTable(GroupedTable):
         """Record by record."""
         functions = self.handling.functions
         fold = Fold(functions, functions.function("initial", self._initial), self._add, self._subtract)
-        return lambda rows: step(None, rows, fold)[0]
+        return lambda rows: step(State(), rows, fold)[0]

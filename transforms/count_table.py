@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from beam_joins.arrangement import Arrangement
 from beam_joins.batch import ChangeBatch
 from beam_joins.totals import step
 from beam_joins.transforms.engine.grouping import GroupedTable, Grouping, OfRow
@@ -36,7 +37,7 @@ class CountTable(GroupedTable):
 
     def kernel(self) -> Callable[[pa.Table], ChangeBatch]:
         """In columns."""
-        return lambda rows: step(None, rows)[0]
+        return lambda rows: step(Arrangement(), rows)[0]
 
     def aggregate_type(self, grouping: Grouping) -> Any:
         """A whole number of 64 bits."""

@@ -12,7 +12,7 @@ from apache_beam.typehints.typehints import TupleConstraint
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
 from beam_joins.filter import filter_upsert, with_values
-from beam_joins.function_failed import FunctionFailed
+from beam_joins.function_failed import FunctionFailed, called_with_no_rows
 from beam_joins.functions import by_row, vectorized
 from beam_joins.keys.columns import Bools
 from beam_joins.sorting import valid
@@ -22,7 +22,6 @@ from beam_joins.transforms.engine.options import function
 from beam_joins.transforms.engine.outputs import HandlesExceptions
 from beam_joins.transforms.engine.table_rows import changes_in_python
 from beam_joins.transforms.engine.table_type import TableType, as_table, is_batches, is_changes, table_type
-from beam_joins.transforms.engine.user_functions import StageFunctions
 
 
 class FilterTable(HandlesExceptions):
@@ -58,19 +57,47 @@ class FilterTable(HandlesExceptions):
     def build(self, pvalue: PCollection[Any]) -> PCollection[Any]:
         """The filtered table."""
         is_table, known = is_batches(pvalue) or is_changes(pvalue), table_type(pvalue)
-        called = self.handling.functions.function("predicate", self._predicate, fresh=is_table)
+        functions, negate = self.handling.functions, self._negate
+        called = functions.function("predicate", self._predicate, fresh=is_table)
         if is_table and isinstance(called, vectorized):
+            with called_with_no_rows():
+                _truth(by_row("predicate", called, pa.nulls(0, known.value_column)))
+
+        def passes(key: Any, value: Any) -> bool:
+            if isinstance(called, vectorized):
+                raise ValueError("a vectorized predicate is for tables whose values have columns, and this is a collection of pairs")
+            return bool(called(key, value)) is not negate
+
+        def of_batch(batch: ChangeBatch) -> ChangeBatch:
+            if isinstance(called, vectorized):
+                passed = (_truth(by_row("predicate", called, batch.values)) != negate) & valid(batch.values)
+            else:
+                passed = np.array([bool(passed) for passed in each_value(batch, known, functions, passes)], np.bool_)
+            return with_values(batch, batch.values, passed, keeps_nothing=False)
+
+        def of_pair(element: tuple[Any, Any]) -> tuple[Any, Any]:
             try:
-                _truth(called, pa.nulls(0, known.value_column))
-            except FunctionFailed as error:
-                raise ValueError(f"{error}; it is called with no rows when the pipeline is built, to know what it gives") from error
-        passes = (
-            _OfColumns(called, self._negate)
-            if isinstance(called, vectorized)
-            else _OfRecords(called, self._negate, known, self.handling.functions)
-        )
-        run = beam.FlatMap(_filtering(passes, self.handling.functions))
-        kept = self.handling.apply("Filter", run, in_batches(pvalue) if is_table else pvalue)
+                return filter_upsert(passes, *element)
+            except FunctionFailed as failed:
+                functions.caught(element, failed, None)
+                return element[0], None
+
+        def filtered(element: Any) -> Iterator[Any]:
+            if isinstance(element, ChangeBatch):
+                kept = of_batch(element)
+                if len(kept):
+                    yield kept
+            elif isinstance(element, Change):
+                yield from changes_in_python(of_batch(batch_of([element])), TableType())
+            elif isinstance(element, tuple) and len(element) == 2:
+                yield of_pair(element)
+            else:
+                raise ValueError(
+                    f"FilterTable takes changes or (key, value) pairs, not {type(element).__name__}: make a table with TableFromChangelog"
+                )
+            yield from functions.take()
+
+        kept = self.handling.apply("Filter", beam.FlatMap(filtered), in_batches(pvalue) if is_table else pvalue)
         if is_table:
             kept.element_type = ChangeBatch
             return as_table(kept, known, checked=known.checked)
@@ -79,59 +106,8 @@ class FilterTable(HandlesExceptions):
         return kept
 
 
-class _OfColumns:
-    """A vectorized predicate."""
-
-    def __init__(self, predicate: Any, negate: bool) -> None:
-        self._predicate = predicate
-        self._negate = negate
-
-    def __call__(self, batch: ChangeBatch) -> Bools:
-        kept: Bools = (_truth(self._predicate, batch.values) != self._negate) & valid(batch.values)
-        return kept
-
-    def of_pair(self, key: Any, value: Any) -> Any:
-        raise ValueError("a vectorized predicate is for tables whose values have columns, and this is a collection of pairs")
-
-
-class _OfRecords:
-    """A predicate of key and value."""
-
-    def __init__(self, predicate: Callable[[Any, Any], Any], negate: bool, known: TableType, functions: StageFunctions) -> None:
-        self._known = known
-        self.of_pair = functions.of_rows(lambda key, value: bool(predicate(key, value)) is not negate)
-
-    def __call__(self, batch: ChangeBatch) -> Bools:
-        return np.array([bool(passed) for passed in each_value(batch, self._known, self.of_pair)], np.bool_)
-
-
-def _truth(predicate: Any, values: pa.Array) -> Bools:
-    given = by_row("predicate", predicate, values)
+def _truth(given: pa.Array) -> Bools:
     if not pa.types.is_boolean(given.type):
         raise ValueError(f"predicate gave values of type {given.type}: give true for a row that stays")
     passed: Bools = given.fill_null(False).to_numpy(zero_copy_only=False)
     return passed
-
-
-def _filtering(passes: Any, functions: StageFunctions) -> Callable[[Any], Iterator[Any]]:
-    def of_batch(batch: ChangeBatch) -> ChangeBatch:
-        return with_values(batch, batch.values, passes(batch), keeps_nothing=False)
-
-    def filtered(element: Any) -> Iterator[Any]:
-        if isinstance(element, ChangeBatch):
-            kept = of_batch(element)
-            if len(kept):
-                yield kept
-        elif isinstance(element, Change):
-            yield from changes_in_python(of_batch(batch_of([element])), TableType())
-        elif isinstance(element, tuple) and len(element) == 2:
-            yield filter_upsert(passes.of_pair, *element)
-            if element[1] is not None:
-                passes.of_pair.report(element, None)
-        else:
-            raise ValueError(
-                f"FilterTable takes changes or (key, value) pairs, not {type(element).__name__}: make a table with TableFromChangelog"
-            )
-        yield from functions.take()
-
-    return filtered

@@ -3,18 +3,15 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from beam_joins.fields import of_row, place_of_row
+from beam_joins.fields import of_row
 from beam_joins.functions import vectorized
 from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, values_joined
 from beam_joins.matching import How, Shape
 from beam_joins.transforms.engine.checked_table import checked_table
-from beam_joins.transforms.engine.joins import LEFT, RIGHT, combined_type, in_sides, joined_table, referring_rows
-from beam_joins.transforms.engine.notes import keys_may_meet
+from beam_joins.transforms.engine.joins import combined_type, in_sides, joined_table, referring_rows
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
 from beam_joins.transforms.engine.referring import keys_like, listed_references, one_reference
-from beam_joins.transforms.engine.replay import Route
-from beam_joins.transforms.engine.table_rows import batch_rows
 from beam_joins.transforms.engine.table_type import TableType, as_table, common_key_type, common_order, two_tables
 from beam_joins.typed_rows import Schema
 
@@ -52,8 +49,8 @@ class ForeignKeyJoin(WithOutputs):
     an output of its own.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to one table ordered by time and one by a
-    sequence, to keys whose coder is not deterministic, and for columns that a table does not have; and for foreign keys that no right key can equal:
-    when applied if both are typed columns, else in the run.
+    sequence, to keys whose coder is not deterministic, for columns that a table does not have, and for typed foreign keys
+    of a type that no right key can equal; and in the run for opaque ones.
 
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -87,7 +84,7 @@ class ForeignKeyJoin(WithOutputs):
         if foreign_keys is not None and how in ("semi", "anti"):
             raise ValueError(f"how={how!r} asks for the one row that a left row refers to: give foreign_key instead of foreign_keys")
         self._called = (
-            place_of_row("foreign_key", foreign_key) if foreign_key is not None else of_row("foreign_keys", foreign_keys or "")
+            of_row("foreign_key", foreign_key) if foreign_key is not None else of_row("foreign_keys", foreign_keys or "", one=True)
         )
         joiner_in_columns(joiner, schema=schema, of=values_joined(self._how))
         self._foreign_key, self._foreign_keys = foreign_key, foreign_keys
@@ -114,18 +111,17 @@ class ForeignKeyJoin(WithOutputs):
             shape = Shape(self._how, "foreign_key", "left_key")
             result = TableType(known[0].key, join.type, order, known[0].windowed, whole=known[0].final)
         columns = columns_read(self._joiner, values_joined(self._how))
-        subscribe = functions.route(referring_rows(references, shape, known[0], columns[0]))
-        lefts = sides.left | "Subscribe" >> Route(subscribe, to=(LEFT, *self.dropping, *self.handling.tags))
-        self.handling.collect(lefts)
-        joined = joined_table(
-            lefts[LEFT],
-            (sides.right | "Right" >> Route(batch_rows(RIGHT, columns[1]), to=(RIGHT,)))[RIGHT],
+        joined, lefts = joined_table(
+            "ForeignKeyJoin",
+            sides,
+            referring_rows(references, shape, known[0], columns[0]),
+            columns[1],
             join=join,
             shape=shape,
-            known=known,
             handling=self.handling,
-            check=keys_may_meet("ForeignKeyJoin", LEFT, RIGHT, "foreign keys", "right table's keys"),
             looks_up=references.type,
+            keys=("foreign keys", "right table's keys"),
+            dropping=self.dropping,
             rejoin=known[0].final,  # rows that have one change never move
         )
         return Outputs(as_table(joined, result), self.all_dropped(lefts))

@@ -1,6 +1,6 @@
 """LatestTable: the content of a table at the end of bounded input."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -9,7 +9,6 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
-from beam_joins.coders.block import read_blocks
 from beam_joins.keys.columns import factorize, kinds
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.opaque import python_values
@@ -51,10 +50,16 @@ class LatestTable(Transform):
         require_bounded("LatestTable", pcoll)
         table = checked_table(pcoll)
         known = table_type(table)
-        latest = _Latest(known)
+
+        def of_batch(batch: ChangeBatch) -> Iterator[Any]:
+            return _elements(_last(newest(batch)), known)
+
+        def latest(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[Any]:
+            return _elements(_last(inputs[_ROWS]), known)
+
         element_type = pa.RecordBatch if known.is_typed else beam.typehints.KV[Any, Any]
         if known.whole:
-            rows: PCollection[Any] = table | "Latest" >> beam.FlatMap(latest.of_batch).with_output_types(element_type)
+            rows: PCollection[Any] = table | "Latest" >> beam.FlatMap(of_batch).with_output_types(element_type)
             return rows
         routed = table | "Last of batch" >> Route(_last_rows, to=(_ROWS,))
         replayed: PCollection[Any] = ((routed[_ROWS],) | "Last" >> Replay(latest, main_type=element_type))[MAIN]
@@ -74,24 +79,13 @@ def _last(rows: pa.Table | pa.RecordBatch) -> Any:
     return rows.take(pa.array(by[np.append(starts(code[by])[1:], True)[: len(by)]]))
 
 
-class _Latest:
+def _elements(rows: Any, known: TableType) -> Iterator[Any]:
     """The last changes of a partition or of a batch, without those that delete."""
-
-    def __init__(self, known: TableType) -> None:
-        self._known = known
-
-    def of_batch(self, batch: ChangeBatch) -> Iterator[Any]:
-        return self._elements(_last(newest(batch)))
-
-    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
-        return self._elements(_last(read_blocks(blocks)[_ROWS]))
-
-    def _elements(self, rows: Any) -> Iterator[Any]:
-        key, value, timestamp = (combine_chunks(rows[name]) for name in ("key", "value", "timestamp"))
-        live = pa.array(valid(value))
-        key, value, timestamp = (column.filter(live) for column in (key, value, timestamp))
-        if not self._known.is_typed:
-            pairs = zip(keys_in_python(key, self._known), python_values(value), strict=True)
-            yield from map(timestamped, pairs, timestamp.to_pylist())
-        elif len(key):
-            yield pa.record_batch([key, value, timestamp], names=["key", "value", "timestamp"])
+    key, value, timestamp = (combine_chunks(rows[name]) for name in ("key", "value", "timestamp"))
+    live = pa.array(valid(value))
+    key, value, timestamp = (column.filter(live) for column in (key, value, timestamp))
+    if not known.is_typed:
+        pairs = zip(keys_in_python(key, known), python_values(value), strict=True)
+        yield from map(timestamped, pairs, timestamp.to_pylist())
+    elif len(key):
+        yield pa.record_batch([key, value, timestamp], names=["key", "value", "timestamp"])

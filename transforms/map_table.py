@@ -9,7 +9,7 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.filter import with_values
-from beam_joins.function_failed import FunctionFailed
+from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import by_row, vectorized
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.door import in_batches
@@ -66,10 +66,9 @@ class MapTable(HandlesExceptions):
                 return by_row("fn", called, batch.values)
         else:
             value = Any if self._schema is None else write([]).type
-            fn = functions.of_rows(called)
 
             def mapped_values(batch: ChangeBatch) -> pa.Array:
-                return write(each_value(batch, known, fn))
+                return write(each_value(batch, known, functions, called))
 
         def mapped(batch: ChangeBatch) -> Iterator[Any]:
             values = mapped_values(batch)
@@ -85,7 +84,5 @@ class MapTable(HandlesExceptions):
 
 
 def _type_given(fn: Any, kind: pa.DataType) -> pa.DataType:
-    try:
+    with called_with_no_rows():
         return by_row("fn", fn, pa.nulls(0, kind)).type
-    except FunctionFailed as error:
-        raise ValueError(f"{error}; it is called with no rows when the pipeline is built, to know what it gives") from error

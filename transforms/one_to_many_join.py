@@ -7,19 +7,16 @@ import pyarrow as pa
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.combined_key import CombinedKey
-from beam_joins.fields import place_of_row
+from beam_joins.fields import of_row
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, swapped
 from beam_joins.keys.opaque import opaque_keys, python_keys
 from beam_joins.matching import How, Shape
 from beam_joins.transforms.engine.checked_table import checked_table
-from beam_joins.transforms.engine.joins import LEFT, RIGHT, combined_type, in_sides, joined_table, referring_rows
-from beam_joins.transforms.engine.notes import keys_may_meet
+from beam_joins.transforms.engine.joins import combined_type, in_sides, joined_table, referring_rows
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
 from beam_joins.transforms.engine.referring import keys_like, one_reference
-from beam_joins.transforms.engine.replay import Route
-from beam_joins.transforms.engine.table_rows import batch_rows
 from beam_joins.transforms.engine.table_type import TableType, as_table, common_key_type, common_order, two_tables
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.typed_rows import Schema
@@ -78,7 +75,7 @@ class OneToManyJoin(WithOutputs):
         super().__init__()
         if (key_mapper is None) != (key_inverse is None):
             raise ValueError("key_mapper and key_inverse go together: give both or neither")
-        self._called, self._foreign_key = place_of_row("foreign_key", foreign_key), foreign_key
+        self._called, self._foreign_key = of_row("foreign_key", foreign_key), foreign_key
         joiner_in_columns(joiner, schema=schema)
         self._joiner = joiner
         self._how: OneToManyHow = choice("how", how, OneToManyHow)
@@ -99,19 +96,18 @@ class OneToManyJoin(WithOutputs):
         result = TableType(key, join.type, common_order("OneToManyJoin", *known), whole=True)
         columns = columns_read(self._joiner)
         shape = Shape(_KEPT[self._how], "both", "combined_key")
-        subscribe = functions.route(referring_rows(references, shape, known[0], columns[1]))
-        lefts = sides.left | "Subscribe" >> Route(subscribe, to=(LEFT, *self.dropping, *self.handling.tags))
-        self.handling.collect(lefts)
         mapper, inverse = (functions.function(name, getattr(self, f"_{name}")) for name in ("key_mapper", "key_inverse"))
-        joined = joined_table(
-            lefts[LEFT],
-            (sides.right | "Right" >> Route(batch_rows(RIGHT, columns[0]), to=(RIGHT,)))[RIGHT],
+        joined, lefts = joined_table(
+            "OneToManyJoin",
+            sides,
+            referring_rows(references, shape, known[0], columns[1]),
+            columns[0],
             join=swapped(join),
             shape=shape,
-            known=known,
             handling=self.handling,
-            check=keys_may_meet("OneToManyJoin", LEFT, RIGHT, "foreign keys", "keys that they refer to"),
             looks_up=references.type,
+            keys=("foreign keys", "keys that they refer to"),
+            dropping=self.dropping,
             finish=None if mapper is None else _mapping(mapper, inverse, functions),
         )
         return Outputs(as_table(joined, result), self.all_dropped(lefts))

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from beam_joins.fields import Fields, place_of_row
+from beam_joins.fields import Fields, of_row
 from beam_joins.transforms.engine.stream_lookup import LookupHow, StreamLookupJoin
-from beam_joins.transforms.engine.stream_rows import OfRow
+from beam_joins.transforms.engine.streams import OfRow
 
 
 class StreamForeignKeyJoin(StreamLookupJoin):
@@ -46,7 +46,7 @@ class StreamForeignKeyJoin(StreamLookupJoin):
         sequence_by: Fields | OfRow | None = None,
     ) -> None:
         super().__init__(joiner, how, sequence_by)
-        self._called, self._foreign_key = place_of_row("foreign_key", foreign_key), foreign_key
+        self._called, self._foreign_key = of_row("foreign_key", foreign_key), foreign_key
 
     def _row_key(self) -> OfRow:
         row_key: OfRow = self.handling.functions.function("foreign_key", self._foreign_key, self._called)

@@ -6,7 +6,7 @@ from typing import Any
 from beam_joins.fields import Fields
 from beam_joins.transforms.engine.options import function
 from beam_joins.transforms.engine.stream_lookup import LookupHow, StreamLookupJoin
-from beam_joins.transforms.engine.stream_rows import OfRow
+from beam_joins.transforms.engine.streams import OfRow
 from beam_joins.transforms.engine.table_type import TableType, common_key_type, perhaps_windowed
 from beam_joins.windowed import Window, Windowed
 

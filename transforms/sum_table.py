@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from beam_joins.arrangement import Arrangement
 from beam_joins.batch import ChangeBatch
 from beam_joins.fields import of_row
 from beam_joins.functions import vectorized
@@ -42,7 +43,7 @@ class SumTable(GroupedTable):
 
     def __init__(self, *, group_by: OfRow, of: str | vectorized[Any] | Callable[[Any, Any], Any]) -> None:
         super().__init__(group_by)
-        of_row("of", of)
+        of_row("of", of, one=True)
         self._of = of
 
     def grouping(self, known: TableType) -> Grouping:
@@ -51,7 +52,7 @@ class SumTable(GroupedTable):
 
     def kernel(self) -> Callable[[pa.Table], ChangeBatch]:
         """In columns where the numbers are."""
-        return lambda rows: step(None, rows)[0]
+        return lambda rows: step(Arrangement(), rows)[0]
 
     def aggregate_type(self, grouping: Grouping) -> Any:
         """That of the sum of the column, or that of Python objects."""

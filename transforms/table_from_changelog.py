@@ -1,6 +1,6 @@
 """TableFromChangelog: the table of a raw changelog, with the options of Spark's AUTO CDC."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,24 +11,22 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.changelog import upsert
-from beam_joins.coders.block import read_blocks
 from beam_joins.coders.key import key_coder
 from beam_joins.content import Emit
-from beam_joins.fields import Deleting, Field, Fields, delete_getter, getter, key_getter, names_in, place_getter
+from beam_joins.fields import Deleting, Field, Fields, names_in
+from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import vectorized
-from beam_joins.keys.opaque import python_values
-from beam_joins.sorting import combine_chunks
+from beam_joins.keys.opaque import is_opaque
 from beam_joins.transforms.engine.arrow_input import arrow_schema, declared_schema, is_arrow
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
-from beam_joins.transforms.engine.changelog_columns import ChangelogColumns, column_rows, column_types, require_columns_there
-from beam_joins.transforms.engine.changelog_elements import ElementFunctions, ElementWriter, columns_of_type, element_columns
-from beam_joins.transforms.engine.element_types import annotated, known, pair_types
-from beam_joins.transforms.engine.elements import ElementRoute
+from beam_joins.transforms.engine.changelog import ChangelogRows, no_records, options_of, require_columns_there
+from beam_joins.transforms.engine.element_types import annotated, columns_of_type, known, pair_types
 from beam_joins.transforms.engine.notes import columns_are_there
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
-from beam_joins.transforms.engine.replay import Replay, Route
-from beam_joins.transforms.engine.table_rows import encode_values, keys_in_python
+from beam_joins.transforms.engine.records import RecordRoute
+from beam_joins.transforms.engine.replay import Operator, Replay
+from beam_joins.transforms.engine.table_rows import encode_values, records_of
 from beam_joins.transforms.engine.table_type import Order, TableType, as_table, require_bounded
 
 ROWS = "rows"
@@ -74,7 +72,7 @@ class TableFromChangelog(WithOutputs):
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to keys whose coder is not
     deterministic, to Arrow batches whose columns are not known, and for columns that they do not have; and in the run for a field that is missing, for a
-    name in ``except_columns`` that no record has, for a position that is not an int of 64 bits, and for several records of one key none of which has a
+    batch without a column that an option names, for a name in ``except_columns`` that no record has, for a position that is not an int of 64 bits, and for several records of one key none of which has a
     time or a sequence.
 
     >>> import apache_beam as beam
@@ -108,119 +106,92 @@ class TableFromChangelog(WithOutputs):
         super().__init__()
         if isinstance(except_columns, str) or not all(isinstance(name, str) for name in except_columns):
             raise ValueError(f"except_columns={except_columns!r}: give a list of column names")
-        self._getters = ElementFunctions(
-            None if key is None else key_getter(key),
-            None if timestamp_by is None else getter("timestamp_by", timestamp_by),
-            None if sequence_by is None else place_getter("sequence_by", sequence_by),
-            None if apply_as_deletes is None else delete_getter(apply_as_deletes),
-            None if tie_break_by is None else place_getter("tie_break_by", tie_break_by),
-        )
-        self._columns = ChangelogColumns(key, timestamp_by, sequence_by, apply_as_deletes, frozenset(except_columns), tie_break_by)
+        self._key = key
+        given = {"key": key, "timestamp_by": timestamp_by, "sequence_by": sequence_by, "tie_break_by": tie_break_by}
+        self._read = options_of({**given, "apply_as_deletes": apply_as_deletes})
+        self._left_out = frozenset(except_columns)
         self._emit: Emit = choice("emit", emit, Emit)
         self._schema = None if schema is None else declared_schema(schema)
 
     def build(self, pvalue: PCollection[Any]) -> Outputs:
         """The table and the dropped records."""
         require_bounded("TableFromChangelog", pvalue)
-        rows, known_type = self._of_batches(pvalue) if is_arrow(pvalue) else self._of_elements(pvalue)
-        routed = pvalue | "Route" >> rows
+        batches, functions = is_arrow(pvalue), self.handling.functions
+        schema = self._schema_of_batches(pvalue) if batches else None
+        declared = schema or self._schema
+        there = columns_of_type(pvalue.element_type) if declared is None else declared.names
+        if there is not None and self._key is not None:
+            self._require_there(there, batches)
+        key_type, value_type = self._types(pvalue.element_type)
+        options = {name: option.of(functions) for name, option in self._read.items()}
+        coder = key_coder(key_type, "the key of TableFromChangelog")
+        rows = ChangelogRows(ROWS, options, self._left_out, None if batches else self._schema, coder)
+        with called_with_no_rows():
+            key, value = (column.type for column in rows.columns(no_records(schema)).columns[:2])
+        given = {name: option.spec for name, option in self._read.items()}
+        to = (ROWS, *self.dropping, *self.handling.tags)
+        routed = pvalue | "Route" >> RecordRoute(rows, functions, to=to, schema=schema, options=given)
         self.handling.collect(routed)
-        order: Order = "time" if self._columns.sequence is None else "sequence"
-        known_type = known_type._replace(order=order, whole=True, final=self._emit == "latest")
-        left_out = self._columns.left_out
+        order: Order = "sequence" if "sequence_by" in self._read else "time"
+        key, value = key_type if is_opaque(key) else key, value_type if is_opaque(value) else value
+        known_type = TableType(key, value, order, whole=True, final=self._emit == "latest")
         replayed = (routed[ROWS],) | "Replay" >> Replay(
-            _Upserts(self._emit, known_type),
+            _upserts(self._emit, known_type),
             main_type=ChangeBatch,
             to=(MAIN, *self.dropping),
-            check=columns_are_there("except_columns", ROWS, left_out) if left_out and not is_arrow(pvalue) else None,
+            check=columns_are_there("except_columns", ROWS, self._left_out) if self._left_out and not batches else None,
         )
         return Outputs(as_table(replayed[MAIN], known_type), self.all_dropped(routed, replayed))
 
-    @property
-    def _to(self) -> tuple[str, ...]:
-        return (ROWS, *self.dropping, *self.handling.tags)
-
-    def _of_batches(self, pvalue: PCollection[Any]) -> tuple[Route, TableType]:
+    def _schema_of_batches(self, pvalue: PCollection[Any]) -> pa.Schema:
         schema = self._schema or arrow_schema(pvalue)
         if schema is None:
             raise ValueError(
                 "the columns of this changelog are not known when the pipeline is built: read it with ReadParquet, or give schema=, a"
                 " pyarrow.Schema of its columns"
             )
-        columns = self._called_columns()
-        key, value = column_types(columns, schema)
-        rows = self.handling.functions.route_batches(
-            column_rows(ROWS, columns, schema, self._columns.options()), lambda batch: ((r,) for r in batch.to_pylist())
-        )
-        return Route(rows, to=self._to, timed=True), TableType(annotated(columns.key, "return") if key is None else key, value)
+        if self._key is None:
+            raise ValueError("a changelog in columns needs key=: the name of a column, a list of names, or a function")
+        if not self._read.keys() & {"timestamp_by", "sequence_by"}:
+            raise ValueError(
+                "a changelog in columns needs timestamp_by= or sequence_by=, as the rows of a batch have no time of their own"
+            )
+        return schema
 
-    def _of_elements(self, pvalue: PCollection[Any]) -> tuple[ElementRoute, TableType]:
-        key_type, value_type = self._types(pvalue.element_type)
-        there = columns_of_type(pvalue.element_type) if self._schema is None else self._schema.names
-        if there is not None and self._getters.key is not None:
-            self._require_there(there)
-        write = ElementWriter(self._columns, self._schema, key_coder(key_type, "the key of TableFromChangelog"))
-        called = self.handling.functions.function
-        given = self._options_given()
-        functions = ElementFunctions(*(called(*given[name], getattr(self._getters, name)) for name in ElementFunctions._fields))
-        key, value = write.types
-        rows = element_columns(ROWS, functions, self._columns.left_out, write, self.handling.functions)
-        return ElementRoute(rows, to=self._to), TableType(key_type if key is None else key, value_type if value is None else value)
-
-    def _options_given(self) -> dict[str, tuple[str, Any]]:
-        """The options by the names of their columns: how they are called, and what the user has given."""
-        return dict(zip(ElementFunctions._fields, self._columns.options(), strict=True))
-
-    def _called_columns(self) -> ChangelogColumns:
-        called = self.handling.functions.function
-        functions = {field: called(name, spec) for field, (name, spec) in self._options_given().items() if callable(spec)}
-        if isinstance(self._columns.deletes, Mapping) and self.handling.tags:  # record by record, as one may be bad
-            functions["deletes"] = called("apply_as_deletes", self._columns.deletes, self._getters.deletes)
-        return self._columns._replace(**functions)
-
-    def _require_there(self, columns: Sequence[str]) -> None:
-        for option, spec in self._options_given().values():
-            if isinstance(spec, vectorized):
+    def _require_there(self, columns: Sequence[str], batches: bool) -> None:
+        for option, spec, _ in self._read.values():
+            if isinstance(spec, vectorized) and not batches:
                 raise ValueError(f"{option} is vectorized, and this changelog is not of Arrow tables: give a function of one record")
             for name in names_in(spec):
                 if name not in columns:
-                    raise ValueError(f"{option}={name!r}: a record has no such column; it has {', '.join(columns)}")
-        require_columns_there("except_columns", self._columns.left_out, columns)
+                    raise ValueError(f"{option}={name!r}: there is no such column; there are {', '.join(columns)}")
+        require_columns_there("except_columns", self._left_out, columns)
 
     def _types(self, element_type: Any) -> tuple[Any, Any]:
-        if self._columns.key is None:
+        if self._key is None:
             return pair_types(element_type)
-        value_type = Any if self._columns.left_out else known(element_type)
-        if isinstance(self._columns.key, str):
-            return annotated(element_type, self._columns.key), value_type
-        return annotated(self._columns.key, "return"), value_type
+        key_type = annotated(element_type, self._key) if isinstance(self._key, str) else annotated(self._key, "return")
+        return key_type, Any if self._left_out else known(element_type)
 
 
-class _Upserts:
-    def __init__(self, emit: Emit, known_type: TableType) -> None:
-        self._emit: Emit = emit
-        self._known = known_type
-
-    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
-        rows = read_blocks(blocks)[ROWS]
-        batch, lost = upsert(rows, self._emit, encode_values)
-        if len(lost) and self._known.order == "time":
-            self._require_order(lost)
+def _upserts(emit: Emit, known_type: TableType) -> Operator:
+    def upserts(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[ChangeBatch]:
+        batch, lost = upsert(inputs[ROWS], emit, encode_values)
+        if len(lost) and known_type.order == "time":
+            _require_order(lost, known_type)
         for reason in ("duplicate_position", "ambiguous_position"):
             dropped = lost.filter(pc.equal(lost["reason"], reason))
-            writer.drop_rows(reason, len(dropped), partial(self._records, dropped))
+            writer.drop_rows(reason, len(dropped), partial(records_of, dropped, known_type))
         if len(batch):
             yield batch
 
-    def _records(self, lost: pa.Table) -> Iterable[tuple[Any, int]]:
-        keys, values = keys_in_python(combine_chunks(lost["key"]), self._known), python_values(combine_chunks(lost["value"]))
-        return zip(zip(keys, values, strict=True), lost["timestamp"].to_pylist(), strict=True)
+    return upserts
 
-    def _require_order(self, lost: pa.Table) -> None:
-        unordered = lost.filter(pc.less_equal(lost["position"], MIN_TIMESTAMP.micros))
-        if len(unordered):
-            key = keys_in_python(combine_chunks(unordered["key"]), self._known)[0]
-            raise ValueError(
-                f"several records have the key {key!r} and none has an event time to order them by: give sequence_by= or timestamp_by=,"
-                " or timestamps to the elements"
-            )
+
+def _require_order(lost: pa.Table, known_type: TableType) -> None:
+    unordered = lost.filter(pc.less_equal(lost["position"], MIN_TIMESTAMP.micros))
+    for (key, _), _ in records_of(unordered.slice(0, 1), known_type):
+        raise ValueError(
+            f"several records have the key {key!r} and none has an event time to order them by: give sequence_by= or timestamp_by=,"
+            " or timestamps to the elements"
+        )

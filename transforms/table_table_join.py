@@ -6,11 +6,9 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, values_joined
 from beam_joins.matching import How, Shape
-from beam_joins.transforms.engine.joins import LEFT, RIGHT, in_sides, joined_table
-from beam_joins.transforms.engine.notes import keys_may_meet
+from beam_joins.transforms.engine.joins import LEFT, in_sides, joined_table
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import HandlesExceptions
-from beam_joins.transforms.engine.replay import Route
 from beam_joins.transforms.engine.table_rows import batch_rows
 from beam_joins.transforms.engine.table_type import (
     TableType,
@@ -76,14 +74,14 @@ class TableTableJoin(HandlesExceptions):
             whole=True,
         )
         columns = columns_read(self._joiner, values_joined(self._how))
-        joined = joined_table(
-            (sides.left | "Left" >> Route(batch_rows(LEFT, columns[0]), to=(LEFT,)))[LEFT],
-            (sides.right | "Right" >> Route(batch_rows(RIGHT, columns[1]), to=(RIGHT,)))[RIGHT],
+        joined, _ = joined_table(
+            "TableTableJoin",
+            sides,
+            batch_rows(LEFT, columns[0]),
+            columns[1],
             join=join,
             shape=Shape(self._how, result="same_key"),
-            known=known,
             handling=self.handling,
-            check=keys_may_meet("TableTableJoin", LEFT, RIGHT, "left table's keys", "right table's keys"),
             looks_up=lambda keys: keys,
         )
         return as_table(joined, result)

@@ -1,6 +1,6 @@
 """WindowedAggregate: a stream aggregated by key and window, as a windowed table."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -8,22 +8,18 @@ from apache_beam.pvalue import PCollection
 from apache_beam.transforms.window import WindowFn
 
 from beam_joins.batch import ChangeBatch
-from beam_joins.coders.block import read_blocks
 from beam_joins.fields import Fields
 from beam_joins.fold import Fold
-from beam_joins.keys.opaque import python_values
-from beam_joins.sorting import combine_chunks
 from beam_joins.spans import Span, span_micros
 from beam_joins.transforms.engine.block_writer import DROPPED, MAIN, BlockWriter
 from beam_joins.transforms.engine.options import OF_AGGREGATE, function, initial_of
 from beam_joins.transforms.engine.outputs import WindowedOutputs, WithOutputs
 from beam_joins.transforms.engine.replay import Replay
-from beam_joins.transforms.engine.stream_rows import OfRow
-from beam_joins.transforms.engine.streams import Nulls, Stream, StreamOptions
-from beam_joins.transforms.engine.table_rows import keys_in_python
-from beam_joins.transforms.engine.table_type import TableType, as_table, require_bounded
+from beam_joins.transforms.engine.streams import Nulls, OfRow, Stream, StreamOptions
+from beam_joins.transforms.engine.table_rows import records_of
+from beam_joins.transforms.engine.table_type import as_table, require_bounded
 from beam_joins.transforms.engine.windows import windows_of, without_merging
-from beam_joins.windowed_aggregate import Assign, step
+from beam_joins.windowed_aggregate import State, step
 
 
 class WindowedAggregate(WithOutputs):
@@ -103,27 +99,16 @@ class WindowedAggregate(WithOutputs):
         routed = stream.routed("Route", "records", handling, self.dropping, Nulls(value=True))
         fold = Fold(functions, functions.function("initial", self._initial), self._add)
         made = stream.type._replace(value=Any, windowed=True, whole=True)
-        operator = _Windows(windows_of(self._window_fn), fold, self._grace, made)
+        windows, grace = windows_of(self._window_fn), self._grace
+
+        def aggregated(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[ChangeBatch]:
+            (changes, late), _ = step(State(), inputs["records"], windows, fold, grace)
+            writer.drop_rows("late", len(late), lambda: records_of(late, made, "group"))
+            if len(changes):
+                yield changes
+
         replayed = (routed["records"],) | "Aggregate" >> Replay(
-            functions.replay(operator), to=(MAIN, *self.dropping, *handling.tags), main_type=ChangeBatch
+            functions.replay(aggregated), to=(MAIN, *self.dropping, *handling.tags), main_type=ChangeBatch
         )
         handling.collect(routed, replayed)
         return WindowedOutputs(as_table(replayed[MAIN], made), self.all_dropped(routed), replayed.get(DROPPED))
-
-
-class _Windows:
-    def __init__(self, windows: Assign, fold: Fold, grace: int | None, known: TableType) -> None:
-        self._windows = windows
-        self._fold = fold
-        self._grace = grace
-        self._known = known
-
-    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[ChangeBatch]:
-        (changes, late), _ = step(None, read_blocks(blocks)["records"], self._windows, self._fold, self._grace)
-        writer.drop_rows("late", len(late), lambda: self._records(late))
-        if len(changes):
-            yield changes
-
-    def _records(self, late: pa.Table) -> Iterable[tuple[Any, int]]:
-        keys, values = keys_in_python(combine_chunks(late["group"]), self._known), python_values(combine_chunks(late["value"]))
-        return zip(zip(keys, values, strict=True), late["timestamp"].to_pylist(), strict=True)

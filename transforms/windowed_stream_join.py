@@ -16,10 +16,9 @@ from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import WindowedStreamOutputs, WithOutputs
 from beam_joins.transforms.engine.replay import Replay
-from beam_joins.transforms.engine.stream_join import SIDES, JoinOfBatches, JoinOfPairs, StreamJoinOperator, StreamResults
-from beam_joins.transforms.engine.stream_rows import OfRow, two_inputs
-from beam_joins.transforms.engine.streams import Nulls, Stream, StreamOptions
-from beam_joins.transforms.engine.table_type import common_key_type
+from beam_joins.transforms.engine.stream_join import SIDES, JoinOfBatches, JoinOfPairs, StreamResults, joined_streams
+from beam_joins.transforms.engine.streams import Nulls, OfRow, Stream, StreamOptions
+from beam_joins.transforms.engine.table_type import common_key_type, two_inputs
 from beam_joins.typed_rows import Schema
 
 _NAME = "WindowedStreamJoin"
@@ -121,7 +120,7 @@ class WindowedStreamJoin(WithOutputs):
             for i, (side, stream) in enumerate(zip(SIDES, (left, right), strict=True))
         ]
         replayed = tuple(blocks[side] for side, blocks in zip(SIDES, routed, strict=True)) | "Join" >> Replay(
-            handling.functions.replay(StreamJoinOperator(self._how, self._spans, results)),
+            handling.functions.replay(joined_streams(self._how, self._spans, results)),
             to=(MAIN, *self.dropping, *handling.tags),
             main_type=results.element_type,
             check=keys_may_meet(_NAME, *SIDES, "left keys", "right keys"),

@@ -10,12 +10,10 @@ from beam_joins.joiner import Joiner, columns_read, joiner_in_columns
 from beam_joins.keys.nested import parts_of
 from beam_joins.matching import Shape
 from beam_joins.transforms.engine.checked_table import checked_table
-from beam_joins.transforms.engine.joins import LEFT, RIGHT, KeyPart, in_sides, joined_table, referring_rows
-from beam_joins.transforms.engine.notes import keys_may_meet
+from beam_joins.transforms.engine.joins import LEFT, KeyPart, in_sides, joined_table, referring_rows
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import HandlesExceptions
 from beam_joins.transforms.engine.referring import keys_like, looked_up_windows
-from beam_joins.transforms.engine.replay import Route
 from beam_joins.transforms.engine.table_rows import batch_rows
 from beam_joins.transforms.engine.table_type import (
     TableType,
@@ -115,16 +113,14 @@ class WindowedTableJoin(HandlesExceptions):
             keys = keys_like(TableType(common, windowed=True), "the key")
             references = looked_up_windows(self._looked_up(), functions, known[0], keys)
             looks_up, rows = references.type, referring_rows(references, shape, known[0], columns[0], reason=None)
-        lefts = sides.left | "Left" >> Route(functions.route(rows), to=(LEFT, *self.handling.tags))
-        self.handling.collect(lefts)
-        joined = joined_table(
-            lefts[LEFT],
-            (sides.right | "Right" >> Route(batch_rows(RIGHT, columns[1]), to=(RIGHT,)))[RIGHT],
+        joined, _ = joined_table(
+            _NAME,
+            sides,
+            rows,
+            columns[1],
             join=join,
             shape=shape,
-            known=known,
             handling=self.handling,
-            check=keys_may_meet(_NAME, LEFT, RIGHT, "left table's keys", "right table's keys"),
             looks_up=looks_up,
             rejoin=True,
         )

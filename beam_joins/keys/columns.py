@@ -38,7 +38,7 @@ def comparable(keys: pa.Array, what: str) -> pa.Array:
     if pa.types.is_dictionary(kind):
         return comparable(keys.dictionary_decode(), what)
     if pa.types.is_struct(kind):
-        parts = [comparable(part, f"{what}.{field.name}") for part, field in zip(keys.flatten(), kind, strict=True)]
+        parts = [comparable(part, f"{what}'s {field.name}") for part, field in zip(keys.flatten(), kind, strict=True)]
         return pa.StructArray.from_arrays(parts, names=[field.name for field in kind], mask=keys.is_null())
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind) or isinstance(kind, pa.UuidType):
         return opaque_keys(keys.to_pylist())
@@ -75,7 +75,7 @@ _COMPARED_AS: tuple[tuple[Callable[[Any], bool], Any, str], ...] = (
 
 
 def kinds(keys: pa.Array) -> set[str]:
-    """The kinds of the keys of a column, in words as in :func:`beam_joins.keys.canonical.kind`; none if all are null.
+    """The kinds of the keys of a column, in words as in :func:`beam_joins.keys.kinds.kind`; none if all are null.
 
     Of windowed keys those of their source keys.
 

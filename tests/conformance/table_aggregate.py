@@ -4,7 +4,8 @@ from collections import defaultdict
 from typing import Any
 
 from beam_joins import totals
-from beam_joins.aggregate import members, step
+from beam_joins.aggregate import State, members, step
+from beam_joins.arrangement import Arrangement
 from beam_joins.fold import Fold
 from beam_joins.functions import keys_of
 from beam_joins.user_functions import Functions
@@ -66,10 +67,11 @@ def _reference(scenario: Scenario) -> Run:
 
 
 def _kernels(scenario: Scenario, values: Values, cuts: Cuts) -> Run:
-    changes, state = [], None
+    counts = scenario.topology["agg"] == "count"
+    changes, state = [], Arrangement() if counts else State()
     for table in table_of(scenario, "in", values, cuts):
         groups = keys_of("group_by", "reference", table.values)
-        if scenario.topology["agg"] == "count":
+        if counts:
             batch, state = totals.step(state, members(table, groups))
         else:
             batch, state = step(state, members(table, groups, table.values), _FOLDS[scenario.topology["agg"]])

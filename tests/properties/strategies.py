@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from beam_joins import Change
 from beam_joins.content import Emit
-from beam_joins.fields import order_bytes
+from beam_joins.places import order_bytes
 from tests.reference.operators import changes_of, upsert_table
 from tests.reference.record import Record
 

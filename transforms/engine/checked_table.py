@@ -1,6 +1,6 @@
 """Tables that this library did not make: that a row has one change at a position is not known and is checked."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -8,7 +8,6 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.changelog import upsert
-from beam_joins.coders.block import read_blocks
 from beam_joins.sorting import combine_chunks
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.door import in_batches
@@ -37,8 +36,12 @@ def whole_table(table: PCollection[Any]) -> PCollection[Any]:
 
 def _by_key(table: PCollection[Any]) -> PCollection[Any]:
     known = table_type(table)
+
+    def one_change(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[ChangeBatch]:
+        yield table_of(inputs[_ROWS], known)
+
     routed = in_batches(table) | "By key" >> Route(batch_rows(_ROWS), to=(_ROWS,))
-    checked = (routed[_ROWS],) | "One change each" >> Replay(_OneChange(known), main_type=ChangeBatch)
+    checked = (routed[_ROWS],) | "One change each" >> Replay(one_change, main_type=ChangeBatch)
     return as_table(checked[MAIN], known._replace(whole=True))
 
 
@@ -49,11 +52,3 @@ def table_of(rows: pa.Table, known: TableType) -> ChangeBatch:
         key = keys_in_python(combine_chunks(lost["key"]), known)[0]
         raise TwoChanges(key, lost["position"][0].as_py()).of_key(key)
     return batch
-
-
-class _OneChange:
-    def __init__(self, known: TableType) -> None:
-        self._known = known
-
-    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
-        yield table_of(read_blocks(blocks)[_ROWS], self._known)

@@ -8,34 +8,48 @@ import pyarrow as pa
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
+from beam_joins.function_failed import FunctionFailed
 from beam_joins.keys.columns import Ints
 from beam_joins.keys.opaque import python_values
 from beam_joins.sorting import integers
 from beam_joins.transforms.engine.table_rows import changes_in_python, keys_in_python
 from beam_joins.transforms.engine.table_type import TableType
-from beam_joins.user_functions import OfRows
+from beam_joins.transforms.engine.user_functions import StageFunctions
 
 
 def each_value(
-    batch: ChangeBatch, known: TableType, fn: OfRows, record_of: Callable[[Change[Any, Any]], Any] = lambda change: change
+    batch: ChangeBatch,
+    known: TableType,
+    functions: StageFunctions,
+    call: Callable[[Any, Any], Any],
+    *,
+    record_of: Callable[[Change[Any, Any]], Any] = lambda change: change,
+    failed: list[int] | None = None,
 ) -> Iterator[Any]:
     """What a function gives for each of :attr:`ChangeBatch.values`, ``None`` for no value.
 
-    Where it raises what is handled, the record of the change that brings the value goes to ``bad``; an earlier value was there with an earlier change.
+    Where it raises what is handled, the record of the change that brings the value goes to ``bad``, and its index to ``failed``; an earlier value was there
+    with an earlier change.
     """
     row = _rows_of(batch)
     values, keys = (
         python_values(batch.values),
         keys_in_python(batch.key.take(pa.array(np.maximum(row, 0))), known) if len(batch) else [],
     )
-    for n, value in enumerate(values):
-        if value is None or row[n] < 0:
-            yield None
-            continue
-        yield fn(keys[n], value)
-        if n < len(batch) and fn.raised is not None:
-            (change,) = changes_in_python(batch.filter(pa.array(np.arange(len(batch)) == n)), known)
-            fn.report(record_of(change), change.timestamp)
+    for n, (value, changed) in enumerate(zip(values, row.tolist(), strict=True)):
+        result = None
+        if value is not None and changed >= 0:
+            try:
+                result = call(keys[n], value)
+            except FunctionFailed as error:
+                if not functions.handles(error.__cause__):
+                    raise
+                if n < len(batch):
+                    (change,) = changes_in_python(batch.filter(pa.array(np.arange(len(batch)) == n)), known)
+                    functions.caught(record_of(change), error, change.timestamp)
+                    if failed is not None:
+                        failed.append(n)
+        yield result
 
 
 def _rows_of(batch: ChangeBatch) -> Ints:

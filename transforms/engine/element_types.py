@@ -1,8 +1,10 @@
 """What a collection's element type says of keys and values; ``Any`` where it says nothing."""
 
+from dataclasses import fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from apache_beam.typehints import typehints
+from apache_beam.typehints.row_type import RowTypeConstraint
 
 
 def known(hint: Any) -> Any:
@@ -40,3 +42,13 @@ def annotated(annotated: Any, name: str) -> Any:
         return known(get_type_hints(annotated).get(name, Any))
     except Exception:  # whatever cannot be read says nothing
         return Any
+
+
+def columns_of_type(element_type: Any) -> list[str] | None:
+    """The names of the fields that elements of a type have; ``None`` where the type does not say."""
+    if isinstance(element_type, RowTypeConstraint):
+        return [name for name, _ in element_type._fields]
+    if is_dataclass(element_type):
+        return [each.name for each in fields(element_type)]
+    names = getattr(element_type, "_fields", None)
+    return list(names) if isinstance(names, tuple) else None

@@ -1,6 +1,6 @@
 """Tables that are grouped by something that is not their key: their rows by group, and the aggregates of groups."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Number
 from typing import Any, TypeAlias
 
@@ -10,10 +10,9 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.aggregate import members
 from beam_joins.batch import ChangeBatch
-from beam_joins.coders.block import read_blocks
 from beam_joins.coders.key import KeyCoder, encode_key
-from beam_joins.fields import place_of_row
-from beam_joins.function_failed import FunctionFailed
+from beam_joins.fields import of_row
+from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import by_row, keys_of, vectorized
 from beam_joins.keys.columns import Bools
 from beam_joins.keys.hashes import hashes
@@ -46,34 +45,32 @@ class Grouping:
         self._group_by: Any = functions.function("group_by", group_by) if in_columns else None
         self._of: Any = functions.function("of", of) if of is not None and sum_in_columns else None
         by_record = [
-            None if is_column or spec is None else functions.function(option, spec, place_of_row(option, spec))
+            None if is_column or spec is None else functions.function(option, spec, of_row(option, spec))
             for option, spec, is_column in (("group_by", group_by, in_columns), ("of", of, self._of is not None))
         ]
-        self._by_record = functions.of_rows(_group_and_number(*by_record)) if any(by_record) else None
+        self._by_record = _group_and_number(*by_record) if any(by_record) else None
+        self._functions = functions
         nothing = pa.nulls(0, known.value_column)
-        try:
+        with called_with_no_rows():
             self.group_type: pa.DataType = self._groups(nothing).type if in_columns else KEYS
             self.sum_type = None if of is None else VALUES if self._of is None else sum_type(self._numbers(nothing).type)
-        except FunctionFailed as error:
-            raise ValueError(f"{error}; it is called with no rows when the pipeline is built, to know what it gives") from error
 
     def __call__(self, batch: ChangeBatch) -> tuple[pa.Array, pa.Array | None, Bools]:
         """The groups, the numbers, and for which of the new values a function has raised."""
-        failed = np.zeros(len(batch), np.bool_)
+        failed: list[int] = []
         groups: list[bytes | None] = []
         numbers: list[Any] = []
         if self._by_record is not None:
             coder = KeyCoder()
-            for n, given in enumerate(each_value(batch, self._known, self._by_record)):
+            for given in each_value(batch, self._known, self._functions, self._by_record, failed=failed):
                 group, number = given or (None, None)
                 groups.append(group if group is None or self._group_by else encode_key(coder, group, "the group"))
                 numbers.append(number)
-                if n < len(batch):
-                    failed[n] = self._by_record.raised is not None
-            failed &= valid(batch.new)
         of_group = self._groups(batch.values) if self._group_by else opaque_encoded(groups)
         of_sum = None if self.sum_type is None else self._numbers(batch.values) if self._of else opaque_values(numbers)
-        return of_group, of_sum, failed
+        has_failed = np.zeros(len(batch), np.bool_)
+        has_failed[failed] = True
+        return of_group, of_sum, has_failed
 
     def _groups(self, values: pa.Array) -> pa.Array:
         return keys_of("group_by", self._group_by, values)
@@ -87,7 +84,7 @@ class GroupedTable(WithOutputs):
 
     def __init__(self, group_by: OfRow) -> None:
         super().__init__()
-        place_of_row("group_by", group_by)
+        of_row("group_by", group_by)
         self._group_by = group_by
 
     def grouping(self, known: TableType) -> Grouping:
@@ -118,9 +115,16 @@ class GroupedTable(WithOutputs):
             sent = members(batch, groups, batch.values if takes_values else numbers)
             writer.send(MEMBERS, hashes(sent["group"]), sent)
 
+        kernel = self.kernel()
+
+        def aggregated(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[ChangeBatch]:
+            batch = kernel(inputs[MEMBERS])
+            if len(batch):
+                yield batch
+
         routed = table | "Group" >> Route(rows, to=(MEMBERS, *self.dropping, *handling.tags))
         replayed = (routed[MEMBERS],) | "Aggregate" >> Replay(
-            functions.replay(_Aggregate(self.kernel())), to=(MAIN, *handling.tags), main_type=ChangeBatch
+            functions.replay(aggregated), to=(MAIN, *handling.tags), main_type=ChangeBatch
         )
         handling.collect(routed, replayed)
         group = Any if is_opaque(grouping.group_type) else grouping.group_type
@@ -130,16 +134,6 @@ class GroupedTable(WithOutputs):
     def aggregate_type(self, grouping: Grouping) -> Any:
         """The type of aggregates: that of a column, or ``Any`` for Python objects."""
         return Any
-
-
-class _Aggregate:
-    def __init__(self, kernel: Callable[[pa.Table], ChangeBatch]) -> None:
-        self._kernel = kernel
-
-    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[ChangeBatch]:
-        batch = self._kernel(read_blocks(blocks)[MEMBERS])
-        if len(batch):
-            yield batch
 
 
 def _group_and_number(

@@ -1,6 +1,6 @@
 """The joins of tables: rows of both sides in one partition, their overlap there, and the way back of rows that moved."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -9,7 +9,6 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
-from beam_joins.coders.block import read_blocks
 from beam_joins.joiner import Join, narrowed
 from beam_joins.keys.columns import joined_keys, kinds
 from beam_joins.keys.hashes import hashes
@@ -20,11 +19,11 @@ from beam_joins.references import listed_subscriptions, looking_up, rejoined, su
 from beam_joins.sorting import combine_chunks, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.door import in_batches
-from beam_joins.transforms.engine.notes import Check
+from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.outputs import Handling
 from beam_joins.transforms.engine.referring import References
-from beam_joins.transforms.engine.replay import Replay, RowRouter
-from beam_joins.transforms.engine.table_rows import changes_in_python, no_rows
+from beam_joins.transforms.engine.replay import Operator, Replay, Route, RowRouter
+from beam_joins.transforms.engine.table_rows import batch_rows, changes_in_python, no_rows
 from beam_joins.transforms.engine.table_type import TableType, table_type
 from beam_joins.two_changes import TwoChanges
 
@@ -95,83 +94,76 @@ def referring_rows(
 
 
 def joined_table(
-    lefts: PCollection[Any],
-    rights: PCollection[Any],
+    transform: str,
+    sides: Sides,
+    left_rows: RowRouter,
+    right_columns: frozenset[str] | None,
     *,
     join: Join,
     shape: Shape,
-    known: tuple[TableType, TableType],
     handling: Handling,
-    check: Check,
     looks_up: KeyPart | pa.DataType,
+    keys: tuple[str, str] = ("left table's keys", "right table's keys"),
+    dropping: tuple[str, ...] = (),
     rejoin: bool = False,
     finish: Callable[[ChangeBatch], ChangeBatch] | None = None,
-) -> PCollection[Any]:
-    """The batches of a joined table, of the blocks of both sides.
+) -> tuple[PCollection[Any], dict[str, PCollection[Any]]]:
+    """The batches of a joined table, and the outputs of the stage that routes the left rows.
 
-    ``looks_up`` says what left rows look up of their keys; or of which type the references are that their blocks have. Rows with references
+    ``looks_up`` says what left rows look up of their keys; or of which type the references are that ``left_rows`` gives. Rows with references
     may move from one to another: where the result has their keys, their halves are put together in one more stage, or with ``rejoin``, if all references
-    of a row are in one partition, at once. ``finish`` maps the batches that come out.
+    of a row are in one partition, at once. ``finish`` maps the batches that come out. ``keys`` are what a message calls the keys that meet.
     """
+    lefts = sides.left | "Left" >> Route(handling.functions.route(left_rows), to=(LEFT, *dropping, *handling.tags))
+    rights = sides.right | "Right" >> Route(batch_rows(RIGHT, right_columns), to=(RIGHT,))
     moving = shape.result == "left_key" and isinstance(looks_up, pa.DataType) and not rejoin
-    joined = (lefts, rights) | "Join" >> Replay(
-        handling.functions.replay(_Overlap(join, shape, known, looks_up, moving, finish)),
+    joined = (lefts[LEFT], rights[RIGHT]) | "Join" >> Replay(
+        handling.functions.replay(_overlapped(join, shape, sides.known, looks_up, moving, finish)),
         to=(MAIN, *((HALVES,) if moving else ()), *handling.tags),
         main_type=ChangeBatch,
-        check=check,
+        check=keys_may_meet(transform, LEFT, RIGHT, *keys),
     )
-    handling.collect(joined)
+    handling.collect(lefts, joined)
     if not moving:
-        table: PCollection[Any] = joined[MAIN]
-        return table
-    moved = (joined[HALVES],) | "Moved" >> Replay(_Rejoin(), main_type=ChangeBatch)
+        return joined[MAIN], lefts
+    moved = (joined[HALVES],) | "Moved" >> Replay(_moved, main_type=ChangeBatch)
     together: PCollection[Any] = (joined[MAIN], moved[MAIN]) | "Joined" >> beam.Flatten()
     together.element_type = ChangeBatch
-    return together
+    return together, lefts
 
 
-class _Overlap:
+def _overlapped(
+    join: Join,
+    shape: Shape,
+    known: tuple[TableType, TableType],
+    looks_up: KeyPart | pa.DataType,
+    moving: bool,
+    finish: Callable[[ChangeBatch], ChangeBatch] | None,
+) -> Operator:
     """The join of the rows of a partition."""
+    no_left, no_right = map(no_rows, known)
+    if isinstance(looks_up, pa.DataType):
+        no_left = looking_up(no_left, pa.nulls(0, looks_up))
 
-    def __init__(
-        self,
-        join: Join,
-        shape: Shape,
-        known: tuple[TableType, TableType],
-        looks_up: KeyPart | pa.DataType,
-        moving: bool,
-        finish: Callable[[ChangeBatch], ChangeBatch] | None,
-    ) -> None:
-        self._join = join
-        self._shape = shape
-        left, right = map(no_rows, known)
-        if isinstance(looks_up, pa.DataType):
-            left = looking_up(left, pa.nulls(0, looks_up))
-        self._none = {LEFT: left, RIGHT: right}
-        self._looks_up = None if isinstance(looks_up, pa.DataType) else looks_up
-        self._moving = moving
-        self._finish = finish
-
-    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[ChangeBatch]:
-        inputs = read_blocks(blocks)
-        left, right = (inputs.get(side, none) for side, none in self._none.items())
-        if self._looks_up is not None:
-            left = looking_up(left, self._looks_up(combine_chunks(left["key"])))
+    def overlapped(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[ChangeBatch]:
+        left, right = inputs.get(LEFT, no_left), inputs.get(RIGHT, no_right)
+        if not isinstance(looks_up, pa.DataType):
+            left = looking_up(left, looks_up(combine_chunks(left["key"])))
         try:
-            joined = overlap(left, right, self._join, self._shape)
+            joined = overlap(left, right, join, shape)
         except TwoChanges as error:
             raise error.of_key(error.key) from None
-        if self._moving:
+        if moving:
             writer.send(HALVES, hashes(joined.halves.column("key")), joined.halves)
-        for batch in (joined.changes, *(() if self._moving else (rejoined(joined.halves),))):
+        for batch in (joined.changes, *(() if moving else (rejoined(joined.halves),))):
             if len(batch):
-                yield batch if self._finish is None else self._finish(batch)
+                yield batch if finish is None else finish(batch)
+
+    return overlapped
 
 
-class _Rejoin:
+def _moved(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[ChangeBatch]:
     """The changes of rows that moved."""
-
-    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[ChangeBatch]:
-        batch = rejoined(read_blocks(blocks)[HALVES])
-        if len(batch):
-            yield batch
+    batch = rejoined(inputs[HALVES])
+    if len(batch):
+        yield batch

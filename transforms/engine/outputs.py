@@ -113,8 +113,8 @@ class HandlesExceptions(Transform):
         classes = exc_class if isinstance(exc_class, tuple) else (exc_class,)
         if not classes or not all(isinstance(each, type) and issubclass(each, Exception) for each in classes):
             raise ValueError(f"exc_class={exc_class!r}: give a subclass of Exception, or a tuple of them")
-        for option in vars(self).values():
-            if any(isinstance(each, vectorized) for each in (option if isinstance(option, tuple) else (option,))):
+        for option in self._options.values():
+            if isinstance(option, vectorized):
                 raise ValueError(
                     f"{type(self).__name__} has a vectorized function, which gets many records at once, so that none of them can be told"
                     " from the others when it raises: give a function of one record, or leave with_exception_handling() out"

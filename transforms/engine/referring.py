@@ -10,12 +10,11 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
 from beam_joins.coders.key import encode_key, key_coder
 from beam_joins.copied import copied
-from beam_joins.function_failed import FunctionFailed
+from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import keys_of, vectorized
 from beam_joins.keys.columns import Bools
 from beam_joins.keys.nested import WindowedType, windowed_keys
 from beam_joins.keys.opaque import KEYS, is_opaque, opaque_encoded
-from beam_joins.sorting import valid
 from beam_joins.transforms.engine.each_value import each_value
 from beam_joins.transforms.engine.table_type import TableType
 from beam_joins.transforms.engine.user_functions import StageFunctions
@@ -73,10 +72,8 @@ def one_reference(
         function = functions.function(option, given, called, fresh=True)
         return References(lambda batch: _by_value(batch, left, function, functions, keys.of), keys.type)
     spec = functions.function(option, given) if callable(given) else given
-    try:
+    with called_with_no_rows():
         kind = keys_of(option, spec, pa.nulls(0, left.value_column)).type
-    except FunctionFailed as error:
-        raise ValueError(f"{error}; it is called with no rows when the pipeline is built, to know what it gives") from error
     return References(lambda batch: Referred(keys_of(option, spec, batch.values), np.zeros(len(batch), np.bool_)), kind)
 
 
@@ -112,14 +109,11 @@ def _by_value(
     column: Callable[[Iterable[Any]], Any],
     record_of: Callable[[Change[Any, Any]], Any] = lambda change: change,
 ) -> Referred:
-    of_row = functions.of_rows(function)
-    there, failed = valid(batch.new), np.zeros(len(batch), np.bool_)
-    given: list[Any] = []
-    for n, result in enumerate(each_value(batch, left, of_row, record_of)):
-        given.append(copied(result))
-        if n < len(batch) and there[n] and of_row.raised is not None:
-            failed[n] = True
-    return Referred(column(given), failed)
+    failed: list[int] = []
+    given = [copied(result) for result in each_value(batch, left, functions, function, record_of=record_of, failed=failed)]
+    has_failed = np.zeros(len(batch), np.bool_)
+    has_failed[failed] = True
+    return Referred(column(given), has_failed)
 
 
 def _windowed(key: Any, what: str) -> Windowed[Any]:

@@ -3,7 +3,7 @@
 Every stateful transform is one or more uses of it:
 
 1. a :class:`Route` puts batches into a :class:`~beam_joins.transforms.engine.block_writer.BlockWriter`, each row with the hash of the key by which
-   it meets others (single elements become batches first: :mod:`beam_joins.transforms.engine.elements`);
+   it meets others (single elements become batches first: :mod:`beam_joins.transforms.engine.records`);
 2. the rows of a partition travel in blocks (:mod:`beam_joins.coders.block`), so that a runner sees few large elements;
 3. :class:`Replay` has a partition's blocks wait for each other: in the bag state of a stateful DoFn, keyed by partition, until its
    event-time timer fires, or grouped by partition (:class:`ReplayOptions`);
@@ -14,13 +14,15 @@ routing key in the order of their positions and nothing else.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import PCollection, TaggedOutput
 from apache_beam.utils.timestamp import Timestamp
 
+from beam_joins.coders.block import read_blocks
 from beam_joins.coders.own_types import OwnTypes
 from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN, BlockWriter, Output, timestamped
 from beam_joins.transforms.engine.notes import Check, NoteReader
@@ -65,12 +67,8 @@ RowRouter = Callable[[Any, int, BlockWriter], None]
 """Puts the rows of an element, whose timestamp in microseconds is given, into the writer; 0 is given where it does not look at it."""
 
 
-class Operator(Protocol):
-    """What one use of the engine does with the rows of a partition."""
-
-    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
-        """The elements that follow from the blocks of a partition; rows for another replay go into the writer."""
-        ...
+Operator = Callable[[dict[str, pa.Table], BlockWriter], Iterator[Any]]
+"""Gives the elements that follow from the rows of a partition, by the inputs that they are of; rows for another replay go into the writer."""
 
 
 class _Emitter:
@@ -131,7 +129,7 @@ class _Partition:
     def replay(self, elements: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
         reader, emit = NoteReader(elements), self._emitter.emit
         blocks = reader.blocks()
-        for output in () if blocks is None else self._operator.replay(blocks, writer):
+        for output in () if blocks is None else self._operator(read_blocks(blocks), writer):
             yield output
             yield from emit(writer.pop_ready())
         if self._check is not None:

@@ -1,13 +1,13 @@
 """The join of two streams in a partition, and what comes out of it: pairs for pairs, record batches for record batches."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from apache_beam.typehints import typehints
 
-from beam_joins.coders.block import read_blocks
 from beam_joins.copied import copied
 from beam_joins.interval import Matches, Spans, StreamHow, finish, step
 from beam_joins.joiner import TypedJoin
@@ -17,7 +17,8 @@ from beam_joins.pairs import Pairs, each_joined
 from beam_joins.sorting import combine_chunks
 from beam_joins.stream_time import ALWAYS
 from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped
-from beam_joins.transforms.engine.table_rows import keys_in_python, no_rows
+from beam_joins.transforms.engine.replay import Operator
+from beam_joins.transforms.engine.table_rows import keys_in_python, no_rows, records_of
 from beam_joins.transforms.engine.table_type import TableType
 from beam_joins.user_functions import Functions
 
@@ -93,28 +94,15 @@ class JoinOfBatches:
         yield joined.take(pa.array(np.delete(np.arange(len(key)), left_out))) if left_out else joined
 
 
-class StreamJoinOperator:
-    """The records of a partition, joined."""
+def joined_streams(how: StreamHow, spans: Spans, results: StreamResults) -> Operator:
+    """What matches of the records of a partition, then what has found no match."""
 
-    def __init__(self, how: StreamHow, spans: Spans, results: StreamResults) -> None:
-        self._how: StreamHow = how
-        self._spans = spans
-        self._results = results
+    def joined(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[Any]:
+        left, right = (inputs.get(side, no_rows(known)) for side, known in zip(SIDES, results.types, strict=True))
+        found, state = step(None, left, right, how, spans, ALWAYS)
+        for side, rows, known in zip(SIDES, found.late, results.types, strict=True):
+            writer.drop_rows(f"late_{side}", len(rows), partial(records_of, rows, known))
+        for matches in (found, finish(state, how)):
+            yield from results.elements(matches)
 
-    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
-        """What matches, then what has found no match."""
-        inputs = read_blocks(blocks)
-        left, right = (
-            inputs[side] if side in inputs else no_rows(known) for side, known in zip(SIDES, self._results.types, strict=True)
-        )
-        found, state = step(None, left, right, self._how, self._spans, ALWAYS)
-        for side, rows, known in zip(SIDES, found.late, self._results.types, strict=True):
-            writer.drop_rows(f"late_{side}", len(rows), lambda rows=rows, known=known: _records(rows, known))  # type: ignore[misc]
-        for matches in (found, finish(state, self._how)):
-            yield from self._results.elements(matches)
-
-
-def _records(rows: pa.Table, known: TableType) -> Iterable[tuple[Any, int]]:
-    """Rows as ``(key, value)`` pairs, each with its timestamp."""
-    keys, values = keys_in_python(combine_chunks(rows["key"]), known), python_values(combine_chunks(rows["value"]))
-    return zip(zip(keys, values, strict=True), rows["timestamp"].to_pylist(), strict=True)
+    return joined

@@ -3,27 +3,50 @@
 A stream is of ``(key, value)`` pairs, each at the time of its element, cut to the millisecond; or of Arrow batches with columns for key and time.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
 from beam_joins.coders.key import encode_key, key_coder
-from beam_joins.fields import Fields, names_in, place, place_of_row
-from beam_joins.functions import keys_of
+from beam_joins.fields import Fields, getter, of_row
+from beam_joins.functions import by_row, keys_of
 from beam_joins.keys.columns import kinds
 from beam_joins.keys.hashes import hashes
-from beam_joins.keys.opaque import opaque_encoded, opaque_values, python_keys
+from beam_joins.keys.opaque import opaque_encoded, opaque_values, python_keys, python_values
+from beam_joins.places import places_of, times_of
 from beam_joins.transforms.engine.arrow_input import arrow_schema, declared_schema, is_arrow, struct_of
-from beam_joins.transforms.engine.block_writer import BlockWriter
-from beam_joins.transforms.engine.changelog_columns import given_rows, places, times_of
-from beam_joins.transforms.engine.elements import ElementRoute, columns_of_rows
+from beam_joins.transforms.engine.element_types import pair_types
 from beam_joins.transforms.engine.outputs import Handling
-from beam_joins.transforms.engine.replay import Route
-from beam_joins.transforms.engine.stream_rows import OfRow, pair, stream_type
-from beam_joins.transforms.engine.table_type import TableType
+from beam_joins.transforms.engine.records import Option, RecordRoute, Records, pairs, present
+from beam_joins.transforms.engine.table_type import TableType, is_batches, is_changes
+
+OfRow = Callable[[Any, Any], Any]
+"""A function of key and value."""
+NO_PAIR = "a stream is of (key, value) pairs, but has {}: make pairs of it with beam.WithKeys or beam.Map"
+
+
+def stream_type(transform: str, stream: PCollection[Any], sequence_by: Any) -> TableType:
+    """What is known of a stream's keys, values and order; raises ``ValueError`` for a table."""
+    if is_changes(stream) or is_batches(stream):
+        raise ValueError(f"{transform} takes a stream of (key, value) pairs here, not a table: apply TableToStream() to the table")
+    return TableType(*pair_types(stream.element_type), "time" if sequence_by is None else "sequence")
+
+
+def require_one_order(transform: str, stream: TableType, table: TableType) -> None:
+    """Raise ``ValueError`` for a stream and a table that are known to be ordered by different things."""
+    if table.order not in (stream.order, "unknown"):
+        by = {"time": "event time", "sequence": "a sequence"}
+        remedy = (
+            "give the stream sequence_by= too, from the same sequence"
+            if table.order == "sequence"
+            else "leave sequence_by= out, or give it to the table too"
+        )
+        raise ValueError(
+            f"{transform} looks up a table ordered by {by[table.order]} for a stream ordered by {by[stream.order]}, and their positions"
+            f" say nothing of each other: {remedy}"
+        )
 
 
 class StreamOptions(NamedTuple):
@@ -36,8 +59,7 @@ class StreamOptions(NamedTuple):
 
     def require(self) -> "StreamOptions":
         """The options; raises ``ValueError`` for a ``sequence_by`` that is none."""
-        if self.sequence_by is not None:
-            place_of_row("sequence_by", self.sequence_by)
+        sequence_of(self.sequence_by)
         return self
 
 
@@ -55,7 +77,7 @@ class Stream:
         self._options = options
         self._stream = stream
         self.in_columns = is_arrow(stream)
-        ordered = None if options.sequence_by is None else place_of_row("sequence_by", options.sequence_by)
+        self._schema: pa.Schema | None = None
         named = [name for name in ("key", "timestamp_by") if getattr(options, name) is not None]
         if not self.in_columns:
             if named:
@@ -63,7 +85,7 @@ class Stream:
                     f"{options.transform} takes {'= and '.join(named)}= for streams in columns only, and these are of (key, value) pairs at"
                     " the times of their elements: leave it out, or declare batches with .with_output_types(pyarrow.Table)"
                 )
-            self.type = stream_type(options.transform, stream, ordered)
+            self.type = stream_type(options.transform, stream, options.sequence_by)
             return
         if len(named) < 2:
             raise ValueError(f"{options.transform} of streams in columns needs key= and timestamp_by=: the names of their columns")
@@ -75,10 +97,10 @@ class Stream:
             )
         self._schema = known
         nothing = struct_of(known.empty_table(), known)
-        times_of("timestamp_by", options.timestamp_by, nothing, 0)
+        times_of("timestamp_by", by_row("timestamp_by", options.timestamp_by, nothing))
         if not callable(options.sequence_by) and options.sequence_by is not None:
-            places("sequence_by", options.sequence_by, nothing)
-        order = stream_type(options.transform, stream, ordered).order
+            places_of("sequence_by", by_row("sequence_by", options.sequence_by, nothing))
+        order = stream_type(options.transform, stream, options.sequence_by).order
         self.type = TableType(keys_of("key", options.key, nothing).type, nothing.type, order)
 
     def routed(self, label: str, to: str, handling: Handling, tags: tuple[str, ...], nulls: Nulls, key_type: Any = None) -> Any:
@@ -86,87 +108,49 @@ class Stream:
 
         Dropped are records with a ``"null_value"``, a ``"null_key"``, a ``"null_sequence"`` or a ``"null_timestamp"``. A record without a key has no order.
         """
-        outputs = (to, *tags, *handling.tags)
-        given = self._options.sequence_by
-        functions = handling.functions
-        if self.in_columns:
-            sequence = functions.function("sequence_by", given) if callable(given) else given
-            rows = functions.route_batches(self._batch_rows(to, sequence, nulls), self._keyed)
-            return self._stream | label >> Route(rows, to=outputs)
-        of_row = None if given is None else functions.function("sequence_by", given, place_of_row("sequence_by", given))
-        columns = _pair_columns(to, key_type or self.type.key, self._options.transform)
-        elements = columns_of_rows(_pair_row(of_row, nulls), columns, functions)
-        return self._stream | label >> ElementRoute(elements, to=outputs)
+        options, in_columns, functions = self._options, self.in_columns, handling.functions
+        sequence = sequence_of(options.sequence_by)
+        sequence = None if sequence is None else sequence.of(functions)
+        time = (
+            None
+            if options.timestamp_by is None
+            else Option("timestamp_by", options.timestamp_by, getter("timestamp_by", options.timestamp_by))
+        )
+        what = f"the key of {options.transform}"
+        coder = None if in_columns else key_coder(key_type or self.type.key, what)
 
-    def _batch_rows(self, to: str, sequence: Any, nulls: Nulls) -> Callable[[Any, int, BlockWriter], None]:
-        options = self._options
-        given = {"key": options.key, "timestamp_by": options.timestamp_by, "sequence_by": sequence}
-        named = [(option, name) for option, spec in given.items() for name in names_in(spec)]
+        def rows(records: Records) -> None:
+            if in_columns:
+                key, value = keys_of("key", options.key, records.given), records.given
+            else:
+                key, value = pairs(records.given, NO_PAIR)
+                if not nulls.value:
+                    records.drop("null_value", value)
+            records.timed(time)
+            if not nulls.key:
+                records.drop("null_key", key)
 
-        def rows(batch: Any, arrival: int, writer: BlockWriter) -> None:
-            records = struct_of(batch, self._schema, named)
-            key, timestamp = keys_of("key", options.key, records), times_of("timestamp_by", options.timestamp_by, records, arrival)
-            position, within = timestamp, None
-            if sequence is not None:
-                position, within = places("sequence_by", sequence, records, lambda: python_keys(key))
-            if nulls.key:  # what meets nothing needs no order
-                position = pc.if_else(key.is_null(), 0, position)
-            required = {"null_timestamp": timestamp, "null_key": key, "null_sequence": position}
-            if nulls.key:
-                del required["null_key"]
-            given = given_rows(records, required, timestamp.fill_null(arrival), writer)
-            table = pa.record_batch([key, records, timestamp, position], names=list(_NAMES))
+            def arguments() -> tuple[Sequence[Any], Sequence[Any]]:
+                return (python_keys(key), python_values(value)) if in_columns else (key, value)
+
+            # what meets nothing needs no order
+            position, within = records.placed(sequence, arguments, where=present(key))
+            key, value = records.kept(key), records.kept(value)
+            if coder is not None:
+                key = opaque_encoded([None if each is None else encode_key(coder, each, what) for each in key])
+                value = opaque_values(value)
+            names = ["key", "value", "timestamp", "position"]
+            table = pa.record_batch([key, value, *map(records.kept, (pa.array(records.times), position))], names=names)
             if within is not None:
-                table = table.append_column("within", within)
-            _send(to, table if given.all() else table.filter(pa.array(given)), writer)
+                table = table.append_column("within", records.kept(within))
+            records.writer.noted(to).update(kinds(key))
+            records.writer.send(to, hashes(key), table)
 
-        return rows
-
-    def _keyed(self, batch: Any) -> Iterator[tuple[Any, Any]]:
-        """Key and value of every record of a batch."""
-        records = struct_of(batch, self._schema)
-        return zip(python_keys(keys_of("key", self._options.key, records)), records.to_pylist(), strict=True)
+        outputs = (to, *tags, *handling.tags)
+        given = {name: getattr(options, name) for name in ("key", "timestamp_by", "sequence_by")}
+        return self._stream | label >> RecordRoute(rows, functions, to=outputs, schema=self._schema, options=given)
 
 
-_NAMES = ("key", "value", "timestamp", "position")
-
-
-def _pair_row(sequence: OfRow | None, nulls: Nulls) -> Any:
-    def row(element: Any, timestamp: int, writer: BlockWriter) -> tuple[Any, ...] | None:
-        key, value = pair(element)
-        dropped = None
-        placed: tuple[int, bytes] | None = timestamp, b""
-        if value is None and not nulls.value:
-            dropped = "null_value"
-        elif key is None:
-            placed, dropped = (0, b""), None if nulls.key else "null_key"
-        elif sequence is not None and (placed := place("sequence_by", sequence(key, value))) is None:
-            dropped = "null_sequence"
-        if dropped is not None or placed is None:
-            writer.drop(dropped or "null_sequence", element, timestamp)
-            return None
-        return key, value, timestamp, *placed
-
-    return row
-
-
-def _pair_columns(to: str, key_type: Any, transform: str) -> Callable[[list[tuple[Any, ...]], BlockWriter], None]:
-    what = f"the key of {transform}"
-    coder = key_coder(key_type, what)
-
-    def columns(rows: list[tuple[Any, ...]], writer: BlockWriter) -> None:
-        key, value, timestamp, position, within = zip(*rows, strict=True)
-        keys = opaque_encoded([None if each is None else encode_key(coder, each, what) for each in key])
-        try:
-            positions = pa.array(position, pa.int64())
-        except OverflowError:
-            raise ValueError("sequence_by gave a position that does not fit in 64 bits: scale the sequence down") from None
-        table = pa.record_batch([keys, opaque_values(value), pa.array(timestamp, pa.int64()), positions], names=list(_NAMES))
-        _send(to, table.append_column("within", pa.array(within, pa.binary())) if any(within) else table, writer)
-
-    return columns
-
-
-def _send(to: str, rows: pa.RecordBatch, writer: BlockWriter) -> None:
-    writer.noted(to).update(kinds(rows["key"]))
-    writer.send(to, hashes(rows["key"]), rows)
+def sequence_of(sequence_by: Any) -> Option | None:
+    """The option ``sequence_by`` of a stream; raises ``ValueError`` if it is none."""
+    return None if sequence_by is None else Option("sequence_by", sequence_by, of_row("sequence_by", sequence_by))

@@ -13,6 +13,7 @@ from beam_joins.keys.canonical import canonical_value
 from beam_joins.keys.columns import kinds
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.opaque import is_opaque, python_keys, python_values
+from beam_joins.sorting import combine_chunks
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.replay import RowRouter
 from beam_joins.transforms.engine.table_type import TableType
@@ -73,6 +74,12 @@ def changes_in_python(batch: ChangeBatch, known: TableType) -> Iterator[Change[A
     # as tuples: a call of Change's own constructor for each costs as much as the rest
     columns = keys_in_python(batch.key, known), old, new, batch.timestamp.to_pylist(), batch.position.to_pylist()
     return map(Change._make, zip(*columns, strict=True))
+
+
+def records_of(rows: pa.Table, known: TableType, key: str = "key") -> Iterator[tuple[Any, int]]:
+    """Rows as ``(key, value)`` pairs, each with its timestamp."""
+    keys, values = keys_in_python(combine_chunks(rows[key]), known), python_values(combine_chunks(rows["value"]))
+    return zip(zip(keys, values, strict=True), rows["timestamp"].to_pylist(), strict=True)
 
 
 def encode_values(values: pa.Array) -> list[bytes]:

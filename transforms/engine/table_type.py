@@ -211,17 +211,23 @@ def common_windowing(transform: str, left: TableType, right: TableType) -> bool:
     return left.windowed
 
 
+def two_inputs(transform: str, pvalue: Any, what: str) -> tuple[PCollection[Any], PCollection[Any]]:
+    """The left and the right input; raises ``ValueError`` for anything else, and for windowed or unbounded input."""
+    if not isinstance(pvalue, tuple) or len(pvalue) != 2:
+        raise ValueError(f"{transform} takes {what} | {transform}(...)")
+    require_bounded(transform, *pvalue)
+    left, right = pvalue
+    return left, right
+
+
 def two_tables(transform: str, pvalue: Any) -> tuple[PCollection[Any], PCollection[Any]]:
     """The left and the right table of a join; raises ``ValueError`` for anything else, and for windowed or unbounded input."""
-    if not isinstance(pvalue, tuple) or len(pvalue) != 2:
-        raise ValueError(f"{transform} takes two tables: (left, right) | {transform}(...)")
-    require_bounded(transform, *pvalue)
-    for table in pvalue:
+    left, right = two_inputs(transform, pvalue, "two tables: (left, right)")
+    for table in (left, right):
         if isinstance(table.element_type, TupleConstraint):
             raise ValueError(
                 f"{transform} joins tables, but got a collection of {table.element_type}: make a table with TableFromChangelog"
             )
-    left, right = pvalue
     return left, right
 
 

@@ -3,7 +3,7 @@
 An element of ``bad`` is ``(record, (class name, message, traceback lines))``.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -44,57 +44,17 @@ class StageFunctions(Functions):
 
         return handling
 
-    def route_batches(self, rows: RowRouter, arguments: Callable[[Any], Iterable[tuple[Any, ...]]]) -> RowRouter:
-        """``rows`` for batches: without those records for whose ``arguments`` a function raises."""
-        if not self.handles_any:
-            return rows
-
-        def handling(batch: Any, arrival: int, writer: BlockWriter) -> None:
-            while True:
-                try:
-                    rows(batch, arrival, writer)
-                    return self.give(writer)
-                except FunctionFailed as failed:
-                    good = self._good(batch, arguments, failed, arrival)
-                if all(good):
-                    raise ValueError(
-                        "a function raised for a record, and did not when it was called again: it must always do the same"
-                    )
-                batch = batch.filter(pa.array(good))
-
-        return handling
-
-    def _good(
-        self, batch: Any, arguments: Callable[[Any], Iterable[tuple[Any, ...]]], failed: FunctionFailed, arrival: int
-    ) -> list[bool]:
-        call = self.raised
-        if call is None:  # a function of many records, which with_exception_handling refuses
-            raise failed
-        good = []
-        for record, values in zip(batch.to_pylist(), arguments(batch), strict=True):
-            try:
-                call(*values)
-            except FunctionFailed as again:
-                self.caught(record, again, arrival)
-                good.append(False)
-            else:
-                good.append(True)
-        return good
-
     def replay(self, operator: Operator) -> Operator:
         """The operator, giving what has gone to ``bad`` too."""
-        return operator if not self.handles_any else _Handling(operator, self)
+        if not self.handles_any:
+            return operator
+
+        def handling(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[Any]:
+            yield from operator(inputs, writer)
+            self.give(writer)
+
+        return handling
 
     def give(self, writer: BlockWriter) -> None:
         """Put what has gone to ``bad`` since the last time into the writer."""
         writer.bad(self._take_elements())
-
-
-class _Handling:
-    def __init__(self, operator: Operator, functions: StageFunctions) -> None:
-        self._operator = operator
-        self._functions = functions
-
-    def replay(self, blocks: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
-        yield from self._operator.replay(blocks, writer)
-        self._functions.give(writer)

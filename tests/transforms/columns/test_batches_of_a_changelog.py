@@ -2,9 +2,11 @@
 
 import datetime as dt
 import random
+import uuid
 from decimal import Decimal
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -22,12 +24,14 @@ from beam_joins import (
 )
 from beam_joins.changelog import upsert
 from beam_joins.coders.block import read_blocks
-from beam_joins.keys.opaque import KEYS
-from beam_joins.transforms.engine.arrow_input import common_schema
+from beam_joins.coders.key import KeyCoder
+from beam_joins.transforms.engine.arrow_input import common_schema, struct_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
-from beam_joins.transforms.engine.changelog_columns import ChangelogColumns, column_rows, column_types
+from beam_joins.transforms.engine.changelog import ChangelogRows, no_records, options_of
 from beam_joins.transforms.engine.notes import NoteReader
+from beam_joins.transforms.engine.records import Records
 from beam_joins.transforms.engine.table_rows import encode_values
+from beam_joins.transforms.engine.user_functions import StageFunctions
 from tests.beam_joins.kernels import changes_in
 
 ROWS = pa.table({"id": [1, 2, 1], "lsn": [7, 8, 9], "name": ["Ann", "Bob", None]})
@@ -42,21 +46,28 @@ OPTIONS = {"key": "id", "sequence_by": "lsn", "timestamp_by": "lsn", "except_col
 
 def changes(batches, *, apart=False, **options):
     """The changes that batches become in one partition, each batch in a block of its own or all in one; without Beam."""
-    options = {**OPTIONS, "apply_as_deletes": None, **options}
-    said = (options[name] for name in ("key", "timestamp_by", "sequence_by", "apply_as_deletes"))
+    given = {**OPTIONS, **options}
+    emit, left_out = given.pop("emit", "updates"), given.pop("except_columns")
     schema = common_schema("rows", [batch.schema for batch in batches])
-    columns = ChangelogColumns(*said, frozenset(options["except_columns"]).intersection(schema.names))
-    rows, writer = column_rows("rows", columns, schema), BlockWriter(1)
+    rows = ChangelogRows("rows", options_of(given), frozenset(left_out).intersection(schema.names), None, KeyCoder())
+    writer = BlockWriter(1)
     blocks = []
     for batch in batches:
-        rows(batch, 0, writer)
+        rows(Records(struct_of(batch, schema), np.zeros(len(batch), np.int64), StageFunctions("a stage"), writer))
         if apart:
             blocks += [block for _, (_, block), _ in writer.flush()]
     blocks += [block for _, (_, block), _ in writer.flush()]
-    batch, _ = upsert(read_blocks(NoteReader(blocks).blocks())["rows"], options.get("emit", "updates"), encode_values)
-    key, value = column_types(columns, schema)
-    assert (batch.key.type, batch.new.type) == (key or KEYS, value)
+    batch, _ = upsert(read_blocks(NoteReader(blocks).blocks())["rows"], emit, encode_values)
+    known = rows.columns(no_records(schema))
+    assert (batch.key.type, batch.new.type) == (known["key"].type, known["value"].type)
     return sorted(changes_in(batch), key=lambda change: change.position)
+
+
+@pytest.mark.parametrize("odd", [[1, "a"], [(1, "a")], [2**70, 0.5], [dt.date(2020, 1, 1), uuid.UUID(int=7)]])
+def test_a_function_of_a_row_may_give_keys_of_any_type(odd):
+    rows = pa.table({"n": range(len(odd)), "lsn": range(len(odd))})
+    given = {"key": lambda row: odd[row["n"]], "timestamp_by": "lsn", "except_columns": ["lsn"]}
+    assert [change.key for change in changes([rows], **given)] == odd
 
 
 COMPOSITE = [change._replace(key=(change.key, f"n{change.key}")) for change in TABLE]

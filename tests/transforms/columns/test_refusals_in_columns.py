@@ -4,6 +4,7 @@ import datetime as dt
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -19,8 +20,12 @@ from beam_joins import (
     TableToChanges,
     vectorized,
 )
+from beam_joins.coders.key import KeyCoder
+from beam_joins.transforms.engine.arrow_input import struct_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
-from beam_joins.transforms.engine.changelog_columns import ChangelogColumns, column_rows
+from beam_joins.transforms.engine.changelog import ChangelogRows, options_of
+from beam_joins.transforms.engine.records import Records
+from beam_joins.transforms.engine.user_functions import StageFunctions
 
 ROWS = pa.table(
     {
@@ -83,11 +88,11 @@ def test_what_does_not_say_keys_or_order_is_refused_when_applied(direct, options
     ],
 )
 def test_a_batch_that_makes_no_sense_is_refused_with_a_sentence(options, complaint):
-    options = {"apply_as_deletes": None, "except_columns": (), **CDC, **options}
-    said = (options[name] for name in ("key", "timestamp_by", "sequence_by", "apply_as_deletes"))
-    columns = ChangelogColumns(*said, frozenset(options["except_columns"]))
+    given = {**CDC, **options}
+    left_out = frozenset(given.pop("except_columns", ()))
     with pytest.raises(ValueError, match=complaint):
-        column_rows("rows", columns, ROWS.schema)(ROWS, 0, BlockWriter(1))
+        rows = ChangelogRows("rows", options_of(given), left_out, None, KeyCoder())
+        rows(Records(struct_of(ROWS, ROWS.schema), np.zeros(len(ROWS), np.int64), StageFunctions("a stage"), BlockWriter(1)))
 
 
 def test_a_refusal_that_the_columns_are_enough_for_comes_when_the_pipeline_is_built(direct):

@@ -8,7 +8,7 @@ from apache_beam.transforms.window import TimestampedValue
 from beam_joins.coders.block import read_block
 from beam_joins.keys.hashes import hashes
 from beam_joins.transforms.engine.block_writer import BAD, DROPPED
-from beam_joins.transforms.engine.elements import ELEMENTS, ElementRoute, columns_of_rows
+from beam_joins.transforms.engine.records import ELEMENTS, RecordRoute
 from beam_joins.transforms.engine.user_functions import StageFunctions
 
 
@@ -20,15 +20,15 @@ def rows_of_block(partition_and_block):
 def routed(p, elements, functions, to):
     key_of = functions.function("key", lambda number: number if number % 5 else number // 0)
 
-    def row(element, time, writer):
-        return writer.drop("odd", element, time) if element % 2 else (key_of(element), time)
-
-    def columns(rows, writer):
-        key, time = (pa.array(cells) for cells in zip(*rows, strict=True))
-        writer.send("rows", hashes(key), pa.record_batch([key, time], names=["key", "timestamp"]))
+    def rows(records):
+        records.drop("odd", [None if number % 2 else number for number in records.given])
+        key = records.each(key_of, records.given)
+        columns = (pa.array(records.kept(column)) for column in (key, records.times.tolist()))
+        table = pa.record_batch(list(columns), names=["key", "timestamp"])
+        records.writer.send("rows", hashes(table["key"]), table)
 
     timed = p | beam.Create(elements) | beam.Map(lambda number: TimestampedValue(number, number))
-    return timed | ElementRoute(columns_of_rows(row, columns, functions), to=to)
+    return timed | RecordRoute(rows, functions, to=to)
 
 
 def test_every_element_is_a_row_at_its_time_however_many_there_are(direct):

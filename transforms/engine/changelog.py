@@ -1,0 +1,138 @@
+"""A raw changelog on its way to become rows in columns: Arrow batches; dicts, objects or pairs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_joins.coders.key import KeyCoder, encode_key
+from beam_joins.fields import delete_getter, field, getter, names_in
+from beam_joins.keys.columns import comparable
+from beam_joins.keys.hashes import hashes
+from beam_joins.keys.opaque import opaque_encoded
+from beam_joins.places import Given, deleted_of, ties_of
+from beam_joins.transforms.engine.block_writer import BlockWriter
+from beam_joins.transforms.engine.notes import note_columns
+from beam_joins.transforms.engine.records import Option, Records, pairs
+from beam_joins.transforms.engine.user_functions import StageFunctions
+from beam_joins.typed_rows import column_writer
+
+_NO_PAIR = "TableFromChangelog takes (key, value) pairs, or any elements with key=: it got {} without key="
+
+
+def options_of(given: Mapping[str, Any]) -> dict[str, Option]:
+    """The options of a changelog that are given; raises ``ValueError`` for a wrong one."""
+    options = {name: spec for name, spec in given.items() if spec is not None}
+    called = {
+        name: delete_getter(spec) if name == "apply_as_deletes" else getter(name, spec, one=name == "timestamp_by")
+        for name, spec in options.items()
+    }
+    return {name: Option(name, spec, called[name]) for name, spec in options.items()}
+
+
+class ChangelogRows:
+    """The rows of records for the replay named ``to``: ``key``, ``value``, ``timestamp``, ``position``, and ``within`` and ``tie`` where they are said.
+
+    ``options`` are those of :class:`beam_joins.transforms.table_from_changelog.TableFromChangelog` that are given. Of elements the columns are opaque,
+    or of the types that a ``schema`` declares.
+    """
+
+    def __init__(
+        self, to: str, options: Mapping[str, Option], left_out: frozenset[str], schema: pa.Schema | None, keys: KeyCoder
+    ) -> None:
+        self._to = to
+        self._options = options
+        self._left_out = left_out
+        self._coder = keys
+        self._key_type: pa.DataType | None = None
+        self._names: list[str] | None = None
+        if schema is not None:
+            spec = options["key"].spec if "key" in options else ()
+            if types := [schema.field(name).type for name in names_in(spec)]:
+                self._key_type = types[0] if isinstance(spec, str) else pa.struct(zip(spec, types, strict=True))
+            self._names = [name for name in schema.names if name not in left_out]
+            schema = pa.schema([schema.field(name) for name in self._names])
+        self._write = column_writer("a record", schema)
+
+    def __call__(self, records: Records) -> None:
+        """Send the rows."""
+        rows = self.columns(records)
+        records.writer.send(self._to, hashes(rows.column("key")), rows)
+
+    def columns(self, records: Records) -> pa.RecordBatch:
+        """The columns of the records that can be used."""
+        options = self._options
+        of_value: Any = records.given
+        if "key" in options:
+            key = records.column(options["key"])
+        else:
+            key, of_value = pairs(records.given, _NO_PAIR)
+        records.timed(options.get("timestamp_by"))
+        records.drop("null_key", key)
+        position, within = records.placed(options.get("sequence_by"))
+        deletes, tie = options.get("apply_as_deletes"), options.get("tie_break_by")
+        deleted = None if deletes is None else deleted_of(deletes.spec, records.column(deletes))
+        ties = None if tie is None else ties_of(records.column(tie))
+        given = {
+            "key": self._keys(records.kept(key)),
+            "value": self._values(records.kept(of_value), None if deleted is None else records.kept(deleted), records.writer),
+            "timestamp": records.kept(pa.array(records.times)),
+            "position": records.kept(position),
+        }
+        given |= {name: records.kept(order) for name, order in (("within", within), ("tie", ties)) if order is not None}
+        return pa.record_batch(list(given.values()), names=list(given))
+
+    def _keys(self, keys: Given) -> pa.Array:
+        if isinstance(keys, pa.Array):
+            return comparable(keys, "the key")
+        if self._key_type is None:
+            return opaque_encoded([encode_key(self._coder, key, "the key") for key in keys])
+        if pa.types.is_struct(self._key_type):
+            keys = [dict(zip((part.name for part in self._key_type), key, strict=True)) for key in keys]
+        try:
+            return comparable(pa.array(keys, self._key_type), "the key")
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+            raise ValueError(f"a key is not of the type in schema=: {error}") from None
+
+    def _values(self, values: Given, deleted: pa.Array | None, writer: BlockWriter) -> pa.Array:
+        if isinstance(values, pa.Array):
+            values = _without(values, self._left_out)
+            return values if deleted is None else pc.if_else(deleted, pa.scalar(None, values.type), values)
+        if self._left_out:
+            for value in values:
+                note_columns(writer.noted(self._to), value, self._left_out)
+        if deleted is not None:
+            values = [None if is_deleted else value for value, is_deleted in zip(values, deleted.to_pylist(), strict=True)]
+        if self._names is not None or self._left_out:
+            values = [None if value is None else self._value(value) for value in values]
+        return self._write(values)
+
+    def _value(self, value: Any) -> dict[Any, Any]:
+        if self._names is not None:
+            return {name: field(value, name) for name in self._names}
+        if not isinstance(value, Mapping):
+            raise ValueError(f"except_columns needs mappings, not {type(value).__name__}: leave columns out with MapTable")
+        return {name: column for name, column in value.items() if name not in self._left_out}
+
+
+def no_records(schema: pa.Schema | None) -> Records:
+    """No records, elements or rows of a batch; what a transform makes of them has the types of its columns."""
+    given: Any = [] if schema is None else pa.nulls(0, pa.struct(schema))
+    return Records(given, np.zeros(0, np.int64), StageFunctions(""), BlockWriter(1))
+
+
+def require_columns_there(option: str, names: Iterable[str], there: Sequence[str]) -> None:
+    """Raise ``ValueError`` for a column that there is not."""
+    if missing := sorted(set(names).difference(there)):
+        raise ValueError(f"{option} names {', '.join(missing)}, which no record has; there are {', '.join(there)}")
+
+
+def _without(records: pa.Array, left_out: frozenset[str]) -> pa.Array:
+    kept = [field for field in records.type if field.name not in left_out]
+    if len(kept) == records.type.num_fields:
+        return records
+    if not kept:
+        raise ValueError("except_columns leaves no column for the value")
+    return pa.StructArray.from_arrays([records.field(field.name) for field in kept], fields=kept)

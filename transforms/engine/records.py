@@ -1,0 +1,206 @@
+"""Records on their way to be rows: elements, some thousand of a bundle at a time, or the rows of an Arrow batch."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.pvalue import PCollection
+
+from beam_joins.copied import copied
+from beam_joins.fields import names_in
+from beam_joins.function_failed import FunctionFailed
+from beam_joins.functions import by_row, vectorized
+from beam_joins.keys.columns import Bools, Ints
+from beam_joins.keys.opaque import python_values
+from beam_joins.places import Given, places_of, times_of
+from beam_joins.sorting import valid
+from beam_joins.transforms.engine.arrow_input import struct_of
+from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped
+from beam_joins.transforms.engine.replay import Route, element_time
+from beam_joins.transforms.engine.user_functions import StageFunctions
+
+ELEMENTS = 4096
+
+
+class Option(NamedTuple):
+    """An option that says something of each record: by name, as given by the user, and as the function of a record that it stands for."""
+
+    name: str
+    spec: Any
+    called: Callable[..., Any]
+
+    def of(self, functions: StageFunctions) -> "Option":
+        """The same as it is called in a stage."""
+        called = functions.function(self.name, self.spec, self.called)
+        return Option(self.name, called if callable(self.spec) else self.spec, called)
+
+
+class Records:
+    """Many records, ``given`` as a list of elements or an array of structs, and their event times in microseconds.
+
+    One record after the other is dropped, or goes to ``bad`` when a function raises for it; ``left`` are the others.
+    """
+
+    def __init__(self, given: Given, times: Ints, functions: StageFunctions, writer: BlockWriter) -> None:
+        self.given = given
+        self.times = self._arrival = times
+        self.writer = writer
+        self.left: Bools = np.ones(len(given), np.bool_)
+        self._functions = functions
+
+    def column(
+        self, option: Option, arguments: Callable[[], tuple[Sequence[Any], ...]] | None = None, *, where: Bools | None = None
+    ) -> Given:
+        """What an option gives for every record: a column where the records have columns, or else objects.
+
+        A function of one record is called with the record, or with the ``arguments``, for the records that are left, and of them those ``where`` it is asked for.
+        """
+        spec, in_columns = option.spec, isinstance(self.given, pa.Array)
+        # record by record where one value may be bad
+        by_record = isinstance(spec, Mapping) and self._functions.handles_any
+        if in_columns and not by_record and (isinstance(spec, vectorized) or not callable(spec)):
+            return by_row(option.name, next(iter(spec)) if isinstance(spec, Mapping) else spec, self.given)
+        columns = arguments() if arguments is not None else (python_values(self.given) if in_columns else self.given,)
+        return self.each(option.called, *columns, where=where)
+
+    def each(self, call: Callable[..., Any], *columns: Sequence[Any], where: Bools | None = None, stays: bool = False) -> list[Any]:
+        """What a function gives for the cells of each record that is left, and ``where`` it is asked for, ``None`` for others.
+
+        A record for which it raises what is handled goes to ``bad``, and ``stays`` or is no longer left.
+        """
+        wanted = self.left if where is None else self.left & where
+        if wanted.all() and not self._functions.handles_any:
+            return [copied(result) for result in map(call, *columns)]
+        results: list[Any] = []
+        for n, (is_wanted, *cells) in enumerate(zip(wanted.tolist(), *columns, strict=True)):
+            try:
+                results.append(copied(call(*cells)) if is_wanted else None)
+            except FunctionFailed as failed:
+                (record,) = self._at([n])
+                self._functions.caught(record, failed, int(self._arrival[n]))
+                self.left[n] = stays
+                results.append(None)
+        return results
+
+    def timed(self, option: Option | None) -> None:
+        """Take the event times from an option; records without one are dropped."""
+        if option is not None:
+            times = times_of(option.name, self.column(option))
+            self.times = np.where(valid(times), times.fill_null(0).to_numpy(zero_copy_only=False), self._arrival)
+            self.drop("null_timestamp", times)
+
+    def placed(
+        self, option: Option | None, arguments: Callable[[], tuple[Sequence[Any], ...]] | None = None, *, where: Bools | None = None
+    ) -> tuple[pa.Array, pa.Array | None]:
+        """Positions, the event times without an option, and the order within them, perhaps; records without one are dropped, but 0 stands where none is needed."""
+        if option is None:
+            position, within = pa.array(self.times), None
+        else:
+            position, within = places_of(option.name, self.column(option, arguments, where=where))
+        if where is not None and not where.all():
+            position = pc.if_else(pa.array(where), position, pa.scalar(0, pa.int64()))
+        self.drop("null_sequence", position)
+        return position, within
+
+    def drop(self, reason: str, given: Given) -> None:
+        """Drop those that have a null in ``given``."""
+        lost = self.left & ~present(given)
+        if lost.any():
+            index = np.flatnonzero(lost)
+            self.writer.drop_rows(reason, len(index), lambda: zip(self._at(index), self.times[index].tolist(), strict=True))
+            self.left &= ~lost
+
+    def kept(self, given: Any) -> Any:
+        """Of what is given for each record that of those that are left."""
+        if self.left.all():
+            return given
+        return given.filter(pa.array(self.left)) if isinstance(given, pa.Array) else [given[n] for n in np.flatnonzero(self.left)]
+
+    def _at(self, index: Any) -> list[Any]:
+        return self.given.take(pa.array(index)).to_pylist() if isinstance(self.given, pa.Array) else [self.given[n] for n in index]
+
+
+def present(given: Given) -> Bools:
+    """For which records something is given."""
+    return valid(given) if isinstance(given, pa.Array) else np.array([each is not None for each in given], np.bool_)
+
+
+def pairs(elements: Iterable[Any], wrong: str) -> tuple[list[Any], list[Any]]:
+    """The keys and the values of pairs; raises ``ValueError``, which says what is ``wrong``, for anything else."""
+    keys, values = [], []
+    for element in elements:
+        if not isinstance(element, tuple) or len(element) != 2:
+            raise ValueError(wrong.format(repr(element)))
+        keys.append(element[0])
+        values.append(element[1])
+    return keys, values
+
+
+class RecordRoute(beam.PTransform[Any, Any]):
+    """Records into blocks of rows, by partition: a :class:`~beam_joins.transforms.engine.replay.Route` of elements, or with a ``schema`` of batches.
+
+    Every batch must have the columns that ``options`` name.
+    """
+
+    def __init__(
+        self,
+        rows: Callable[[Records], None],
+        functions: StageFunctions,
+        *,
+        to: tuple[str, ...],
+        schema: pa.Schema | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self._rows = rows
+        self._functions = functions
+        self._schema = schema
+        self._named = [(option, name) for option, spec in (options or {}).items() for name in names_in(spec)]
+        self._to = to
+
+    def expand(self, pcoll: PCollection[Any]) -> Any:
+        """Apply the transform."""
+        read, functions, schema, named = self._rows, self._functions, self._schema, self._named
+
+        def rows(element: Any, arrival: int, writer: BlockWriter) -> None:
+            if schema is None:
+                given, times = element.elements, element.times
+            else:
+                given = struct_of(element, schema, named)
+                times = np.full(len(given), arrival)
+            read(Records(given, times, functions, writer))
+            functions.give(writer)
+
+        if schema is None:
+            collect = _Collect()  # type: ignore[no-untyped-call]
+            pcoll = pcoll | "Collect" >> beam.ParDo(collect)
+        return pcoll | "Rows" >> Route(rows, to=self._to, timed=schema is not None)
+
+
+class _Elements(NamedTuple):
+    elements: list[Any]
+    times: Ints
+
+
+class _Collect(beam.DoFn):
+    """Collects the elements of a bundle; all are in the global window."""
+
+    def start_bundle(self) -> None:
+        self._elements: list[Any] = []
+        self._times: list[int] = []
+
+    def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> list[Any]:
+        self._elements.append(element)
+        self._times.append(element_time(timestamp))
+        return self._collected() if len(self._elements) >= ELEMENTS else []
+
+    def finish_bundle(self) -> Iterator[Any]:
+        yield from self._collected()
+
+    def _collected(self) -> list[Any]:
+        elements, times = self._elements, self._times
+        self._elements, self._times = [], []
+        return [timestamped(_Elements(elements, np.array(times, np.int64)), min(times))] if elements else []
