@@ -26,7 +26,7 @@ class State(NamedTuple):
 
 
 def members(batch: ChangeBatch, groups: pa.Array, values: pa.Array | None = None) -> pa.RecordBatch:
-    """What leaves and what enters which group with the changes of a table; ``groups`` and ``values`` are of each of ``batch.values``.
+    """The members that leave or enter groups with the changes of a table; ``groups`` and ``values`` are of each of ``batch.values``.
 
     The columns are ``group``, ``timestamp``, ``position`` and ``enters``; with ``values`` also ``key`` and ``value``, what is aggregated. A row whose group is null
     is in no group.
@@ -77,7 +77,7 @@ def step(state: State, rows: pa.Table, fold: Fold) -> tuple[ChangeBatch, State]:
 
 
 class _NotAdded:
-    """The members whose present value is in no aggregate."""
+    """The members whose current value is in no aggregate, as ``add`` raised for it."""
 
     def __init__(self, known: pa.Table, rows: pa.Table) -> None:
         self._all = pa.concat_tables([rows, known])
@@ -86,11 +86,11 @@ class _NotAdded:
         self._out = dict(zip(self._members[len(rows) :], range(len(rows), len(self._all)), strict=True))
 
     def take(self, n: int) -> bool:
-        """Whether the row is such a member; it is none then."""
+        """Remove the row from these members; whether it was one."""
         return self._out.pop(self._members[n], None) is not None
 
     def put(self, n: int, *, member: bool) -> None:
-        """Say whether the row is such a member."""
+        """Add the row to these members, or remove it."""
         if member:
             self._out[self._members[n]] = n
         elif self._out:

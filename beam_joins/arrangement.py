@@ -21,7 +21,7 @@ _GONE = "gone"
 
 
 class Arrangement:
-    """Rows with a column ``order`` of bytes, in that order. It never changes: :meth:`replaced` gives another one.
+    """Rows sorted by a column ``order`` of bytes. Immutable: :meth:`replaced` gives another one.
 
     >>> rows = pa.table({"order": pa.array([b"b1", b"a1"]), "value": [2, 1]})
     >>> Arrangement().replaced(pa.array([], pa.binary()), rows).starting_with(pa.array([b"b"]))["value"].to_pylist()
@@ -36,13 +36,13 @@ class Arrangement:
         return bool(self._runs)
 
     def table(self) -> pa.Table | None:
-        """All rows in order; ``None`` if there never was one, as nothing is known of their columns then."""
+        """All rows in order; ``None`` if there never was a row, as the columns are not known then."""
         if not self._runs:
             return None
         return _newest(self._runs, forget=True).drop_columns([_GONE])
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows in order, as Python has them."""
+        """All rows in order, as dicts."""
         table = self.table()
         return [] if table is None else table.to_pylist()
 
@@ -53,7 +53,7 @@ class Arrangement:
         return _newest(found, forget=True).drop_columns([_GONE]) if found else None
 
     def replaced(self, gone: pa.Array, rows: pa.Table) -> "Arrangement":
-        """With ``rows``, and without those whose ``order`` is among ``gone``; a row takes the place of one with the same ``order``."""
+        """The arrangement with ``rows`` put in and those whose ``order`` is among ``gone`` removed; a row replaces one with the same ``order``."""
         if not len(gone) and not len(rows):
             return self
         removed = gone.filter(pc.invert(pc.is_in(gone, value_set=combine_chunks(rows[ORDER]))))
@@ -68,7 +68,7 @@ class Arrangement:
         return Arrangement(tuple(runs))
 
     def updated(self, rows: pa.Table) -> "Arrangement":
-        """With what is there after the last of the changes of each row, which have an ``order``, a ``position`` and a ``value``, null for a delete."""
+        """The arrangement after changes with ``order``, ``position`` and ``value`` (null: delete); the last change of each row counts."""
         if not len(rows):
             return self
         (code,) = factorize(combine_chunks(rows[ORDER]))
@@ -79,7 +79,7 @@ class Arrangement:
 
 
 def _newest(runs: Sequence[pa.Table], *, forget: bool) -> pa.Table:
-    """The rows of runs, older ones first, in one: of rows with one ``order`` that of the newest; with ``forget`` no marks of rows that are gone."""
+    """Merge runs, given oldest first: of rows with one ``order`` the newest stays; ``forget`` removes the marks of deleted rows."""
     rows = pa.concat_tables(runs)
     age = np.repeat(np.arange(len(runs)), [len(run) for run in runs])
     order = combine_chunks(rows[ORDER])
@@ -101,7 +101,7 @@ def _between(run: pa.Table, low: pa.Array, high: pa.Array) -> pa.Table:
 
 
 def _search(ordered: pa.Array, wanted: pa.Array) -> Ints:
-    """Where each of ``wanted`` has its place among ordered bytes: the index of the first that is not smaller. A null is behind all."""
+    """For each of ``wanted`` the index of the first of the ordered bytes that is not smaller. A null is larger than all."""
     low, high = np.zeros(len(wanted), np.int64), np.full(len(wanted), len(ordered), np.int64)
     while (low < high).any():
         middle = np.minimum((low + high) // 2, len(ordered) - 1)
@@ -112,6 +112,6 @@ def _search(ordered: pa.Array, wanted: pa.Array) -> Ints:
 
 
 def _behind(prefix: bytes) -> bytes | None:
-    """The smallest bytes that are larger than all that begin with the prefix; ``None`` if there are none."""
+    """The upper bound of a prefix: the smallest bytes larger than all that begin with it; ``None`` if there are none."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None

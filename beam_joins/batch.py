@@ -7,14 +7,15 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.change import Change
-from beam_joins.keys.opaque import is_opaque, python_keys, python_values
+from beam_joins.functions import require_columns
+from beam_joins.keys.opaque import python_keys, python_values
 
 
 class ChangeBatch:
     """Changes of many rows of a table as Arrow arrays of one length.
 
-    * ``key``, and ``new``, the value after the change: null for a delete. Both are typed columns, or opaque: Python objects
-      (:mod:`beam_joins.keys.opaque`).
+    * ``key``, and ``new``, the value after the change: null for a delete. Both are typed columns, or opaque ones: encoded
+      Python objects (:mod:`beam_joins.keys.opaque`).
     * ``timestamp``, int64, the event time in microseconds; ``position``, int64.
     * ``before``: where the row's old value is, an int64 index; null for an insert. An index below ``len(batch)`` is one of ``new``, a larger one
       of ``earlier``, the old values that no change of this batch gave. So :attr:`old` is computed only when it is read.
@@ -84,24 +85,12 @@ class ChangeBatch:
     def to_arrow(self) -> pa.RecordBatch:
         """The columns key, old, new, timestamp, position; ``pa.Table.from_batches([...]).flatten()`` makes ``new.amount`` of the values'.
 
-        Raises ``ValueError`` for keys or values that are Python objects, made by a function of one record.
+        Raises ``ValueError`` for opaque keys or values.
         """
-        require_columns(self)
+        for what, column, remedy in (("keys", self.key, "key= of columns by name"), ("values", self.new, "schema=, their columns")):
+            require_columns(column, what, remedy, "take its changes with TableToChanges()")
         columns = {"key": self.key, "old": self.old, "new": self.new, "timestamp": self.timestamp, "position": self.position}
         return pa.record_batch(list(columns.values()), names=list(columns))
 
     def __repr__(self) -> str:
         return f"ChangeBatch({len(self)} changes, key: {self.key.type}, value: {self.new.type})"
-
-
-def require_columns(batch: ChangeBatch) -> None:
-    """Raise ``ValueError`` for keys or values that are Python objects, made by a function of one record."""
-    for what, column, remedy in (
-        ("keys", batch.key, "key= columns by name"),
-        ("values", batch.new, "schema=, the columns of its result"),
-    ):
-        if is_opaque(column.type):
-            raise ValueError(
-                f"the {what} of this table are Python objects, as a function of one record has made them: give the transform that"
-                f" made them {remedy}, or take its changes with TableToChanges()"
-            )

@@ -16,8 +16,7 @@ from beam_joins.user_functions import Functions
 class Fold(NamedTuple):
     """The functions that make an aggregate: ``initial()``, ``add(aggregate, value)`` and ``subtract(aggregate, value)``; ``None`` is no row.
 
-    They may write into what they are given. What becomes of an exception of ``add`` is up to ``functions``; what was added and cannot be subtracted
-    leaves no aggregate that is right.
+    They may write into their arguments. ``functions`` handles an exception of ``add``; one of ``subtract`` always fails, as the aggregate would be wrong.
     """
 
     functions: Functions
@@ -72,7 +71,7 @@ class Folding:
         return groups.changes(at, opaque_values(self._new), times)
 
     def add(self, n: int) -> bool:
-        """Add a row; false if its function raised."""
+        """Add a row; false if ``add`` raised what is handled."""
         aggregate = self._fold.initial() if self._row is None else self._row
         try:
             self._row = copied(self._fold.add(copied(aggregate), self._given[n]))

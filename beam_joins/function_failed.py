@@ -12,7 +12,7 @@ class _Absent(Enum):
 
 
 NO_KEY: Final = _Absent.KEY
-"""In the place of a key: there is none. It stays itself when it is pickled with a stage, as a member of an enum does."""
+"""Stands for the key where there is none. An enum member, as that stays the same object when it is pickled with a stage."""
 
 
 class FunctionFailed(RuntimeError):

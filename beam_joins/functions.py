@@ -70,12 +70,17 @@ def batch_of(values: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([values], names=["value"])
 
 
-def require_columns(values: pa.Array) -> None:
-    """Raise ``ValueError`` for values that are Python objects, made by a function of one record."""
-    if is_opaque(values.type):
+def require_columns(
+    column: pa.Array,
+    what: str = "values",
+    remedy: str = "schema=, their columns",
+    otherwise: str = "use functions of one record here too",
+) -> None:
+    """Raise ``ValueError`` for an opaque column of ``what``; ``remedy`` is the option of the transform before that makes it a typed one."""
+    if is_opaque(column.type):
         raise ValueError(
-            "the values of a table are Python objects here, made of single elements or by a function of one record: give the transform"
-            " that made them schema=, their columns, or use functions of one record here too"
+            f"the {what} of this table are Python objects (opaque), made of single elements or by a function of one record: give the"
+            f" transform that made them {remedy}, or {otherwise}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Groups of rows that are aggregated: new rows in order beside the aggregates that there are, and the changes that follow."""
+"""Grouped rows: new rows in order, the current aggregates of their groups, and the changes that follow."""
 
 import numpy as np
 import pyarrow as pa

@@ -66,7 +66,7 @@ def swapped(join: TypedJoin) -> TypedJoin:
 
 
 def of_records(transform: str, joiner: Any) -> Callable[..., Any]:
-    """The joiner of a transform that joins records only; raises ``ValueError`` for one of columns, and for what is none."""
+    """The joiner of a transform that joins records only; raises ``ValueError`` for a joiner of columns, and for what is not a function."""
     if isinstance(joiner, Mapping | vectorized):
         raise ValueError(f"{transform} joins records, and its joiner is of columns: give a function of two values")
     if not callable(joiner):
@@ -88,7 +88,7 @@ def columns_read(joiner: Any, of: Of = "both") -> tuple[frozenset[str] | None, f
 
 
 def narrowed(values: pa.Array, columns: frozenset[str] | None) -> pa.Array:
-    """The values with those of their columns only, as what no joiner reads need not travel; at least one column stays.
+    """The values with only those of their columns, as columns that no joiner reads need not be shuffled; at least one column stays.
 
     Values without one of the columns stay whole, for the error to name those that there are.
     """
@@ -172,7 +172,7 @@ def _by_column(joiner: Callable[..., Any], types: Sequence[pa.DataType | None]) 
 
 
 def _expressions(columns: Mapping[Any, Any], types: Sequence[pa.DataType | None]) -> Callable[..., dict[str, Any]]:
-    """A function that evaluates column expressions; raises ``ValueError`` for what is none, or names a column that is not there."""
+    """A function that evaluates column expressions; raises ``ValueError`` for anything else, or for a column that does not exist."""
     if not columns:
         raise ValueError("joiner={}: give at least one column")
     sides = _SIDES[: len(types)]

@@ -18,7 +18,7 @@ right row; ``"anti"``: left rows that have none; the result is made of the left 
 
 
 class Shape(NamedTuple):
-    """What one join differs in from the others.
+    """The parameters in which joins differ.
 
     * ``times``: with ``"both"`` a result has the larger timestamp of its rows; with ``"foreign_key"`` that of the right row alone where only that
       changed (KIP-213), and the right row counts in the delete of a left one of a left join only if it changes at the same position.

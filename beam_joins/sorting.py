@@ -83,7 +83,7 @@ def combine_chunks(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """A column as one array; raises ``ValueError`` if its texts are more than one array can hold."""
     if isinstance(column, pa.Array):
         return column
-    if not column.num_chunks:  # Arrow puts no chunks together for columns of UUIDs or Python objects
+    if not column.num_chunks:  # Arrow puts no chunks together for columns of UUIDs or opaque ones
         return pa.nulls(0, column.type)
     whole = column.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):

@@ -2,10 +2,19 @@
 
 import math
 from datetime import timedelta
-from typing import Any
+from typing import Protocol
 
-Span = Any
-"""A ``timedelta``, a Beam ``Duration``, or a number of seconds."""
+
+class Micros(Protocol):
+    """What has a number of microseconds, as a Beam ``Duration`` has."""
+
+    @property
+    def micros(self) -> int:
+        """The microseconds."""
+
+
+Span = timedelta | float | int | Micros
+"""A ``timedelta``, a number of seconds, or a Beam ``Duration``."""
 
 _MICROSECOND = timedelta(microseconds=1)
 _LIMIT = 1 << 63

@@ -1,4 +1,4 @@
-"""What is wrong with a collection of changes that is no table: two changes of one row at one position."""
+"""The error of a collection that is not a table: two changes of one row at one position."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from typing import Any
 class TwoChanges(ValueError):
     """A table has two changes of one row at one position; ``input`` numbers the operator's input that it is.
 
-    A core or a kernel raises it with the key as it has it, encoded where the table is. Users see :meth:`of_key`, with the key as they have it.
+    A kernel raises it with the key in its own form, perhaps encoded. Users see :meth:`of_key`, with the Python key.
 
     >>> TwoChanges(b"k", 5).of_key("k")
     ValueError("the table has two changes of key 'k' at position 5: make it with TableFromChangelog, which keeps one")
@@ -21,5 +21,5 @@ class TwoChanges(ValueError):
         self.input = input
 
     def of_key(self, key: Any) -> ValueError:
-        """The same error of a key in another form. It is a plain one, to whose message Beam can add the name of the step."""
+        """The same error for the key in another form: a plain ``ValueError``, to whose message Beam can append the name of the step."""
         return ValueError(str(TwoChanges(key, self.position)))

@@ -15,7 +15,7 @@ Schema: TypeAlias = pa.Schema | pa.DataType
 
 
 def type_of_schema(schema: Schema | None) -> pa.DataType:
-    """The type that ``schema=`` declares, that of Python objects without one; raises ``ValueError`` for anything else.
+    """The type that ``schema=`` declares, that of opaque values without one; raises ``ValueError`` for anything else.
 
     >>> type_of_schema(pa.schema([("n", pa.int64())]))
     StructType(struct<n: int64>)

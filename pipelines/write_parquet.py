@@ -146,7 +146,7 @@ class _WriteBundle(beam.DoFn):
         for field in rows.schema:
             if is_opaque(field.type):
                 raise InputError(
-                    f"the column '{field.name}' is of Python objects, as a function of one record has made them: give the transform that"
+                    f"the column '{field.name}' is of Python objects (opaque), made of single elements or by a function of one record: give the transform that"
                     " made them schema=, the columns of its result"
                 )
         with self._whole():

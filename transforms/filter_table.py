@@ -12,7 +12,7 @@ from apache_beam.typehints.typehints import TupleConstraint
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
 from beam_joins.filter import filter_upsert, with_values
-from beam_joins.function_failed import FunctionFailed
+from beam_joins.function_failed import FunctionFailed, called_with_no_rows
 from beam_joins.functions import by_row, vectorized
 from beam_joins.keys.columns import Bools
 from beam_joins.sorting import valid
@@ -31,10 +31,10 @@ class FilterTable(HandlesExceptions):
     becomes a tombstone, since the value before it is not known.
 
     ``predicate`` may be :class:`~beam_joins.vectorized` where the values are typed: it gets them as a record batch and gives an array of truth
-    values. A value for which ``predicate`` raises is not in the table, negated or not, under :meth:`with_exception_handling`.
+    values, and is called with no rows when the pipeline is built. A value for which ``predicate`` raises is not in the table, negated or not, under :meth:`with_exception_handling`.
 
-    Raises ``ValueError`` at construction for a ``predicate`` that is not a function; in the run for an element that is neither a change nor a pair, and for a
-    vectorized predicate of opaque values.
+    Raises ``ValueError`` at construction for a ``predicate`` that is not a function; when applied, for a vectorized predicate of opaque values, or
+    one that does not give truth values; and in the run for an element that is neither a change nor a pair.
 
     >>> from beam_joins import TableToChanges
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -59,6 +59,9 @@ class FilterTable(HandlesExceptions):
         is_table, known = is_batches(pvalue) or is_changes(pvalue), table_type(pvalue)
         functions, negate = self.handling.functions, self._negate
         called = functions.function("predicate", self._predicate, fresh=is_table)
+        if is_table and isinstance(called, vectorized):
+            with called_with_no_rows():
+                _truth(called, pa.nulls(0, known.value_column))
 
         def passes(key: Any, value: Any) -> bool:
             if isinstance(called, vectorized):
@@ -67,7 +70,7 @@ class FilterTable(HandlesExceptions):
 
         def of_batch(batch: ChangeBatch) -> ChangeBatch:
             if isinstance(called, vectorized):
-                passed = (_truth(by_row("predicate", called, batch.values)) != negate) & valid(batch.values)
+                passed = (_truth(called, batch.values) != negate) & valid(batch.values)
             else:
                 passed = np.array([bool(passed) for passed in each_value(batch, known, functions, passes)], np.bool_)
             return with_values(batch, batch.values, passed, keeps_nothing=False)
@@ -103,7 +106,8 @@ class FilterTable(HandlesExceptions):
         return kept
 
 
-def _truth(given: pa.Array) -> Bools:
+def _truth(predicate: Any, values: pa.Array) -> Bools:
+    given = by_row("predicate", predicate, values)
     if not pa.types.is_boolean(given.type):
         raise ValueError(f"predicate gave values of type {given.type}: give true for a row that stays")
     passed: Bools = given.fill_null(False).to_numpy(zero_copy_only=False)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from beam_joins.fields import of_row
+from beam_joins.functions import vectorized
 from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, values_joined
 from beam_joins.matching import How, Shape
 from beam_joins.transforms.engine.checked_table import checked_table
@@ -11,7 +12,7 @@ from beam_joins.transforms.engine.joins import combined_type, in_sides, joined_t
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
 from beam_joins.transforms.engine.referring import keys_like, listed_references, one_reference
-from beam_joins.transforms.engine.table_type import TableType, as_table, common_order, two_tables
+from beam_joins.transforms.engine.table_type import TableType, as_table, common_key_type, common_order, two_tables
 from beam_joins.typed_rows import Schema
 
 
@@ -31,7 +32,7 @@ class ForeignKeyJoin(WithOutputs):
     * ``how``: ``"inner"``; ``"left"`` keeps left rows without a right row, ``joiner(left value, None)``; ``"right"`` keeps right rows that no
       left row refers to, ``joiner(None, right value)``; ``"outer"`` keeps both. ``"semi"``: left rows that refer to a right row; ``"anti"``: left rows
       that do not. There the joiner is one of the left value, and may be left out: the left value itself.
-    * ``schema``, a ``pyarrow.Schema`` or ``DataType``: what a joiner of one record gives. Without it the result's values are Python objects.
+    * ``schema``, a ``pyarrow.Schema`` or ``DataType``: what a joiner of one record gives. Without it the result's values are opaque.
 
     With ``foreign_keys``, ``how="right"`` or ``how="outer"`` a left key does not identify one row of the result: it is keyed by
     ``CombinedKey(foreign key, left key)``, the foreign key ``None`` for a left row that refers to nothing, the left key ``None`` for a right
@@ -42,13 +43,14 @@ class ForeignKeyJoin(WithOutputs):
 
     Where left rows are not kept, a left change whose foreign key is ``None`` is dropped, as ``"null_foreign_key"``: counted, and an output of
     :meth:`with_outputs`. Keys that are equal in Python are equal here: 7 and 7.0, a list and a tuple. Where no right key
-    is of the kind of any foreign key, as with text and numbers, the run raises ``ValueError`` that names both.
+    is of the kind of any foreign key, as with text and numbers, ``ValueError`` names both.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
     an output of its own.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to one table ordered by time and one by a
-    sequence, to keys whose coder is not deterministic, and for columns that a table does not have; and in the run for foreign keys that no right key can equal.
+    sequence, to keys whose coder is not deterministic, and for columns that a table does not have; and for foreign keys that no right key can equal:
+    when applied if both are typed columns, else in the run.
 
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -74,6 +76,11 @@ class ForeignKeyJoin(WithOutputs):
         if (foreign_key is None) == (foreign_keys is None):
             raise ValueError("give one of foreign_key, for one reference, and foreign_keys, for a list of them")
         self._how: How = choice("how", how, How)
+        if isinstance(foreign_keys, vectorized):
+            raise ValueError(
+                "foreign_keys is vectorized: give a function of key and value that gives a list of keys, or the name of a field that has one;"
+                " foreign_key, for one reference, may be vectorized"
+            )
         if foreign_keys is not None and how in ("semi", "anti"):
             raise ValueError(f"how={how!r} asks for the one row that a left row refers to: give foreign_key instead of foreign_keys")
         self._called = (
@@ -96,6 +103,7 @@ class ForeignKeyJoin(WithOutputs):
             references = listed_references(self._foreign_keys, self._called, functions, known[0], keys)
         else:
             references = one_reference("foreign_key", self._foreign_key, self._called, functions, known[0], keys)
+        common_key_type("ForeignKeyJoin", TableType(references.type), known[1], "foreign keys")
         if self._foreign_keys is not None or self._how in ("right", "outer"):
             shape = Shape(self._how, "both", "combined_key")
             result = TableType(combined_type(references, known), join.type, order, whole=True)

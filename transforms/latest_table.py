@@ -26,7 +26,7 @@ _ROWS = "rows"
 class LatestTable(Transform):
     """The final rows of a table, each with the timestamp of its last change.
 
-    Where keys or values are Python objects it gives pairs, ``PCollection[tuple[K, V]]``, one for each live row. Where both are typed columns it
+    Where keys or values are opaque it gives pairs, ``PCollection[tuple[K, V]]``, one for each live row. Where both are typed columns it
     gives a ``PCollection[pyarrow.RecordBatch]`` with the columns ``key``, ``value`` and ``timestamp``. Which of the two is known when the pipeline is
     built: keys are columns where ``key=`` of :class:`~beam_joins.TableFromChangelog` names columns of Arrow tables or of its ``schema``, and values where
     they come from there, from ``schema`` or from a function of columns.

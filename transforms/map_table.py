@@ -26,7 +26,7 @@ class MapTable(HandlesExceptions):
     Keys, timestamps and positions stay. If ``fn`` gives ``None``, or raises under :meth:`with_exception_handling`, there is no row. It must give
     the same value for the same arguments, since old values may be mapped again. It may write into the value that it is given, a copy.
 
-    What ``fn`` gives are Python objects, in an opaque column, unless ``schema`` declares a typed one: a ``pyarrow.Schema`` of the columns, where ``fn``
+    What ``fn`` gives are Python objects (opaque) unless ``schema`` declares a typed one: a ``pyarrow.Schema`` of the columns, where ``fn``
     gives dicts, or a ``pyarrow.DataType``. A vectorized function gives typed columns; it is called with no rows when the pipeline is built.
 
     Raises ``ValueError`` at construction for a ``fn`` that is not a function and for ``schema`` with a vectorized one; when applied, for a

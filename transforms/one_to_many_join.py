@@ -17,7 +17,7 @@ from beam_joins.transforms.engine.joins import combined_type, in_sides, joined_t
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
 from beam_joins.transforms.engine.referring import keys_like, one_reference
-from beam_joins.transforms.engine.table_type import TableType, as_table, common_order, two_tables
+from beam_joins.transforms.engine.table_type import TableType, as_table, common_key_type, common_order, two_tables
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.typed_rows import Schema
 
@@ -40,7 +40,7 @@ class OneToManyJoin(WithOutputs):
     * ``how``: ``"inner"``; ``"left"`` keeps rows of the one that nothing refers to, ``joiner(one value, None)`` under ``CombinedKey(key, None)``;
       ``"right"`` rows of the many without the one, ``joiner(None, many value)``; ``"outer"`` both.
     * ``key_mapper(combined key)`` makes the result's key, and ``key_inverse`` returns the combined key, which is checked: two pairs must not get one key.
-    * ``schema``, a ``pyarrow.Schema`` or ``DataType``: what a joiner of one record gives. Without it the result's values are Python objects.
+    * ``schema``, a ``pyarrow.Schema`` or ``DataType``: what a joiner of one record gives. Without it the result's values are opaque.
 
     Where rows of the many are not kept, one whose foreign key is ``None`` is dropped, as ``"null_foreign_key"``: counted, and an output of
     :meth:`with_outputs`.
@@ -91,6 +91,7 @@ class OneToManyJoin(WithOutputs):
         join = joiner_in_columns(self._joiner, functions, self._schema, types=(sides.value_types[1], sides.value_types[0]))
         keys = keys_like(known[1], "the foreign key")
         references = one_reference("foreign_key", self._foreign_key, self._called, functions, known[0], keys)
+        common_key_type("OneToManyJoin", TableType(references.type), known[1], "foreign keys")
         key = Any if self._key_mapper else combined_type(references, known)
         result = TableType(key, join.type, common_order("OneToManyJoin", *known), whole=True)
         columns = columns_read(self._joiner)

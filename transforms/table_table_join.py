@@ -30,7 +30,7 @@ class TableTableJoin(HandlesExceptions):
     * ``how``: ``"inner"``; ``"left"`` keeps left rows without a right one, ``joiner(left value, None)``; ``"right"`` right rows without a left
       one, ``joiner(None, right value)``; ``"outer"`` both. The joiner is never called with both sides ``None``. ``"semi"``: left rows that have a
       right row; ``"anti"``: left rows that have none. There the joiner is one of the left value, and may be left out: the left value itself.
-    * ``schema``, a ``pyarrow.Schema`` or ``DataType``: what a joiner of one record gives. Without it the result's values are Python objects.
+    * ``schema``, a ``pyarrow.Schema`` or ``DataType``: what a joiner of one record gives. Without it the result's values are opaque.
 
     Two windowed tables join on the same key and window. A change of either side updates the joined row, and a tombstone comes out only for a
     row that existed. A result has the larger timestamp of both sides. More tables are joined in a chain:

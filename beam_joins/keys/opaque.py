@@ -49,7 +49,7 @@ class OpaqueType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no type
         return hash(self.content)
 
     def __str__(self) -> str:
-        return f"Python objects ({self.content}s)"
+        return "opaque"
 
 
 KEYS, VALUES = OpaqueType("key"), OpaqueType("value")

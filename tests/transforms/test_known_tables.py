@@ -118,7 +118,7 @@ def test_types_of_arrow_columns_stay_behind_a_shuffle_and_two_that_differ_become
 
 
 def test_a_batch_that_is_not_of_the_columns_that_its_type_says_is_refused(direct):
-    with pytest.raises(Exception, match="is known to have columns of type int64, and has Python objects"), direct() as p:
+    with pytest.raises(Exception, match="is known to have columns of type int64, and has opaque ones"), direct() as p:
         typed = p | "typed" >> beam.Create([pa.table({"id": [1], "lsn": [1]})]) | "typed table" >> TableFromChangelog(**CDC)
         objects = p | changelog() | TableFromChangelog(**CDC)
         _ = objects | beam.Map(again).with_output_types(typed.element_type) | LatestTable()

@@ -163,7 +163,7 @@ def test_mapped_values_are_columns_where_they_are_declared_or_computed(direct):
             assert_that(seen, equal_to([(None, "A"), (None, None), ("A", "B")]), label=name)
     with pytest.raises(ValueError, match="schema= says what a function of one record gives"):
         MapTable(upper, schema=SCHEMA)
-    with pytest.raises(ValueError, match="the values of a table are Python objects here"):
+    with pytest.raises(ValueError, match="the values of this table are Python objects .opaque."):
         _ = direct() | beam.Create([("k", 1)]) | TableFromChangelog() | MapTable(upper)
 
 

@@ -1,6 +1,6 @@
 """Collections of Arrow tables or record batches, whose columns are known when the pipeline is built."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import is_dataclass
 from typing import Any, get_type_hints
 
@@ -71,13 +71,19 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_type(kind).remove_metadata() for field, kind in zip(schema, kinds, strict=True)])
 
 
-def struct_of(batch: Any, schema: pa.Schema) -> pa.Array:
+def struct_of(batch: Any, schema: pa.Schema, named: Iterable[tuple[str, str]] = ()) -> pa.Array:
     """The rows of a batch as one array of structs with the columns of the schema, null where the batch has none.
 
-    Raises ``ValueError`` for anything that is no batch, and for columns that the schema does not have, or that are of another type there.
+    ``named`` are options and the columns that they name, which every batch must have.
+
+    Raises ``ValueError`` for anything that is no batch, for a batch without a named column, and for columns that the schema does not have, or that are
+    of another type there.
     """
     if not isinstance(batch, pa.Table | pa.RecordBatch):
         raise ValueError(f"a collection in columns is of Arrow tables or record batches, but has a {type(batch).__name__}")
+    for option, name in named:
+        if name not in batch.schema.names:
+            raise ValueError(f"{option}={name!r}: a batch has no such column; it has {', '.join(batch.schema.names) or 'none'}")
     if batch.schema.equals(schema):
         return combine_chunks(batch.to_struct_array())
     if unknown := [name for name in batch.schema.names if name not in schema.names]:

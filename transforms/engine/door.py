@@ -111,7 +111,7 @@ class _Batches(beam.DoFn):
 
 
 def _conformed(batch: ChangeBatch, known: TableType) -> ChangeBatch:
-    """The batch with columns of the types that are known; Python objects where nothing is."""
+    """The batch with columns of the types that are known; opaque ones where nothing is."""
     return ChangeBatch(
         key=_of_type(batch.key, known.key_column),
         new=_of_type(batch.new, known.value_column),
@@ -134,6 +134,6 @@ def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
         return opaque_values(python_values(column))
     if is_opaque(column.type):
         raise ValueError(
-            f"a table is known to have columns of type {kind}, and has Python objects: say what it is with with_output_types"
+            f"a table is known to have columns of type {kind}, and has opaque ones: declare what it is with with_output_types"
         )
     return column.cast(kind)

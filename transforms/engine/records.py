@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
 from beam_joins.copied import copied
+from beam_joins.fields import names_in
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.functions import by_row, vectorized
 from beam_joins.keys.columns import Bools, Ints
@@ -139,26 +140,36 @@ def pairs(elements: Iterable[Any], wrong: str) -> tuple[list[Any], list[Any]]:
 
 
 class RecordRoute(beam.PTransform[Any, Any]):
-    """Records into blocks of rows, by partition: a :class:`~beam_joins.transforms.engine.replay.Route` of elements, or with a ``schema`` of batches."""
+    """Records into blocks of rows, by partition: a :class:`~beam_joins.transforms.engine.replay.Route` of elements, or with a ``schema`` of batches.
+
+    ``options`` are names of options and what is given as each: every batch must have the columns that they name.
+    """
 
     def __init__(
-        self, rows: Callable[[Records], None], functions: StageFunctions, *, schema: pa.Schema | None = None, to: tuple[str, ...]
+        self,
+        rows: Callable[[Records], None],
+        functions: StageFunctions,
+        *,
+        schema: pa.Schema | None = None,
+        options: Iterable[tuple[str, Any]] = (),
+        to: tuple[str, ...],
     ) -> None:
         super().__init__()
         self._rows = rows
         self._functions = functions
+        self._named = [(option, name) for option, spec in options for name in names_in(spec)]
         self._schema = schema
         self._to = to
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         """Apply the transform."""
-        read, functions, schema = self._rows, self._functions, self._schema
+        read, functions, named, schema = self._rows, self._functions, self._named, self._schema
 
         def rows(element: Any, arrival: int, writer: BlockWriter) -> None:
             if schema is None:
                 given, times = element.elements, element.times
             else:
-                given = struct_of(element, schema)
+                given = struct_of(element, schema, named)
                 times = np.full(len(given), arrival)
             read(Records(given, times, functions, writer))
             functions.give(writer)

@@ -16,6 +16,7 @@ from beam_joins.keys.hashes import hashes
 from beam_joins.keys.opaque import opaque_values, python_values
 from beam_joins.pairs import Pairs, each_joined
 from beam_joins.sorting import combine_chunks, integers, valid
+from beam_joins.transforms.engine.arrow_input import is_arrow
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.door import in_batches
 from beam_joins.transforms.engine.notes import keys_may_meet
@@ -66,6 +67,11 @@ class StreamLookupJoin(WithOutputs):
         stream, table = two_inputs(name, pvalue, "a stream and a table: (stream, table)")
         if isinstance(table.element_type, typehints.TupleConstraint):
             raise ValueError(f"{name} looks up a table, but its right side is a stream: make a table of it with TableFromChangelog")
+        if is_arrow(stream):
+            raise ValueError(
+                f"{name} takes a stream of (key, value) pairs, not of Arrow batches: make pairs of their rows, or join two streams with"
+                " WindowedStreamJoin"
+            )
         known, of_table = stream_type(name, stream, self._sequence), table_type(table)
         require_one_order(name, known, of_table)
         self._check(known, of_table)

@@ -147,7 +147,8 @@ class Stream:
             records.writer.send(to, hashes(key), table)
 
         outputs = (to, *tags, *handling.tags)
-        return self._stream | label >> RecordRoute(rows, functions, schema=self._schema, to=outputs)
+        given = [(name, getattr(options, name)) for name in ("key", "timestamp_by", "sequence_by")]
+        return self._stream | label >> RecordRoute(rows, functions, schema=self._schema, options=given, to=outputs)
 
 
 def sequence_of(sequence_by: Any) -> Option | None:

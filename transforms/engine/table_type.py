@@ -187,12 +187,15 @@ def common_order(transform: str, *tables: TableType) -> Order:
     return order
 
 
-def common_key_type(transform: str, left: TableType, right: TableType) -> Any:
-    """The type by which the keys of both tables are written; raises ``ValueError`` if they are of types that are never equal."""
+def common_key_type(transform: str, left: TableType, right: TableType, left_keys: str = "keys") -> Any:
+    """The type by which the keys of both tables are written; raises ``ValueError`` if they are of types that are never equal.
+
+    ``left_keys`` is what the message calls the left ones.
+    """
     common = common_type(left.key, right.key)
     if common is None:
         raise ValueError(
-            f"{transform} joins keys of type {type_name(left.key)} with keys of type {type_name(right.key)}: they are never equal;"
+            f"{transform} joins {left_keys} of type {type_name(left.key)} with keys of type {type_name(right.key)}: they are never equal;"
             " convert one of them"
         )
     return common

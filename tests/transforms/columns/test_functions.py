@@ -113,7 +113,7 @@ def test_functions_of_columns_do_not_take_values_that_are_python_objects():
     for use in (batch_of, lambda values: field_of(values, "b", "key")):
         with pytest.raises(
             ValueError,
-            match="are Python objects here, made of single elements or by a function of one record: give the transform that made them schema=",
+            match="are Python objects .opaque., made of single elements or by a function of one record: give the transform that made them schema=",
         ):
             use(opaque_values([{"b": 1}]))
 

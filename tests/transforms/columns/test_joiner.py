@@ -98,7 +98,7 @@ def test_a_column_that_is_not_there_is_refused_at_construction(joiner, complaint
 
 
 def test_python_objects_have_no_columns():
-    with pytest.raises(ValueError, match="the values of a table are Python objects here"):
+    with pytest.raises(ValueError, match="the values of this table are Python objects .opaque."):
         joiner_in_columns({"x": "left.a"}, types=(VALUES, TYPES[1]))
 
 

@@ -313,7 +313,7 @@ def test_a_table_of_python_objects_is_joined_and_made_changes_of_but_is_no_arrow
         seen = again | TableToChanges() | beam.Map(lambda change: change.new)
         assert_that(seen, equal_to([["Ann", None, "Ann"]]))
         assert_that(again | LatestTable(), equal_to([(1, ["Ann", None, "Ann"])]), label="latest")
-    message = "the values of this table are Python objects, .*: give the transform that made them schema="
+    message = "the values of this table are Python objects .opaque., .*: give the transform that made them schema="
     with pytest.raises(Exception, match=message), direct() as p:
         left, right = some_and_none(p, "deletes only")
         _ = (left, right) | TableTableJoin(lambda left, right: left, how="left") | beam.Map(lambda batch: batch.to_arrow())
