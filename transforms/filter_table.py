@@ -61,7 +61,7 @@ class FilterTable(HandlesExceptions):
         called = functions.function("predicate", self._predicate, fresh=is_table)
         if is_table and isinstance(called, vectorized):
             with called_with_no_rows():
-                _truth(by_row("predicate", called, pa.nulls(0, known.value_column)))
+                _truth(called, pa.nulls(0, known.value_column))
 
         def passes(key: Any, value: Any) -> bool:
             if isinstance(called, vectorized):
@@ -70,7 +70,7 @@ class FilterTable(HandlesExceptions):
 
         def of_batch(batch: ChangeBatch) -> ChangeBatch:
             if isinstance(called, vectorized):
-                passed = (_truth(by_row("predicate", called, batch.values)) != negate) & valid(batch.values)
+                passed = (_truth(called, batch.values) != negate) & valid(batch.values)
             else:
                 passed = np.array([bool(passed) for passed in each_value(batch, known, functions, passes)], np.bool_)
             return with_values(batch, batch.values, passed, keeps_nothing=False)
@@ -106,7 +106,8 @@ class FilterTable(HandlesExceptions):
         return kept
 
 
-def _truth(given: pa.Array) -> Bools:
+def _truth(predicate: Any, values: pa.Array) -> Bools:
+    given = by_row("predicate", predicate, values)
     if not pa.types.is_boolean(given.type):
         raise ValueError(f"predicate gave values of type {given.type}: give true for a row that stays")
     passed: Bools = given.fill_null(False).to_numpy(zero_copy_only=False)

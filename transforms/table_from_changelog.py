@@ -128,9 +128,9 @@ class TableFromChangelog(WithOutputs):
         rows = ChangelogRows(ROWS, options, self._left_out, None if batches else self._schema, coder)
         with called_with_no_rows():
             key, value = (column.type for column in rows.columns(no_records(schema)).columns[:2])
-        given = {name: option.spec for name, option in self._read.items()}
-        to = (ROWS, *self.dropping, *self.handling.tags)
-        routed = pvalue | "Route" >> RecordRoute(rows, functions, to=to, schema=schema, options=given)
+        given = [(name, option.spec) for name, option in self._read.items()]
+        outputs = (ROWS, *self.dropping, *self.handling.tags)
+        routed = pvalue | "Route" >> RecordRoute(rows, functions, schema=schema, options=given, to=outputs)
         self.handling.collect(routed)
         order: Order = "sequence" if "sequence_by" in self._read else "time"
         key, value = key_type if is_opaque(key) else key, value_type if is_opaque(value) else value

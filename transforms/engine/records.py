@@ -142,7 +142,7 @@ def pairs(elements: Iterable[Any], wrong: str) -> tuple[list[Any], list[Any]]:
 class RecordRoute(beam.PTransform[Any, Any]):
     """Records into blocks of rows, by partition: a :class:`~beam_joins.transforms.engine.replay.Route` of elements, or with a ``schema`` of batches.
 
-    Every batch must have the columns that ``options`` name.
+    ``options`` are names of options and what is given as each: every batch must have the columns that they name.
     """
 
     def __init__(
@@ -150,20 +150,21 @@ class RecordRoute(beam.PTransform[Any, Any]):
         rows: Callable[[Records], None],
         functions: StageFunctions,
         *,
-        to: tuple[str, ...],
         schema: pa.Schema | None = None,
-        options: Mapping[str, Any] | None = None,
+        options: Iterable[tuple[str, Any]] = (),
+        to: tuple[str, ...],
     ) -> None:
         super().__init__()
         self._rows = rows
         self._functions = functions
+        self._named = [(option, name) for option, spec in options for name in names_in(spec)]
         self._schema = schema
         self._named = [(option, name) for option, spec in (options or {}).items() for name in names_in(spec)]
         self._to = to
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         """Apply the transform."""
-        read, functions, schema, named = self._rows, self._functions, self._schema, self._named
+        read, functions, named, schema = self._rows, self._functions, self._named, self._schema
 
         def rows(element: Any, arrival: int, writer: BlockWriter) -> None:
             if schema is None:

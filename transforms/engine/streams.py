@@ -147,8 +147,8 @@ class Stream:
             records.writer.send(to, hashes(key), table)
 
         outputs = (to, *tags, *handling.tags)
-        given = {name: getattr(options, name) for name in ("key", "timestamp_by", "sequence_by")}
-        return self._stream | label >> RecordRoute(rows, functions, to=outputs, schema=self._schema, options=given)
+        given = [(name, getattr(options, name)) for name in ("key", "timestamp_by", "sequence_by")]
+        return self._stream | label >> RecordRoute(rows, functions, schema=self._schema, options=given, to=outputs)
 
 
 def sequence_of(sequence_by: Any) -> Option | None:
