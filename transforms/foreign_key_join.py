@@ -49,8 +49,8 @@ class ForeignKeyJoin(WithOutputs):
     an output of its own.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to one table ordered by time and one by a
-    sequence, to keys whose coder is not deterministic, for columns that a table does not have, and for typed foreign keys
-    of a type that no right key can equal; and in the run for opaque ones.
+    sequence, to keys whose coder is not deterministic, and for columns that a table does not have; and for foreign keys that no right key can equal:
+    when applied if both are typed columns, else in the run.
 
     >>> import apache_beam as beam
     >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner

@@ -71,8 +71,8 @@ class TableFromChangelog(WithOutputs):
     an output of its own.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to keys whose coder is not
-    deterministic, to Arrow batches whose columns are not known, and for columns that they do not have; and in the run for a field that is missing, for a
-    batch without a column that an option names, for a name in ``except_columns`` that no record has, for a position that is not an int of 64 bits, and for several records of one key none of which has a
+    deterministic, to Arrow batches whose columns are not known, and for columns that they do not have; and in the run for a field that is missing, for an
+    Arrow batch without a column that an option names, for a name in ``except_columns`` that no record has, for a position that is not an int of 64 bits, and for several records of one key none of which has a
     time or a sequence.
 
     >>> import apache_beam as beam

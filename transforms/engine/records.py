@@ -159,7 +159,6 @@ class RecordRoute(beam.PTransform[Any, Any]):
         self._functions = functions
         self._named = [(option, name) for option, spec in options for name in names_in(spec)]
         self._schema = schema
-        self._named = [(option, name) for option, spec in (options or {}).items() for name in names_in(spec)]
         self._to = to
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
