@@ -1,11 +1,11 @@
 """Types with coders of users' own: keys where the coder is deterministic, and values, on every worker."""
 
-import pickle
 import subprocess
 import sys
 
 import apache_beam as beam
 import pytest
+from apache_beam.internal import pickler
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import ForeignKeyJoin, LatestTable, MapTable, TableFromChangelog, TableToChanges
@@ -47,19 +47,23 @@ def test_values_are_written_by_their_coder(pipeline):
 
 
 def test_a_worker_knows_the_types_that_a_step_brings_along():
-    written = pickle.dumps((OwnTypes(), opaque_keys([Address("X")]).storage[0].as_py(), opaque_values([Note("y")]).storage[0].as_py()))
+    written = pickler.dumps(
+        (OwnTypes(), opaque_keys([Address("X")]).storage[0].as_py(), opaque_values([Note("y")]).storage[0].as_py())
+    )
     read = f"""
-import pickle, pyarrow as pa, beam_joins.coders
+import pyarrow as pa
+import beam_joins.coders
+from apache_beam.internal import pickler
 from beam_joins.keys.opaque import KEYS, VALUES, python_values
-_, key, value = pickle.loads({written!r})
+_, key, value = pickler.loads({written!r})
 for kind, encoded in ((KEYS, key), (VALUES, value)):
     (own,) = python_values(pa.ExtensionArray.from_storage(kind, pa.array([encoded])))
     print(type(own).__name__, own.text)
 """
     run = subprocess.run([sys.executable, "-c", read], capture_output=True, text=True, check=True)
     assert run.stdout.splitlines() == ["Address x", "Note y"]
-    without = read.replace("pickle.loads", "(lambda given: (None, *pickle.loads(given)))").replace(
-        repr(written), repr(pickle.dumps(pickle.loads(written)[1:]))
+    without = read.replace("pickler.loads(", "(lambda given: (None, *pickler.loads(given)))(").replace(
+        repr(written), repr(pickler.dumps(pickler.loads(written)[1:]))
     )
     run = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=False)
     assert "CorruptData: no coder is registered for <class 'tests.transforms.own_types.Address'>" in run.stderr
