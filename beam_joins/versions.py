@@ -26,7 +26,7 @@ class Versions:
         self._low, self._high = (int(position.min()), int(position.max())) if len(by) else (0, 0)
         # (code, position) as one number: of positions themselves if 64 bits have room for them, of their ranks if not
         self._codes = 1 + int(code.max(initial=0))
-        room = self._codes * (self._high - self._low + 2) < FOREVER and self._low > -FOREVER
+        room = (self._codes + 1) * (self._high - self._low + 2) < FOREVER and self._low > -FOREVER
         self._positions = None if room else np.unique(position)
         self._places = self._place(code[by], position[by])
 

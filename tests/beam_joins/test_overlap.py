@@ -146,6 +146,14 @@ def test_two_changes_of_a_row_at_one_position_are_refused() -> None:
             join(left, right, text, Shape(result="same_key"))
 
 
+def test_positions_may_be_so_far_apart_that_a_key_and_a_position_are_no_one_number() -> None:
+    far = 3_500_000_000_000_000_000
+    left = [Change(key, None, b"Y|0", 1, 1) for key in (b"", b"A", b"B")]
+    right = [Change(b"A", None, b"a", 1, 0), Change(b"A", b"a", b"b", 1, far)]
+    result = join(left, right, text, Shape("left", result="same_key"))
+    assert [(c.key, c.position) for c in result] == [(b"", 1), (b"A", 1), (b"A", far), (b"B", 1)]
+
+
 def test_the_update_of_a_right_row_changes_nothing_in_a_semi_or_anti_join() -> None:
     left, right = [Change(b"k", None, b"Y|0", 1, 1)], [Change(b"k", None, b"a", 1, 2), Change(b"k", b"a", b"b", 1, 3)]
     for how, expected in (("semi", [2]), ("anti", [1, 2])):
