@@ -65,10 +65,14 @@ class ChangeBatch:
         return len(self.key)
 
     def __iter__(self) -> Iterator[Change[Any, Any]]:
+        return self.changes(python_keys(self.key))
+
+    def changes(self, keys: list[Any]) -> Iterator[Change[Any, Any]]:
+        """The changes one by one, with their keys as given; no value is part of two of them, so that whoever takes one may write into it."""
         # each read by itself: to read a value again takes less time than to copy it
         old, new = python_values(self.old), python_values(self.new)
         # as tuples: a call of Change's own constructor for each costs as much as the rest
-        columns = python_keys(self.key), old, new, self.timestamp.to_pylist(), self.position.to_pylist()
+        columns = keys, old, new, self.timestamp.to_pylist(), self.position.to_pylist()
         return map(Change._make, zip(*columns, strict=True))
 
     def filter(self, kept: pa.Array) -> "ChangeBatch":

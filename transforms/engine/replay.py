@@ -31,7 +31,7 @@ from beam_joins.transforms.engine.waiting import stateful_dofn
 
 
 class ReplayOptions(PipelineOptions):
-    """Pipeline options of the engine: ``--beam_joins_replay``, ``group`` or ``state``."""
+    """Pipeline options of the engine: ``--beam_joins_replay`` and ``--beam_joins_partitions``."""
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:

@@ -68,12 +68,8 @@ def keys_in_python(keys: pa.Array, known: TableType) -> list[Any]:
 
 
 def changes_in_python(batch: ChangeBatch, known: TableType) -> Iterator[Change[Any, Any]]:
-    """The changes of a batch, one by one; no value is part of two of them, so that whoever takes one may write into it."""
-    # each read by itself: to read a value again takes less time than to copy it
-    old, new = python_values(batch.old), python_values(batch.new)
-    # as tuples: a call of Change's own constructor for each costs as much as the rest
-    columns = keys_in_python(batch.key, known), old, new, batch.timestamp.to_pylist(), batch.position.to_pylist()
-    return map(Change._make, zip(*columns, strict=True))
+    """The changes of a batch one by one, their keys in the form that their declared type asks for."""
+    return batch.changes(keys_in_python(batch.key, known))
 
 
 def records_of(rows: pa.Table, known: TableType, key: str = "key") -> Iterator[tuple[Any, int]]:
