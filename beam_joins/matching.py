@@ -24,11 +24,13 @@ class Shape(NamedTuple):
       changed (KIP-213), and the right row counts in the delete of a left one of a left join only if it changes at the same position.
     * ``result``: a result has the ``"left_key"``; both tables' ``"same_key"``; or the ``"combined_key"`` of the reference and the left key,
       with a null in the place of an absent side.
+    * ``together``: all versions of a left row are given at once, whatever they refer to, so that none has moved; with ``"left_key"`` only.
     """
 
     how: How = "inner"
     times: Literal["both", "foreign_key"] = "both"
     result: Literal["left_key", "same_key", "combined_key"] = "left_key"
+    together: bool = False
 
     @property
     def keeps_left(self) -> bool:
@@ -67,8 +69,9 @@ def left_events(left: pa.Table, reference: Ints, rights: Versions, shape: Shape)
         row, by = reference, ordered(reference, position)
     else:
         (row,) = factorize(combine_chunks(left["key"]))
-        by = ordered(reference, row, position)
-        row = reference * (1 + int(row.max(initial=0))) + row
+        by = ordered(row, position) if shape.together else ordered(reference, row, position)
+        if not shape.together:
+            row = reference * (1 + int(row.max(initial=0))) + row
     row, position, timestamp, reference = row[by], position[by], timestamp[by], reference[by]
     require_one_change(row, position, left["key"], by)
     there, moved = valid(combine_chunks(left["value"]))[by], valid_and_true(left["moved"])[by]

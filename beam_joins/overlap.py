@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from beam_joins.arrangement import ORDER, Arrangement
 from beam_joins.batch import ChangeBatch
 from beam_joins.joiner import Join
-from beam_joins.keys.columns import factorize, joined_keys
+from beam_joins.keys.columns import Ints, factorize, joined_keys
 from beam_joins.keys.encoded import combined_bytes, encoded_keys, prefixes
 from beam_joins.keys.nested import combined_keys
 from beam_joins.matching import Events, Shape, left_events, merged, one_after_the_other, unmatched_rights
@@ -44,12 +44,38 @@ def overlap(left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind
 
     Changes at or before the position ``behind`` are left out. Raises :class:`~beam_joins.two_changes.TwoChanges` for two changes of one row at one position.
     """
+    codes = factorize(combine_chunks(left["reference"]), combine_chunks(right["key"]))
+    return _joined(left, codes[0], right, Versions(codes[1], right), join, shape, behind)
+
+
+class Rights:
+    """All right rows of a join, arranged once for many batches of left rows.
+
+    >>> rights = Rights(pa.table({"key": ["a"], "value": [1], "timestamp": [0], "position": [0]}))
+    """
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows = rows
+        key = combine_chunks(rows["key"])
+        (code,) = factorize(key)
+        self._distinct = key.take(pa.array(np.flatnonzero(np.append(True, code[1:] > np.maximum.accumulate(code)[:-1])[: len(code)])))
+        self._versions = Versions(code, rows)
+
+    def joined(self, left: pa.Table, join: Join, shape: Shape) -> Joined:
+        """The same as :func:`overlap` of left rows and these."""
+        reference, known = factorize(combine_chunks(left["reference"]), self._distinct)
+        code = np.full(1 + max(int(reference.max(initial=0)), int(known.max(initial=0))), len(known))
+        code[known] = np.arange(len(known))
+        return _joined(left, code[reference], self._rows, self._versions, join, shape, None)
+
+
+def _joined(
+    left: pa.Table, reference: Ints, right: pa.Table, rights: Versions, join: Join, shape: Shape, behind: int | None
+) -> Joined:
     left_reference, right_key = combine_chunks(left["reference"]), combine_chunks(right["key"])
-    codes = factorize(left_reference, right_key)
-    rights = Versions(codes[1], right)
-    events = left_events(left, codes[0], rights, shape)
+    events = left_events(left, reference, rights, shape)
     if shape.keeps_right:
-        unmatched = unmatched_rights(left, codes[0], rights)
+        unmatched = unmatched_rights(left, reference, rights)
         events = merged(events, unmatched) if shape.result == "same_key" else one_after_the_other(events, unmatched)
     key = _result_keys(combine_chunks(left["key"]), left_reference, right_key, events, shape)
     left_value, right_value = combine_chunks(left["value"]), combine_chunks(right["value"])

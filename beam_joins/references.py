@@ -29,16 +29,20 @@ def looking_up(rows: pa.Table, references: pa.Array) -> pa.Table:
 def subscriptions(batch: ChangeBatch, references: pa.Array, shape: Shape) -> pa.RecordBatch:
     """The left rows of a join that the changes of a table are, given what each of ``batch.values`` refers to (null: nothing).
 
-    A row that refers to nothing is left out unless the join keeps left rows: then it has a null reference. The columns are those of
-    :func:`beam_joins.overlap.overlap`.
+    A row that refers to nothing is left out unless the join keeps left rows: then it has a null reference. One that ends has the reference that it had.
+    The columns are those of :func:`beam_joins.overlap.overlap`.
     """
-    (code,) = factorize(references)
     there, refers = valid(batch.values), valid(references)
     counts = there if shape.keeps_left else refers & there
     new = np.arange(len(batch))
     old = integers(batch.before.fill_null(-1))
     enters = counts[: len(batch)]
     was = (old >= 0) & counts[old]
+    if shape.together:
+        index = np.flatnonzero(enters | was)
+        left, none = ~enters[index], np.zeros(len(index), np.bool_)
+        return _rows(batch, references, index, np.where(left, old[index], index), left, none, pa.nulls(len(index), pa.int64()))
+    (code,) = factorize(references)
     same = was & enters & (code[old] == code[new])
     leaves = was & ~same
     moved = leaves & enters & (shape.result == "left_key")

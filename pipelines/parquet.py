@@ -76,7 +76,7 @@ class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
             | "Spread" >> beam.Reshuffle()
             | "Read" >> beam.MapTuple(lambda path, group: _read(path, group, columns)).with_output_types(pa.Table)
         )
-        return as_arrow(batches, self.schema)
+        return as_arrow(batches, self.schema, size=self.bytes)
 
 
 def _schema(path: str) -> pa.Schema:

@@ -7,12 +7,13 @@ from beam_joins.fields import of_row
 from beam_joins.functions import vectorized
 from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, values_joined
 from beam_joins.matching import How, Shape
-from beam_joins.transforms.engine.checked_table import checked_table
-from beam_joins.transforms.engine.joins import combined_type, in_sides, joined_table, referring_rows
+from beam_joins.transforms.engine.broadcast import broadcast_join, is_small
+from beam_joins.transforms.engine.checked_table import checked_table, whole_table
+from beam_joins.transforms.engine.joins import by_reference, combined_type, in_sides, joined_table, referring_rows
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
 from beam_joins.transforms.engine.referring import keys_like, listed_references, one_reference
-from beam_joins.transforms.engine.table_type import TableType, as_table, common_key_type, common_order, two_tables
+from beam_joins.transforms.engine.table_type import TableType, as_table, common_key_type, common_order, table_type, two_tables
 from beam_joins.typed_rows import Schema
 
 
@@ -33,6 +34,9 @@ class ForeignKeyJoin(WithOutputs):
       left row refers to, ``joiner(None, right value)``; ``"outer"`` keeps both. ``"semi"``: left rows that refer to a right row; ``"anti"``: left rows
       that do not. There the joiner is one of the left value, and may be left out: the left value itself.
     * ``schema``, a ``pyarrow.Schema`` or ``DataType``: what a joiner of one record gives. Without it the result's values are opaque.
+    * ``broadcast=True`` copies the right table to every worker, which must have memory for it, and shuffles neither table for the join; the result is
+      the same. With ``foreign_key`` and left, inner, semi and anti joins. By default that is done where the right table's reader says that it
+      is at most ``--beam_joins_broadcast_bytes`` large, 32 MiB if not given otherwise; ``False``: never.
 
     With ``foreign_keys``, ``how="right"`` or ``how="outer"`` a left key does not identify one row of the result: it is keyed by
     ``CombinedKey(foreign key, left key)``, the foreign key ``None`` for a left row that refers to nothing, the left key ``None`` for a right
@@ -71,6 +75,7 @@ class ForeignKeyJoin(WithOutputs):
         foreign_keys: str | Callable[[Any, Any], Any] | None = None,
         how: How = "inner",
         schema: Schema | None = None,
+        broadcast: bool | None = None,
     ) -> None:
         super().__init__()
         if (foreign_key is None) == (foreign_keys is None):
@@ -83,6 +88,11 @@ class ForeignKeyJoin(WithOutputs):
             )
         if foreign_keys is not None and how in ("semi", "anti"):
             raise ValueError(f"how={how!r} asks for the one row that a left row refers to: give foreign_key instead of foreign_keys")
+        if broadcast and (foreign_keys is not None or how in ("right", "outer")):
+            raise ValueError(
+                "broadcast=True joins left rows where they are, with foreign_key= and how='inner', 'left', 'semi' or 'anti': leave it out here"
+            )
+        self._broadcast = broadcast
         self._called = (
             of_row("foreign_key", foreign_key) if foreign_key is not None else of_row("foreign_keys", foreign_keys or "", one=True)
         )
@@ -94,7 +104,9 @@ class ForeignKeyJoin(WithOutputs):
     def build(self, pvalue: Any) -> Outputs:
         """The joined table and the dropped records."""
         left, right = two_tables("ForeignKeyJoin", pvalue)
-        sides = in_sides(checked_table(left), right)
+        by_pair = self._foreign_keys is not None or self._how in ("right", "outer")
+        broadcast = not by_pair and (is_small(right, table_type(right)) if self._broadcast is None else self._broadcast)
+        sides = in_sides(whole_table(left) if broadcast else checked_table(left), right)
         functions, known = self.handling.functions, sides.known
         order = common_order("ForeignKeyJoin", *known)
         join = joiner_in_columns(self._joiner, functions, self._schema, types=sides.value_types, of=values_joined(self._how))
@@ -104,24 +116,31 @@ class ForeignKeyJoin(WithOutputs):
         else:
             references = one_reference("foreign_key", self._foreign_key, self._called, functions, known[0], keys)
         common_key_type("ForeignKeyJoin", TableType(references.type), known[1], "foreign keys")
-        if self._foreign_keys is not None or self._how in ("right", "outer"):
+        if by_pair:
             shape = Shape(self._how, "both", "combined_key")
             result = TableType(combined_type(references, known), join.type, order, whole=True)
         else:
-            shape = Shape(self._how, "foreign_key", "left_key")
-            result = TableType(known[0].key, join.type, order, known[0].windowed, whole=known[0].final)
+            shape = Shape(self._how, "foreign_key", "left_key", together=broadcast)
+            result = TableType(known[0].key, join.type, order, known[0].windowed, whole=known[0].final or broadcast)
         columns = columns_read(self._joiner, values_joined(self._how))
-        joined, lefts = joined_table(
-            "ForeignKeyJoin",
-            sides,
-            referring_rows(references, shape, known[0], columns[0]),
-            columns[1],
-            join=join,
-            shape=shape,
-            handling=self.handling,
-            looks_up=references.type,
-            keys=("foreign keys", "right table's keys"),
-            dropping=self.dropping,
-            rejoin=known[0].final,  # rows that have one change never move
-        )
+        rows = referring_rows(references, shape, known[0], columns[0])
+        given: dict[str, Any] = {
+            "join": join,
+            "shape": shape,
+            "handling": self.handling,
+            "keys": ("foreign keys", "right table's keys"),
+            "dropping": self.dropping,
+        }
+        if broadcast:
+            joined, lefts = broadcast_join("ForeignKeyJoin", sides, rows, columns[1], **given)
+        else:
+            joined, lefts = joined_table(
+                "ForeignKeyJoin",
+                sides,
+                by_reference(rows),
+                columns[1],
+                looks_up=references.type,
+                rejoin=known[0].final,  # rows that have one change never move
+                **given,
+            )
         return Outputs(as_table(joined, result), self.all_dropped(lefts))

@@ -80,7 +80,7 @@ class MapTable(HandlesExceptions):
         run = beam.FlatMap(mapped).with_output_types(ChangeBatch)
         table = self.handling.apply("Map", run, in_batches(pvalue))
         table.element_type = ChangeBatch
-        return as_table(table, known._replace(value=value), checked=known.checked)
+        return as_table(table, known._replace(value=value, bytes=None), checked=known.checked)
 
 
 def _type_given(fn: Any, kind: pa.DataType) -> pa.DataType:

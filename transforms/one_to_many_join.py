@@ -13,7 +13,7 @@ from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, swapped
 from beam_joins.keys.opaque import opaque_keys, python_keys
 from beam_joins.matching import How, Shape
 from beam_joins.transforms.engine.checked_table import checked_table
-from beam_joins.transforms.engine.joins import combined_type, in_sides, joined_table, referring_rows
+from beam_joins.transforms.engine.joins import by_reference, combined_type, in_sides, joined_table, referring_rows
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
 from beam_joins.transforms.engine.referring import keys_like, one_reference
@@ -100,7 +100,7 @@ class OneToManyJoin(WithOutputs):
         joined, lefts = joined_table(
             "OneToManyJoin",
             sides,
-            referring_rows(references, shape, known[0], columns[1]),
+            by_reference(referring_rows(references, shape, known[0], columns[1])),
             columns[0],
             join=swapped(join),
             shape=shape,

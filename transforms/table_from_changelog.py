@@ -17,7 +17,7 @@ from beam_joins.fields import Deleting, Field, Fields, names_in
 from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import vectorized
 from beam_joins.keys.opaque import is_opaque
-from beam_joins.transforms.engine.arrow_input import arrow_schema, declared_schema, is_arrow
+from beam_joins.transforms.engine.arrow_input import arrow_bytes, arrow_schema, declared_schema, is_arrow
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.changelog import ChangelogRows, no_records, options_of, require_columns_there
 from beam_joins.transforms.engine.element_types import annotated, columns_of_type, known, pair_types
@@ -134,7 +134,7 @@ class TableFromChangelog(WithOutputs):
         self.handling.collect(routed)
         order: Order = "sequence" if "sequence_by" in self._read else "time"
         key, value = key_type if is_opaque(key) else key, value_type if is_opaque(value) else value
-        known_type = TableType(key, value, order, whole=True, final=self._emit == "latest")
+        known_type = TableType(key, value, order, whole=True, final=self._emit == "latest", bytes=arrow_bytes(pvalue))
         replayed = (routed[ROWS],) | "Replay" >> Replay(
             _upserts(self._emit, known_type),
             main_type=ChangeBatch,

@@ -10,7 +10,7 @@ from beam_joins.joiner import Joiner, columns_read, joiner_in_columns
 from beam_joins.keys.nested import parts_of
 from beam_joins.matching import Shape
 from beam_joins.transforms.engine.checked_table import checked_table
-from beam_joins.transforms.engine.joins import LEFT, KeyPart, in_sides, joined_table, referring_rows
+from beam_joins.transforms.engine.joins import LEFT, KeyPart, by_reference, in_sides, joined_table, referring_rows
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import HandlesExceptions
 from beam_joins.transforms.engine.referring import keys_like, looked_up_windows
@@ -112,7 +112,7 @@ class WindowedTableJoin(HandlesExceptions):
         if self._shift is not None or self._window_of is not None:
             keys = keys_like(TableType(common, windowed=True), "the key")
             references = looked_up_windows(self._looked_up(), functions, known[0], keys)
-            looks_up, rows = references.type, referring_rows(references, shape, known[0], columns[0], reason=None)
+            looks_up, rows = references.type, by_reference(referring_rows(references, shape, known[0], columns[0], reason=None))
         joined, _ = joined_table(
             _NAME,
             sides,

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from beam_joins import Change, CombinedKey
 from beam_joins.matching import How, Shape
-from beam_joins.overlap import overlap
+from beam_joins.overlap import Rights, overlap
 from beam_joins.two_changes import TwoChanges
-from tests.beam_joins.joined import HOWS, Table, join, join_in_steps
+from tests.beam_joins.joined import HOWS, Table, batch, changes_of, join, join_in_steps, left_rows, of_pairs, rows
 from tests.properties import strategies
 from tests.reference import recomputed_times
 from tests.reference.recomputed import rows_of_changes
@@ -87,6 +87,15 @@ def test_a_foreign_key_join_follows_the_law(left: Table, right: Table, how: How,
     like = "left" if how in ("left", "anti") else "inner"
     for change in result:
         assert change.timestamp == recomputed_times.foreign_key(left, right, change, fk_of, like), change
+
+
+@given(LEFTS, RIGHTS, st.sampled_from(["inner", "left", "semi", "anti"]), JOINERS)
+@modest
+def test_versions_of_a_row_that_meet_give_the_same_changes_and_move_nowhere(left: Table, right: Table, how: How, joiner: Any) -> None:
+    apart, together = Shape(how, "foreign_key"), Shape(how, "foreign_key", together=True)
+    joined = Rights(rows(batch(right))).joined(left_rows(left, together, fk_of), of_pairs(joiner), together)
+    assert changes_of(joined) == join(left, right, joiner, apart, fk_of)
+    assert len(joined.halves) == 0
 
 
 @pytest.mark.parametrize("lists", [False, True], ids=["one reference", "lists"])

@@ -15,7 +15,7 @@ from beam_joins.coders.block import require_alike
 from beam_joins.sorting import combine_chunks
 from beam_joins.transforms.engine.element_types import known
 
-_MARK = "_beam_joins_arrow_schema"
+_MARK, _BYTES = "_beam_joins_arrow_schema", "_beam_joins_arrow_bytes"
 
 
 def is_arrow(pcoll: PCollection[Any]) -> bool:
@@ -23,10 +23,17 @@ def is_arrow(pcoll: PCollection[Any]) -> bool:
     return pcoll.element_type in (pa.Table, pa.RecordBatch)
 
 
-def as_arrow(pcoll: PCollection[Any], schema: pa.Schema) -> PCollection[Any]:
-    """The same collection of tables or record batches, whose columns are known to be those of the schema."""
+def as_arrow(pcoll: PCollection[Any], schema: pa.Schema, *, size: int | None = None) -> PCollection[Any]:
+    """The same collection of tables or record batches, whose columns are known to be those of the schema, and to be of ``size`` bytes at most."""
     setattr(pcoll, _MARK, plain_schema(schema))
+    setattr(pcoll, _BYTES, size)
     return pcoll
+
+
+def arrow_bytes(pcoll: PCollection[Any]) -> int | None:
+    """The size of a collection of tables or record batches at most; ``None`` where its reader does not say."""
+    size: int | None = getattr(pcoll, _BYTES, None)
+    return size
 
 
 def arrow_schema(pcoll: PCollection[Any]) -> pa.Schema | None:

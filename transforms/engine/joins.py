@@ -59,6 +59,10 @@ def combined_type(references: References, known: tuple[TableType, TableType]) ->
     return CombinedKeyType(foreign_key, left.key_column)
 
 
+LeftRows = Callable[[ChangeBatch, BlockWriter], pa.RecordBatch]
+"""Gives the left rows of a join that the changes of a batch are; what cannot be used is dropped into the writer."""
+
+
 def referring_rows(
     references: References,
     shape: Shape,
@@ -66,13 +70,13 @@ def referring_rows(
     columns: frozenset[str] | None,
     *,
     reason: str | None = "null_foreign_key",
-) -> RowRouter:
-    """The rows of a left table by what they refer to, with the given columns of their values (``None``: all).
+) -> LeftRows:
+    """The rows of a left table with what they refer to, and the given columns of their values (``None``: all).
 
     Rows that refer to nothing are dropped, for a ``reason`` if there is one, where left rows are not kept.
     """
 
-    def rows(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
+    def rows(batch: ChangeBatch, writer: BlockWriter) -> pa.RecordBatch:
         given, failed = references.of(batch)
         lost = valid(batch.new) & ~failed
         if references.listed is None:
@@ -84,13 +88,22 @@ def referring_rows(
         if reason is not None and not shape.keeps_left and lost.any():
             changes = changes_in_python(batch.filter(pa.array(lost)), known)
             writer.drop_rows(reason, int(lost.sum()), lambda: ((change, change.timestamp) for change in changes))
-        reference = asked.column("reference")
-        writer.noted(LEFT).update(kinds(reference))
-        where = np.where(valid(reference), hashes(reference), hashes(asked.column("key")))
         value = asked.schema.get_field_index("value")
-        writer.send(LEFT, where, asked.set_column(value, "value", narrowed(asked.column("value"), columns)))
+        return asked.set_column(value, "value", narrowed(asked.column("value"), columns))
 
     return rows
+
+
+def by_reference(rows: LeftRows) -> RowRouter:
+    """Left rows on their way to what they refer to; those that refer to nothing are spread by their keys."""
+
+    def routed(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
+        asked = rows(batch, writer)
+        reference = asked.column("reference")
+        writer.noted(LEFT).update(kinds(reference))
+        writer.send(LEFT, np.where(valid(reference), hashes(reference), hashes(asked.column("key"))), asked)
+
+    return routed
 
 
 def joined_table(

@@ -29,9 +29,11 @@ from beam_joins.transforms.engine.notes import Check, NoteReader
 from beam_joins.transforms.engine.partitions import DEFAULT_PARTITIONS, partition_count
 from beam_joins.transforms.engine.waiting import stateful_dofn
 
+BROADCAST_BYTES = 32 << 20
+
 
 class ReplayOptions(PipelineOptions):
-    """Pipeline options of the engine: ``--beam_joins_replay`` and ``--beam_joins_partitions``."""
+    """Pipeline options of the engine: ``--beam_joins_replay``, ``--beam_joins_partitions`` and ``--beam_joins_broadcast_bytes``."""
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -48,6 +50,14 @@ class ReplayOptions(PipelineOptions):
             metavar="N",
             help="in how many partitions bounded input is replayed; no result depends on it, only time and memory do"
             f" (default: {DEFAULT_PARTITIONS})",
+        )
+        parser.add_argument(
+            "--beam_joins_broadcast_bytes",
+            type=int,
+            default=BROADCAST_BYTES,
+            metavar="N",
+            help="how large the right table of a foreign-key join may be, by what its reader says, to be copied to every worker; 0: never"
+            f" (default: {BROADCAST_BYTES})",
         )
 
 
@@ -71,7 +81,7 @@ Operator = Callable[[dict[str, pa.Table], BlockWriter], Iterator[Any]]
 """Gives the elements that follow from the rows of a partition, by the inputs that they are of; rows for another replay go into the writer."""
 
 
-class _Emitter:
+class Emitter:
     """What the DoFns of the engine share: a writer, and outputs of which the first needs no tag."""
 
     def __init__(self, outputs: tuple[str, ...], partitions: int) -> None:
@@ -81,27 +91,31 @@ class _Emitter:
         self._own_types = OwnTypes()
 
     def writer(self) -> BlockWriter:
+        """An empty writer."""
         return BlockWriter(self._partitions, keep_dropped=self._keep_dropped)
 
     def emit(self, outputs: Iterable[Output]) -> list[Any]:
+        """The elements as a DoFn gives them."""
         return [element if to == self._main else TaggedOutput(to, element) for to, element in outputs]
 
 
-class _BundleDoFn(beam.DoFn):
+class BundleDoFn(beam.DoFn):
     """A DoFn with one writer for a bundle: what has not left it by the end of the bundle leaves then."""
 
-    def __init__(self, emitter: _Emitter) -> None:
+    def __init__(self, emitter: Emitter) -> None:
         self._emitter = emitter
 
     def start_bundle(self) -> None:
+        """Begin with an empty writer."""
         self._writer = self._emitter.writer()
 
     def finish_bundle(self) -> list[Any]:
+        """Give what is left in the writer."""
         return self._emitter.emit((to, timestamped(block, micros)) for to, block, micros in self._writer.flush())
 
 
-class _RouteDoFn(_BundleDoFn):
-    def __init__(self, rows: RowRouter, emitter: _Emitter) -> None:
+class _RouteDoFn(BundleDoFn):
+    def __init__(self, rows: RowRouter, emitter: Emitter) -> None:
         super().__init__(emitter)
         self._rows = rows
 
@@ -121,7 +135,7 @@ class _UntimedRouteDoFn(_RouteDoFn):
 class _Partition:
     """A partition's blocks through the operator, and the notes of the whole input through the check."""
 
-    def __init__(self, operator: Operator, check: Check | None, emitter: _Emitter) -> None:
+    def __init__(self, operator: Operator, check: Check | None, emitter: Emitter) -> None:
         self._operator = operator
         self._check = check
         self._emitter = emitter
@@ -143,8 +157,8 @@ class _Partition:
         yield from self._emitter.emit((to, block) for to, block, _ in writer.flush())
 
 
-class _GroupedDoFn(_BundleDoFn):
-    def __init__(self, partition: _Partition, emitter: _Emitter) -> None:
+class _GroupedDoFn(BundleDoFn):
+    def __init__(self, partition: _Partition, emitter: Emitter) -> None:
         super().__init__(emitter)
         self._partition = partition
 
@@ -152,20 +166,22 @@ class _GroupedDoFn(_BundleDoFn):
         return self._partition.replay(element[1], self._writer)
 
 
-class _Stage(beam.PTransform[Any, Any]):
+class Stage(beam.PTransform[Any, Any]):
+    """A step of the engine: its outputs are a dict with the given names."""
+
     def __init__(self, outputs: tuple[str, ...], main_type: Any) -> None:
         super().__init__()
         self._names = outputs
         self._main_type = main_type
 
-    def _emitter(self, pcoll: PCollection[Any]) -> _Emitter:
+    def _emitter(self, pcoll: PCollection[Any]) -> Emitter:
         given = pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_partitions
-        return _Emitter(self._names, partition_count(given))
+        return Emitter(self._names, partition_count(given))
 
-    def _outputs(self, pcoll: PCollection[Any], dofn: beam.DoFn) -> dict[str, PCollection[Any]]:
+    def _outputs(self, pcoll: PCollection[Any], dofn: beam.DoFn, *side_inputs: Any) -> dict[str, PCollection[Any]]:
         main, *others = self._names
         # Only requested outputs are declared: on Spark each one costs a pass over the output of the stage.
-        run = beam.ParDo(dofn)
+        run = beam.ParDo(dofn, *side_inputs)
         outputs = pcoll | "Run" >> (run.with_outputs(*others, main=main) if others else run)
         named = {tag: outputs[tag] for tag in self._names} if others else {main: outputs}
         for tag, output in named.items():
@@ -174,7 +190,7 @@ class _Stage(beam.PTransform[Any, Any]):
         return named
 
 
-class Route(_Stage):
+class Route(Stage):
     """Batches into blocks of rows, by partition.
 
     The outputs are a dict: one collection of blocks for each name in ``to``, and the dropped or bad records if ``DROPPED`` or ``BAD`` is one.
@@ -191,7 +207,7 @@ class Route(_Stage):
         return self._outputs(pcoll, (_RouteDoFn if self._timed else _UntimedRouteDoFn)(self._rows, self._emitter(pcoll)))
 
 
-class Replay(_Stage):
+class Replay(Stage):
     """Blocks, from one collection or several, through an operator.
 
     The outputs are a dict with the names in ``to``: ``MAIN``, of elements of ``main_type``; ``DROPPED``; ``BAD``; any other name is a collection of

@@ -36,8 +36,8 @@ class TableType(NamedTuple):
 
     ``key`` and ``value`` are Arrow types of typed columns, or Python types of opaque ones. The keys of a windowed table are ``Windowed[K]``,
     and ``key`` is K. Of a ``checked`` table it is known that a row has one change at a position, with the right old value, as transforms of this
-    library make it; of a ``whole`` one, that all changes of a row are in one batch; of a ``final`` one, that a row has one change, its insert. A step that
-    is not of this library loses these.
+    library make it; of a ``whole`` one, that all changes of a row are in one batch; of a ``final`` one, that a row has one change, its insert; and ``bytes``
+    is the size of its changes at most, ``None`` where that is not known. A step that is not of this library loses these.
     """
 
     key: Any = Any
@@ -47,6 +47,7 @@ class TableType(NamedTuple):
     whole: bool = False
     checked: bool = False
     final: bool = False
+    bytes: int | None = None
 
     @property
     def key_column(self) -> pa.DataType:
@@ -97,7 +98,7 @@ def _element_type(origin: type, known: TableType) -> type:
     key, value = (Any if isinstance(each, pa.DataType) else each for each in known[:2])
     if known.windowed:
         key = Windowed if key is Any else parameterised(Windowed, (key,))
-    return parameterised(origin, (key, value), known._replace(whole=False, checked=False, final=False))
+    return parameterised(origin, (key, value), known._replace(whole=False, checked=False, final=False, bytes=None))
 
 
 def _of_hint(hint: Any) -> TableType:

@@ -1,0 +1,127 @@
+"""Foreign-key joins with a small right table: its rows go to every worker as a side input, and left rows are joined where they are."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.pvalue import AsIter, PCollection
+
+from beam_joins.batch import ChangeBatch
+from beam_joins.coders.block import read_blocks, write_block
+from beam_joins.joiner import Join
+from beam_joins.keys.columns import kinds
+from beam_joins.matching import Shape
+from beam_joins.overlap import Rights
+from beam_joins.transforms.engine.block_writer import MAIN
+from beam_joins.transforms.engine.joins import LEFT, RIGHT, LeftRows, Sides
+from beam_joins.transforms.engine.notes import keys_may_meet
+from beam_joins.transforms.engine.outputs import Handling
+from beam_joins.transforms.engine.replay import BundleDoFn, Emitter, Replay, ReplayOptions, Stage
+from beam_joins.transforms.engine.table_rows import newest, no_rows
+from beam_joins.transforms.engine.table_type import TableType
+from beam_joins.transforms.engine.user_functions import StageFunctions
+from beam_joins.two_changes import TwoChanges
+
+
+def is_small(table: PCollection[Any], known: TableType) -> bool:
+    """Whether a table is known to be small enough to be copied to every worker."""
+    limit: int = table.pipeline.options.view_as(ReplayOptions).beam_joins_broadcast_bytes
+    return known.bytes is not None and known.bytes <= limit
+
+
+def broadcast_join(
+    transform: str,
+    sides: Sides,
+    left_rows: LeftRows,
+    right_columns: frozenset[str] | None,
+    *,
+    join: Join,
+    shape: Shape,
+    handling: Handling,
+    keys: tuple[str, str],
+    dropping: tuple[str, ...],
+) -> tuple[PCollection[Any], dict[str, PCollection[Any]]]:
+    """The batches of the joined table, and the outputs of the stage that gives them.
+
+    As :func:`~beam_joins.transforms.engine.joins.joined_table`, where all changes of a left row are in one batch and ``shape`` says that they are given
+    ``together``: so they are in the result.
+    """
+    blocks = sides.right | "Right" >> beam.Map(_block, columns=right_columns).with_output_types(bytes)
+    # what typed columns hold was compared when the pipeline was built
+    notes = () if all(known.is_typed for known in sides.known) else (LEFT, RIGHT)
+    stage = _Joining(
+        lambda emitter: _JoinDoFn(left_rows, no_rows(sides.known[1]), join, shape, handling.functions, bool(notes), emitter),
+        blocks,
+        to=(MAIN, *notes, *dropping, *handling.tags),
+    )
+    joined = sides.left | "Join" >> stage
+    handling.collect(joined)
+    if notes:
+        kinds_met = keys_may_meet(transform, LEFT, RIGHT, *keys)
+        _ = tuple(joined[name] for name in notes) | "Kinds of keys" >> Replay(lambda inputs, writer: iter(()), check=kinds_met)
+    return joined[MAIN], joined
+
+
+def _block(batch: ChangeBatch, columns: frozenset[str] | None) -> bytes:
+    return write_block(newest(batch, columns), RIGHT)
+
+
+class _Joining(Stage):
+    """Left batches, each with all blocks of the right table."""
+
+    def __init__(self, dofn: Any, blocks: PCollection[bytes], *, to: tuple[str, ...]) -> None:
+        super().__init__(to, ChangeBatch)
+        self._dofn = dofn
+        self._blocks = blocks
+
+    def expand(self, pcoll: PCollection[Any]) -> Any:
+        """Apply the transform."""
+        return self._outputs(pcoll, self._dofn(self._emitter(pcoll)), AsIter(self._blocks))
+
+
+class _JoinDoFn(BundleDoFn):
+    """Arranges the right rows once a bundle."""
+
+    def __init__(
+        self,
+        left_rows: LeftRows,
+        no_right: pa.Table,
+        join: Join,
+        shape: Shape,
+        functions: StageFunctions,
+        noting: bool,
+        emitter: Emitter,
+    ) -> None:
+        super().__init__(emitter)
+        self._left_rows = left_rows
+        self._no_right = no_right
+        self._join = join
+        self._shape = shape
+        self._functions = functions
+        self._noting = noting
+
+    def start_bundle(self) -> None:
+        super().start_bundle()
+        self._rights: Rights | None = None
+
+    def process(self, batch: ChangeBatch, blocks: Iterable[bytes]) -> Iterator[Any]:
+        if self._rights is None:
+            self._rights = self._arranged(blocks)
+        left = self._left_rows(batch, self._writer)
+        if self._noting:
+            self._writer.noted(LEFT).update(kinds(left.column("reference")))
+        changes = self._rights.joined(pa.Table.from_batches([left]), self._join, self._shape).changes
+        if len(changes):
+            yield changes
+        self._functions.give(self._writer)
+        yield from self._emitter.emit(self._writer.pop_ready())
+
+    def _arranged(self, blocks: Iterable[bytes]) -> Rights:
+        rows = read_blocks(blocks).get(RIGHT, self._no_right)
+        if self._noting:
+            self._writer.noted(RIGHT).update(kinds(rows["key"].combine_chunks()))
+        try:
+            return Rights(rows)
+        except TwoChanges as error:
+            raise error.of_key(error.key) from None
