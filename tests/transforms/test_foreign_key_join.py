@@ -99,12 +99,13 @@ def amount(order):
     return order["amount"]
 
 
+@pytest.mark.parametrize("broadcast", [False, True], ids=["shuffled", "broadcast"])
 @pytest.mark.parametrize("partitions", [1, 7])
-def test_a_join_is_the_same_in_any_order_and_partitioning_on_every_runner(pipeline, partitions):
+def test_a_join_is_the_same_in_any_order_and_partitioning_on_every_runner(pipeline, partitions, broadcast):
     with pipeline(partitions) as p:
         for how, expected in (("inner", INNER), ("left", LEFT), ("semi", SEMI), ("anti", ANTI)):
             tag = f" {how}"
-            join = ForeignKeyJoin(joiner if expected in (INNER, LEFT) else amount, foreign_key=referred, how=how)
+            join = ForeignKeyJoin(joiner if expected in (INNER, LEFT) else amount, foreign_key=referred, how=how, broadcast=broadcast)
             joined = tables(p, seed=partitions, tag=tag) | f"join{tag}" >> join | f"changes{tag}" >> TableToChanges()
             assert_that(joined, equal_to(expected), label=f"is the join{tag}")
 
@@ -161,9 +162,10 @@ def test_what_comes_out_is_a_table_with_event_times(direct):
         assert_that(timed, check)
 
 
-def test_an_inner_join_drops_null_foreign_keys_and_says_so(direct):
+@pytest.mark.parametrize("broadcast", [False, True], ids=["shuffled", "broadcast"])
+def test_an_inner_join_drops_null_foreign_keys_and_says_so(direct, broadcast):
     with direct() as p:
-        outputs = tables(p) | ForeignKeyJoin(joiner, foreign_key=referred).with_outputs()
+        outputs = tables(p) | ForeignKeyJoin(joiner, foreign_key=referred, broadcast=broadcast).with_outputs()
         assert_that(outputs.table | TableToChanges(), equal_to(INNER), label="the table")
         null = Change(3, None, ORDERS[3], 5, 5)
         assert_that(outputs.dropped, equal_to([Dropped("null_foreign_key", null, 5)]), label="the dropped")
@@ -193,6 +195,7 @@ def test_more_records_than_a_block_holds_are_all_joined(pipeline):
         ({"foreign_key": None, "foreign_keys": referred, "how": "anti", "joiner": None}, "how='anti' asks for the one row that"),
         ({"joiner": None}, "joiner=None: give a function of the left and the right value"),
         ({"joiner": "amount", "how": "semi"}, "joiner='amount': give a function of the left value"),
+        ({"how": "outer", "broadcast": True}, "broadcast=True joins left rows where they are"),
         ({"foreign_key": 7}, "foreign_key=7: give a field name, a list of field names, or a function of key and value"),
     ],
 )
@@ -209,6 +212,15 @@ def test_what_is_not_two_tables_is_refused(direct):
     by_time = p | beam.Create([("k", 1)]) | "by time" >> TableFromChangelog()
     with pytest.raises(ValueError, match="give sequence_by= to both"):
         _ = (orders, by_time | FilterTable(lambda key, value: True)) | "mixed" >> ForeignKeyJoin(joiner, foreign_key=referred)
+
+
+@pytest.mark.parametrize("broadcast", [False, True], ids=["shuffled", "broadcast"])
+def test_foreign_keys_that_no_right_key_can_equal_fail_the_run(direct, broadcast):
+    with pytest.raises(Exception, match="the foreign keys are of kind number, the right table's keys of kind text"), direct() as p:
+        left = p | "left" >> beam.Create([Change(1, None, 7, 0, 1), Change(2, None, 8, 0, 1)])
+        right = p | "right" >> beam.Create([Change("7", None, "seven", 0, 1)])
+        join = ForeignKeyJoin(lambda left, right: right, foreign_key=lambda key, value: value, broadcast=broadcast)
+        _ = (left, right) | join
 
 
 def test_a_foreign_key_of_another_type_than_the_right_key_is_named(direct):

@@ -24,14 +24,14 @@ def is_arrow(pcoll: PCollection[Any]) -> bool:
 
 
 def as_arrow(pcoll: PCollection[Any], schema: pa.Schema, *, size: int | None = None) -> PCollection[Any]:
-    """The same collection of tables or record batches, whose columns are known to be those of the schema, and to be of ``size`` bytes at most."""
+    """The same collection of tables or record batches, whose columns are known to be those of the schema, and to have about ``size`` bytes."""
     setattr(pcoll, _MARK, plain_schema(schema))
     setattr(pcoll, _BYTES, size)
     return pcoll
 
 
 def arrow_bytes(pcoll: PCollection[Any]) -> int | None:
-    """The size of a collection of tables or record batches at most; ``None`` where its reader does not say."""
+    """About the size of a collection of tables or record batches, in bytes; ``None`` where its reader does not say."""
     size: int | None = getattr(pcoll, _BYTES, None)
     return size
 

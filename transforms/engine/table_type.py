@@ -37,7 +37,7 @@ class TableType(NamedTuple):
     ``key`` and ``value`` are Arrow types of typed columns, or Python types of opaque ones. The keys of a windowed table are ``Windowed[K]``,
     and ``key`` is K. Of a ``checked`` table it is known that a row has one change at a position, with the right old value, as transforms of this
     library make it; of a ``whole`` one, that all changes of a row are in one batch; of a ``final`` one, that a row has one change, its insert; and ``bytes``
-    is the size of its changes at most, ``None`` where that is not known. A step that is not of this library loses these.
+    is about the size of its rows, ``None`` where that is not known. A step that is not of this library loses these.
     """
 
     key: Any = Any
