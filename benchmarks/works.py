@@ -84,6 +84,11 @@ class Work:
         return self.kind in ("wide", "wide-large", "shop")
 
     @property
+    def small_right(self) -> bool:
+        """Whether the right table is one to broadcast."""
+        return self.kind in ("uniform", "zipf", "wide", "shop")
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the only result."""
         (columns,) = self.results.values()
