@@ -8,16 +8,18 @@ import pyarrow as pa
 
 from beam_joins import ChangeBatch, ForeignKeyJoin, LatestTable, TableFromChangelog, TableTableJoin, WindowedStreamJoin
 from beam_joins.content import Emit
+from beam_joins.fields import names_in
 from beam_joins.pipelines.parquet import ReadParquet, WriteParquet
 from beam_joins.transforms.engine.partitions import suggested_partitions
 from benchmarks.contestants.beam_pipeline import ENVIRONMENTS, add_runner, pipeline, schema
 from benchmarks.contestants.command import Task, parser, task
-from benchmarks.works import WINDOW_MICROSECONDS, WORKS
+from benchmarks.works import CUSTOMER, ORDER, WINDOW_MICROSECONDS, WORKS
 
 Functions = Literal["columns", "records"]
 FUNCTIONS: Final = ("columns", "records")
-_ABOUT_THE_CHANGE: Final = ("id", "ts", "seq", "deleted")
-
+_NARROW: Final[dict[str, Any]] = {"key": "id", "timestamp_by": "ts", "sequence_by": "seq", "apply_as_deletes": "deleted"}
+_WIDE: Final[dict[str, Any]] = {"timestamp_by": "updated_at", "sequence_by": "lsn", "apply_as_deletes": {"op": ["d"]}}
+_WIDE_KEYS: Final = {"orders": "order_id", "customers": "customer_id"}
 
 _EMIT: Final[dict[str, Emit]] = {
     "fk-final": "latest",
@@ -51,30 +53,26 @@ def build(run: beam.Pipeline, given: Task, functions: Functions) -> None:
     _ = result | "write" >> WriteParquet(str(given.out / "part"), schema=schema(given.work))
 
 
+def _table(work: str, name: str) -> TableFromChangelog:
+    options = {"key": _WIDE_KEYS[name], **_WIDE} if WORKS[work].wide else _NARROW
+    about = [name for option in options.values() for name in names_in(option)]
+    return TableFromChangelog(**options, except_columns=about, emit=_EMIT.get(work, "updates"))
+
+
 def _tables(work: str, sources: list[Any], functions: Functions) -> Any:
-    tables = [
-        source
-        | f"table {i}"
-        >> TableFromChangelog(
-            key="id",
-            timestamp_by="ts",
-            sequence_by="seq",
-            apply_as_deletes="deleted",
-            except_columns=_ABOUT_THE_CHANGE,
-            emit=_EMIT.get(work, "updates"),
-        )
-        for i, source in enumerate(sources)
-    ]
+    tables = [source | f"table {name}" >> _table(work, name) for name, source in zip(WORKS[work].tables, sources, strict=True)]
     if work == "changelog":
         return tables[0] | beam.Map(_old_and_new)
     if work == "tables":
         joined = tuple(tables) | TableTableJoin(_JOINERS[work, functions], how="outer", schema=_values(work, functions))
         return joined | beam.Map(_changes("a", "b"))
-    foreign_key: Any = "customer" if functions == "columns" else lambda key, order: order["customer"]
-    joined = tuple(tables) | ForeignKeyJoin(_JOINERS["fk", functions], foreign_key=foreign_key, schema=_values(work, functions))
+    reference = "customer_id" if WORKS[work].wide else "customer"
+    foreign_key: Any = reference if functions == "columns" else lambda key, order: order[reference]
+    joiner = _JOINERS["fk-wide" if WORKS[work].wide else "fk", functions]
+    joined = tuple(tables) | ForeignKeyJoin(joiner, foreign_key=foreign_key, schema=_values(work, functions))
     if work == "fk-final":
         return joined | LatestTable() | beam.Map(_rows)
-    return joined | beam.Map(_changes("amount", "name"))
+    return joined | beam.Map(_changes(*_value_names(work), key=WORKS[work].columns[0]))
 
 
 def _streams(sources: list[Any], functions: Functions) -> Any:
@@ -94,6 +92,14 @@ def _streams(sources: list[Any], functions: Functions) -> Any:
 _JOINERS: Final[dict[tuple[str, str], Any]] = {
     ("fk", "columns"): {"amount": "left.amount", "name": "right.name"},
     ("fk", "records"): lambda order, customer: {"amount": order["amount"], "name": customer["name"]},
+    ("fk-wide", "columns"): {
+        **{name: f"left.{name}" for name in ORDER},
+        **{name: f"right.{name}" for name in CUSTOMER},
+    },
+    ("fk-wide", "records"): lambda order, customer: {
+        **{name: order[name] for name in ORDER},
+        **{name: customer[name] for name in CUSTOMER},
+    },
     ("tables", "columns"): {"a": "left.a", "b": "right.b"},
     ("tables", "records"): lambda left, right: {"a": left and left["a"], "b": right and right["b"]},
     ("streams", "columns"): {"view": "left.view", "click": "right.click"},
@@ -101,7 +107,9 @@ _JOINERS: Final[dict[tuple[str, str], Any]] = {
 }
 
 
-_VALUES: Final = {"tables": ("a", "b"), "streams": ("view", "click")}
+def _value_names(work: str) -> list[str]:
+    """The columns of the result that are the joiner's."""
+    return [name for name in WORKS[work].columns if name not in ("id", "order_id", "key", "position", "deleted", "ts")]
 
 
 def _values(work: str, functions: Functions) -> pa.Schema | None:
@@ -109,14 +117,14 @@ def _values(work: str, functions: Functions) -> pa.Schema | None:
     if functions == "columns":
         return None
     columns = schema(work)
-    return pa.schema([columns.field(name) for name in _VALUES.get(work, ("amount", "name"))])
+    return pa.schema([columns.field(name) for name in _value_names(work)])
 
 
-def _changes(*names: str) -> Callable[[ChangeBatch], pa.Table]:
+def _changes(*names: str, key: str = "id") -> Callable[[ChangeBatch], pa.Table]:
     def flat(batch: ChangeBatch) -> pa.Table:
         values = dict(zip([field.name for field in batch.new.type], batch.new.flatten(), strict=True))
         return pa.table(
-            {"id": batch.key, "position": batch.position, "deleted": batch.new.is_null(), **{name: values[name] for name in names}}
+            {key: batch.key, "position": batch.position, "deleted": batch.new.is_null(), **{name: values[name] for name in names}}
         )
 
     return flat

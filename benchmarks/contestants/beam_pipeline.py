@@ -19,7 +19,8 @@ from benchmarks.works import WORKS
 RUNNERS: Final = ("SparkRunner", "DirectRunner")
 ENVIRONMENTS: Final = ("pool", "loopback")
 """What runs Python on Spark: the worker processes that the project starts, or threads of the process that starts the job."""
-_TYPES: Final = {"deleted": pa.bool_(), "name": pa.string()}
+SPARK: Final = ("--runner=SparkRunner", "--spark_master_url=local[2]", "--driver_memory=2g")
+_TYPES: Final = {"bigint": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}
 
 
 def add_runner(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +38,7 @@ def pipeline(runner: str, *, environment: str = "pool", options: Sequence[str] =
             yield made
         return
     workers = ["--environment_type=LOOPBACK"] if environment == "loopback" else []
-    asked = PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[2]", "--driver_memory=2g", *workers, *options])
+    asked = PipelineOptions([*SPARK, *workers, *options])
     with spark_runner(asked) as ready, beam.Pipeline(options=ready) as made:
         yield made
 
@@ -54,4 +55,5 @@ def write(results: Any, task: Task) -> None:
 
 def schema(work: str) -> pa.Schema:
     """The schema of a work's result."""
-    return pa.schema([(name, _TYPES.get(name, pa.int64())) for name in WORKS[work].columns])
+    (columns,) = WORKS[work].results.values()
+    return pa.schema([(name, _TYPES[type_]) for name, type_ in columns.items()])

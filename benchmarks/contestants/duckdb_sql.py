@@ -7,31 +7,44 @@ from typing import Final
 import duckdb
 
 from benchmarks.contestants.command import Task, parser, task
-from benchmarks.works import WINDOW_MICROSECONDS, WORKS
+from benchmarks.works import CUSTOMER, ORDER, RAW, SHOP, SUFFIXES, WINDOW_MICROSECONDS, WORKS, Work
 
 THREADS: Final = 2
 _END: Final = 2**62
 
-_FOREIGN_KEY: Final = f"""
+_LIVES: Final = f"""
 with order_lives as (
     select *, lead(seq, 1, {_END}) over (partition by id order by seq) as ends from orders
 ), customer_changes as (
-    select id, seq, deleted, name, lag(seq) over changes as before, lead(seq, 1, {_END}) over changes as ends
+    select *, lag(seq) over changes as before, lead(seq, 1, {_END}) over changes as ends
     from customers window changes as (partition by id order by seq)
 ), customer_lives as (
-    select id, seq, ends, deleted, name from customer_changes
+    select id, seq, ends, deleted, {{customer}} from customer_changes
     union all
     -- before its first change a customer is not there, as after a delete
-    select id, -1, seq, true, null from customer_changes where before is null
+    select id, -1, seq, true, {{nothing}} from customer_changes where before is null
 ), events as (
-    select o.id, greatest(o.seq, coalesce(c.seq, -1)) as position, coalesce(c.deleted, true) as deleted, o.amount, c.name
+    select o.id, greatest(o.seq, coalesce(c.seq, -1)) as position, coalesce(c.deleted, true) as deleted, {{result}}
     from order_lives o left join customer_lives c on o.customer = c.id and c.seq < o.ends and o.seq < c.ends
-), sequences as (
+)"""
+
+_FOREIGN_KEY: Final = """{lives}, sequences as (
     select *, lag(deleted, 1, true) over (partition by id order by position) as deleted_before from events
 )
-select id, position, deleted, case when not deleted then amount end as amount, case when not deleted then name end as name
-from sequences where not (deleted and deleted_before)
+select id as {key}, position, deleted, {values} from sequences where not (deleted and deleted_before)
 """
+
+
+def _foreign_key(order: Sequence[str], customer: Sequence[str], *, key: str = "id", label: str = "") -> str:
+    """The changelog of the join; its values are these columns, or a label made of them."""
+    lives = _LIVES.format(
+        customer=", ".join(customer),
+        nothing=", ".join(["null"] * len(customer)),
+        result=", ".join([*(f"o.{name}" for name in order), *(f"c.{name}" for name in customer)]),
+    )
+    values = {"label": label} if label else {name: name for name in (*order, *customer)}
+    shown = ", ".join(f"case when not deleted then {value} end as {name}" for name, value in values.items())
+    return _FOREIGN_KEY.format(lives=lives, key=key, values=shown)
 
 _FOREIGN_KEY_FINAL: Final = """
 with last_orders as (
@@ -43,6 +56,26 @@ select o.id, o.amount, c.name
 from orders o semi join last_orders using (id, seq)
 join (select * from customers semi join last_customers using (id, seq)) c on o.customer = c.id
 where not o.deleted and not c.deleted
+"""
+
+_ORDERS_CHANGES: Final = (
+    _LIVES.format(customer="value, ts", nothing="null, null", result="o.value as o, c.value as c, greatest(o.ts, c.ts) as ts")
+    + """, sequences as (
+    select id, position, ts, case when not deleted then struct_insert(o, customer := c) end as new from events
+), pairs as (
+    select *, lag(new) over (partition by id order by position) as old from sequences
+)
+select id as key, case when new is null then 'delete' when old is null then 'insert' else 'update' end as op, old, new,
+    ts as timestamp, position
+from pairs where old is not null or new is not null
+"""
+)
+
+_ORDERS_LATEST: Final = """
+select unnest(o), c as customer
+from (select arg_max(value, seq) as o, arg_max(deleted, seq) as gone from orders group by id)
+join (select id, arg_max(value, seq) as c, arg_max(deleted, seq) as absent from customers group by id) on o.customer_id = id
+where not gone and not absent
 """
 
 _TABLES: Final = """
@@ -74,14 +107,24 @@ with pairs as (
 select * from pairs where old is not null or new is not null
 """
 
+_FK: Final = _foreign_key(("amount",), ("name",))
+_FK_WIDE: Final = _foreign_key(tuple(ORDER), tuple(CUSTOMER), key="order_id")
+
 QUERIES: Final = {
-    "fk-uniform": _FOREIGN_KEY,
-    "fk-zipf": _FOREIGN_KEY,
-    "fk-final": _FOREIGN_KEY_FINAL,
-    "tables": _TABLES,
-    "streams": _STREAMS,
-    "changelog": _CHANGELOG,
+    "fk-uniform": {"": _FK},
+    "fk-zipf": {"": _FK},
+    "fk-final": {"": _FOREIGN_KEY_FINAL},
+    "tables": {"": _TABLES},
+    "streams": {"": _STREAMS},
+    "changelog": {"": _CHANGELOG},
+    "fk-records": {"": _foreign_key(("amount",), ("name",), label="format('{}: {:.2f}', upper(name), amount / 100)")},
+    "fk-wide": {"": _FK_WIDE},
+    "fk-wide-large": {"": _FK_WIDE},
+    "orders-json": {"changes": _ORDERS_CHANGES, "latest": _ORDERS_LATEST},
+    "orders-latest": {"latest": _ORDERS_LATEST},
+    "orders-parquet": {"changes": _ORDERS_CHANGES, "latest": _ORDERS_LATEST},
 }
+"""The results of each work, by the folder that each is written to."""
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -93,12 +136,32 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 
 def compute(given: Task) -> None:
-    """Write the result of a task."""
+    """Write the results of a task."""
     connection = connect()
-    for table in WORKS[given.work].tables:
-        connection.execute(f"create view \"{table}\" as from read_parquet('{given.input_files(table)}')")
-    target = given.out / "part-00000.parquet"
-    connection.execute(f"copy ({QUERIES[given.work]}) to '{target}' (format parquet, compression snappy)")
+    work = WORKS[given.work]
+    for table in work.tables:
+        files = _files(given, table)
+        connection.execute(_wide(table, files, work) if work.wide else f'create view "{table}" as from {files}')
+    for name, query in QUERIES[given.work].items():
+        target = given.result(name) / f"part-00000{SUFFIXES[work.writes]}"
+        options = "format parquet, compression snappy" if work.writes == "parquet" else "format json"
+        connection.execute(f"copy ({query}) to '{target}' ({options})")
+
+
+def _wide(table: str, files: str, work: Work) -> str:
+    """A wide table, read once for several results: its columns, the same as one value, and what they are joined and ordered by."""
+    kind = "table" if len(work.results) > 1 else "view"
+    key, *reference = [name for name in SHOP[table] if name.endswith("_id")]
+    columns = [f"{key} as id", *(f"{name} as customer" for name in reference), "lsn as seq", "op = 'd' as deleted", "updated_at as ts"]
+    value = ", ".join(f"'{name}': {name}" for name in SHOP[table])
+    return f"create {kind} {table} as select *, {', '.join(columns)}, {{{value}}} as value from {files}"
+
+
+def _files(given: Task, table: str) -> str:
+    if WORKS[given.work].reads == "parquet":
+        return f"read_parquet('{given.input_files(table)}')"
+    types = ", ".join(f"'{name}': '{type_}'" for name, type_ in RAW[table].items())
+    return f"read_json('{given.input_files(table)}', format = 'newline_delimited', columns = {{{types}}})"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 
 from beam_joins.pipelines.launcher.java import find_java
 from benchmarks.contestants.command import Task, parser, task
-from benchmarks.works import WINDOW_MICROSECONDS, WORKS
+from benchmarks.works import CUSTOMER, ORDER, RAW, SHOP, WINDOW_MICROSECONDS, WORKS
 
 _END: Final = 2**62
 
@@ -38,47 +38,97 @@ SETTINGS: Final = {
 }
 
 
-def foreign_key(orders: DataFrame, customers: DataFrame) -> DataFrame:
-    """The changelog of the foreign-key join: lives of orders joined with the overlapping lives of their customers."""
+def events(orders: DataFrame, customers: DataFrame, order: Sequence[str], customer: Sequence[str], *, broadcast: bool) -> DataFrame:
+    """What comes of each order and where, ``deleted`` where it has no customer: lives of orders joined with overlapping lives of customers."""
     in_order = Window.partitionBy("id").orderBy("seq")
-    order_lives = orders.select("id", "customer", "amount", "seq", f.lead("seq", 1, _END).over(in_order).alias("ends"))
+    order_lives = orders.select("id", "customer", *order, "seq", f.lead("seq", 1, _END).over(in_order).alias("ends"))
     customer_changes = customers.select(
         "id",
-        "name",
+        *customer,
         f.col("deleted").alias("gone"),
         f.col("seq").alias("since"),
         f.lead("seq", 1, _END).over(in_order).alias("until"),
         f.lag("seq").over(in_order).alias("before"),
     )
     # Before its first change a customer is not there, as after a delete.
-    life = "struct(name, gone, since, until)"
-    absence = "struct(cast(null as string) as name, true as gone, -1L as since, since as until)"
+    life = f"struct({', '.join(customer)}, gone, since, until)"
+    nothing = ", ".join(f"cast(null as {customers.schema[name].dataType.simpleString()}) as {name}" for name in customer)
+    absence = f"struct({nothing}, true as gone, -1L as since, since as until)"
     customer_lives = customer_changes.select(
-        f.col("id").alias("customer"), f.expr(f"inline(if(before is null, array({absence}, {life}), array({life})))")
+        f.col("id").alias("referred"), f.expr(f"inline(if(before is null, array({absence}, {life}), array({life})))")
     )
-    events = order_lives.join(
-        f.broadcast(customer_lives),
-        (order_lives["customer"] == customer_lives["customer"]) & (f.col("since") < f.col("ends")) & (f.col("seq") < f.col("until")),
-        "left",
-    ).select("id", f.greatest("seq", "since").alias("position"), f.coalesce("gone", f.lit(True)).alias("deleted"), "amount", "name")
-    return _without_repeated_deletes(events).select(
-        "id",
-        "position",
-        "deleted",
-        f.expr("if(deleted, null, amount)").alias("amount"),
-        f.expr("if(deleted, null, name)").alias("name"),
-    )
+    if broadcast:
+        customer_lives = f.broadcast(customer_lives)
+    overlap = (f.col("customer") == f.col("referred")) & (f.col("since") < f.col("ends")) & (f.col("seq") < f.col("until"))
+    position, deleted = f.greatest("seq", "since").alias("position"), f.coalesce("gone", f.lit(True)).alias("deleted")
+    return order_lives.join(customer_lives, overlap, "left").select("id", position, deleted, *order, *customer)
 
 
-def foreign_key_final(orders: DataFrame, customers: DataFrame) -> DataFrame:
-    """The final rows only: the last change of each order and each customer."""
+def foreign_key(
+    orders: DataFrame,
+    customers: DataFrame,
+    order: Sequence[str] = ("amount",),
+    customer: Sequence[str] = ("name",),
+    *,
+    broadcast: bool = True,
+) -> DataFrame:
+    """The changelog of the foreign-key join."""
+    kept = _without_repeated_deletes(events(orders, customers, order, customer, broadcast=broadcast))
+    values = [f.expr(f"if(deleted, null, {name})").alias(name) for name in (*order, *customer)]
+    return kept.select("id", "position", "deleted", *values)
+
+
+def wide(orders: DataFrame, customers: DataFrame) -> DataFrame:
+    """The same of wide rows."""
+    return foreign_key(orders, customers, tuple(ORDER), tuple(CUSTOMER)).withColumnRenamed("id", "order_id")
+
+
+def wide_large(orders: DataFrame, customers: DataFrame) -> DataFrame:
+    """The same with two large tables: nothing is broadcast."""
+    return foreign_key(orders, customers, tuple(ORDER), tuple(CUSTOMER), broadcast=False).withColumnRenamed("id", "order_id")
+
+
+def records(orders: DataFrame, customers: DataFrame) -> DataFrame:
+    """The changelog of the foreign-key join, its value made by a function of Python: of columns, which is faster than one of single values."""
+    import pandas as pd  # noqa: PLC0415, other works start without it
+
+    @f.pandas_udf("string")  # type: ignore[call-overload, untyped-decorator]
+    def label(amounts: pd.Series, names: pd.Series) -> pd.Series:
+        return names.str.upper() + ": " + (amounts / 100).map("{:.2f}".format)
+
+    kept = _without_repeated_deletes(events(orders, customers, ("amount",), ("name",), broadcast=True))
+    return kept.select("id", "position", "deleted", f.when(~f.col("deleted"), label("amount", "name")).alias("label"))
+
+
+def enriched_changes(orders: DataFrame, customers: DataFrame) -> DataFrame:
+    """The changelog of the orders command: old and new rows whole."""
+    found = events(orders, customers.withColumnRenamed("ts", "c_ts"), ("o", "ts"), ("c", "c_ts"), broadcast=True)
+    new = f.when(~f.col("deleted"), f.struct("o.*", f.col("c").alias("customer")))
+    pairs = found.withColumn("new", new).withColumn("old", f.lag("new").over(_by_position()))
+    op = f.expr("case when new is null then 'delete' when old is null then 'insert' else 'update' end")
+    time = f.greatest("ts", "c_ts").alias("timestamp")
+    return pairs.where("old is not null or new is not null").select(f.col("id").alias("key"), op.alias("op"), "old", "new", time, "position")
+
+
+def enriched_latest(orders: DataFrame, customers: DataFrame) -> DataFrame:
+    """The final rows of the orders command."""
+    return final(orders, customers, ("o",), ("c",)).select("o.*", f.col("c").alias("customer"))
+
+
+def final(orders: DataFrame, customers: DataFrame, order: Sequence[str], customer: Sequence[str]) -> DataFrame:
+    """The final rows: the last change of each order and each customer."""
     # A maximum of numbers is a hash aggregate, which costs less here than row_number, and less than max_by.
     last_orders = orders.groupBy("id").agg(f.max("seq").alias("seq")).hint("shuffle_hash")
     last_customers = customers.groupBy("id").agg(f.max("seq").alias("seq"))
     order_rows = orders.where("not deleted").join(last_orders, ["id", "seq"], "left_semi")
     customer_rows = customers.where("not deleted").join(f.broadcast(last_customers), ["id", "seq"], "left_semi")
-    named = customer_rows.select(f.col("id").alias("customer"), "name")
-    return order_rows.join(f.broadcast(named), "customer").select("id", "amount", "name")
+    named = customer_rows.select(f.col("id").alias("customer"), *customer)
+    return order_rows.join(f.broadcast(named), "customer").select("id", *order, *customer)
+
+
+def foreign_key_final(orders: DataFrame, customers: DataFrame) -> DataFrame:
+    """The final rows of the foreign-key join."""
+    return final(orders, customers, ("amount",), ("name",))
 
 
 def tables(left: DataFrame, right: DataFrame) -> DataFrame:
@@ -115,14 +165,22 @@ def changelog(left: DataFrame, right: DataFrame) -> DataFrame:
     return pairs.where("old is not null or new is not null").select("id", "position", "old", "new")
 
 
-PLANS: Final[dict[str, Callable[[DataFrame, DataFrame], DataFrame]]] = {
-    "fk-uniform": foreign_key,
-    "fk-zipf": foreign_key,
-    "fk-final": foreign_key_final,
-    "tables": tables,
-    "streams": streams,
-    "changelog": changelog,
+Plan = Callable[[DataFrame, DataFrame], DataFrame]
+PLANS: Final[dict[str, dict[str, Plan]]] = {
+    "fk-uniform": {"": foreign_key},
+    "fk-zipf": {"": foreign_key},
+    "fk-final": {"": foreign_key_final},
+    "tables": {"": tables},
+    "streams": {"": streams},
+    "changelog": {"": changelog},
+    "fk-records": {"": records},
+    "fk-wide": {"": wide},
+    "fk-wide-large": {"": wide_large},
+    "orders-json": {"changes": enriched_changes, "latest": enriched_latest},
+    "orders-latest": {"latest": enriched_latest},
+    "orders-parquet": {"changes": enriched_changes, "latest": enriched_latest},
 }
+"""The results of each work, by the folder that each is written to."""
 
 
 def _by_position() -> WindowSpec:
@@ -134,13 +192,33 @@ def _without_repeated_deletes(events: DataFrame) -> DataFrame:
 
 
 def compute(given: Task) -> None:
-    """Write the result of a task."""
+    """Write the results of a task."""
     os.environ["JAVA_HOME"] = str(find_java().resolve().parent.parent)
-    session = SparkSession.builder.master("local[2]").config(map=dict(SETTINGS)).getOrCreate()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    work = WORKS[given.work]
+    settings = {**SETTINGS, "spark.sql.autoBroadcastJoinThreshold": "-1"} if given.work == "fk-wide-large" else SETTINGS
+    session = SparkSession.builder.master("local[2]").config(map=dict(settings)).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    left, right = (session.read.schema(_SCHEMAS[table]).parquet(str(given.data / table)) for table in WORKS[given.work].tables)
-    PLANS[given.work](left, right).write.mode("overwrite").parquet(str(given.out))
+    left, right = (_read(session, given, table) for table in work.tables)
+    for name, plan in PLANS[given.work].items():
+        writer = plan(left, right).write.mode("overwrite")
+        if work.writes == "parquet":
+            writer.parquet(str(given.result(name)))
+        else:
+            writer.json(str(given.result(name)), ignoreNullFields=False)
     session.stop()
+
+
+def _read(session: SparkSession, given: Task, table: str) -> DataFrame:
+    work, path = WORKS[given.work], str(given.data / table)
+    if not work.wide:
+        return session.read.schema(_SCHEMAS[table]).parquet(path)
+    reader = session.read.schema(", ".join(f"{name} {type_}" for name, type_ in RAW[table].items()))
+    rows = reader.parquet(path) if work.reads == "parquet" else reader.json(path)
+    key, *reference = [name for name in SHOP[table] if name.endswith("_id")]
+    names = [f"{key} as id", *(f"{name} as customer" for name in reference), "lsn as seq", "op = 'd' as deleted", "updated_at as ts"]
+    values = list(SHOP[table]) if work.kind != "shop" else [f"struct({', '.join(SHOP[table])}) as {table[0]}"]
+    return rows.selectExpr(*names, *values)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.data.dataset import Dataset
+from benchmarks.data.wide import NOTE_BYTES, wide_customers, wide_orders
 from benchmarks.works import BASE_MICROSECONDS, STREAM_MICROSECONDS
 
 Ints = npt.NDArray[np.int64]
@@ -41,10 +42,11 @@ def draw(dataset: Dataset) -> dict[str, pa.Table]:
     def customer(ids: Ints) -> pa.Array:
         return pa.array(_references(ids.size, dataset, rng))
 
-    return {
-        "orders": _changes(left, dataset.left_ids, ORDERS_DELETED, rng, customer=customer, amount=_numbers(rng)),
-        "customers": _changes(right, dataset.right_ids, CUSTOMERS_DELETED, rng, name=_names),
-    }
+    orders = _changes(left, dataset.left_ids, ORDERS_DELETED, rng, customer=customer, amount=_numbers(rng))
+    customers = _changes(right, dataset.right_ids, CUSTOMERS_DELETED, rng, name=_names)
+    if dataset.kind in ("uniform", "zipf"):
+        return {"orders": orders, "customers": customers}
+    return {"orders": wide_orders(orders, rng, note_bytes=NOTE_BYTES[dataset.kind]), "customers": wide_customers(customers, rng)}
 
 
 def _changes(
@@ -92,7 +94,7 @@ def _names(ids: Ints) -> pa.Array:
 
 
 def _references(orders: int, dataset: Dataset, rng: np.random.Generator) -> Ints:
-    if dataset.kind == "uniform":
+    if dataset.kind != "zipf":
         return rng.integers(0, dataset.right_ids, orders, dtype=np.int64)
     weights = np.arange(1, dataset.right_ids + 1, dtype=np.float64) ** -ZIPF
     rank = np.searchsorted(np.cumsum(weights) / weights.sum(), rng.random(orders), side="right")

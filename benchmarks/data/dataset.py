@@ -1,9 +1,9 @@
 """Which data there are and how large: the sizes of a benchmark's input."""
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-Kind = Literal["uniform", "zipf", "tables", "streams"]
+from benchmarks.works import WORKS, Format, Kind
 
 TINY_ROWS: Final = 100
 """Rows of a table that is only there to measure how long a start takes."""
@@ -14,7 +14,7 @@ class Dataset:
     """The input of a work: two tables.
 
     ``left`` and ``right`` are numbers of rows (changes, or records of a stream), ``left_ids`` and ``right_ids`` the numbers of different
-    keys that they are drawn from. ``left_files`` and ``right_files`` are numbers of Parquet files.
+    keys that they are drawn from. ``left_files`` and ``right_files`` are numbers of files.
     """
 
     kind: Kind
@@ -24,6 +24,7 @@ class Dataset:
     right_ids: int
     left_files: int = 8
     right_files: int = 8
+    format: Format = "parquet"
 
     @property
     def name(self) -> str:
@@ -33,13 +34,18 @@ class Dataset:
         'uniform-1000x200-100x20-8+2'
         """
         sizes = f"{self.left}x{self.left_ids}-{self.right}x{self.right_ids}"
-        return f"{self.kind}-{sizes}-{self.left_files}+{self.right_files}"
+        kind = self.kind if self.format == "parquet" else f"{self.kind}-{self.format}"
+        return f"{kind}-{sizes}-{self.left_files}+{self.right_files}"
 
 
-def foreign_key(orders: int, *, kind: Literal["uniform", "zipf"] = "uniform", ids: int | None = None) -> Dataset:
-    """Orders and customers: a tenth as many changes of customers, five changes per id of either, unless ``ids`` says another number."""
-    customers = max(orders // 10, 1)
-    return Dataset(kind, orders, customers, ids or max(orders // 5, 1), max(customers // 5, 1), 8, 2)
+def foreign_key(orders: int, *, kind: Kind = "uniform", ids: int | None = None, format: Format = "parquet") -> Dataset:
+    """Orders and customers: five changes per id of either, unless ``ids`` says another number of orders.
+
+    A tenth as many changes of customers, at most 100,000 where orders are wide, or three times as many where both tables are large, at most 3,000,000.
+    """
+    customers = {"wide": min(orders // 10, 100_000), "wide-large": min(orders * 3, 3_000_000)}.get(kind, orders // 10) or 1
+    files = 8 if kind == "wide-large" else 2
+    return Dataset(kind, orders, customers, ids or max(orders // 5, 1), max(customers // 5, 1), 8, files, format)
 
 
 def two_tables(changes: int, *, ids: int | None = None) -> Dataset:
@@ -60,16 +66,16 @@ def few_ids(ids: int) -> Dataset:
     return two_tables(changes, ids=ids)
 
 
-def tiny(kind: Kind) -> Dataset:
-    """About a hundred rows a table, one file each."""
+def tiny(work: str) -> Dataset:
+    """The data of a work with about a hundred rows a table, one file each."""
+    kind = WORKS[work].kind
     ids = 2 if kind == "streams" else TINY_ROWS // 5
-    return Dataset(kind, TINY_ROWS, TINY_ROWS, ids, ids, 1, 1)
+    return Dataset(kind, TINY_ROWS, TINY_ROWS, ids, ids, 1, 1, WORKS[work].reads)
 
 
 def of_work(work: str, rows: int) -> Dataset:
     """The data of a work with this many rows of the left table."""
-    if work == "fk-zipf":
-        return foreign_key(rows, kind="zipf")
-    if work.startswith("fk-"):
-        return foreign_key(rows)
-    return two_streams(rows) if work == "streams" else two_tables(rows)
+    kind = WORKS[work].kind
+    if kind == "streams":
+        return two_streams(rows)
+    return two_tables(rows) if kind == "tables" else foreign_key(rows, kind=kind, format=WORKS[work].reads)

@@ -1,6 +1,6 @@
 """Whether two results have the same rows, in whatever order: DuckDB's EXCEPT ALL, both ways."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 
 from benchmarks.contestants.duckdb_sql import connect
+from benchmarks.works import Format
 
 
 @dataclass(frozen=True)
@@ -30,22 +31,33 @@ class Comparison:
         return f"{self.missing:,} missing and {self.extra:,} extra rows, the first {self.first}"
 
 
-def compare(reference: Path, result: Path, columns: Sequence[str]) -> Comparison:
-    """Compare the Parquet files under two folders, by these columns."""
-    if not any(result.rglob("*.parquet")):
-        return Comparison(0, first="is any: there is no Parquet file")
+def compare(reference: Path, result: Path, columns: Mapping[str, str], *, format: Format = "parquet") -> Comparison:
+    """Compare the files under two folders, by these columns with their SQL types."""
+    if not _files(result):
+        return Comparison(0, first="is any: there is no file")
     connection = connect()
-    chosen = ", ".join(f'"{column}"' for column in columns)
     try:
         for name, folder in (("expected", reference), ("came", result)):
-            files = f"read_parquet('{folder}/**/*.parquet')"
-            connection.execute(f"create view {name} as select {chosen} from {files}")
+            connection.execute(f"create view {name} as {_rows(_files(folder), columns, format)}")
         connection.execute("create temp table missing as from expected except all from came")
         connection.execute("create temp table extra as from came except all from expected")
     except duckdb.Error as error:
         return Comparison(0, first=f"is any: {str(error).splitlines()[0]}")
     missing, extra, rows = (_one(connection, f"select count(*) from {name}") for name in ("missing", "extra", "came"))
-    return Comparison(rows, missing, extra, _first(connection, columns))
+    return Comparison(rows, missing, extra, _first(connection, list(columns)))
+
+
+def _files(folder: Path) -> list[str]:
+    """All files but those that a program keeps for itself, such as Spark's ``_SUCCESS`` and checksums; however they are called."""
+    return [str(path) for path in folder.rglob("*") if path.is_file() and path.stat().st_size and path.name[0] not in "._"]
+
+
+def _rows(files: list[str], columns: Mapping[str, str], format: Format) -> str:
+    if format == "json":
+        types = ", ".join(f"'{name}': '{type_}'" for name, type_ in columns.items())
+        return f"from read_json({files}, format = 'newline_delimited', columns = {{{types}}})"
+    chosen = ", ".join(f'cast("{name}" as {type_}) as "{name}"' for name, type_ in columns.items())
+    return f"select {chosen} from read_parquet({files})"
 
 
 def _first(connection: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> str:

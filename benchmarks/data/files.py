@@ -1,4 +1,4 @@
-"""Tables as Parquet files in a folder, kept from one run to the next."""
+"""Tables as files in a folder, kept from one run to the next."""
 
 import os
 import shutil
@@ -7,17 +7,19 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.data.changes import SEED, draw
 from benchmarks.data.dataset import Dataset
+from benchmarks.works import SUFFIXES, Format
 
 ROW_GROUP_ROWS: Final = 65_536
 
 
 def provide(dataset: Dataset, directory: Path) -> Path:
-    """The folder of the data, with a folder of Parquet files for each table; made if it is not there yet."""
+    """The folder of the data, with a folder of files for each table; made if it is not there yet."""
     folder = directory / f"{dataset.name}-{SEED}"
     if folder.exists():
         return folder
@@ -27,17 +29,21 @@ def provide(dataset: Dataset, directory: Path) -> Path:
     try:
         files = (dataset.left_files, dataset.right_files)
         for (name, table), count in zip(draw(dataset).items(), files, strict=True):
-            write_table(table, draft / name, files=count)
+            write_table(table, draft / name, files=count, format=dataset.format)
         os.replace(draft, folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return folder
 
 
-def write_table(table: pa.Table, folder: Path, *, files: int) -> None:
-    """Write a table's rows in their order, cut into files of about the same number of rows."""
+def write_table(table: pa.Table, folder: Path, *, files: int, format: Format = "parquet") -> None:
+    """Write a table's rows in their order, cut into files of about the same number of rows: Parquet, or JSON lines."""
     folder.mkdir(parents=True)
     bounds = [table.num_rows * number // files for number in range(files + 1)]
     for number, (begin, end) in enumerate(pairwise(bounds)):
         part = table.slice(begin, end - begin)
-        pq.write_table(part, folder / f"part-{number:05}.parquet", row_group_size=ROW_GROUP_ROWS, compression="zstd")
+        path = folder / f"part-{number:05}{SUFFIXES[format]}"
+        if format == "parquet":
+            pq.write_table(part, path, row_group_size=ROW_GROUP_ROWS, compression="zstd")
+        else:
+            duckdb.from_arrow(part).query("part", f"copy part to '{path}' (format json)")

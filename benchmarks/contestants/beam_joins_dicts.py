@@ -1,0 +1,54 @@
+"""The project's transforms as the first example of the README has them: dicts in, a function of two dicts, changes out one by one."""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import apache_beam as beam
+
+from beam_joins import Change, ForeignKeyJoin, TableFromChangelog, TableToChanges
+from benchmarks.contestants.beam_pipeline import add_runner, pipeline, read, write
+from benchmarks.contestants.command import Task, parser, task
+from benchmarks.works import WORKS
+
+Row = dict[str, Any]
+
+
+def labelled(order: Row, customer: Row) -> Row:
+    """An order with the label that is made of it and its customer.
+
+    >>> labelled({"amount": 1250}, {"name": "Ann"})
+    {'amount': 1250, 'label': 'ANN: 12.50'}
+    """
+    return {**order, "label": f"{customer['name'].upper()}: {order['amount'] / 100:.2f}"}
+
+
+def result(change: Change[int, Row]) -> Row:
+    """A change as a row of the result."""
+    label = None if change.new is None else change.new["label"]
+    return {"id": change.key, "position": change.position, "deleted": change.new is None, "label": label}
+
+
+def compute(given: Task, runner: str) -> None:
+    """Write the result of a task."""
+    with pipeline(runner) as made:
+        orders, customers = (
+            read(made, given, name)
+            | name >> TableFromChangelog(key="id", sequence_by="seq", timestamp_by="ts", apply_as_deletes="deleted")
+            for name in WORKS[given.work].tables
+        )
+        enriched = (orders, customers) | ForeignKeyJoin(labelled, foreign_key="customer")
+        write(enriched | TableToChanges() | "rows" >> beam.Map(result), given)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    options = parser("beam_joins_dicts", ("fk-records",))
+    add_runner(options)
+    asked = options.parse_args(argv)
+    compute(task(asked), asked.runner)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
