@@ -100,7 +100,8 @@ def left_events(left: pa.Table, reference: Ints, rights: Versions, shape: Shape)
     joined = present & (~met if shape.how == "anti" else met | shape.keeps_left)
     moves = leaving | (opening & moved[asking])
     # an event before and after which there is no row is none
-    matters = joined | np.append(False, joined[:-1])[: len(joined)] | (moves & present)
+    was_joined = np.append(False, joined[:-1])[: len(joined)] & ~starts(row[asking])
+    matters = joined | was_joined | (moves & present)
     asking, opening, leaving, right, met, present, joined, moves = (
         column[matters] for column in (asking, opening, leaving, right, met, present, joined, moves)
     )

@@ -115,8 +115,11 @@ class State(NamedTuple):
 def step(state: State, left: pa.Table, right: pa.Table, join: Join, shape: Shape) -> tuple[Joined, State]:
     """The changes that follow from new rows, all of which lie behind the frontier, and what is to be remembered then.
 
-    A history that is cut at any positions gives the same changes, step by step, as in one step.
+    A history that is cut at any positions gives the same changes, step by step, as in one step. Raises ``ValueError`` for a shape of versions that are
+    given ``together``, as those of a row would be in several steps.
     """
+    if shape.together:
+        raise ValueError("the versions of a left row that are joined together are given at once: they have no steps")
     references = encoded_keys(combine_chunks(left["reference"]))
     looked_up = prefixes(references)
     right_keys = encoded_keys(combine_chunks(right["key"]))

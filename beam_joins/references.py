@@ -140,7 +140,7 @@ def _rows(
     columns = [
         batch.key.take(at),
         references.take(pa.array(reference)),
-        gather(batch.new, np.where(left, -1, index)),
+        gather(batch.new, np.where(left & valid(batch.new)[index], -1, index)),
         batch.timestamp.take(at),
         batch.position.take(at),
         pa.array(moved),

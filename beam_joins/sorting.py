@@ -69,7 +69,9 @@ def valid(values: pa.Array) -> Bools:
 
 
 def gather(values: pa.Array, indices: Ints) -> pa.Array:
-    """The values at the indices, null where one is negative."""
+    """The values at the indices, null where one is negative; the same array if those are all values in their order."""
+    if len(indices) == len(values) and np.array_equal(indices, np.arange(len(values))):
+        return values
     return values.take(pa.array(indices, mask=indices < 0))
 
 

@@ -1,6 +1,7 @@
 """How changes, keys and blocks are written as bytes. Decoding bytes that another coder wrote raises :class:`CorruptData`."""
 
 from beam_joins.coders import beam_values as beam_values
+from beam_joins.coders.arrow import ArrowTableCoder, RecordBatchCoder
 from beam_joins.coders.block import read_block, write_block
 from beam_joins.coders.change import ChangeCoder
 from beam_joins.coders.change_batch import ChangeBatchCoder
@@ -10,10 +11,12 @@ from beam_joins.coders.windowed import WindowedCoder
 from beam_joins.corrupt import CorruptData
 
 __all__ = [
+    "ArrowTableCoder",
     "ChangeBatchCoder",
     "ChangeCoder",
     "CombinedKeyCoder",
     "CorruptData",
+    "RecordBatchCoder",
     "WindowedCoder",
     "key_coder",
     "read_block",

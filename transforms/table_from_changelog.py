@@ -130,11 +130,12 @@ class TableFromChangelog(WithOutputs):
             key, value = (column.type for column in rows.columns(no_records(schema)).columns[:2])
         given = [(name, option.spec) for name, option in self._read.items()]
         outputs = (ROWS, *self.dropping, *self.handling.tags)
-        routed = pvalue | "Route" >> RecordRoute(rows, functions, schema=schema, options=given, to=outputs)
+        size = arrow_bytes(pvalue)
+        routed = pvalue | "Route" >> RecordRoute(rows, functions, schema=schema, options=given, to=outputs, size=size)
         self.handling.collect(routed)
         order: Order = "sequence" if "sequence_by" in self._read else "time"
         key, value = key_type if is_opaque(key) else key, value_type if is_opaque(value) else value
-        known_type = TableType(key, value, order, whole=True, final=self._emit == "latest", bytes=arrow_bytes(pvalue))
+        known_type = TableType(key, value, order, whole=True, final=self._emit == "latest", bytes=size)
         replayed = (routed[ROWS],) | "Replay" >> Replay(
             _upserts(self._emit, known_type),
             main_type=ChangeBatch,

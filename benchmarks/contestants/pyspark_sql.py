@@ -107,7 +107,9 @@ def enriched_changes(orders: DataFrame, customers: DataFrame) -> DataFrame:
     pairs = found.withColumn("new", new).withColumn("old", f.lag("new").over(_by_position()))
     op = f.expr("case when new is null then 'delete' when old is null then 'insert' else 'update' end")
     time = f.greatest("ts", "c_ts").alias("timestamp")
-    return pairs.where("old is not null or new is not null").select(f.col("id").alias("key"), op.alias("op"), "old", "new", time, "position")
+    return pairs.where("old is not null or new is not null").select(
+        f.col("id").alias("key"), op.alias("op"), "old", "new", time, "position"
+    )
 
 
 def enriched_latest(orders: DataFrame, customers: DataFrame) -> DataFrame:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from beam_joins import Change, CombinedKey
 from beam_joins.matching import How, Shape
-from beam_joins.overlap import Rights, overlap
+from beam_joins.overlap import Rights, State, overlap, step
 from beam_joins.two_changes import TwoChanges
 from tests.beam_joins.joined import HOWS, Table, batch, changes_of, join, join_in_steps, left_rows, of_pairs, rows
 from tests.properties import strategies
@@ -113,10 +113,11 @@ def test_a_join_by_combined_keys_follows_the_law(lists: bool, left: Table, right
         assert change.timestamp == recomputed_times.by_reference(left, right, pair, change.position, looks_up), change
 
 
+NO = st.just(False)
 SHAPES = st.one_of(
-    st.tuples(st.builds(Shape, st.sampled_from(HOWS), st.just("both"), st.just("same_key")), st.none()),
-    st.tuples(st.builds(Shape, st.sampled_from(["inner", "left", "semi", "anti"]), st.just("foreign_key"), st.just("left_key")), st.just(fk_of)),
-    st.tuples(st.builds(Shape, st.sampled_from(["inner", "left", "right", "outer"]), st.just("both"), st.just("combined_key")), st.just(fk_of)),
+    st.tuples(st.builds(Shape, st.sampled_from(HOWS), st.just("both"), st.just("same_key"), NO), st.none()),
+    st.tuples(st.builds(Shape, st.sampled_from(["inner", "left", "semi", "anti"]), st.just("foreign_key"), st.just("left_key"), NO), st.just(fk_of)),
+    st.tuples(st.builds(Shape, st.sampled_from(["inner", "left", "right", "outer"]), st.just("both"), st.just("combined_key"), NO), st.just(fk_of)),
 )  # fmt: skip
 
 
@@ -131,6 +132,12 @@ def test_a_history_cut_anywhere_gives_the_same_changes_and_the_same_state(
     assert changes == at_once == join(left, right, joiner, shape, references)
     for side in ("left", "right"):
         assert getattr(state, side).rows() == getattr(expected, side).rows()
+
+
+def test_versions_of_a_row_that_meet_are_no_step() -> None:
+    left, right = left_rows([], Shape(together=True), fk_of), rows(batch([]))
+    with pytest.raises(ValueError, match="together"):
+        step(State(), left, right, of_pairs(text), Shape(together=True))
 
 
 def test_a_step_joins_only_the_rows_that_new_rows_touch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from beam_joins import Change, CombinedKey, CorruptData, Window, Windowed
 from beam_joins.batch import ChangeBatch
-from beam_joins.coders import ChangeBatchCoder, ChangeCoder, CombinedKeyCoder, WindowedCoder, read_block, write_block
+from beam_joins.coders import (
+    ArrowTableCoder,
+    ChangeBatchCoder,
+    ChangeCoder,
+    CombinedKeyCoder,
+    RecordBatchCoder,
+    WindowedCoder,
+    read_block,
+    write_block,
+)
 from beam_joins.coders.block import read_blocks
 from beam_joins.coders.combined_key import combine, prefix, split
 
@@ -120,12 +129,24 @@ def test_a_batch_of_changes_comes_back():
     assert isinstance(registry.get_coder(ChangeBatch), ChangeBatchCoder)
 
 
+def test_arrow_tables_and_record_batches_have_coders_that_do_not_pickle_them():
+    table = pa.concat_tables([pa.table({"a": [1, 2]}), pa.table({"a": [3, None]})])
+    (batch,) = table.slice(0, 2).to_batches()
+    for value in (table, batch):
+        coder = registry.get_coder(type(value))
+        assert coder.decode(coder.encode(value)).equals(value)
+        assert coder.estimate_size(value) == value.nbytes
+        assert b"pyarrow" not in coder.encode(value)
+
+
 READERS = {
     "combined key": CombinedKeyCoder(StrUtf8Coder(), FastPrimitivesCoder()).decode,
     "windowed key": WindowedCoder().decode,
     "change": ChangeCoder().decode,
     "block": read_block,
     "batch of changes": ChangeBatchCoder().decode,
+    "Arrow table": ArrowTableCoder().decode,
+    "record batch": RecordBatchCoder().decode,
 }
 
 
@@ -146,6 +167,7 @@ WRITTEN = {
     "combined key": (CombinedKeyCoder().decode, combine(b"foreign key", b"")),
     "windowed key": (WindowedCoder().decode, WindowedCoder().encode(Windowed("key", Window(1, 2)))),
     "block": (read_block, write_block(pa.table({"key": [b"key"] * 3, "timestamp": [5] * 3}), "rows")),
+    "Arrow table": (ArrowTableCoder().decode, ArrowTableCoder().encode(pa.concat_tables([pa.table({"key": ["key"] * 3})] * 9))),
 }
 
 

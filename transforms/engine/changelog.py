@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_joins.coders.key import KeyCoder, encode_key
 from beam_joins.fields import delete_getter, field, getter, names_in
@@ -98,8 +97,7 @@ class ChangelogRows:
 
     def _values(self, values: Given, deleted: pa.Array | None, writer: BlockWriter) -> pa.Array:
         if isinstance(values, pa.Array):
-            values = _without(values, self._left_out)
-            return values if deleted is None else pc.if_else(deleted, pa.scalar(None, values.type), values)
+            return _without(values, self._left_out, deleted)
         if self._left_out:
             for value in values:
                 note_columns(writer.noted(self._to), value, self._left_out)
@@ -129,10 +127,12 @@ def require_columns_there(option: str, names: Iterable[str], there: Sequence[str
         raise ValueError(f"{option} names {', '.join(missing)}, which no record has; there are {', '.join(there)}")
 
 
-def _without(records: pa.Array, left_out: frozenset[str]) -> pa.Array:
+def _without(records: pa.Array, left_out: frozenset[str], deleted: pa.Array | None) -> pa.Array:
+    """The values that records hold in the columns that are not left out; null where one is deleted. No column is copied."""
     kept = [field for field in records.type if field.name not in left_out]
-    if len(kept) == records.type.num_fields:
-        return records
     if not kept:
         raise ValueError("except_columns leaves no column for the value")
-    return pa.StructArray.from_arrays([records.field(field.name) for field in kept], fields=kept)
+    if deleted is None and len(kept) == records.type.num_fields:
+        return records
+    mask = None if deleted is None else deleted.fill_null(True)
+    return pa.StructArray.from_arrays([records.field(field.name) for field in kept], fields=kept, mask=mask)

@@ -45,6 +45,12 @@ class Sides(NamedTuple):
         """The types of the values' columns."""
         return self.known[0].value_column, self.known[1].value_column
 
+    @property
+    def bytes(self) -> int | None:
+        """About the size of both tables; ``None`` where that of one is not known."""
+        left, right = self.known[0].bytes, self.known[1].bytes
+        return None if left is None or right is None else left + right
+
 
 def in_sides(left: PCollection[Any], right: PCollection[Any]) -> Sides:
     """Two tables as they come in."""
@@ -127,8 +133,8 @@ def joined_table(
     may move from one to another: where the result has their keys, their halves are put together in one more stage, or with ``rejoin``, if all references
     of a row are in one partition, at once. ``finish`` maps the batches that come out. ``keys`` are what a message calls the keys that meet.
     """
-    lefts = sides.left | "Left" >> Route(handling.functions.route(left_rows), to=(LEFT, *dropping, *handling.tags))
-    rights = sides.right | "Right" >> Route(batch_rows(RIGHT, right_columns), to=(RIGHT,))
+    lefts = sides.left | "Left" >> Route(handling.functions.route(left_rows), to=(LEFT, *dropping, *handling.tags), size=sides.bytes)
+    rights = sides.right | "Right" >> Route(batch_rows(RIGHT, right_columns), to=(RIGHT,), size=sides.bytes)
     moving = shape.result == "left_key" and isinstance(looks_up, pa.DataType) and not rejoin
     joined = (lefts[LEFT], rights[RIGHT]) | "Join" >> Replay(
         handling.functions.replay(_overlapped(join, shape, sides.known, looks_up, moving, finish)),

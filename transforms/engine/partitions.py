@@ -5,6 +5,9 @@ import os
 PARTITION_BYTES = 16 << 20
 """How much input a partition should have at most; sorting and joining it takes about twenty times as much memory in a worker."""
 
+LEAST_BYTES = 1 << 20
+"""How much input a partition should have at least, where its size is known: each one costs a runner some hundredths of a second."""
+
 DEFAULT_PARTITIONS = max(16, 2 * (os.cpu_count() or 1))
 """Enough for the cores of this machine, and for input of some hundred megabytes."""
 
@@ -18,10 +21,15 @@ def suggested_partitions(input_bytes: int) -> int:
     return max(DEFAULT_PARTITIONS, -(-input_bytes // PARTITION_BYTES))
 
 
-def partition_count(partitions: int | None) -> int:
-    """The given number of partitions or the default; raises ``ValueError`` if it is not a positive int."""
-    if partitions is None:
-        return DEFAULT_PARTITIONS
-    if not isinstance(partitions, int) or isinstance(partitions, bool) or partitions < 1:
+def partition_count(partitions: int | None, size: int | None = None) -> int:
+    """The given number of partitions or the default, or fewer for input that is known to have so few bytes.
+
+    Raises ``ValueError`` if it is not a positive int.
+
+    >>> partition_count(64), partition_count(64, 3 << 20)
+    (64, 3)
+    """
+    count = DEFAULT_PARTITIONS if partitions is None else partitions
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise ValueError(f"--beam_joins_partitions={partitions!r}: give a positive whole number, such as {DEFAULT_PARTITIONS}")
-    return partitions
+    return count if size is None else min(count, max(1, -(-size // LEAST_BYTES)))

@@ -153,6 +153,7 @@ class RecordRoute(beam.PTransform[Any, Any]):
         schema: pa.Schema | None = None,
         options: Iterable[tuple[str, Any]] = (),
         to: tuple[str, ...],
+        size: int | None = None,
     ) -> None:
         super().__init__()
         self._rows = rows
@@ -160,6 +161,7 @@ class RecordRoute(beam.PTransform[Any, Any]):
         self._named = [(option, name) for option, spec in options for name in names_in(spec)]
         self._schema = schema
         self._to = to
+        self._size = size
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         """Apply the transform."""
@@ -177,7 +179,7 @@ class RecordRoute(beam.PTransform[Any, Any]):
         if schema is None:
             collect = _Collect()  # type: ignore[no-untyped-call]
             pcoll = pcoll | "Collect" >> beam.ParDo(collect)
-        return pcoll | "Rows" >> Route(rows, to=self._to, timed=schema is not None)
+        return pcoll | "Rows" >> Route(rows, to=self._to, timed=schema is not None, size=self._size)
 
 
 class _Elements(NamedTuple):

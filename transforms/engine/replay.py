@@ -48,7 +48,7 @@ class ReplayOptions(PipelineOptions):
             "--beam_joins_partitions",
             type=int,
             metavar="N",
-            help="in how many partitions bounded input is replayed; no result depends on it, only time and memory do"
+            help="in how many partitions at most bounded input is replayed; no result depends on it, only time and memory do"
             f" (default: {DEFAULT_PARTITIONS})",
         )
         parser.add_argument(
@@ -169,14 +169,15 @@ class _GroupedDoFn(BundleDoFn):
 class Stage(beam.PTransform[Any, Any]):
     """A step of the engine: its outputs are a dict with the given names."""
 
-    def __init__(self, outputs: tuple[str, ...], main_type: Any) -> None:
+    def __init__(self, outputs: tuple[str, ...], main_type: Any, size: int | None = None) -> None:
         super().__init__()
         self._names = outputs
         self._main_type = main_type
+        self._size = size
 
     def _emitter(self, pcoll: PCollection[Any]) -> Emitter:
         given = pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_partitions
-        return Emitter(self._names, partition_count(given))
+        return Emitter(self._names, partition_count(given, self._size))
 
     def _outputs(self, pcoll: PCollection[Any], dofn: beam.DoFn, *side_inputs: Any) -> dict[str, PCollection[Any]]:
         main, *others = self._names
@@ -194,11 +195,12 @@ class Route(Stage):
     """Batches into blocks of rows, by partition.
 
     The outputs are a dict: one collection of blocks for each name in ``to``, and the dropped or bad records if ``DROPPED`` or ``BAD`` is one.
-    ``timed=False`` says that ``rows`` does not look at the timestamp.
+    ``timed=False`` says that ``rows`` does not look at the timestamp. ``size`` is the number of bytes that go to the replay, from all routes to it,
+    where it is known.
     """
 
-    def __init__(self, rows: RowRouter, *, to: tuple[str, ...], timed: bool = False) -> None:
-        super().__init__(to, Any)
+    def __init__(self, rows: RowRouter, *, to: tuple[str, ...], timed: bool = False, size: int | None = None) -> None:
+        super().__init__(to, Any, size)
         self._rows = rows
         self._timed = timed
 
