@@ -25,8 +25,8 @@ class ArrowTableCoder(StrictCoder):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, value.schema, options=_OPTIONS) as writer:
             writer.write(value)
-        stream = sink.getvalue()
-        return _LENGTH.pack(stream.size) + stream.to_pybytes()
+        stream: bytes = sink.getvalue().to_pybytes()
+        return _LENGTH.pack(len(stream)) + stream
 
     def read(self, encoded: bytes) -> pa.Table:
         """All batches."""
