@@ -46,6 +46,7 @@ def _foreign_key(order: Sequence[str], customer: Sequence[str], *, key: str = "i
     shown = ", ".join(f"case when not deleted then {value} end as {name}" for name, value in values.items())
     return _FOREIGN_KEY.format(lives=lives, key=key, values=shown)
 
+
 _FOREIGN_KEY_FINAL: Final = """
 with last_orders as (
     select id, max(seq) as seq from orders group by id

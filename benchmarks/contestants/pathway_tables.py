@@ -17,9 +17,11 @@ _TYPES: Final[dict[str, Any]] = {"bigint": int, "string": str, "boolean": bool}
 _ALWAYS: Final = ("lsn", "op", "updated_at")
 
 
-def schema(columns: Mapping[str, str]) -> type[pw.Schema]:
+def schema(columns: Mapping[str, str]) -> Any:
     """The columns of a file; all but those about the change may be null."""
-    return pw.schema_from_types(**{name: _TYPES[type_] if name in _ALWAYS else _TYPES[type_] | None for name, type_ in columns.items()})
+    return pw.schema_from_types(
+        **{name: _TYPES[type_] if name in _ALWAYS else _TYPES[type_] | None for name, type_ in columns.items()}
+    )
 
 
 def lives(table: pw.Table) -> pw.Table:
@@ -61,7 +63,7 @@ def last(table: pw.Table) -> pw.Table:
 def json_of(names: Sequence[str]) -> Any:
     """A function that makes JSON of columns with these names."""
 
-    @pw.udf(deterministic=True)
+    @pw.udf(deterministic=True)  # type: ignore[untyped-decorator]
     def made(*values: Any) -> pw.Json:
         return pw.Json(dict(zip(names, (each.value if isinstance(each, pw.Json) else each for each in values), strict=True)))
 
@@ -79,7 +81,10 @@ def wide(orders: pw.Table, customers: pw.Table) -> pw.Table:
 
 def changes_of(orders: pw.Table, customers: pw.Table) -> pw.Table:
     """The changelog of enriched orders, old and new rows whole."""
-    every = events(orders, customers.select(*(customers[name] for name in ("key", "seq", "deleted", "updated_at")), row=_row(customers, "customers")))
+    every = events(
+        orders,
+        customers.select(*(customers[name] for name in ("key", "seq", "deleted", "updated_at")), row=_row(customers, "customers")),
+    )
     enriched = json_of((*SHOP["orders"], "customer"))(*(every[name] for name in SHOP["orders"]), every.c_row)
     found = every.select(
         every.key,
@@ -112,8 +117,7 @@ def compute(given: Task) -> None:
     """Write the results of a task."""
     work = WORKS[given.work]
     orders, customers = (
-        keyed(pw.io.jsonlines.read(given.data / table, schema=schema(columns), mode="static"), table)
-        for table, columns in RAW.items()
+        keyed(pw.io.jsonlines.read(given.data / table, schema=schema(columns), mode="static"), table) for table, columns in RAW.items()
     )
     for name in work.results:
         pw.io.jsonlines.write(_RESULTS[name](orders, customers), given.result(name) / "result.jsonl")
@@ -123,7 +127,9 @@ def compute(given: Task) -> None:
 def keyed(table: pw.Table, name: str) -> pw.Table:
     """A table with what it is joined and ordered by: ``key``, ``customer``, ``seq``, ``deleted``."""
     reference = {"customer": table.customer_id} if name == "orders" else {}
-    return table.with_columns(key=table["order_id" if name == "orders" else "customer_id"], seq=table.lsn, deleted=table.op == "d", **reference)
+    return table.with_columns(
+        key=table["order_id" if name == "orders" else "customer_id"], seq=table.lsn, deleted=table.op == "d", **reference
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
