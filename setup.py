@@ -19,7 +19,9 @@ TEST = [
 BENCH = [
     "duckdb>=1",
     "matplotlib>=3.8",
+    "pandas>=2,<3",  # PySpark's functions of columns
     "psutil>=5.9",
+    "tpchgen-cli>=1",
 ]
 
 setup(

@@ -13,7 +13,7 @@ from typing import Final
 
 from benchmarks.__main__ import chosen
 from benchmarks.data.dataset import Dataset, foreign_key, tiny
-from benchmarks.data.parquet import provide
+from benchmarks.data.files import provide
 from benchmarks.harness.comparison import compare
 from benchmarks.harness.figures import Run, start_bounds
 from benchmarks.harness.growth_report import Grown, growth_table
@@ -33,7 +33,7 @@ def points(asked: argparse.Namespace) -> Iterator[tuple[str, int, Dataset, tuple
     for changes in asked.changes:
         yield "changes", changes, foreign_key(changes), ()
     for ids in asked.ids:
-        yield "ids", ids, foreign_key(asked.at, ids=ids), ()
+        yield "ids", ids, foreign_key(max(asked.at, ids), ids=ids), ()
     for partitions in asked.partitions:
         yield "partitions", partitions, foreign_key(asked.at), ("--partitions", str(partitions))
 
@@ -54,7 +54,7 @@ class Growth:
             reference = self._scratch / dataset.name
             if not reference.exists():
                 self._run(CONTESTANTS[DUCKDB], folder, dataset.name, ())
-            comparison = compare(reference, self._scratch / "out", WORKS[WORK].columns)
+            comparison = compare(reference, self._scratch / "out", WORKS[WORK].results[""])
             if not comparison.same:
                 raise ContestantFailed(f"differs from DuckDB: {comparison}")
         except ContestantFailed as failure:
@@ -65,7 +65,7 @@ class Growth:
 
     def _measured_starts(self, contestant: Contestant) -> list[float]:
         if contestant.title not in self._starts:
-            folder = provide(tiny("uniform"), self._data)
+            folder = provide(tiny(WORK), self._data)
             # The first start is not counted: it may keep something for the later ones.
             runs = [self._run(contestant, folder, "out", ()) for _ in range(_STARTS + 1)][1:]
             self._starts[contestant.title] = [each.seconds for each in runs]
@@ -85,13 +85,17 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.growth", description="Time and memory of the foreign-key join as its input grows."
     )
     for name, default, meaning in (
-        ("--changes", [100_000, 1_000_000, 4_000_000, 10_000_000], "numbers of changes of orders"),
-        ("--ids", [1_000, 50_000, 5_000_000], "numbers of orders"),
-        ("--partitions", [4, 16, 64, 256], "numbers of partitions"),
+        ("--changes", [100_000, 1_000_000, 4_000_000, 10_000_000, 20_000_000], "numbers of changes of orders"),
+        ("--ids", [1_000, 50_000, 1_000_000, 10_000_000], "numbers of orders"),
+        ("--partitions", [2, 4, 16, 64, 256], "numbers of partitions"),
     ):
-        made.add_argument(name, type=int, nargs="*", metavar="N", default=default, help=f"{meaning} (default: %(default)s)")
+        made.add_argument(name, type=int, nargs="*", metavar="N", default=default, help=f"{meaning}, or none (default: %(default)s)")
     made.add_argument(
-        "--at", type=int, default=1_000_000, metavar="N", help="changes where orders or partitions vary (default: %(default)s)"
+        "--at",
+        type=int,
+        default=1_000_000,
+        metavar="N",
+        help="changes where partitions vary, and at least where orders do (default: %(default)s)",
     )
     made.add_argument(
         "--contestants", nargs="+", default=[OURS, OURS_DIRECT], metavar="NAME", help="who (default: ours, functions of columns)"

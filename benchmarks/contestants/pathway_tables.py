@@ -17,7 +17,7 @@ _TYPES: Final[dict[str, Any]] = {"bigint": int, "string": str, "boolean": bool}
 _ALWAYS: Final = ("lsn", "op", "updated_at")
 
 
-def schema(columns: Mapping[str, str]) -> type[pw.Schema]:
+def schema(columns: Mapping[str, str]) -> Any:
     """The columns of a file; all but those about the change may be null."""
     return pw.schema_from_types(
         **{name: _TYPES[type_] if name in _ALWAYS else _TYPES[type_] | None for name, type_ in columns.items()}
@@ -63,7 +63,7 @@ def last(table: pw.Table) -> pw.Table:
 def json_of(names: Sequence[str]) -> Any:
     """A function that makes JSON of columns with these names."""
 
-    @pw.udf(deterministic=True)
+    @pw.udf(deterministic=True)  # type: ignore[untyped-decorator]
     def made(*values: Any) -> pw.Json:
         return pw.Json(dict(zip(names, (each.value if isinstance(each, pw.Json) else each for each in values), strict=True)))
 

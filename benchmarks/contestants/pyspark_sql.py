@@ -7,6 +7,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as f
+from pyspark.sql.pandas.functions import pandas_udf
 
 from beam_joins.pipelines.launcher.java import find_java
 from benchmarks.contestants.command import Task, parser, task
@@ -92,7 +93,7 @@ def records(orders: DataFrame, customers: DataFrame) -> DataFrame:
     """The changelog of the foreign-key join, its value made by a function of Python: of columns, which is faster than one of single values."""
     import pandas as pd  # noqa: PLC0415, other works start without it
 
-    @f.pandas_udf("string")  # type: ignore[call-overload, untyped-decorator]
+    @pandas_udf("string")  # type: ignore[call-overload, untyped-decorator]
     def label(amounts: pd.Series, names: pd.Series) -> pd.Series:
         return names.str.upper() + ": " + (amounts / 100).map("{:.2f}".format)
 

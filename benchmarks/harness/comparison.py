@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 
 from benchmarks.contestants.duckdb_sql import connect
-from benchmarks.works import Format
+from benchmarks.works import struct
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,17 @@ class Comparison:
         return f"{self.missing:,} missing and {self.extra:,} extra rows, the first {self.first}"
 
 
-def compare(reference: Path, result: Path, columns: Mapping[str, str], *, format: Format = "parquet") -> Comparison:
-    """Compare the files under two folders, by these columns with their SQL types."""
+def compare(reference: Path, result: Path, columns: Mapping[str, str], *, retracts: bool = False) -> Comparison:
+    """Compare the files under two folders, Parquet or JSON lines, by these columns with their SQL types.
+
+    A result that ``retracts`` has a record for every insert and every delete, in Debezium's form; its rows are what they come to.
+    """
     if not _files(result):
         return Comparison(0, first="is any: there is no file")
     connection = connect()
     try:
-        for name, folder in (("expected", reference), ("came", result)):
-            connection.execute(f"create view {name} as {_rows(_files(folder), columns, format)}")
+        connection.execute(f"create view expected as {_rows(_files(reference), columns)}")
+        connection.execute(f"create view came as {(_rows_left if retracts else _rows)(_files(result), columns)}")
         connection.execute("create temp table missing as from expected except all from came")
         connection.execute("create temp table extra as from came except all from expected")
     except duckdb.Error as error:
@@ -52,12 +55,26 @@ def _files(folder: Path) -> list[str]:
     return [str(path) for path in folder.rglob("*") if path.is_file() and path.stat().st_size and path.name[0] not in "._"]
 
 
-def _rows(files: list[str], columns: Mapping[str, str], format: Format) -> str:
-    if format == "json":
-        types = ", ".join(f"'{name}': '{type_}'" for name, type_ in columns.items())
-        return f"from read_json({files}, format = 'newline_delimited', columns = {{{types}}})"
+def _rows(files: list[str], columns: Mapping[str, str]) -> str:
+    if not _is_parquet(files[0]):
+        return f"from {_json(files, columns)}"
     chosen = ", ".join(f'cast("{name}" as {type_}) as "{name}"' for name, type_ in columns.items())
     return f"select {chosen} from read_parquet({files})"
+
+
+def _rows_left(files: list[str], columns: Mapping[str, str]) -> str:
+    records = _json(files, {"op": "string", "before": struct(columns), "after": struct(columns)})
+    return f"select unnest(after) from {records} where op = 'c' except all select unnest(before) from {records} where op = 'd'"
+
+
+def _json(files: list[str], columns: Mapping[str, str]) -> str:
+    types = ", ".join(f"'{name}': '{type_}'" for name, type_ in columns.items())
+    return f"read_json({files}, format = 'newline_delimited', columns = {{{types}}})"
+
+
+def _is_parquet(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(4) == b"PAR1"
 
 
 def _first(connection: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> str:

@@ -8,6 +8,9 @@ from typing import Final, NamedTuple
 BUSY: Final = 0.15
 """A run that others have taken more than this part of the machine from is one to repeat."""
 
+SKIPPED: Final = "skipped"
+"""How the trouble of a contestant begins that cannot run on this machine."""
+
 START_NOISE: Final = 0.05
 """A start-up may be off by this part of it at least, since few rounds show little of what it varies by."""
 
@@ -70,6 +73,11 @@ class Figure:
     def total(self) -> float:
         """Seconds from start to end."""
         return self.start + self.work
+
+    @property
+    def skipped(self) -> bool:
+        """Whether it could not be measured on this machine."""
+        return self.trouble.startswith(SKIPPED)
 
     @property
     def extrapolated(self) -> bool:

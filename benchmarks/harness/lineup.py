@@ -1,13 +1,14 @@
 """Who takes part in what: the contestants, the cases that they are measured on, and at which sizes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from benchmarks.data.dataset import Dataset, few_ids, of_work
+from benchmarks.works import WORKS, Format
 
-MAIN_WORKS: Final = ("fk-uniform", "fk-zipf", "fk-final", "tables", "streams")
-PER_KEY: Final = ("tables-per-key", "changelog-per-key")
+SMALL_SHARE: Final = 20
+"""A small run has one part in so many of the size."""
 
 
 @dataclass(frozen=True)
@@ -29,22 +30,49 @@ class Case:
         return "keys" if self.by_keys else "rows of the left table"
 
 
+CASES: Final = {
+    case.name: case
+    for case in (
+        *(Case(work, work, 1_000_000) for work in WORKS if work != "changelog"),
+        Case("fk-wide-10M", "fk-wide", 10_000_000),
+        Case("fk-wide-large-10M", "fk-wide-large", 10_000_000),
+        Case("tables-per-key", "tables", 20_000, by_keys=True),
+        Case("changelog-per-key", "changelog", 20_000, by_keys=True),
+    )
+}
+"""All cases by name, in the order of the report."""
+
+NARROW: Final = ("fk-uniform", "fk-zipf", "fk-final", "tables", "streams")
+WIDE: Final = ("fk-wide", "fk-wide-large", "fk-wide-10M", "fk-wide-large-10M")
+ORDERS: Final = ("orders-json", "orders-latest", "orders-parquet")
+RECORDS: Final = ("fk-records",)
+PER_KEY: Final = ("tables-per-key", "changelog-per-key")
+
+
 @dataclass(frozen=True)
 class Contestant:
     """A program and its options.
 
-    ``shares``: parts of a case's size that it is measured at, in thousandths; a part that is not the whole is extrapolated. ``rounds``:
-    at most this many. ``small_cases``: the cases of a small run.
+    ``cases`` are those of a full run, ``small_cases`` those of a small one. ``shares``: parts of a case's size that it is measured at, in
+    thousandths; a part that is not the whole is extrapolated. ``rounds``: at most this many. ``environment``: the one that it runs in, if not
+    the project's. ``format``: what it reads in place of the work's format. ``retracts``: its result is made of inserts and deletes.
     """
 
     title: str
     module: str
     arguments: tuple[str, ...] = ()
-    cases: tuple[str, ...] = MAIN_WORKS
-    small_cases: tuple[str, ...] = MAIN_WORKS
+    cases: tuple[str, ...] = NARROW
+    small_cases: tuple[str, ...] = ()
     shares: tuple[int, ...] = (1000,)
     small_shares: tuple[int, ...] | None = None
     rounds: int = 100
+    environment: str = ""
+    format: Format | None = None
+    retracts: bool = False
+
+    def reads(self, dataset: Dataset) -> Dataset:
+        """The dataset in the format that it reads."""
+        return replace(dataset, format=self.format) if self.format else dataset
 
     def sizes(self, case: Case, *, small: bool) -> list[int]:
         """The sizes at which it is measured in a case.
@@ -60,14 +88,21 @@ class Contestant:
         return case.name in (self.small_cases if small else self.cases)
 
 
-def _ours(title: str, *options: str, cases: Sequence[str] = MAIN_WORKS, small: Sequence[str] = MAIN_WORKS) -> Contestant:
+def _ours(title: str, *options: str, cases: Sequence[str] = (*NARROW, *WIDE), small: Sequence[str] = ()) -> Contestant:
     return Contestant(f"beam_joins, {title}", "beam_joins", options, tuple(cases), tuple(small))
 
 
-def _plain_beam(title: str, runner: str) -> Contestant:
-    return Contestant(
-        f"beam_cogroup, {title}", "beam_cogroup", ("--runner", runner), shares=(100,), small_cases=("fk-uniform",), rounds=2
-    )
+def _on(runner: str, program: str, module: str, cases: Sequence[str], small: Sequence[str] = ()) -> Contestant:
+    title = "Spark" if runner == "SparkRunner" else runner
+    return Contestant(f"{program}, {title}", module, ("--runner", runner), tuple(cases), tuple(small))
+
+
+def _flink(mode: str, cases: Sequence[str], *, retracts: bool = False) -> Contestant:
+    return Contestant(f"Flink SQL, {mode}", "flink_sql", ("--mode", mode), tuple(cases), environment="flink", retracts=retracts)
+
+
+def _plain_beam(title: str, runner: str, *small: str) -> Contestant:
+    return Contestant(f"beam_cogroup, {title}", "beam_cogroup", ("--runner", runner), shares=(100,), small_cases=small, rounds=2)
 
 
 PYSPARK: Final = "PySpark SQL"
@@ -77,24 +112,34 @@ OURS: Final = "beam_joins, Spark, columns"
 OURS_RECORDS: Final = "beam_joins, Spark, records"
 OURS_DIRECT: Final = "beam_joins, DirectRunner, columns"
 OURS_DIRECT_RECORDS: Final = "beam_joins, DirectRunner, records"
+COMMAND: Final = "pipelines.orders, Spark"
 
 _SPARK: Final = ("--runner", "SparkRunner", "--functions")
 _DIRECT: Final = ("--runner", "DirectRunner", "--functions")
+_SMALL_WIDE: Final = WIDE[:2]
 
 CONTESTANTS: Final = {
     contestant.title: contestant
     for contestant in (
-        Contestant(DUCKDB, "duckdb_sql", (), (*MAIN_WORKS, *PER_KEY), (*MAIN_WORKS, *PER_KEY)),
-        Contestant(PYSPARK, "pyspark_sql"),
-        _ours("Spark, columns", *_SPARK, "columns", cases=(*MAIN_WORKS, *PER_KEY), small=(*MAIN_WORKS, PER_KEY[0])),
-        _ours("Spark, records", *_SPARK, "records", small=("fk-uniform",)),
-        _ours(
-            "Spark, columns, loopback", *_SPARK, "columns", "--environment", "loopback", cases=("fk-uniform",), small=("fk-uniform",)
+        Contestant(DUCKDB, "duckdb_sql", (), tuple(CASES), tuple(name for name in CASES if name not in WIDE[2:])),
+        Contestant(
+            PYSPARK, "pyspark_sql", (), (*NARROW, *RECORDS, *WIDE, *ORDERS), ("fk-uniform", *RECORDS, "fk-wide-large", "orders-json")
         ),
-        _ours("DirectRunner, columns", *_DIRECT, "columns"),
-        _ours("DirectRunner, records", *_DIRECT, "records", small=("fk-uniform",)),
+        _flink("batch", (*WIDE, *ORDERS)),
+        _flink("streaming", ("orders-latest",), retracts=True),
+        # It reads no Parquet files without a licence key.
+        Contestant("Pathway, JSON lines", "pathway_tables", (), (*WIDE, *ORDERS), environment="pathway", format="json"),
+        _ours("Spark, columns", *_SPARK, "columns", cases=(*NARROW, *WIDE, *PER_KEY), small=("fk-uniform", PER_KEY[0])),
+        _ours("Spark, records", *_SPARK, "records", small=("fk-uniform",)),
+        _ours("Spark, columns, loopback", *_SPARK, "columns", "--environment", "loopback", cases=("fk-uniform",)),
+        _ours("DirectRunner, columns", *_DIRECT, "columns", small=(*NARROW, *_SMALL_WIDE)),
+        _ours("DirectRunner, records", *_DIRECT, "records", small=("fk-uniform", "fk-wide")),
+        _on("SparkRunner", "beam_joins of dicts", "beam_joins_dicts", RECORDS),
+        _on("DirectRunner", "beam_joins of dicts", "beam_joins_dicts", RECORDS, RECORDS),
+        _on("SparkRunner", "pipelines.orders", "orders_command", ORDERS, ORDERS[:1]),
+        _on("DirectRunner", "pipelines.orders", "orders_command", ORDERS, ORDERS),
         _plain_beam("Spark", "SparkRunner"),
-        _plain_beam("DirectRunner", "DirectRunner"),
+        _plain_beam("DirectRunner", "DirectRunner", "fk-uniform"),
         Contestant(
             STATEFUL,
             "beam_stateful",
@@ -107,11 +152,9 @@ CONTESTANTS: Final = {
         ),
     )
 }
-"""All contestants by title, in the order of the report."""
+"""All contestants by title, in the order of the report. A small run has none that needs an environment of its own."""
 
 
 def cases(*, small: bool) -> list[Case]:
-    """All cases of a run. A small run has a twentieth of the size."""
-    rows, keys = (50_000, 1_000) if small else (1_000_000, 20_000)
-    main = [Case(work, work, rows) for work in MAIN_WORKS]
-    return [*main, *(Case(name, name.removesuffix("-per-key"), keys, by_keys=True) for name in PER_KEY)]
+    """All cases of a run."""
+    return [replace(case, size=case.size // SMALL_SHARE) for case in CASES.values()] if small else list(CASES.values())

@@ -4,7 +4,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
@@ -13,6 +12,7 @@ from typing import IO, Final, NamedTuple
 
 import psutil
 
+from benchmarks.harness.environments import Environment
 from benchmarks.harness.figures import Run
 
 ROOT: Final = Path(__file__).parents[2]
@@ -31,17 +31,19 @@ class _Seen(NamedTuple):
     processor_seconds: float
 
 
-def run(module: str, arguments: Sequence[str], *, limit: float) -> Run:
-    """Run a module of this project in a new interpreter and wait for its end, at most ``limit`` seconds.
+def run(module: str, arguments: Sequence[str], *, limit: float, environment: Environment | None = None) -> Run:
+    """Run a module of this project in a new interpreter, of this environment or another, and wait for its end, at most ``limit`` seconds.
 
     Raises:
         ContestantFailed: it ended with another code than 0, or took too long.
     """
-    command = [sys.executable, "-m", module, *arguments]
+    environment = environment or Environment()
+    command = [environment.python, "-m", module, *arguments]
+    variables = {**os.environ, **environment.variables}
     with tempfile.TemporaryFile() as errors:
         begin, busy = time.monotonic(), _busy_seconds()
         # A session of its own, so that all that it leaves behind can be ended with it.
-        started = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
+        started = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
         try:
             jvm, python, used = _watch(started, begin, limit)
             seconds, busy = time.monotonic() - begin, _busy_seconds() - busy
@@ -116,5 +118,17 @@ def _end(started: subprocess.Popen[bytes]) -> None:
 
 def _last_line(errors: IO[bytes]) -> str:
     errors.seek(0)
-    lines = [line.strip() for line in errors.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing."
+    return why(errors.read().decode("utf-8", "replace"))
+
+
+def why(said: str) -> str:
+    r"""The line of what a program said that tells why it ended: the innermost cause of a Java exception, else the last one.
+
+    >>> why("Caused by: A\n  at x\nCaused by: java.io.IOException: disk full\n  ... 17 more\nexit code 1")
+    'java.io.IOException: disk full'
+    >>> why("Traceback:\n  f()\nValueError: no\n")
+    'ValueError: no'
+    """
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return (causes or lines or ["it said nothing."])[-1]

@@ -5,6 +5,7 @@ import platform
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 
+from benchmarks.harness.environments import versions
 from benchmarks.harness.figures import Bounds, Figure, ratio
 from benchmarks.harness.lineup import PYSPARK, Case
 from benchmarks.harness.noise import TOO_SHORT, too_short
@@ -33,7 +34,7 @@ def machine() -> str:
     """What it was measured with."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     packages = ", ".join(f"{name} {version(name)}" for name in ("apache-beam", "pyspark", "duckdb", "numpy", "pyarrow"))
-    return f"{os.cpu_count()} cores, {gigabytes(memory)} of memory, Python {platform.python_version()}, {packages}."
+    return f"{os.cpu_count()} cores, {gigabytes(memory)} of memory, Python {platform.python_version()}, {packages}, {versions()}."
 
 
 def case_table(case: Case, figures: Sequence[Figure]) -> Iterator[str]:
@@ -57,7 +58,7 @@ def case_table(case: Case, figures: Sequence[Figure]) -> Iterator[str]:
 def row(figure: Figure, peer: Figure | None) -> tuple[str, ...]:
     """The cells of a figure."""
     if figure.trouble:
-        said = figure.trouble if figure.trouble.startswith("differs") else f"failed: {figure.trouble}"
+        said = figure.trouble if figure.skipped or figure.trouble.startswith("differs") else f"failed: {figure.trouble}"
         return (figure.contestant, _cell(said), *[""] * (len(_HEADER) - 2))
     about = "≈ " if figure.extrapolated else ""
     short = too_short(figure)

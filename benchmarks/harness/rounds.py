@@ -9,10 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from benchmarks.data import files
 from benchmarks.data.dataset import Dataset, tiny
-from benchmarks.data.parquet import provide
+from benchmarks.harness import environments
 from benchmarks.harness.comparison import Comparison, compare
-from benchmarks.harness.figures import BUSY, Measured, Run
+from benchmarks.harness.environments import Environment, Unavailable
+from benchmarks.harness.figures import BUSY, SKIPPED, Measured, Run
 from benchmarks.harness.lineup import CONTESTANTS, DUCKDB, Case, Contestant
 from benchmarks.harness.process import ContestantFailed, run
 from benchmarks.works import WORKS
@@ -23,7 +25,7 @@ LIMIT_SECONDS: Final = 1800.0
 class Rounds:
     """Measures contestants on cases, with their input in ``data``; a process may take ``limit`` seconds.
 
-    In a ``small`` run a contestant's start is measured once, not in every case and round.
+    In a ``small`` run a contestant's start is measured once, not in every case and round, and nothing is started before it is timed.
     """
 
     def __init__(self, data: Path, *, small: bool, limit: float = LIMIT_SECONDS) -> None:
@@ -33,6 +35,7 @@ class Rounds:
         self._begin = time.monotonic()
         self._starts: dict[str, list[Run]] = {}
         self._warm: set[str] = set()
+        self._environments: dict[str, Environment | Unavailable] = {}
         self.measured: dict[tuple[str, str], Measured] = {}
 
     def measure(self, cases: Sequence[Case], contestants: Sequence[Contestant], rounds: int) -> list[Measured]:
@@ -72,10 +75,10 @@ class Rounds:
         if self._small and contestant.title in self._starts:
             measured.starts = self._starts[contestant.title]
             return
-        dataset = tiny(case.dataset(case.size).kind)
+        dataset = tiny(case.work)
         # The very first start on Spark keeps Spark's classes for all later ones, and any first start reads its program from disk.
         program = "SparkRunner" if "SparkRunner" in contestant.arguments else contestant.module
-        if program not in self._warm:
+        if program not in self._warm and not self._small:
             self._warm.add(program)
             with suppress(ContestantFailed):
                 self._checked(case.work, contestant, dataset, scratch)
@@ -85,22 +88,36 @@ class Rounds:
         self._tell(f"  start-up: {done.seconds:.1f} s")
 
     def _checked(self, work: str, contestant: Contestant, dataset: Dataset, scratch: Path) -> tuple[Run, Comparison]:
-        folder = provide(dataset, self._data)
         reference = scratch / f"reference-{work}-{dataset.name}"
         if not reference.exists():
-            self._run(work, CONTESTANTS[DUCKDB], folder, reference)
+            self._run(work, CONTESTANTS[DUCKDB], dataset, reference)
         out = scratch / "out"
         shutil.rmtree(out, ignore_errors=True)
-        done = self._run(work, contestant, folder, out)
-        comparison = compare(reference, out, WORKS[work].columns)
-        if not comparison.same:
-            raise ContestantFailed(f"differs from DuckDB on {dataset.left:,} rows: {comparison}")
-        return done, comparison
+        done = self._run(work, contestant, dataset, out)
+        results = WORKS[work].results.items()
+        found = [compare(reference / name, out / name, columns, retracts=contestant.retracts) for name, columns in results]
+        for comparison in found:
+            if not comparison.same:
+                raise ContestantFailed(f"differs from DuckDB on {dataset.left:,} rows: {comparison}")
+        return done, found[0]
 
-    def _run(self, work: str, contestant: Contestant, data: Path, out: Path) -> Run:
+    def _run(self, work: str, contestant: Contestant, dataset: Dataset, out: Path) -> Run:
+        data = files.provide(contestant.reads(dataset), self._data)
         out.mkdir()
         given = ["--work", work, "--data", str(data), "--out", str(out), *contestant.arguments]
-        return run(f"benchmarks.contestants.{contestant.module}", given, limit=self._limit)
+        module = f"benchmarks.contestants.{contestant.module}"
+        return run(module, given, limit=self._limit, environment=self._environment(contestant.environment))
+
+    def _environment(self, name: str) -> Environment:
+        if name not in self._environments:
+            try:
+                self._environments[name] = environments.provide(name, self._data)
+            except Unavailable as error:
+                self._environments[name] = error
+        found = self._environments[name]
+        if isinstance(found, Unavailable):
+            raise ContestantFailed(f"{SKIPPED}: {found}")
+        return found
 
     def _tell(self, text: str) -> None:
         print(f"[{time.monotonic() - self._begin:6.0f} s] {text}", file=sys.stderr, flush=True)

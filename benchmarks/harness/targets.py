@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from benchmarks.harness.figures import Bounds, Figure, ratio
-from benchmarks.harness.lineup import OURS, OURS_DIRECT, OURS_DIRECT_RECORDS, OURS_RECORDS, PYSPARK, STATEFUL
+from benchmarks.harness.lineup import COMMAND, OURS, OURS_DIRECT, OURS_DIRECT_RECORDS, OURS_RECORDS, PYSPARK, STATEFUL
 from benchmarks.harness.noise import Verdict, bounds, ratio_bounds, too_short, verdict
 
 Figures = Mapping[tuple[str, str], Figure]
@@ -19,6 +19,7 @@ RATIOS: Final = (
     *((case, OURS_DIRECT, 0.3) for case in ("fk-uniform", "fk-zipf")),
     *((case, OURS_DIRECT_RECORDS, 0.8) for case in ("fk-uniform", "fk-zipf")),
     *((case, OURS, 1.0) for case in ("fk-final", "tables", "streams")),
+    ("orders-json", COMMAND, 1.0),
 )
 """Case, contestant, and the most that its time may be of PySpark SQL's."""
 

@@ -2,37 +2,74 @@
 
 from collections import defaultdict
 
-from benchmarks.works import WINDOW_MICROSECONDS
+from benchmarks.works import CUSTOMER, ORDER, SHOP, WINDOW_MICROSECONDS
+
+NOTHING = (None, None)
 
 
-def foreign_key(orders, customers):
-    order_rows, customer_rows, results, found = {}, {}, {}, []
-    for change in sorted([*orders, *customers], key=lambda row: row["seq"]):
-        if "customer" in change:
-            _put(order_rows, change)
-            touched = [change["id"]]
-        else:
-            _put(customer_rows, change)
-            touched = [key for key, row in order_rows.items() if row["customer"] == change["id"]]
+def history(orders, customers):
+    """Every change of the join: key, position, time, and the order and its customer before and after it."""
+    order_rows, customer_rows, results = {}, {}, {}
+    changes = [*((row, True) for row in map(common, orders)), *((row, False) for row in map(common, customers))]
+    for change, is_order in sorted(changes, key=lambda each: each[0]["seq"]):
+        _put(order_rows if is_order else customer_rows, change)
+        touched = [change["id"]] if is_order else [key for key, row in order_rows.items() if row["customer"] == change["id"]]
         for key in touched:
             order = order_rows.get(key)
             customer = customer_rows.get(order["customer"]) if order else None
-            result = (order["amount"], customer["name"]) if customer else None
-            if result or results.get(key):
-                found.append((key, change["seq"], result is None, *(result or (None, None))))
+            result = (order, customer) if customer else NOTHING
+            if result != NOTHING or results.get(key, NOTHING) != NOTHING:
+                yield key, change["seq"], change["ts"], results.get(key, NOTHING), result
             results[key] = result
+
+
+def common(row):
+    """A row of either form, with the names of the narrow one."""
+    if "op" not in row:
+        return row
+    order = {"id": row["order_id"], "customer": row["customer_id"]} if "order_id" in row else {"id": row["customer_id"]}
+    return {**row, **order, "seq": row["lsn"], "ts": row["updated_at"], "deleted": row["op"] == "d"}
+
+
+def foreign_key(order_columns, customer_columns):
+    def changelog(orders, customers):
+        return [
+            (key, position, order is None, *_picked(order, order_columns), *_picked(customer, customer_columns))
+            for key, position, _, _, (order, customer) in history(orders, customers)
+        ]
+
+    return changelog
+
+
+def labels(orders, customers):
+    return [
+        (key, position, order is None, order and f"{customer['name'].upper()}: {order['amount'] / 100:.2f}")
+        for key, position, _, _, (order, customer) in history(orders, customers)
+    ]
+
+
+def enriched_changes(orders, customers):
+    found = []
+    for key, position, time, before, now in history(orders, customers):
+        op = "delete" if now == NOTHING else "insert" if before == NOTHING else "update"
+        found.append((key, op, enriched(*before), enriched(*now), time, position))
     return found
 
 
+def enriched_latest(orders, customers):
+    last = {key: now for key, _, _, _, now in history(orders, customers)}
+    return [tuple(enriched(*now).values()) for now in last.values() if now != NOTHING]
+
+
+def enriched(order, customer):
+    if order is None:
+        return None
+    return {**{name: order[name] for name in SHOP["orders"]}, "customer": {name: customer[name] for name in SHOP["customers"]}}
+
+
 def foreign_key_final(orders, customers):
-    order_rows, customer_rows = {}, {}
-    for change in sorted([*orders, *customers], key=lambda row: row["seq"]):
-        _put(order_rows if "customer" in change else customer_rows, change)
-    return [
-        (key, row["amount"], customer_rows[row["customer"]]["name"])
-        for key, row in order_rows.items()
-        if row["customer"] in customer_rows
-    ]
+    last = {key: now for key, _, _, _, now in history(orders, customers)}
+    return [(key, order["amount"], customer["name"]) for key, (order, customer) in last.items() if order]
 
 
 def tables(left, right):
@@ -66,14 +103,27 @@ def changelog(left, right):
     return found
 
 
+NARROW = {"": foreign_key(["amount"], ["name"])}
+WIDE = {"": foreign_key(ORDER, CUSTOMER)}
+ENRICHED = {"changes": enriched_changes, "latest": enriched_latest}
 WORKS = {
-    "fk-uniform": foreign_key,
-    "fk-zipf": foreign_key,
-    "fk-final": foreign_key_final,
-    "tables": tables,
-    "streams": streams,
-    "changelog": changelog,
+    "fk-uniform": NARROW,
+    "fk-zipf": NARROW,
+    "fk-final": {"": foreign_key_final},
+    "tables": {"": tables},
+    "streams": {"": streams},
+    "changelog": {"": changelog},
+    "fk-records": {"": labels},
+    "fk-wide": WIDE,
+    "fk-wide-large": WIDE,
+    "orders-json": ENRICHED,
+    "orders-latest": {"latest": enriched_latest},
+    "orders-parquet": ENRICHED,
 }
+
+
+def _picked(row, columns):
+    return [row and row[column] for column in columns]
 
 
 def _put(rows, change):

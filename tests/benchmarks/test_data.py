@@ -1,13 +1,16 @@
 """The benchmarks' input has the shape that is said of it."""
 
+import json
+from dataclasses import replace
+
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.data.changes import draw
 from benchmarks.data.dataset import Dataset, few_ids, foreign_key, of_work, tiny, two_streams, two_tables
-from benchmarks.data.parquet import ROW_GROUP_ROWS, provide
-from benchmarks.works import STREAM_MICROSECONDS, WINDOW_MICROSECONDS
+from benchmarks.data.files import ROW_GROUP_ROWS, provide
+from benchmarks.works import RAW, STREAM_MICROSECONDS, WINDOW_MICROSECONDS, WORKS
 
 
 @pytest.mark.parametrize("kind", ["uniform", "zipf"])
@@ -82,7 +85,31 @@ def test_files_are_cut_into_row_groups_and_kept(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
 
-@pytest.mark.parametrize("kind", ["uniform", "zipf", "tables", "streams"])
-def test_tiny_data_are_one_small_file_a_table(kind, tmp_path):
-    folder = provide(tiny(kind), tmp_path)
+@pytest.mark.parametrize("work", [name for name, work in WORKS.items() if work.reads == "parquet"])
+def test_tiny_data_are_one_small_file_a_table(work, tmp_path):
+    folder = provide(tiny(work), tmp_path)
     assert [pq.read_table(file).num_rows for table in folder.iterdir() for file in table.iterdir()] == [100, 100]
+
+
+def test_wide_rows_have_text_keys_and_ten_columns():
+    drawn = draw(of_work("fk-wide", 2_000))
+    orders, customers = drawn["orders"].to_pylist(), drawn["customers"].to_pylist()
+    assert len(orders[0]) == 10
+    live = next(row for row in orders if row["op"] == "u")
+    assert (len(live["note"]), live["order_id"][:6], live["customer_id"][:9]) == (200, "order-", "customer-")
+    assert all(row["note"] is row["customer_id"] is row["status"] is None for row in orders if row["op"] == "d")
+    assert {row["customer_id"] for row in orders if row["op"] == "u"} <= {f"customer-{number:08}" for number in range(40)}
+    assert {row["customer_id"] for row in customers} <= {f"customer-{number:08}" for number in range(40)}
+
+
+def test_right_tables_of_wide_rows_are_small_or_large():
+    sizes = {work: [of_work(work, rows).right for rows in (50_000, 1_000_000, 10_000_000)] for work in ("fk-wide", "fk-wide-large")}
+    assert sizes == {"fk-wide": [5_000, 100_000, 100_000], "fk-wide-large": [150_000, 3_000_000, 3_000_000]}
+
+
+def test_json_lines_hold_the_rows_of_parquet_files(tmp_path):
+    dataset = of_work("orders-parquet", 200)
+    folder, lines = provide(dataset, tmp_path), provide(replace(dataset, format="json"), tmp_path)
+    for table in RAW:
+        rows = [json.loads(line) for file in sorted((lines / table).iterdir()) for line in file.read_text().splitlines()]
+        assert rows == pq.read_table(folder / table).to_pylist()

@@ -1,4 +1,4 @@
-"""TPC-H's orders and customers as two changelogs: ``python -m pipelines.tpch --scale 0.1 --out DIR``.
+"""TPC-H's orders and customers as two changelogs: ``python -m benchmarks.tpch --scale 0.1 --out DIR``.
 
 The rows are those that ``tpchgen-cli`` (a PyPI package) writes; what happens to them follows from their keys alone, so the same scale
 gives the same changelogs every time:
@@ -146,9 +146,9 @@ def _write(lines: JsonLines, rows: Iterable[Row], changes: Callable[[Row], Itera
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m pipelines.tpch",
+        prog="python -m benchmarks.tpch",
         description="Turn TPC-H's orders and customers (tpchgen-cli) into two changelogs for python -m pipelines.orders.",
-        epilog="example: python -m pipelines.tpch --scale 0.1 --out tpch",
+        epilog="example: python -m benchmarks.tpch --scale 0.1 --out tpch",
     )
     parser.add_argument("--scale", type=float, default=0.1, metavar="FACTOR", help="TPC-H's scale factor (default: %(default)s)")
     parser.add_argument(
@@ -160,7 +160,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         files = write_tpch(options.out, scale=options.scale)
     except (InputError, OSError) as error:
-        print(f"python -m pipelines.tpch: {error}", file=sys.stderr)
+        print(f"python -m benchmarks.tpch: {error}", file=sys.stderr)
         return 2
     for path in files:
         print(f"{path}  {path.stat().st_size:,} bytes")
