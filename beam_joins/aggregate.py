@@ -55,7 +55,7 @@ def step(state: State, rows: pa.Table, fold: Fold) -> tuple[ChangeBatch, State]:
     the row and of what changed it.
     """
     enters = combine_chunks(rows["enters"]).to_numpy(zero_copy_only=False)
-    groups = Groups(state.groups, rows, VALUES, enters.astype(np.int64), by_row_key(rows))
+    groups = Groups(state.groups, rows, VALUES, enters.astype(np.int64), ties=by_row_key(rows))
     group, key, value = (combine_chunks(rows[name]).take(pa.array(groups.by)) for name in ("group", "key", "value"))
     members_of_rows = pa.table([group, key], names=["group", "key"])
     not_added = _NotAdded(members_of_rows.slice(0, 0) if state.not_added is None else state.not_added, members_of_rows)

@@ -26,7 +26,7 @@ from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
 from beam_joins.transforms.engine.records import RecordRoute
 from beam_joins.transforms.engine.replay import Operator, Replay
-from beam_joins.transforms.engine.table_rows import encode_values, records_of
+from beam_joins.transforms.engine.table_rows import records_of
 from beam_joins.transforms.engine.table_type import Order, TableType, as_table, require_bounded
 
 ROWS = "rows"
@@ -176,7 +176,7 @@ class TableFromChangelog(WithOutputs):
 
 def _upserts(emit: Emit, known_type: TableType) -> Operator:
     def upserts(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[ChangeBatch]:
-        batch, lost = upsert(inputs[ROWS], emit, encode_values)
+        batch, lost = upsert(inputs[ROWS], emit)
         if len(lost) and known_type.order == "time":
             _require_order(lost, known_type)
         for reason in ("duplicate_position", "ambiguous_position"):

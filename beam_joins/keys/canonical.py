@@ -81,14 +81,6 @@ def _read(reader: Callable[[bytes], Any], encoded: bytes) -> Any:
         raise CorruptData(f"{len(encoded)} bytes are no canonical encoding: {error}") from error
 
 
-def canonical_value(value: Any, encoded: bytes) -> bytes:
-    """The canonical encoding of a value, by which records of one key and place are compared; ``encoded`` where it has none."""
-    try:
-        return encode(value)
-    except NotCanonical:
-        return encoded
-
-
 def register(of_type: type, tag: bytes, write: Callable[[Any], bytes], read: Callable[[bytes], Any]) -> None:
     """Let values of a type have a canonical encoding: the tag, then what ``write`` gives; ``read`` reads that again."""
 

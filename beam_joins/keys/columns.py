@@ -198,29 +198,6 @@ def joined_keys(left: pa.Array, right: pa.Array) -> pa.Array:
     return pa.concat_arrays([left, right])
 
 
-def key_order(keys: pa.Array) -> Ints:
-    """The indices that order keys of one column: opaque ones by their bytes, those with parts by one after the other; nulls are last.
-
-    >>> key_order(opaque_keys(["b", "a"])).tolist()
-    [1, 0]
-    """
-    columns = _leaves(keys)
-    if not columns:
-        return np.arange(len(keys))
-    names = [str(i) for i in range(len(columns))]
-    by = pc.sort_indices(pa.table(columns, names=names), sort_keys=[(name, "ascending") for name in names])
-    order: Ints = by.to_numpy(zero_copy_only=False).astype(np.int64)
-    return order
-
-
-def _leaves(keys: pa.Array) -> list[pa.Array]:
-    if isinstance(keys.type, pa.ExtensionType):
-        return _leaves(keys.storage)
-    if pa.types.is_struct(keys.type):
-        return [leaf for part in keys.flatten() for leaf in _leaves(part)]
-    return [] if pa.types.is_null(keys.type) else [keys]
-
-
 def _cast(keys: pa.Array, kind: Any, what: str) -> pa.Array:
     try:
         return keys.cast(kind)

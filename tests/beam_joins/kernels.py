@@ -43,11 +43,6 @@ def rows_of(records: Iterable[Any], key: Any = None, value: Any = None) -> pa.Ta
     return pa.table(columns)
 
 
-def encode(values: pa.Array) -> list[bytes]:
-    """As the cores' tests encode a value: bytes as they are, others as Python shows them."""
-    return [b"" if v is None else v if isinstance(v, bytes) else repr(v).encode() for v in values.to_pylist()]
-
-
 def together(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     """Several batches as one table; of one kind of columns, or of none where there is no row."""
     return pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="permissive")
@@ -60,7 +55,7 @@ def changes_in(batch: ChangeBatch) -> Table:
 
 def table_of(rows: pa.Table, emit: Emit = "updates") -> ChangeBatch:
     """The table that rows stand for."""
-    return upsert(rows, emit, encode)[0]
+    return upsert(rows, emit)[0]
 
 
 def with_core(records: Iterable[Record], emit: Emit) -> tuple[Table, list[Dropped]]:
