@@ -57,11 +57,9 @@ def parameterised(origin: type, parameters: tuple[Any, ...], known: Any = None) 
 def when_made(origin: type, call: Callable[[type], None]) -> None:
     """Call a function with every class with parameters that is, or will be, made of ``origin``."""
     _WATCHERS.append((origin, call))
-    for of_origin, *_ in list(_MADE):
-        if of_origin is origin:
-            for made in [cls for (of, *_), cls in _MADE.items() if of is origin]:
-                call(made)
-            break
+    for made in list(_MADE.values()):
+        if made.origin is origin:
+            call(made)
 
 
 def subscripted(cls: type, subscript: Any) -> type:

@@ -7,6 +7,7 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
+from beam_joins.change import two_changes
 from beam_joins.changelog import upsert
 from beam_joins.sorting import combine_chunks
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
@@ -14,7 +15,6 @@ from beam_joins.transforms.engine.door import in_batches
 from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.table_rows import batch_rows, keys_in_python
 from beam_joins.transforms.engine.table_type import TableType, as_table, table_type
-from beam_joins.two_changes import TwoChanges
 
 _ROWS = "rows"
 
@@ -50,5 +50,5 @@ def table_of(rows: pa.Table, known: TableType) -> ChangeBatch:
     batch, lost = upsert(rows, "records")
     if len(lost):
         key = keys_in_python(combine_chunks(lost["key"]), known)[0]
-        raise TwoChanges(key, lost["position"][0].as_py()).of_key(key)
+        raise two_changes(key, lost["position"][0].as_py())
     return batch

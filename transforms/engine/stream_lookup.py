@@ -29,7 +29,6 @@ from beam_joins.transforms.engine.streams import NO_PAIR, OfRow, require_one_ord
 from beam_joins.transforms.engine.table_rows import batch_rows, no_rows
 from beam_joins.transforms.engine.table_type import TableType, table_type, two_inputs
 from beam_joins.transforms.engine.user_functions import StageFunctions
-from beam_joins.two_changes import TwoChanges
 from beam_joins.versions import as_of
 
 STREAM, TABLE = "stream", "table"
@@ -126,10 +125,7 @@ def _lookup(joiner: Callable[..., Any], functions: StageFunctions, known: TableT
             return
         stream = inputs[STREAM]
         table = inputs.get(TABLE, none)
-        try:
-            found = as_of(stream, table)
-        except TwoChanges as error:
-            raise error.of_key(error.key) from None
+        found = as_of(stream, table)
         if not keeps_all:
             stream, found = stream.filter(pa.array(found >= 0)), found[found >= 0]
         used, index = np.unique(found, return_inverse=True)
