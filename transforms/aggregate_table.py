@@ -3,10 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
-
-from beam_joins.aggregate import State, step
-from beam_joins.batch import ChangeBatch
 from beam_joins.fold import Fold
 from beam_joins.transforms.engine.grouping import GroupedTable, OfRow
 from beam_joins.transforms.engine.options import OF_AGGREGATE, function, initial_of
@@ -64,8 +60,7 @@ class AggregateTable(GroupedTable):
         self._add = function("add", add, OF_AGGREGATE)
         self._subtract = function("subtract", subtract, OF_AGGREGATE)
 
-    def kernel(self) -> Callable[[pa.Table], ChangeBatch]:
-        """Record by record."""
+    def fold(self) -> Fold:
+        """The functions of the user."""
         functions = self.handling.functions
-        fold = Fold(functions, functions.function("initial", self._initial), self._add, self._subtract)
-        return lambda rows: step(State(), rows, fold)[0]
+        return Fold(functions, functions.function("initial", self._initial), self._add, self._subtract)

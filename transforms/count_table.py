@@ -1,14 +1,6 @@
 """CountTable: how many rows of a table each group has."""
 
-from collections.abc import Callable
-from typing import Any
-
-import pyarrow as pa
-
-from beam_joins.arrangement import Arrangement
-from beam_joins.batch import ChangeBatch
-from beam_joins.totals import step
-from beam_joins.transforms.engine.grouping import GroupedTable, Grouping, OfRow
+from beam_joins.transforms.engine.grouping import GroupedTable, OfRow
 
 
 class CountTable(GroupedTable):
@@ -30,15 +22,5 @@ class CountTable(GroupedTable):
     Change(key='Oslo', old=None, new=2, timestamp=20, position=1)
     """
 
-    takes_values = False
-
     def __init__(self, *, group_by: OfRow) -> None:
         super().__init__(group_by)
-
-    def kernel(self) -> Callable[[pa.Table], ChangeBatch]:
-        """In columns."""
-        return lambda rows: step(Arrangement(), rows)[0]
-
-    def aggregate_type(self, grouping: Grouping) -> Any:
-        """A whole number of 64 bits."""
-        return pa.int64()

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from apache_beam.pvalue import PCollection
+
 from beam_joins.fields import of_row
 from beam_joins.functions import vectorized
 from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, values_joined
@@ -10,7 +12,7 @@ from beam_joins.matching import How, Shape
 from beam_joins.transforms.engine.checked_table import checked_table
 from beam_joins.transforms.engine.joins import combined_type, in_sides, joined_table, referring_rows
 from beam_joins.transforms.engine.options import choice
-from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
+from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.referring import keys_like, listed_references, one_reference
 from beam_joins.transforms.engine.table_type import TableType, as_table, common_key_type, common_order, two_tables
 from beam_joins.typed_rows import Schema
@@ -91,7 +93,7 @@ class ForeignKeyJoin(WithOutputs):
         self._joiner = joiner
         self._schema = schema
 
-    def build(self, pvalue: Any) -> Outputs:
+    def build(self, pvalue: Any) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The joined table and the dropped records."""
         left, right = two_tables("ForeignKeyJoin", pvalue)
         sides = in_sides(checked_table(left), right)
@@ -124,4 +126,4 @@ class ForeignKeyJoin(WithOutputs):
             dropping=self.dropping,
             rejoin=known[0].final,  # rows that have one change never move
         )
-        return Outputs(as_table(joined, result), self.all_dropped(lefts))
+        return as_table(joined, result), self.all_dropped(lefts)

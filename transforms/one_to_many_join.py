@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
+from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.combined_key import CombinedKey
@@ -15,7 +16,7 @@ from beam_joins.matching import How, Shape
 from beam_joins.transforms.engine.checked_table import checked_table
 from beam_joins.transforms.engine.joins import combined_type, in_sides, joined_table, referring_rows
 from beam_joins.transforms.engine.options import choice
-from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
+from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.referring import keys_like, one_reference
 from beam_joins.transforms.engine.table_type import TableType, as_table, common_key_type, common_order, two_tables
 from beam_joins.transforms.engine.user_functions import StageFunctions
@@ -83,7 +84,7 @@ class OneToManyJoin(WithOutputs):
         self._key_inverse = key_inverse
         self._schema = schema
 
-    def build(self, pvalue: Any) -> Outputs:
+    def build(self, pvalue: Any) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The joined table and the dropped records."""
         one, many = two_tables("OneToManyJoin", pvalue)
         sides = in_sides(checked_table(many), one)
@@ -110,7 +111,7 @@ class OneToManyJoin(WithOutputs):
             dropping=self.dropping,
             finish=None if mapper is None else _mapping(mapper, inverse, functions),
         )
-        return Outputs(as_table(joined, result), self.all_dropped(lefts))
+        return as_table(joined, result), self.all_dropped(lefts)
 
 
 def _mapping(

@@ -23,7 +23,7 @@ from beam_joins.transforms.engine.changelog import ChangelogRows, no_records, op
 from beam_joins.transforms.engine.element_types import annotated, columns_of_type, known, pair_types
 from beam_joins.transforms.engine.notes import columns_are_there
 from beam_joins.transforms.engine.options import choice
-from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
+from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.records import RecordRoute
 from beam_joins.transforms.engine.replay import Operator, Replay
 from beam_joins.transforms.engine.table_rows import records_of
@@ -113,7 +113,7 @@ class TableFromChangelog(WithOutputs):
         self._emit: Emit = choice("emit", emit, Emit)
         self._schema = None if schema is None else declared_schema(schema)
 
-    def build(self, pvalue: PCollection[Any]) -> Outputs:
+    def build(self, pvalue: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The table and the dropped records."""
         require_bounded("TableFromChangelog", pvalue)
         batches, functions = is_arrow(pvalue), self.handling.functions
@@ -141,7 +141,7 @@ class TableFromChangelog(WithOutputs):
             to=(MAIN, *self.dropping),
             check=columns_are_there("except_columns", ROWS, self._left_out) if self._left_out and not batches else None,
         )
-        return Outputs(as_table(replayed[MAIN], known_type), self.all_dropped(routed, replayed))
+        return as_table(replayed[MAIN], known_type), self.all_dropped(routed, replayed)
 
     def _schema_of_batches(self, pvalue: PCollection[Any]) -> pa.Schema:
         schema = self._schema or arrow_schema(pvalue)

@@ -1,6 +1,6 @@
 """Keys that are made of other keys, as Arrow columns: those of windowed tables, and pairs of a foreign key and a primary key."""
 
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -9,10 +9,19 @@ from beam_joins.windowed import Window, Windowed
 
 
 class _Nested(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
-    """A struct of keys; a subclass names its fields."""
+    """A struct; a subclass is made of the types of some of its fields, ``_keys``."""
+
+    _keys: tuple[str, ...]
 
     def __arrow_ext_serialize__(self) -> bytes:
         return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Self:
+        return cls(*(storage_type.field(name).type for name in cls._keys))
+
+    def __reduce__(self) -> Any:
+        return type(self), tuple(self.storage_type.field(name).type for name in self._keys)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and other.storage_type == self.storage_type
@@ -24,23 +33,19 @@ class _Nested(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
 class WindowedType(_Nested):
     """The Arrow type of :class:`~beam_joins.Windowed` keys: a struct of the source key and the window's bounds in microseconds."""
 
+    _keys = ("key",)
+
     def __init__(self, source: pa.DataType) -> None:
         super().__init__(pa.struct([("key", source), ("start", pa.int64()), ("end", pa.int64())]), "beam_joins.windowed")
-
-    @classmethod
-    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> "WindowedType":
-        return cls(storage_type.field("key").type)
 
 
 class CombinedKeyType(_Nested):
     """The Arrow type of :class:`~beam_joins.CombinedKey`: a struct of both keys, of which either may be null."""
 
+    _keys = ("foreign_key", "primary_key")
+
     def __init__(self, foreign_key: pa.DataType, primary_key: pa.DataType) -> None:
         super().__init__(pa.struct([("foreign_key", foreign_key), ("primary_key", primary_key)]), "beam_joins.combined_key")
-
-    @classmethod
-    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> "CombinedKeyType":
-        return cls(storage_type.field("foreign_key").type, storage_type.field("primary_key").type)
 
 
 pa.register_extension_type(WindowedType(pa.null()))

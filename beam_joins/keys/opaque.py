@@ -39,6 +39,9 @@ class OpaqueType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no type
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> "OpaqueType":
         return KEYS if serialized == b"key" else VALUES
 
+    def __reduce__(self) -> Any:
+        return OpaqueType, (self.content,)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OpaqueType) and other.content == self.content
 
