@@ -37,10 +37,8 @@ class Functions:
             called = given
         if not callable(called) or not (callable(given) or self._exc_class):
             return called if called is not None else given
-        run, prepared = (
-            called,
-            _itself if not callable(given) or only_reads(given) or (fresh and self._exc_class is None) else copied,
-        )
+        run, needs_no_copy = called, not callable(given) or only_reads(given) or (fresh and self._exc_class is None)
+        prepared = _itself if needs_no_copy else copied
 
         def call(*values: Any) -> Any:
             try:
@@ -58,9 +56,9 @@ class Functions:
         self, option: str, error: Exception, given: Sequence[Any], timestamp: int | None, *, key: Any = NO_KEY, record: Any = None
     ) -> None:
         """Put ``record``, by default ``(key, *given)``, into ``bad``; raise ``FunctionFailed`` if such exceptions are not handled."""
-        if not self.handles(error):
-            raise self.failure(option, error, given, key) from error
-        self.leave_out((key, *given) if record is None else record, error, timestamp)
+        failed = self.failure(option, error, given, key)
+        failed.__cause__ = error
+        self.caught((key, *given) if record is None else record, failed, timestamp)
 
     def failure(self, option: str, error: Exception, given: Sequence[Any], key: Any = NO_KEY) -> FunctionFailed:
         """The error of a function that raised."""
@@ -75,22 +73,18 @@ class Functions:
         """Whether an exception goes to ``bad``."""
         return self._exc_class is not None and isinstance(error, self._exc_class)
 
-    def leave_out(self, record: Any, error: BaseException | None, timestamp: int | None) -> None:
-        """Put a record into ``bad``, with what was raised; ``None`` is the time of the element that is being processed."""
-        element = record, (type(error).__name__, str(error), traceback.format_exception(error))
-        self._bad.append((element, timestamp))
-
     def take_bad(self) -> list[tuple[Any, int | None]]:
         """What has gone to ``bad`` since the last time, each with its time."""
         bad, self._bad = self._bad, []
         return bad
 
     def caught(self, record: Any, failed: FunctionFailed, timestamp: int | None) -> None:
-        """Put a record into ``bad`` for what a function raised; raise it again if it is not handled."""
+        """Put a record into ``bad`` with what a function raised; raise it again if it is not handled. A ``timestamp`` of ``None`` is the element's."""
         error = failed.__cause__
-        if error is None or not self.handles(error):
+        if not self.handles(error):
             raise failed
-        self.leave_out(record, error, timestamp)
+        element = record, (type(error).__name__, str(error), traceback.format_exception(error))
+        self._bad.append((element, timestamp))
 
     def _of_batches(self, option: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*batches: pa.RecordBatch) -> Any:

@@ -24,20 +24,18 @@ class AggregateTable(GroupedTable):
     A value whose group is ``None`` is not aggregated, and is dropped as ``"null_group"``: counted, and an output of :meth:`with_outputs`. Groups
     that are equal in Python are one group: 7 and 7.0, but not "7".
 
-    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
-    an output of its own.
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, and for a column that the table
     does not have; and in the run for a group that cannot be a key.
 
     >>> import apache_beam as beam
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import Change, TableToChanges
     >>> changes = [
     ...     Change(1, None, {"by": "ann", "amount": 5}, timestamp=10, position=1),
     ...     Change(1, {"by": "ann", "amount": 5}, {"by": "ann", "amount": 7}, timestamp=20, position=2),
     ... ]
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     _ = (
     ...         pipeline
     ...         | beam.Create(changes)

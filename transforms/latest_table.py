@@ -34,8 +34,7 @@ class LatestTable(Transform):
     Raises ``ValueError`` when applied to windowed or unbounded input, and in the run for two changes of one row at one position.
 
     >>> from beam_joins import Change
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     _ = (
     ...         pipeline
     ...         | beam.Create([Change("k", None, 1, 0, 1), Change("k", 1, 2, 0, 2), Change("l", None, 3, 0, 1), Change("l", 3, None, 0, 2)])

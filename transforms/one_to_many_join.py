@@ -46,16 +46,14 @@ class OneToManyJoin(WithOutputs):
     Where rows of the many are not kept, one whose foreign key is ``None`` is dropped, as ``"null_foreign_key"``: counted, and an output of
     :meth:`with_outputs`.
 
-    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
-    an output of its own.
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to what is not two bounded tables, and for columns that a table does not have;
     and in the run where the mapping fails its check, and for two changes of one row at one position.
 
     >>> import apache_beam as beam
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import Change
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     authors = pipeline | "authors" >> beam.Create([Change("a", None, "Ann", timestamp=1, position=1)])
     ...     books = pipeline | "books" >> beam.Create([Change(7, None, {"by": "a", "title": "Tea"}, timestamp=2, position=2)])
     ...     written = (authors, books) | OneToManyJoin(lambda author, book: f"{book['title']} by {author}", foreign_key="by")

@@ -22,13 +22,12 @@ class SumTable(GroupedTable):
     Raises ``ValueError`` also for a column that is not of numbers, and in the run for a value that is not a number, or for decimals and floats in one group.
 
     >>> import apache_beam as beam
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import Change, TableToChanges
     >>> orders = [
     ...     Change(1, None, {"by": "ann", "amount": 5}, timestamp=10, position=1),
     ...     Change(2, None, {"by": "ann", "amount": 7}, timestamp=20, position=2),
     ... ]
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     _ = pipeline | beam.Create(orders) | SumTable(group_by="by", of="amount") | TableToChanges() | beam.Map(print)
     Change(key='ann', old=None, new=5, timestamp=10, position=1)
     Change(key='ann', old=5, new=12, timestamp=20, position=2)

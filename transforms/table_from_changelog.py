@@ -67,8 +67,7 @@ class TableFromChangelog(WithOutputs):
     again; an ``"ambiguous_position"`` is another one, dropped because the one that is kept has the later timestamp, then the larger
     ``tie_break_by``, then the larger canonical encoding (fields by name). Give a finer ``sequence_by`` where these are counted.
 
-    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
-    an output of its own.
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to keys whose coder is not
     deterministic, to Arrow batches whose columns are not known, and for columns that they do not have; and in the run for a field that is missing, for an
@@ -77,9 +76,8 @@ class TableFromChangelog(WithOutputs):
 
     >>> import apache_beam as beam
     >>> from beam_joins import TableToChanges
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> changelog = [{"id": 1, "lsn": 8, "name": "Bob"}, {"id": 1, "lsn": 7, "name": "Ann"}]
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     _ = (
     ...         pipeline
     ...         | beam.Create(changelog)

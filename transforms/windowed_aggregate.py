@@ -49,17 +49,15 @@ class WindowedAggregate(WithOutputs):
     ``"null_timestamp"``. A record is late once for each window that no longer takes it: ``Dropped("late", (Windowed(key, window), value), timestamp)``.
     Both are counted.
 
-    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
-    an output of its own.
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
     Raises ``ValueError`` at construction for a wrong option, session windows among them; when applied to windowed or unbounded input, to
     keys whose coder is not deterministic or to batches that do not have the columns; and in the run for elements that are not pairs.
 
     >>> import apache_beam as beam
     >>> from apache_beam.transforms.window import FixedWindows, TimestampedValue
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import TableToChanges
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     _ = (
     ...         pipeline
     ...         | beam.Create([TimestampedValue(("home", "ann"), 3), TimestampedValue(("home", "bob"), 62)])

@@ -59,17 +59,15 @@ class WindowedStreamJoin(WithOutputs):
 
     Equal records are separate records. Both sides may be the same stream.
 
-    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
-    an output of its own.
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
     Raises ``ValueError`` at construction for a wrong option, when applied to tables, to windowed or unbounded input, to one stream of
     Arrow batches and one of pairs, to batches that do not have the columns, or to keys of different types or without a deterministic coder, and
     in the run for elements that are not pairs.
 
     >>> import apache_beam as beam
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from apache_beam.transforms.window import TimestampedValue
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     views = pipeline | "views" >> beam.Create([("ad", "view 1", 100), ("ad", "view 2", 500)])
     ...     clicks = pipeline | "clicks" >> beam.Create([("ad", "click", 130)])
     ...     views, clicks = (

@@ -52,6 +52,15 @@ def _is_signed(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) and not pa.types.is_uint64(kind))
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    of_any_length = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
+    return bool(of_any_length or pa.types.is_fixed_size_binary(kind))
+
+
 _COMPARED_AS: tuple[tuple[Callable[[Any], bool], Any, str], ...] = (
     (pa.types.is_null, None, "null"),
     (pa.types.is_boolean, None, "number"),
@@ -59,13 +68,8 @@ _COMPARED_AS: tuple[tuple[Callable[[Any], bool], Any, str], ...] = (
     (pa.types.is_uint64, None, "number"),
     (pa.types.is_floating, pa.float64(), "number"),
     (pa.types.is_decimal, None, "number"),
-    (pa.types.is_string, pa.string(), "text"),
-    (pa.types.is_large_string, pa.string(), "text"),
-    (pa.types.is_string_view, pa.string(), "text"),
-    (pa.types.is_binary, pa.binary(), "bytes"),
-    (pa.types.is_large_binary, pa.binary(), "bytes"),
-    (pa.types.is_binary_view, pa.binary(), "bytes"),
-    (pa.types.is_fixed_size_binary, pa.binary(), "bytes"),
+    (_is_text, pa.string(), "text"),
+    (_is_bytes, pa.binary(), "bytes"),
     (lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None, None, "datetime with a time zone"),
     (pa.types.is_timestamp, None, "datetime without a time zone"),
     (pa.types.is_date, pa.date32(), "date"),

@@ -38,16 +38,11 @@ def newest(batch: ChangeBatch, columns: frozenset[str] | None = None) -> pa.Reco
     return pa.record_batch(arrays, names=["key", "value", "timestamp", "position"])
 
 
-def rows_schema(known: TableType) -> pa.Schema:
-    """The schema of what :func:`newest` gives of a table."""
-    types = {"key": known.key_column, "value": known.value_column, "timestamp": pa.int64(), "position": pa.int64()}
-    return pa.schema(list(types.items()))
-
-
 def no_rows(known: TableType) -> pa.Table:
     """What :func:`newest` gives of a table without a batch."""
+    types = {"key": known.key_column, "value": known.value_column, "timestamp": pa.int64(), "position": pa.int64()}
     # Arrow makes no empty table with columns of opaque keys in others
-    return pa.table({field.name: pa.nulls(0, field.type) for field in rows_schema(known)})
+    return pa.table({name: pa.nulls(0, kind) for name, kind in types.items()})
 
 
 def keys_in_python(keys: pa.Array, known: TableType) -> list[Any]:

@@ -5,6 +5,7 @@ It stands in the element type of the collection, so that it stays behind a step 
 """
 
 import logging
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -24,10 +25,11 @@ Order = Literal["time", "sequence", "unknown"]
 """What a position is: the event time, a sequence of the source, or unknown."""
 
 _MADE = "_beam_joins_table_type"
-_SAY_AGAIN = (
+NOT_KNOWN_WINDOWED = (
     "behind a beam.Map of your own that is forgotten, so use MapTable or FilterTable there, say .with_output_types(table.element_type),"
     " or use as_windowed_table(table)"
 )
+"""What a message says of a table that is not known to be windowed."""
 _log = logging.getLogger(__name__)
 
 
@@ -69,7 +71,7 @@ def as_table(pcoll: PCollection[Any], table_type: TableType, *, checked: bool = 
     """The same collection, known to be a table of this type; ``checked`` if a transform has made it of rows that it has checked."""
     known = table_type._replace(checked=checked)
     if not is_batches(pcoll):  # whatever a column is of, a change has Python objects
-        key, value = (Any if isinstance(each, pa.DataType) else each for each in known[:2])
+        key, value = _python_types(known)
         known = known._replace(key=key, value=value)
     if is_batches(pcoll) or is_changes(pcoll):
         pcoll.element_type = _element_type(ChangeBatch if is_batches(pcoll) else Change, known)
@@ -94,10 +96,14 @@ def table_type(pcoll: PCollection[Any]) -> TableType:
 
 
 def _element_type(origin: type, known: TableType) -> type:
-    key, value = (Any if isinstance(each, pa.DataType) else each for each in known[:2])
+    key, value = _python_types(known)
     if known.windowed:
         key = Windowed if key is Any else parameterised(Windowed, (key,))
     return parameterised(origin, (key, value), known._replace(whole=False, checked=False, final=False))
+
+
+def _python_types(known: TableType) -> Iterator[Any]:
+    return (Any if isinstance(each, pa.DataType) else each for each in (known.key, known.value))
 
 
 def _of_hint(hint: Any) -> TableType:
@@ -154,19 +160,9 @@ def as_windowed_table(table: PCollection[Any]) -> PCollection[Any]:
     return as_table(table, known._replace(key=Any, windowed=True), checked=False)
 
 
-def not_known_windowed(key: Any) -> ValueError:
-    """The error of a table whose keys turn out to be windowed."""
-    return ValueError(f"the table has the key {key!r} and is not known to be a windowed table: {_SAY_AGAIN}")
-
-
-def known_windowed(key: Any) -> ValueError:
-    """The error of a windowed table whose keys turn out not to be windowed."""
-    return ValueError(f"the table is known to be windowed, and has the key {key!r}: give one keyed by Windowed")
-
-
 def perhaps_windowed(*tables: TableType) -> str:
     """What a message about tables that are not windowed says too if one of them may have been: nothing is known of it."""
-    return f" ({_SAY_AGAIN})" if any(not table.windowed and table.order == "unknown" for table in tables) else ""
+    return f" ({NOT_KNOWN_WINDOWED})" if any(not table.windowed and table.order == "unknown" for table in tables) else ""
 
 
 def common_order(transform: str, *tables: TableType) -> Order:
@@ -229,11 +225,6 @@ def two_tables(transform: str, pvalue: Any) -> tuple[PCollection[Any], PCollecti
                 f"{transform} joins tables, but got a collection of {table.element_type}: make a table with TableFromChangelog"
             )
     return left, right
-
-
-def not_a_change(element: Any) -> ValueError:
-    """The error of a table that holds anything but changes."""
-    return ValueError(f"a table is a collection of Change, but has {element!r}: make a table with TableFromChangelog")
 
 
 def require_bounded(transform: str, *pcolls: PCollection[Any]) -> None:
