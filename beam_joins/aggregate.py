@@ -19,7 +19,7 @@ from beam_joins.sorting import combine_chunks, integers, valid
 
 
 class State(NamedTuple):
-    """The aggregates of the groups that have a row; and the members (``group``, ``key``) whose value is in no aggregate, as ``add`` has raised for it."""
+    """The aggregates of the groups that have a row; and the members (``group``, ``key``) whose value was not added, as ``add`` raised."""
 
     groups: Arrangement = Arrangement()
     not_added: pa.Table | None = None
@@ -77,7 +77,7 @@ def step(state: State, rows: pa.Table, fold: Fold) -> tuple[ChangeBatch, State]:
 
 
 class _NotAdded:
-    """The members whose current value is in no aggregate, as ``add`` raised for it."""
+    """The members whose current value was not added, as ``add`` raised."""
 
     def __init__(self, known: pa.Table, rows: pa.Table) -> None:
         self._all = pa.concat_tables([rows, known])

@@ -18,10 +18,10 @@ from beam_joins.sorting import combine_chunks, ends, gather, integers, record_or
 def upsert(rows: pa.Table, emit: Emit) -> tuple[ChangeBatch, pa.Table]:
     """The changes that rows (``key``, ``value``, ``timestamp``, ``position``) make, and the rows that were dropped, with their ``reason``.
 
-    Of several rows with one key and one position the last one wins: by ``within`` (if there is such a column), timestamp, ``tie`` (likewise), then
-    by the encoded value, deletes first. One that is not the last by ``within`` is an earlier change of the same transaction.
-    Of those that ``within`` leaves in no order all but one are dropped: as ``"duplicate_position"`` where the next one in this order is the same again, else as
-    ``"ambiguous_position"``. With ``emit="latest"`` only those at the last position of their key are.
+    Of several rows with one key and one position the last one is kept, in the order of :func:`~beam_joins.sorting.record_order`. A row that is not the
+    last by ``within`` is an earlier change of the same transaction. Of rows with the same ``within`` all but the last are dropped, as
+    ``"duplicate_position"`` if the next one has the same timestamp and value, else as ``"ambiguous_position"``; with ``emit="latest"`` only at the last
+    position of their key.
     """
     key, value = combine_chunks(rows["key"]), combine_chunks(rows["value"])
     position, timestamp = integers(rows["position"]), integers(rows["timestamp"])
@@ -71,14 +71,14 @@ def _dropped(rows: pa.Table, lost: Ints, following: Ints) -> pa.Table:
 
 
 class State(NamedTuple):
-    """What a table remembers: the rows that are there, ordered by the bytes of their keys, and the frontier."""
+    """The state of a table between steps: its current rows, ordered by the bytes of their keys, and the frontier, the last position processed."""
 
     rows: Arrangement = Arrangement()
     frontier: int | None = None
 
 
 def step(state: State, rows: pa.Table, emit: Emit) -> tuple[ChangeBatch, pa.Table, State]:
-    """The changes and dropped rows that follow from new rows, all of which lie behind the frontier, and what is to be remembered then.
+    """The changes and dropped rows that new rows make, all at positions after the frontier, and the state after them.
 
     A changelog that is cut at any positions gives the same changes, step by step, as in one step. Raises ``ValueError`` for
     ``emit="latest"``, which has no steps.

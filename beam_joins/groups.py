@@ -15,7 +15,7 @@ from beam_joins.sorting import bytes_order, combine_chunks, ends, integers, orde
 
 
 def group_order(groups: pa.Array) -> pa.Array:
-    """The bytes by which groups are ordered; those of the windows of a key begin with the key."""
+    """The bytes by which groups are ordered; for windowed keys they begin with the source key."""
     if not is_windowed(groups.type):
         return prefixes(encoded_keys(groups))
     source, start, end = parts_of(groups)
@@ -23,10 +23,10 @@ def group_order(groups: pa.Array) -> pa.Array:
 
 
 class Groups:
-    """Rows (``group``, ``timestamp``, ``position``) ordered by group, position and what is given beyond, beside the aggregates of groups, of type ``kind``.
+    """Rows (``group``, ``timestamp``, ``position``) ordered by group, position, ``then`` and ``ties``, with the current aggregates, of type ``kind``, of their groups.
 
-    All arrays are of the ordered rows; ``by`` are their indices. ``first`` and ``last`` say where the rows of a group begin, and where those of
-    a group and a position end. ``remembered`` is the group's index among the current ``aggregates``, whose timestamps are ``time``; -1 without one.
+    All arrays have one entry for each ordered row; ``by`` are the rows' indices. ``first`` marks the first row of each group, ``opens`` and ``last`` the first and
+    the last row of each group and position. ``remembered`` is the group's index in ``aggregates``, whose timestamps are ``time``; -1 for a group without one.
     """
 
     def __init__(
@@ -76,5 +76,5 @@ class Groups:
 
 
 def by_row_key(rows: pa.Table) -> Callable[[Ints], Ints]:
-    """How members that nothing else orders are ordered: by their rows' keys, encoded, as the order is the same then whatever types these are of."""
+    """Orders members of one group and position by their encoded row keys, so that the order does not depend on the Arrow type of the keys."""
     return lambda tied: bytes_order(encoded_keys(combine_chunks(rows["key"].take(pa.array(tied)))))

@@ -33,7 +33,7 @@ class Spans(NamedTuple):
 
 
 class State(NamedTuple):
-    """What later records may match: the rows of each side that are not closed, with whether they have ``matched``; and the stream ``time`` of each ``key``."""
+    """The rows of each side that are not closed, with a column ``matched``, and the stream ``time`` of each ``key``."""
 
     left: pa.Table
     right: pa.Table
@@ -41,7 +41,7 @@ class State(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """The rows that are joined, by index into ``left`` and ``right`` (-1: without a match), the times of the results, and the rows of each side that were late."""
+    """The joined rows as indices into ``left`` and ``right`` (-1: no match), the timestamps of the results, and the late rows of each side."""
 
     left: pa.Table
     right: pa.Table
@@ -54,10 +54,10 @@ class Matches(NamedTuple):
 def step(
     state: State | None, left: pa.Table, right: pa.Table, how: StreamHow, spans: Spans, until: int | None = None
 ) -> tuple[Matches, State]:
-    """The matches that new rows (``key``, ``timestamp``, ``position`` and whatever else) make, and the state after them.
+    """The matches that new rows (with columns ``key``, ``timestamp``, ``position`` and any others) make, and the state after them.
 
-    They lie behind all rows of earlier steps; ``None`` is the state before the first one. A row with a null key matches nothing and is never late.
-    ``until`` is a time that all later rows lie behind, known where positions are event times, or :data:`~beam_joins.stream_time.ALWAYS` if none comes.
+    The rows have larger positions than those of earlier steps; ``state`` is ``None`` before the first one. A row with a null key matches nothing and is
+    never late. All rows of later steps have timestamps after ``until``; :data:`~beam_joins.stream_time.ALWAYS` says that there are no later rows.
     """
     before = state or _nothing(left, right)
     rows = _with_new(before.left, left), _with_new(before.right, right)

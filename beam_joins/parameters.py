@@ -1,6 +1,6 @@
-"""Classes with parameters that stay at run time: ``Change[int, str]`` is a class of its own, of which every ``Change`` is an instance.
+"""Generic classes whose parameters exist at run time: ``Change[int, str]`` is a class of its own, of which every ``Change`` is an instance.
 
-Beam compares classes and asks for ``isinstance``: a subscript as :mod:`typing` makes it would say nothing to it.
+Beam's type hints use classes with ``isinstance`` and ``issubclass``, which the aliases of :mod:`typing` do not support.
 """
 
 import copyreg
@@ -12,7 +12,7 @@ _WATCHERS: list[tuple[type, Callable[[type], None]]] = []
 
 
 class Parameterised(type):
-    """The class of classes with parameters. ``known`` is what else is known of the instances, beside their ``parameters``."""
+    """The metaclass of classes with ``parameters``; ``known`` is further information on the instances."""
 
     origin: type
     parameters: tuple[Any, ...]

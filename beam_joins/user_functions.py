@@ -1,4 +1,4 @@
-"""How the functions of users are called: with values that they may write into, and what becomes of the exceptions that they raise."""
+"""Calls of users' functions: with copies that they may write into, and with their exceptions raised or collected in the output ``bad``."""
 
 import traceback
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ ExceptionClass = type[Exception] | tuple[type[Exception], ...]
 class Functions:
     """The functions of one applied transform; ``exc_class`` are the exceptions that go to ``bad``, ``None`` for none of them.
 
-    A stage has one of its own once it runs, as it is pickled with the stage's DoFn.
+    It is pickled with a DoFn, so each stage has its own copy when it runs.
     """
 
     def __init__(self, label: str, exc_class: ExceptionClass | None = None) -> None:
@@ -27,9 +27,8 @@ class Functions:
     def function(self, option: str, given: Any, called: Callable[..., Any] | None = None, *, fresh: bool = False) -> Any:
         """The function given as ``option``, on copies of its arguments and raising ``FunctionFailed``; ``None`` if none is given.
 
-        ``fresh`` says that nobody else has the arguments, so that they need not be copied.
-
-        ``called`` is what a field's name stands for. That is ours: it needs no copies, and its ``ValueError`` says enough by itself.
+        With ``fresh`` the arguments are not used elsewhere, and are not copied. ``called`` is the function for an option given as a field's name; it is
+        called without copies, and its ``ValueError`` is raised as it is.
         """
         if isinstance(given, vectorized):
             return vectorized(self._of_batches(option, given.function))

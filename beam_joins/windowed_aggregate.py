@@ -32,7 +32,7 @@ class State(NamedTuple):
 
 
 class Aggregated(NamedTuple):
-    """The changes, and the rows that came too late for a window: ``group``, ``value``, ``timestamp``."""
+    """The changes, and the rows that are late for a window: ``group``, ``value``, ``timestamp``."""
 
     changes: ChangeBatch
     late: pa.Table
@@ -43,11 +43,11 @@ def step(
 ) -> tuple[Aggregated, State]:
     """The changes that new rows (``key``, ``value``, ``timestamp``, ``position`` and perhaps ``within``) make, and the state after them.
 
-    They lie behind all rows of earlier steps; The rows of one key and position are all added, in the order of
-    ``within``, time and encoded value, ``None`` first; one change follows for each window, with the largest timestamp of the rows that it has counted.
+    The rows have larger positions than those of earlier steps. The rows of one key and position are all added, in the order of
+    :func:`~beam_joins.sorting.record_order`; this makes one change for each window, with the largest timestamp of the rows added to it.
 
-    With a ``grace`` a row is late where its window ended that long or longer before the latest time that its key has seen; ``None`` waits for ever.
-    ``until`` is a time that all later rows lie behind, known where positions are event times, or :data:`~beam_joins.stream_time.ALWAYS` if none comes.
+    A row is late for a window that ended ``grace`` or longer before the latest timestamp of its key; with ``None`` no row is late.
+    All rows of later steps have timestamps after ``until``; :data:`~beam_joins.stream_time.ALWAYS` says that there are no later rows.
     """
     key, value, time, position = (combine_chunks(rows[name]) for name in ("key", "value", "timestamp", "position"))
     times = state.times or pa.table([key.slice(0, 0), pa.array([], pa.int64())], names=["key", "time"])

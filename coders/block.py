@@ -1,7 +1,7 @@
 """A block: rows of one input of an operator, as one Arrow record batch in an IPC stream.
 
-What travels between workers are blocks, so that a runner sees few large elements and not many small ones. Their columns are what an operator asks for:
-``key``, ``timestamp`` and ``position``, ``value`` and others, of whatever types.
+Rows are shuffled in blocks, so that a runner handles few large elements instead of many small ones. The columns depend on the operator:
+``key``, ``timestamp``, ``position``, ``value`` and others, of any types.
 """
 
 from collections.abc import Iterable

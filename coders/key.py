@@ -86,7 +86,7 @@ class KeyCoder(StrictCoder):
 
 
 def key_coder(key_type: Any, what: str) -> KeyCoder:
-    """The deterministic coder of keys of ``key_type`` (``Any``: whatever a key turns out to be); ``what`` names them in messages.
+    """The deterministic coder of keys of ``key_type`` (``Any``: of any type); ``what`` names them in messages.
 
     A type of one's own needs a deterministic coder of its own, registered with Beam. Raises ``ValueError`` if it has none. A key of an
     unknown type is checked when it is encoded.

@@ -1,7 +1,7 @@
-"""What is known of a table when a pipeline is built: the types of its keys and values, and what its positions are.
+"""The type of a table when a pipeline is built: the types of its keys and values, and what its positions are.
 
-It stands in the element type of the collection, so that it stays behind a step of the user's that keeps element types, as ``beam.Reshuffle`` and
-``beam.Flatten`` do, or says them with ``with_output_types``.
+It is part of the collection's element type, so steps that keep the element type keep it: ``beam.Reshuffle``, ``beam.Flatten``, or a step with
+``with_output_types(table.element_type)``.
 """
 
 import logging
@@ -37,9 +37,8 @@ class TableType(NamedTuple):
     """What is known of a table; ``Any`` and ``"unknown"`` where nothing is.
 
     ``key`` and ``value`` are Arrow types of typed columns, or Python types of opaque ones. The keys of a windowed table are ``Windowed[K]``,
-    and ``key`` is K. Of a ``checked`` table it is known that a row has one change at a position, with the right old value, as transforms of this
-    library make it; of a ``whole`` one, that all changes of a row are in one batch; of a ``final`` one, that a row has one change, its insert. A step that
-    is not of this library loses these.
+    and ``key`` is K. In a ``checked`` table a row has at most one change at a position, with the right old value, as transforms of this library make
+    it; in a ``whole`` one all changes of a row are in one batch; in a ``final`` one a row has one change, its insert. Other steps lose these three.
     """
 
     key: Any = Any
@@ -70,7 +69,7 @@ class TableType(NamedTuple):
 def as_table(pcoll: PCollection[Any], table_type: TableType, *, checked: bool = True) -> PCollection[Any]:
     """The same collection, known to be a table of this type; ``checked`` if a transform has made it of rows that it has checked."""
     known = table_type._replace(checked=checked)
-    if not is_batches(pcoll):  # whatever a column is of, a change has Python objects
+    if not is_batches(pcoll):  # the changes of typed columns have Python objects
         key, value = _python_types(known)
         known = known._replace(key=key, value=value)
     if is_batches(pcoll) or is_changes(pcoll):
