@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from beam_joins import Change, CombinedKey
 from beam_joins.matching import How, Shape
 from beam_joins.overlap import overlap
-from tests.beam_joins.joined import HOWS, Table, join, join_in_steps
+from tests.beam_joins.kernels import HOWS, Table, join, join_in_steps
 from tests.properties import strategies
 from tests.reference import recomputed_times
 from tests.reference.recomputed import rows_of_changes
