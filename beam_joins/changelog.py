@@ -120,9 +120,10 @@ def same(values: pa.Array, others: pa.Array) -> Bools:
         return equal
     if pa.types.is_null(values.type):
         return np.ones(len(values), np.bool_)
-    if pa.types.is_nested(values.type):
+    try:
+        equal = pc.equal(values, others).fill_null(False).to_numpy(zero_copy_only=False)
+    except pa.ArrowNotImplementedError:  # lists, maps, intervals
         return same(encoded_values(values), encoded_values(others))
-    equal = pc.equal(values, others).fill_null(False).to_numpy(zero_copy_only=False)
     if pa.types.is_floating(values.type):
         equal |= pc.and_(pc.is_nan(values), pc.is_nan(others)).fill_null(False).to_numpy(zero_copy_only=False)
     return equal | ~(there | others_there)

@@ -150,3 +150,12 @@ def test_two_values_are_the_same_null_among_them(one, other, expected):
 def test_values_of_a_dictionary_are_the_same_where_their_words_are():
     words = pa.array(["a", "b", None]).dictionary_encode()
     assert same(words, pa.array(["b", "b", None]).dictionary_encode()).tolist() == [False, True, True]
+
+
+def test_values_of_types_that_arrow_cannot_compare_are_compared_too():
+    months = pa.array([(1, 0, 0), (1, 0, 0), None], pa.month_day_nano_interval())
+    others = pa.array([(1, 0, 0), (2, 0, 0), None], pa.month_day_nano_interval())
+    assert same(months, others).tolist() == [True, False, True]
+    rows = pa.table({"key": [7, 7, 7], "value": others.take(pa.array([0, 1, 1])), "timestamp": [1, 1, 1], "position": [1, 1, 1]})
+    _, lost = upsert(rows, "updates")
+    assert sorted(lost["reason"].to_pylist()) == ["ambiguous_position", "duplicate_position"]
