@@ -8,6 +8,7 @@ join mean can be used, and tested, without Beam.
 'v'
 """
 
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -78,38 +79,21 @@ __all__ = [
     "with_key",
 ]
 
-_UPSTAIRS = {
-    "AggregateTable": "beam_joins.transforms.aggregate_table",
+_ELSEWHERE = {
     "ChangeBatch": "beam_joins.batch",
     "CorruptData": "beam_joins.corrupt",
-    "CountTable": "beam_joins.transforms.count_table",
-    "FilterTable": "beam_joins.transforms.filter_table",
-    "ForeignKeyJoin": "beam_joins.transforms.foreign_key_join",
-    "LatestTable": "beam_joins.transforms.latest_table",
-    "MapTable": "beam_joins.transforms.map_table",
-    "OneToManyJoin": "beam_joins.transforms.one_to_many_join",
-    "ReduceTable": "beam_joins.transforms.reduce_table",
-    "StreamForeignKeyJoin": "beam_joins.transforms.stream_foreign_key_join",
-    "StreamTableJoin": "beam_joins.transforms.stream_table_join",
-    "SumTable": "beam_joins.transforms.sum_table",
-    "TableFromChangelog": "beam_joins.transforms.table_from_changelog",
-    "TableTableJoin": "beam_joins.transforms.table_table_join",
-    "TableToChanges": "beam_joins.transforms.table_to_changes",
-    "TableToStream": "beam_joins.transforms.table_to_stream",
-    "WindowedAggregate": "beam_joins.transforms.windowed_aggregate",
-    "WindowedStreamJoin": "beam_joins.transforms.windowed_stream_join",
-    "WindowedTableJoin": "beam_joins.transforms.windowed_table_join",
-    "WindowedTableToStream": "beam_joins.transforms.windowed_table_to_stream",
     "as_windowed_table": "beam_joins.transforms.engine.table_type",
     "vectorized": "beam_joins.functions",
     "with_key": "beam_joins.functions",
 }
+"""Where the names lie that are loaded on first use, beside the transforms: each of those lies in the file of its name."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _UPSTAIRS:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_UPSTAIRS[name]), name)
+    file = re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    return getattr(import_module(_ELSEWHERE.get(name, f"beam_joins.transforms.{file}")), name)
 
 
 def __dir__() -> list[str]:

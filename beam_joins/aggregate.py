@@ -19,7 +19,7 @@ from beam_joins.sorting import combine_chunks, integers, valid
 
 
 class State(NamedTuple):
-    """The aggregates of the groups that have a row; and the members (``group``, ``key``) whose value is in no aggregate, as ``add`` has raised for it."""
+    """The aggregates of the groups that have a row; and the members (``group``, ``key``) whose value was not added, as ``add`` raised."""
 
     groups: Arrangement = Arrangement()
     not_added: pa.Table | None = None
@@ -55,7 +55,7 @@ def step(state: State, rows: pa.Table, fold: Fold) -> tuple[ChangeBatch, State]:
     the row and of what changed it.
     """
     enters = combine_chunks(rows["enters"]).to_numpy(zero_copy_only=False)
-    groups = Groups(state.groups, rows, VALUES, enters.astype(np.int64), by_row_key(rows))
+    groups = Groups(state.groups, rows, VALUES, enters.astype(np.int64), ties=by_row_key(rows))
     group, key, value = (combine_chunks(rows[name]).take(pa.array(groups.by)) for name in ("group", "key", "value"))
     members_of_rows = pa.table([group, key], names=["group", "key"])
     not_added = _NotAdded(members_of_rows.slice(0, 0) if state.not_added is None else state.not_added, members_of_rows)
@@ -77,7 +77,7 @@ def step(state: State, rows: pa.Table, fold: Fold) -> tuple[ChangeBatch, State]:
 
 
 class _NotAdded:
-    """The members whose current value is in no aggregate, as ``add`` raised for it."""
+    """The members whose current value was not added, as ``add`` raised."""
 
     def __init__(self, known: pa.Table, rows: pa.Table) -> None:
         self._all = pa.concat_tables([rows, known])

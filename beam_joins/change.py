@@ -41,6 +41,17 @@ class Change(NamedTuple, Generic[K, V]):
         return self.new is None
 
 
+def two_changes(key: Any, position: int) -> ValueError:
+    """The error of a collection that is not a table, as it has two changes of one row at one position.
+
+    >>> two_changes("k", 5)
+    ValueError("the table has two changes of key 'k' at position 5: make it with TableFromChangelog, which keeps one")
+    """
+    return ValueError(
+        f"the table has two changes of key {key!r} at position {position}: make it with TableFromChangelog, which keeps one"
+    )
+
+
 class Dropped(NamedTuple):
     """A record that an operator could not use, and why.
 

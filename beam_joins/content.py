@@ -7,8 +7,7 @@ The law of every operator here is stated on contents: for every position p,
 from collections.abc import Iterable
 from typing import Literal
 
-from beam_joins.change import Change, K, V
-from beam_joins.two_changes import TwoChanges
+from beam_joins.change import Change, K, V, two_changes
 
 Emit = Literal["updates", "changes", "records", "latest"]
 """Which records of a changelog become changes.
@@ -33,7 +32,7 @@ def content(changes: Iterable[Change[K, V]], position: int | None = None) -> dic
         if position is not None and change.position > position:
             break
         if last.get(change.key) == change.position:
-            raise TwoChanges(change.key, change.position).of_key(change.key)
+            raise two_changes(change.key, change.position)
         if rows.get(change.key) != change.old:
             raise ValueError(f"{change} says that the row was {change.old!r}, but it was {rows.get(change.key)!r}")
         last[change.key] = change.position

@@ -1,4 +1,4 @@
-"""Copies of values: a function that writes into its arguments, or into what it gave back before, must change nothing but its result."""
+"""Copies of values, so that a function that writes into its arguments, or into an earlier result, changes nothing else."""
 
 import copy
 from collections.abc import Callable
@@ -59,7 +59,7 @@ def copier(value: Any) -> Callable[[], Any]:
 def reads_only(function: F) -> F:
     """Marks a function of the project's own that does not write into its arguments: it is given the values themselves, not copies.
 
-    A function of a user's own is never trusted so far.
+    Functions of users are always given copies.
     """
     function._reads_only = True  # type: ignore[attr-defined]
     return function

@@ -16,7 +16,7 @@ from beam_joins.user_functions import Functions
 class Fold(NamedTuple):
     """The functions that make an aggregate: ``initial()``, ``add(aggregate, value)`` and ``subtract(aggregate, value)``; ``None`` is no row.
 
-    They may write into their arguments. ``functions`` handles an exception of ``add``; one of ``subtract`` always fails, as the aggregate would be wrong.
+    They may write into their arguments. ``functions`` handles an exception of ``add``; one of ``subtract`` always fails the run, as the aggregate would be wrong.
     """
 
     functions: Functions
@@ -28,8 +28,8 @@ class Fold(NamedTuple):
 class Folding:
     """Groups whose rows are added and subtracted one after the other, in their order.
 
-    ``values`` are those of the ordered rows, ``record_of(n)`` is what a failure calls one of them: the group, and whatever else. A result has the largest
-    timestamp of the row that there was before its position and of all that changed it; with ``restarts`` that of what was added since there was a row.
+    ``values`` are those of the ordered rows; ``record_of(n)`` is the record of a row in error messages, its group first. A result has the largest
+    timestamp of the previous aggregate and of the rows added or subtracted; with ``restarts`` an aggregate that became ``None`` does not count.
     """
 
     def __init__(

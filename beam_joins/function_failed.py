@@ -12,7 +12,7 @@ class _Absent(Enum):
 
 
 NO_KEY: Final = _Absent.KEY
-"""Stands for the key where there is none. An enum member, as that stays the same object when it is pickled with a stage."""
+"""Stands for a missing key. It is an enum member because unpickling one gives the same object."""
 
 
 class FunctionFailed(RuntimeError):
@@ -30,7 +30,7 @@ class FunctionFailed(RuntimeError):
 
 
 def failure(label: str, option: str, error: BaseException, given: Sequence[Any], key: Any = NO_KEY) -> FunctionFailed:
-    """The error of a function that raised ``error`` when it was given some values; to be raised from that."""
+    """The error to raise, from ``error``, for a user's function that raised ``error`` when called with ``given``."""
     message = " ".join(str(error).split())
     what = type(error).__name__ + (f": {_short.repr_line(message)}" if message else "")
     of_key = "" if key is NO_KEY else f" for the key {_short.repr(key)}"
@@ -40,7 +40,7 @@ def failure(label: str, option: str, error: BaseException, given: Sequence[Any],
 
 @contextmanager
 def called_with_no_rows() -> Iterator[None]:
-    """Functions of columns are called when a pipeline is built: the error of one is a ``ValueError`` that says so."""
+    """For calls of vectorized functions while a pipeline is built: turns :class:`FunctionFailed` into a ``ValueError``."""
     try:
         yield
     except FunctionFailed as error:
@@ -48,7 +48,7 @@ def called_with_no_rows() -> Iterator[None]:
 
 
 class _Short(Repr):
-    """What values look like, shortened; on one line."""
+    """Shortened representations of values, on one line."""
 
     def __init__(self) -> None:
         super().__init__()

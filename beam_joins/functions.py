@@ -16,7 +16,22 @@ from beam_joins.sorting import gather, valid
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class vectorized(Generic[F]):  # it is used as a decorator
+class _Marked(Generic[F]):
+    """A function with a mark; calling it calls the function."""
+
+    _takes: str
+
+    def __init__(self, function: F) -> None:
+        if not callable(function) or isinstance(function, _Marked):
+            raise ValueError(f"{type(self).__name__}({function!r}): give a function {self._takes}")
+        self.function = function
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the function."""
+        return self.function(*args)
+
+
+class vectorized(_Marked[F]):  # it is used as a decorator
     """Marks a function of columns: it is called once for many rows, with Arrow record batches, and gives Arrow arrays.
 
     As a joiner it gets the left and the right values, one row for each pair, columns null where a side is absent, and gives a record batch, a
@@ -29,17 +44,10 @@ class vectorized(Generic[F]):  # it is used as a decorator
     ...     return {"total": pc.multiply(order["amount"], customer["discount"])}
     """
 
-    def __init__(self, function: F) -> None:
-        if not callable(function):
-            raise ValueError(f"vectorized({function!r}): give a function of Arrow record batches")
-        self.function = function
-
-    def __call__(self, *args: Any) -> Any:
-        """Call the function."""
-        return self.function(*args)
+    _takes = "of Arrow record batches"
 
 
-class with_key(Generic[F]):
+class with_key(_Marked[F]):
     """Marks a joiner that wants the key too: it is called with the key, the left value and the right value.
 
     The key is that of the result. A semi or anti join calls it with the key and the left value.
@@ -49,14 +57,7 @@ class with_key(Generic[F]):
     '7: tea by Ann'
     """
 
-    def __init__(self, function: F) -> None:
-        if not callable(function) or isinstance(function, vectorized):
-            raise ValueError(f"with_key({function!r}): give a function of the key, the left value and the right value")
-        self.function = function
-
-    def __call__(self, *args: Any) -> Any:
-        """Call the function."""
-        return self.function(*args)
+    _takes = "of the key, the left value and the right value"
 
 
 def batch_of(values: pa.Array) -> pa.RecordBatch:

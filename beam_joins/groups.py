@@ -1,19 +1,21 @@
 """Grouped rows: new rows in order, the current aggregates of their groups, and the changes that follow."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.arrangement import ORDER, Arrangement
 from beam_joins.batch import ChangeBatch
-from beam_joins.keys.columns import Bools, Ints, as_opaque, factorize, key_order
+from beam_joins.keys.columns import Ints, factorize
 from beam_joins.keys.encoded import encoded_keys, prefixes
 from beam_joins.keys.nested import is_windowed, parts_of
-from beam_joins.sorting import combine_chunks, integers, ordered, starts, valid
+from beam_joins.sorting import bytes_order, combine_chunks, ends, integers, ordered, starts, valid
 
 
 def group_order(groups: pa.Array) -> pa.Array:
-    """The bytes by which groups are ordered; those of the windows of a key begin with the key."""
+    """The bytes by which groups are ordered; for windowed keys they begin with the source key."""
     if not is_windowed(groups.type):
         return prefixes(encoded_keys(groups))
     source, start, end = parts_of(groups)
@@ -21,13 +23,15 @@ def group_order(groups: pa.Array) -> pa.Array:
 
 
 class Groups:
-    """Rows (``group``, ``timestamp``, ``position``) ordered by group, position and what is given beyond, beside the aggregates of groups, of type ``kind``.
+    """Rows (``group``, ``timestamp``, ``position``) ordered by group, position, ``then`` and ``ties``, with the current aggregates, of type ``kind``, of their groups.
 
-    All arrays are of the ordered rows; ``by`` are their indices. ``first`` and ``last`` say where the rows of a group begin, and where those of
-    a group and a position end. ``remembered`` is the group's index among the current ``aggregates``, whose timestamps are ``time``; -1 without one.
+    All arrays have one entry for each ordered row; ``by`` are the rows' indices. ``first`` marks the first row of each group, ``opens`` and ``last`` the first and
+    the last row of each group and position. ``remembered`` is the group's index in ``aggregates``, whose timestamps are ``time``; -1 for a group without one.
     """
 
-    def __init__(self, known: Arrangement, rows: pa.Table, kind: pa.DataType, *then: Ints) -> None:
+    def __init__(
+        self, known: Arrangement, rows: pa.Table, kind: pa.DataType, *then: Ints, ties: Callable[[Ints], Ints] | None = None
+    ) -> None:
         self._known = known
         self._group = combine_chunks(rows["group"])
         touched = known.starting_with(pc.unique(group_order(self._group))) if known else None
@@ -38,11 +42,11 @@ class Groups:
         self.aggregates, self.time = combine_chunks(touched["aggregate"]), integers(touched["timestamp"])
         code, of_known = factorize(self._group, combine_chunks(touched["group"]))
         position = integers(rows["position"])
-        self.by = ordered(code, position, *then)
+        self.by = ordered(code, position, *then, ties=ties)
         self.code, self.position, self.timestamp = code[self.by], position[self.by], integers(rows["timestamp"])[self.by]
         self.first = starts(self.code)
         self.opens = starts(self.code, self.position)
-        self.last = np.append(self.opens[1:], True)[: len(self.by)]
+        self.last = ends(self.code, self.position)
         place = np.full(1 + max(int(code.max(initial=-1)), int(of_known.max(initial=-1))), -1)
         place[of_known] = np.arange(len(of_known))
         self.remembered = place[self.code]
@@ -64,31 +68,13 @@ class Groups:
             position=pa.array(self.position[at]),
             earlier=self.aggregates.take(pa.array(remembered[old])),
         )
-        last = pa.array(np.append(first[1:], True)[: len(at)])
+        last = pa.array(ends(code))
         group, aggregate = batch.key.filter(last), new.filter(last)
         order, stays = group_order(group), aggregate.is_valid()
         after = pa.table({ORDER: order, "group": group, "aggregate": aggregate, "timestamp": batch.timestamp.filter(last)})
         return batch, self._known.replaced(order.filter(pc.invert(stays)), after.filter(stays))
 
 
-def by_row_key(rows: pa.Table) -> Ints:
-    """The order of members of one group and position by their rows' keys, as far as it decides anything."""
-    (code,) = factorize(combine_chunks(rows["group"]))
-    tied = np.flatnonzero(tied_rows(code, integers(rows["position"])))
-    rank = np.zeros(len(rows), np.int64)
-    # encoded, so that the order is the same whatever types the keys are of
-    rank[tied[key_order(as_opaque(combine_chunks(rows["key"]).take(pa.array(tied))))]] = np.arange(len(tied))
-    return rank
-
-
-def tied_rows(*columns: Ints) -> Bools:
-    """Which rows are equal to another one in all of the columns.
-
-    >>> tied_rows(np.array([1, 2, 1]), np.array([5, 5, 5])).tolist()
-    [True, False, True]
-    """
-    by = ordered(columns[0], *columns[1:])
-    opens = starts(*(column[by] for column in columns))
-    tied = np.empty(len(by), np.bool_)
-    tied[by] = ~(opens & np.append(opens[1:], True)[: len(by)])
-    return tied
+def by_row_key(rows: pa.Table) -> Callable[[Ints], Ints]:
+    """Orders members of one group and position by their encoded row keys, so that the order does not depend on the Arrow type of the keys."""
+    return lambda tied: bytes_order(encoded_keys(combine_chunks(rows["key"].take(pa.array(tied)))))

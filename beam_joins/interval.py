@@ -4,23 +4,24 @@
 behind it is late, and has no part in the join. A record is **closed** when every record that could still match it would be late: one that has found no
 match by then has a result without one, and never one with a match later.
 
-Law: a history that is cut at any positions into any number of steps gives the same matches, late records and, with those of :func:`finish`,
-records without a match.
+Law: a history that is cut at any positions into any number of steps gives the same matches, late records and, with those of a last step after
+which no record comes, records without a match.
 """
 
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.keys.columns import Bools, Ints, factorize, joined_keys
+from beam_joins.keys.columns import Ints, factorize, joined_keys
 from beam_joins.sorting import combine_chunks, integers, ordered, valid
-from beam_joins.stream_time import EARLIEST, shifted, stream_times, times_of_keys
+from beam_joins.stream_time import ALWAYS, EARLIEST, shifted, stream_times, times_of_keys
 
 StreamHow = Literal["inner", "left", "outer"]
 """Which records have a result: those with a match; left ones without a match too; those of both sides."""
 
-_KEPT = {"inner": (False, False), "left": (True, False), "outer": (True, True)}
+KEPT: Final[dict[StreamHow, tuple[bool, bool]]] = {"inner": (False, False), "left": (True, False), "outer": (True, True)}
+"""Whether left and right records without a match have a result."""
 
 
 class Spans(NamedTuple):
@@ -32,7 +33,7 @@ class Spans(NamedTuple):
 
 
 class State(NamedTuple):
-    """What later records may match: the rows of each side that are not closed, with whether they have ``matched``; and the stream ``time`` of each ``key``."""
+    """The rows of each side that are not closed, with a column ``matched``, and the stream ``time`` of each ``key``."""
 
     left: pa.Table
     right: pa.Table
@@ -40,7 +41,7 @@ class State(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """The rows that are joined, by index into ``left`` and ``right`` (-1: without a match), the times of the results, and the rows of each side that were late."""
+    """The joined rows as indices into ``left`` and ``right`` (-1: no match), the timestamps of the results, and the late rows of each side."""
 
     left: pa.Table
     right: pa.Table
@@ -53,10 +54,10 @@ class Matches(NamedTuple):
 def step(
     state: State | None, left: pa.Table, right: pa.Table, how: StreamHow, spans: Spans, until: int | None = None
 ) -> tuple[Matches, State]:
-    """The matches that new rows (``key``, ``timestamp``, ``position`` and whatever else) make, and the state after them.
+    """The matches that new rows (with columns ``key``, ``timestamp``, ``position`` and any others) make, and the state after them.
 
-    They lie behind all rows of earlier steps; ``None`` is the state before the first one. A row with a null key matches nothing and is never late.
-    ``until`` is a time that all later rows lie behind, known where positions are event times, or :data:`~beam_joins.stream_time.ALWAYS` if none comes.
+    The rows have larger positions than those of earlier steps; ``state`` is ``None`` before the first one. A row with a null key matches nothing and is
+    never late. All rows of later steps have timestamps after ``until``; :data:`~beam_joins.stream_time.ALWAYS` says that there are no later rows.
     """
     before = state or _nothing(left, right)
     rows = _with_new(before.left, left), _with_new(before.right, right)
@@ -85,28 +86,17 @@ def step(
     for side, span in enumerate((spans.after, spans.before)):
         matched = combine_chunks(rows[side]["matched"]).to_numpy(zero_copy_only=False).copy()
         matched[index[side][: len(timestamp[0])]] = True
-        closed = ~keyed[side] | (shifted(shifted(time[side], span), spans.grace) < clock[codes[side]])
-        left_behind.append(
-            _rows(rows[side].set_column(len(rows[side].columns) - 1, "matched", pa.array(matched)), kept[side] & ~closed)
-        )
-        alone = np.flatnonzero(closed & ~late[side] & ~matched) if _KEPT[how][side] else np.array([], np.int64)
+        closes = shifted(shifted(time[side], span), spans.grace)
+        closed = ~keyed[side] | (closes < clock[codes[side]]) | (until == ALWAYS)
+        still_open = rows[side].set_column(len(rows[side].columns) - 1, "matched", pa.array(matched))
+        left_behind.append(still_open.filter(pa.array(kept[side] & ~closed)))
+        alone = np.flatnonzero(closed & ~late[side] & ~matched) if KEPT[how][side] else np.array([], np.int64)
         index[side] = np.append(index[side], alone)
         index[1 - side] = np.append(index[1 - side], np.full(len(alone), -1))
         timestamp.append(time[side][alone])
     times = times_of_keys(joined_keys(keys[2], joined_keys(*keys[:2])), np.concatenate([times_code, *codes]), latest, until)
-    behind = _rows(rows[0], late[0]), _rows(rows[1], late[1])
+    behind = rows[0].filter(pa.array(late[0])), rows[1].filter(pa.array(late[1]))
     return Matches(*rows, index[0], index[1], np.concatenate(timestamp), behind), State(left_behind[0], left_behind[1], times)
-
-
-def finish(state: State, how: StreamHow) -> Matches:
-    """The remembered rows without a match, when no more rows come."""
-    left, right = (
-        np.flatnonzero(~combine_chunks(rows["matched"]).to_numpy(zero_copy_only=False) & kept)
-        for rows, kept in zip(state, _KEPT[how], strict=False)
-    )
-    timestamp = np.append(integers(state.left["timestamp"])[left], integers(state.right["timestamp"])[right])
-    left_index, right_index = np.append(left, np.full(len(right), -1)), np.append(np.full(len(left), -1), right)
-    return Matches(state.left, state.right, left_index, right_index, timestamp, (state.left.slice(0, 0), state.right.slice(0, 0)))
 
 
 def _nothing(left: pa.Table, right: pa.Table) -> State:
@@ -117,10 +107,6 @@ def _nothing(left: pa.Table, right: pa.Table) -> State:
 
 def _with_new(old: pa.Table, new: pa.Table) -> pa.Table:
     return pa.concat_tables([old, new.append_column("matched", pa.array(np.zeros(len(new), np.bool_)))])
-
-
-def _rows(rows: pa.Table, chosen: Bools) -> pa.Table:
-    return rows.filter(pa.array(chosen))
 
 
 def _pairs(codes: list[Ints], time: list[Ints], left: Ints, right: Ints, spans: Spans) -> tuple[Ints, Ints]:

@@ -21,10 +21,10 @@ class LookedUp(NamedTuple):
 
 
 def step(state: Arrangement, left: pa.Table, right: pa.Table) -> tuple[LookedUp, Arrangement]:
-    """The rows that new records look up, and the rows that are there then; all that is new lies behind what was there.
+    """The rows that the new records ``left`` look up, and the current rows after the changes ``right``.
 
-    ``left`` has a ``reference`` and a ``position``, ``right`` is as in :func:`beam_joins.overlap.overlap`. Records are given to one step only, so
-    nothing is remembered of them. A history that is cut at any positions gives the same rows.
+    ``left`` has a ``reference`` and a ``position``, ``right`` is as in :func:`beam_joins.overlap.overlap`; all positions are larger than those of earlier
+    steps. The state has no records, as each looks up its row in its own step. A history that is cut at any positions gives the same rows.
 
     >>> stream = pa.table({"reference": ["k"], "position": [7]})
     >>> rows = pa.table({"key": ["k"], "value": ["a"], "timestamp": [5], "position": [5]})

@@ -1,14 +1,14 @@
-"""What the operation column of a changelog says of a record: that it deletes its row, or not."""
+"""The words in the operation column of a changelog: which mean that a record deletes its row."""
 
 from collections.abc import Iterable
 from typing import Any, Final
 
 DELETES: Final = frozenset(["d", "delete", "deleted", "remove", "removed", "t", "truncate", "true"])
-"""What means a delete if nothing else is said: the words of Debezium, of Maxwell, GoldenGate and DMS, of DynamoDB, and true."""
+"""The words for a delete by default: those of Debezium, Maxwell, GoldenGate, DMS and DynamoDB, and true."""
 UPSERTS: Final = frozenset(
     ["c", "create", "r", "read", "snapshot", "i", "insert", "u", "update", "upsert", "replace", "modify", "f", "false"]
 )
-"""What means an insert or an update if nothing else is said."""
+"""The words for an insert or an update."""
 
 
 def word(value: object) -> str:

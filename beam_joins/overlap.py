@@ -42,7 +42,7 @@ def overlap(left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind
     position at which it leaves this reference for another, null if that is said by a row of its own or does not happen. ``right`` has ``key``,
     ``value``, ``timestamp`` and ``position``. ``join`` gives the values of results.
 
-    Changes at or before the position ``behind`` are left out. Raises :class:`~beam_joins.two_changes.TwoChanges` for two changes of one row at one position.
+    Changes at or before the position ``behind`` are left out. Raises ``ValueError`` for two changes of one row at one position.
     """
     codes = factorize(combine_chunks(left["reference"]), combine_chunks(right["key"]))
     return _joined(left, codes[0], right, Versions(codes[1], right), join, shape, behind)

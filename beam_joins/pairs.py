@@ -39,7 +39,7 @@ def each_joined(
 
     Without ``rights`` the joiner is one of left values. It may write into its arguments. A result is valid only until the next one is taken.
     """
-    # how often a value must be used to be copied; a record that goes to the output of bad ones is shown as it was
+    # how often a value must be used to be copied; with an output of bad records always, as they are shown unchanged
     at_least = len(pairs.left_index) + 1 if only_reads(joiner) else 1 if functions.handles_any else 2
     sides = 1 if rights is None else 2
     right_index = np.full_like(pairs.left_index, -1) if rights is None else pairs.right_index

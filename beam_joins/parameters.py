@@ -1,6 +1,6 @@
-"""Classes with parameters that stay at run time: ``Change[int, str]`` is a class of its own, of which every ``Change`` is an instance.
+"""Generic classes whose parameters exist at run time: ``Change[int, str]`` is a class of its own, of which every ``Change`` is an instance.
 
-Beam compares classes and asks for ``isinstance``: a subscript as :mod:`typing` makes it would say nothing to it.
+Beam's type hints use classes with ``isinstance`` and ``issubclass``, which the aliases of :mod:`typing` do not support.
 """
 
 import copyreg
@@ -12,7 +12,7 @@ _WATCHERS: list[tuple[type, Callable[[type], None]]] = []
 
 
 class Parameterised(type):
-    """The class of classes with parameters. ``known`` is what else is known of the instances, beside their ``parameters``."""
+    """The metaclass of classes with ``parameters``; ``known`` is further information on the instances."""
 
     origin: type
     parameters: tuple[Any, ...]
@@ -57,11 +57,9 @@ def parameterised(origin: type, parameters: tuple[Any, ...], known: Any = None) 
 def when_made(origin: type, call: Callable[[type], None]) -> None:
     """Call a function with every class with parameters that is, or will be, made of ``origin``."""
     _WATCHERS.append((origin, call))
-    for of_origin, *_ in list(_MADE):
-        if of_origin is origin:
-            for made in [cls for (of, *_), cls in _MADE.items() if of is origin]:
-                call(made)
-            break
+    for made in list(_MADE.values()):
+        if made.origin is origin:
+            call(made)
 
 
 def subscripted(cls: type, subscript: Any) -> type:

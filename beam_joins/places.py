@@ -63,15 +63,16 @@ def places_of(option: str, given: Given) -> tuple[pa.Array, pa.Array | None]:
         there = np.logical_and.reduce([valid(column) for column in numbers])
         first = numbers[0] if there.all() else pc.if_else(pa.array(there), numbers[0], pa.scalar(None, pa.int64()))
         return first, _order(numbers[1:]) if len(numbers) > 1 else None
-    placed = [place(option, each) or (None, b"") for each in given]
-    within = [order for _, order in placed]
-    return _in_64_bits(option, [position for position, _ in placed]), pa.array(within, pa.binary()) if any(within) else None
+    sequences = [_sequence(option, each) for each in given]
+    position = _in_64_bits(option, [None if numbers is None else numbers[0] for numbers in sequences])
+    within = [b"" if numbers is None or len(numbers) == 1 else order_bytes(numbers[1:]) for numbers in sequences]
+    return position, pa.array(within, pa.binary()) if any(within) else None
 
 
 def ties_of(given: Given) -> pa.Array:
     """The order that ``tie_break_by`` gives, as bytes; raises ``ValueError`` for what is no whole number of 64 bits."""
     if not isinstance(given, pa.Array):
-        return pa.array(map(tie_order, given), pa.binary())
+        return pa.array([order_bytes(_sequence("tie_break_by", each) or ()) for each in given], pa.binary())
     numbers = _numbers("tie_break_by", given)
     there = pa.array(np.logical_and.reduce([valid(column) for column in numbers]))
     return pc.if_else(there, _order(numbers), pa.scalar(b""))
@@ -90,28 +91,6 @@ def deleted_of(spec: Any, given: Given) -> pa.Array:
     return given.cast(pa.bool_()).fill_null(False)
 
 
-def place(option: str, given: Any) -> tuple[int, bytes] | None:
-    """Position and order within it, of a sequence of one or several numbers; ``None`` if one is missing.
-
-    Raises ``ValueError`` if one is no whole number of 64 bits.
-
-    >>> place("sequence_by", 7), place("sequence_by", (7, None))
-    ((7, b''), None)
-    """
-    if given is None:
-        return None
-    if not isinstance(given, tuple | list):
-        return position(given), b""
-    if not given:
-        raise ValueError(f"{option} gave an empty tuple: the first of its numbers is the position")
-    if _ONLY_INT.issuperset(map(type, given)):
-        return given[0], order_bytes(given[1:]) if len(given) > 1 else b""
-    if None in given:
-        return None
-    first, *within = map(position, given)
-    return first, order_bytes(within)
-
-
 def order_bytes(numbers: Iterable[int]) -> bytes:
     """Whole numbers of 64 bits as bytes that compare as the tuple of the numbers does; raises ``ValueError`` for a larger one.
 
@@ -125,28 +104,22 @@ def order_bytes(numbers: Iterable[int]) -> bytes:
         raise ValueError("a number that orders changes does not fit in 64 bits: scale the sequence down") from None
 
 
-def tie_order(given: Any) -> bytes:
-    """The order that ``tie_break_by`` gives: that of one whole number, or of a tuple of several; none, the smallest, where one is missing.
-
-    Raises ``ValueError`` for anything else.
-    """
+def _sequence(option: str, given: Any) -> Sequence[int] | None:
+    """The whole numbers that were given for a record, one or a tuple of several; ``None`` if one is missing."""
     numbers = given if isinstance(given, tuple | list) else (given,)
+    if not numbers:
+        raise ValueError(f"{option} gave an empty tuple: give at least one number, the first is the position")
     if _ONLY_INT.issuperset(map(type, numbers)):
-        return order_bytes(numbers)
-    return b"" if None in numbers else order_bytes(position(number, "tie_break_by") for number in numbers)
+        return numbers
+    return None if None in numbers else [_whole_number(option, number) for number in numbers]
 
 
-def position(sequence: Any, option: str = "sequence_by") -> int:
-    """The position that ``sequence_by`` gave; raises ``ValueError`` if it is no whole number.
-
-    >>> position(7)
-    7
-    """
+def _whole_number(option: str, given: Any) -> int:
     try:
-        return operator.index(sequence)
+        return operator.index(given)
     except TypeError:
         raise ValueError(
-            f"{option} gave {sequence!r} of type {type(sequence).__name__}: a position is a whole number, so turn it into an int"
+            f"{option} gave {given!r} of type {type(given).__name__}: a position is a whole number, so turn it into an int"
         ) from None
 
 

@@ -1,21 +1,67 @@
 """Sorting rows by routing key and position, and per-key window primitives."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_joins.keys.columns import Bools, Ints
+from beam_joins.keys.encoded import encoded_values
 
 
-def ordered(code: Ints, position: Ints, *then: Ints) -> Ints:
-    """The indices that order rows by code, position and what is given beyond, each more significant than the one after it.
+def ordered(code: Ints, position: Ints, *then: Ints, ties: Callable[[Ints], Ints] | None = None) -> Ints:
+    """The indices that order rows by code, position and the columns after them, each more significant than the next.
+
+    ``ties`` orders the rows that are equal in all columns: it is given their indices, and returns the indices that sort those.
 
     >>> ordered(np.array([1, 0, 1]), np.array([5, 9, 2])).tolist()
     [1, 2, 0]
+    >>> names = np.array(["b", "a", "c"])
+    >>> ordered(np.array([1, 1, 0]), np.array([5, 5, 5]), ties=lambda tied: np.argsort(names[tied])).tolist()
+    [2, 1, 0]
     """
     by: Ints = np.lexsort([*map(_narrow, reversed(then)), _narrow(position), _narrow(code)])
+    if ties is None:
+        return by
+    columns = [column[by] for column in (code, position, *then)]
+    first = starts(*columns)
+    tied = ~(first & ends(*columns))
+    if tied.any():
+        rows = by[tied]
+        rank = np.empty(len(rows), np.int64)
+        rank[ties(rows)] = np.arange(len(rows))
+        by[tied] = rows[np.lexsort([rank, np.cumsum(first)[tied]])]
     return by
+
+
+def record_order(rows: pa.Table, code: Ints) -> Ints:
+    """The indices that order records by code, ``position``, ``within``, ``timestamp``, ``tie`` and the encoded ``value``, nulls first.
+
+    ``within`` and ``tie`` need not be there. Values are encoded only where nothing else decides.
+    """
+    position = integers(rows["position"])
+
+    def tied_order(tied: Ints) -> Ints:
+        some = rows.take(pa.array(tied))
+        within, tie = (_rank(some[name]) if name in some.column_names else np.zeros(len(tied), np.int64) for name in ("within", "tie"))
+        values = combine_chunks(some["value"])
+        columns = code[tied], position[tied], within, integers(some["timestamp"]), tie
+        return ordered(*columns, ties=lambda alike: bytes_order(encoded_values(values.take(pa.array(alike)))))
+
+    return ordered(code, position, ties=tied_order)
+
+
+def bytes_order(encoded: pa.Array) -> Ints:
+    """The indices that sort a column of bytes."""
+    by: Ints = pc.sort_indices(encoded).to_numpy(zero_copy_only=False).astype(np.int64)
+    return by
+
+
+def _rank(column: pa.ChunkedArray) -> Ints:
+    rank: Ints = pc.rank(column.fill_null(b""), tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
+    return rank
 
 
 def _narrow(numbers: Ints) -> Any:
@@ -34,6 +80,11 @@ def starts(*ordered_columns: Ints) -> Bools:
         for column in ordered_columns:
             first[1:] |= column[1:] != column[:-1]
     return first
+
+
+def ends(*ordered_columns: Ints) -> Bools:
+    """Which ordered rows differ from the row after them in one of the columns."""
+    return starts(*(column[::-1] for column in ordered_columns))[::-1]
 
 
 def ffill_index(seen: Bools, first: Bools) -> Ints:

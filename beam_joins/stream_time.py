@@ -1,4 +1,4 @@
-"""The stream time of keys: the largest timestamp of their records at earlier positions. What lies too far behind it is late."""
+"""The stream time of a key: the largest timestamp of its records at earlier positions. A record too far before it is late."""
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +8,7 @@ from beam_joins.sorting import ordered, running_max, starts, valid
 
 EARLIEST = np.iinfo(np.int64).min
 ALWAYS = np.iinfo(np.int64).max
-"""As ``until`` of a step: no record comes after it."""
+"""The ``until`` of the last step: no record comes after it."""
 
 
 def shifted(time: Ints, span: int) -> Ints:
@@ -21,9 +21,9 @@ def shifted(time: Ints, span: int) -> Ints:
 
 
 def stream_times(known: tuple[Ints, Ints], code: Ints, time: Ints, position: Ints, codes: int) -> tuple[Ints, Ints]:
-    """The stream time of each row's key at the row's position, :data:`EARLIEST` if there is none; and that of each of ``codes`` keys after the rows.
+    """The stream time of each row's key at the row's position (:data:`EARLIEST`: no earlier record), and that of each of ``codes`` keys after all rows.
 
-    ``code`` numbers the rows' keys; ``known`` are the codes and times of what was before all rows.
+    ``code`` numbers the rows' keys; ``known`` are the codes of keys with earlier records, and their stream times.
     """
     known_code, known_time = known
     code, time = np.concatenate([known_code, code]), np.concatenate([known_time, time])
@@ -44,7 +44,7 @@ def stream_times(known: tuple[Ints, Ints], code: Ints, time: Ints, position: Int
 
 
 def times_of_keys(keys: pa.Array, code: Ints, latest: Ints, until: int | None) -> pa.Table:
-    """The stream ``time`` of each ``key`` that is not null; without those that no row behind the time ``until`` can be late for."""
+    """The stream ``time`` of each ``key`` that is not null, without keys for which no row after ``until`` can be late."""
     first = np.full(len(latest), -1)
     first[code[::-1]] = np.arange(len(code))[::-1]
     first = first[(first >= 0) & (latest > (EARLIEST if until is None else until))]

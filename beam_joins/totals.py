@@ -49,7 +49,8 @@ def step(state: Arrangement, rows: pa.Table) -> tuple[ChangeBatch, Arrangement]:
     summed = "value" in rows.column_names
     kind = sum_type(rows.schema.field("value").type) if summed else pa.int64()
     enters = combine_chunks(rows["enters"]).to_numpy(zero_copy_only=False)
-    groups = Groups(state, rows, kind, enters.astype(np.int64), *([] if pa.types.is_int64(kind) else [by_row_key(rows)]))
+    # whole numbers have the same sum in any order
+    groups = Groups(state, rows, kind, enters.astype(np.int64), ties=None if pa.types.is_int64(kind) else by_row_key(rows))
     enters = enters[groups.by]
     there = (ffill_index(enters, groups.first) >= 0) | (groups.remembered >= 0)
     # what leaves before anything has entered is not counted

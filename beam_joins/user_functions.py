@@ -1,4 +1,4 @@
-"""How the functions of users are called: with values that they may write into, and what becomes of the exceptions that they raise."""
+"""Calls of users' functions: with copies that they may write into, and with their exceptions raised or collected in the output ``bad``."""
 
 import traceback
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ ExceptionClass = type[Exception] | tuple[type[Exception], ...]
 class Functions:
     """The functions of one applied transform; ``exc_class`` are the exceptions that go to ``bad``, ``None`` for none of them.
 
-    A stage has one of its own once it runs, as it is pickled with the stage's DoFn.
+    It is pickled with a DoFn, so each stage has its own copy when it runs.
     """
 
     def __init__(self, label: str, exc_class: ExceptionClass | None = None) -> None:
@@ -27,9 +27,8 @@ class Functions:
     def function(self, option: str, given: Any, called: Callable[..., Any] | None = None, *, fresh: bool = False) -> Any:
         """The function given as ``option``, on copies of its arguments and raising ``FunctionFailed``; ``None`` if none is given.
 
-        ``fresh`` says that nobody else has the arguments, so that they need not be copied.
-
-        ``called`` is what a field's name stands for. That is ours: it needs no copies, and its ``ValueError`` says enough by itself.
+        With ``fresh`` the arguments are not used elsewhere, and are not copied. ``called`` is the function for an option given as a field's name; it is
+        called without copies, and its ``ValueError`` is raised as it is.
         """
         if isinstance(given, vectorized):
             return vectorized(self._of_batches(option, given.function))
@@ -37,10 +36,8 @@ class Functions:
             called = given
         if not callable(called) or not (callable(given) or self._exc_class):
             return called if called is not None else given
-        run, prepared = (
-            called,
-            _itself if not callable(given) or only_reads(given) or (fresh and self._exc_class is None) else copied,
-        )
+        run, needs_no_copy = called, not callable(given) or only_reads(given) or (fresh and self._exc_class is None)
+        prepared = _itself if needs_no_copy else copied
 
         def call(*values: Any) -> Any:
             try:
@@ -58,9 +55,9 @@ class Functions:
         self, option: str, error: Exception, given: Sequence[Any], timestamp: int | None, *, key: Any = NO_KEY, record: Any = None
     ) -> None:
         """Put ``record``, by default ``(key, *given)``, into ``bad``; raise ``FunctionFailed`` if such exceptions are not handled."""
-        if not self.handles(error):
-            raise self.failure(option, error, given, key) from error
-        self.leave_out((key, *given) if record is None else record, error, timestamp)
+        failed = self.failure(option, error, given, key)
+        failed.__cause__ = error
+        self.caught((key, *given) if record is None else record, failed, timestamp)
 
     def failure(self, option: str, error: Exception, given: Sequence[Any], key: Any = NO_KEY) -> FunctionFailed:
         """The error of a function that raised."""
@@ -75,22 +72,18 @@ class Functions:
         """Whether an exception goes to ``bad``."""
         return self._exc_class is not None and isinstance(error, self._exc_class)
 
-    def leave_out(self, record: Any, error: BaseException | None, timestamp: int | None) -> None:
-        """Put a record into ``bad``, with what was raised; ``None`` is the time of the element that is being processed."""
-        element = record, (type(error).__name__, str(error), traceback.format_exception(error))
-        self._bad.append((element, timestamp))
-
     def take_bad(self) -> list[tuple[Any, int | None]]:
         """What has gone to ``bad`` since the last time, each with its time."""
         bad, self._bad = self._bad, []
         return bad
 
     def caught(self, record: Any, failed: FunctionFailed, timestamp: int | None) -> None:
-        """Put a record into ``bad`` for what a function raised; raise it again if it is not handled."""
+        """Put a record into ``bad`` with what a function raised; raise it again if it is not handled. A ``timestamp`` of ``None`` is the element's."""
         error = failed.__cause__
-        if error is None or not self.handles(error):
+        if not self.handles(error):
             raise failed
-        self.leave_out(record, error, timestamp)
+        element = record, (type(error).__name__, str(error), traceback.format_exception(error))
+        self._bad.append((element, timestamp))
 
     def _of_batches(self, option: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*batches: pa.RecordBatch) -> Any:

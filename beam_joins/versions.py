@@ -3,10 +3,10 @@
 import numpy as np
 import pyarrow as pa
 
+from beam_joins.change import two_changes
 from beam_joins.keys.columns import Bools, Ints, factorize
 from beam_joins.keys.opaque import python_keys
 from beam_joins.sorting import combine_chunks, integers, ordered, starts, valid
-from beam_joins.two_changes import TwoChanges
 
 FOREVER = np.iinfo(np.int64).max
 
@@ -64,9 +64,9 @@ def as_of(left: pa.Table, right: pa.Table) -> Ints:
 
 
 def require_one_change(code: Ints, position: Ints, keys: pa.Array, by: Ints) -> None:
-    """Raise :class:`TwoChanges` if two ordered rows have one code and one position; ``by`` are their indices among the ``keys``."""
+    """Raise ``ValueError`` if two ordered rows have one code and one position; ``by`` are their indices among the ``keys``."""
     alone = starts(code, position)
     if not alone.all():
         again = int(np.argmin(alone))
         key = combine_chunks(keys).slice(int(by[again]), 1)
-        raise TwoChanges(python_keys(key)[0], int(position[again]))
+        raise two_changes(python_keys(key)[0], int(position[again]))

@@ -13,12 +13,11 @@ import pyarrow as pa
 from beam_joins.arrangement import ORDER, Arrangement
 from beam_joins.batch import ChangeBatch
 from beam_joins.fold import Fold, Folding
-from beam_joins.groups import Groups, tied_rows
-from beam_joins.keys.canonical import canonical_value
+from beam_joins.groups import Groups
 from beam_joins.keys.columns import Ints, factorize, joined_keys
 from beam_joins.keys.nested import parts_of, windowed_keys
-from beam_joins.keys.opaque import VALUES, is_opaque, python_keys, python_values
-from beam_joins.sorting import combine_chunks, integers
+from beam_joins.keys.opaque import VALUES, python_keys
+from beam_joins.sorting import combine_chunks, integers, record_order
 from beam_joins.stream_time import EARLIEST, shifted, stream_times, times_of_keys
 
 Assign = Callable[[Ints], tuple[Ints, Ints, Ints]]
@@ -33,7 +32,7 @@ class State(NamedTuple):
 
 
 class Aggregated(NamedTuple):
-    """The changes, and the rows that came too late for a window: ``group``, ``value``, ``timestamp``."""
+    """The changes, and the rows that are late for a window: ``group``, ``value``, ``timestamp``."""
 
     changes: ChangeBatch
     late: pa.Table
@@ -44,11 +43,11 @@ def step(
 ) -> tuple[Aggregated, State]:
     """The changes that new rows (``key``, ``value``, ``timestamp``, ``position`` and perhaps ``within``) make, and the state after them.
 
-    They lie behind all rows of earlier steps; The rows of one key and position are all added, in the order of
-    ``within``, time and encoded value, ``None`` first; one change follows for each window, with the largest timestamp of the rows that it has counted.
+    The rows have larger positions than those of earlier steps. The rows of one key and position are all added, in the order of
+    :func:`~beam_joins.sorting.record_order`; this makes one change for each window, with the largest timestamp of the rows added to it.
 
-    With a ``grace`` a row is late where its window ended that long or longer before the latest time that its key has seen; ``None`` waits for ever.
-    ``until`` is a time that all later rows lie behind, known where positions are event times, or :data:`~beam_joins.stream_time.ALWAYS` if none comes.
+    A row is late for a window that ended ``grace`` or longer before the latest timestamp of its key; with ``None`` no row is late.
+    All rows of later steps have timestamps after ``until``; :data:`~beam_joins.stream_time.ALWAYS` says that there are no later rows.
     """
     key, value, time, position = (combine_chunks(rows[name]) for name in ("key", "value", "timestamp", "position"))
     times = state.times or pa.table([key.slice(0, 0), pa.array([], pa.int64())], names=["key", "time"])
@@ -66,7 +65,9 @@ def step(
     columns = {"group": group, "value": value.take(at), "timestamp": time.take(at), "position": position.take(at)}
     each = pa.table(columns)
     added = each.filter(pa.array(~late))
-    groups = Groups(state.windows, added, VALUES, _rank(rows, code)[index[~late]])
+    rank = np.empty(len(rows), np.int64)
+    rank[record_order(rows, code)] = np.arange(len(rows))
+    groups = Groups(state.windows, added, VALUES, rank[index[~late]])
     by = pa.array(groups.by)
     values, names = combine_chunks(added["value"]).take(by), combine_chunks(added["group"]).take(by)
     folding = Folding(fold, groups, values, lambda n: (python_keys(names.slice(n, 1))[0],), restarts=True)
@@ -90,23 +91,3 @@ def _open(windows: Arrangement, times: pa.Table, grace: int | None, until: int |
         latest[known] = integers(times["time"])
         is_closed |= closes <= shifted(latest[code], -grace)
     return windows.replaced(combine_chunks(table[ORDER]).filter(pa.array(is_closed)), table.slice(0, 0))
-
-
-def _rank(rows: pa.Table, code: Ints) -> Ints:
-    """The order of rows of one key and position, as far as there are several."""
-    tied = np.flatnonzero(tied_rows(code, integers(rows["position"])))
-    rank = np.zeros(len(rows), np.int64)
-    if len(tied):
-        chosen = rows.take(pa.array(tied))
-        within = chosen["within"].fill_null(b"").to_pylist() if "within" in rows.column_names else [b""] * len(tied)
-        encoded = _encoded(combine_chunks(chosen["value"]))
-        order = list(zip(within, chosen["timestamp"].to_pylist(), encoded, strict=True))
-        rank[tied[sorted(range(len(tied)), key=order.__getitem__)]] = np.arange(len(tied))
-    return rank
-
-
-def _encoded(values: pa.Array) -> list[tuple[bool, bytes]]:
-    python = python_values(values)
-    # what has no canonical encoding is opaque, and has bytes
-    stored = values.storage.to_pylist() if is_opaque(values.type) else [b""] * len(values)
-    return [(value is not None, canonical_value(value, given or b"")) for value, given in zip(python, stored, strict=True)]

@@ -1,7 +1,7 @@
 """A block: rows of one input of an operator, as one Arrow record batch in an IPC stream.
 
-What travels between workers are blocks, so that a runner sees few large elements and not many small ones. Their columns are what an operator asks for:
-``key``, ``timestamp`` and ``position``, ``value`` and others, of whatever types.
+Rows are shuffled in blocks, so that a runner handles few large elements instead of many small ones. The columns depend on the operator:
+``key``, ``timestamp``, ``position``, ``value`` and others, of any types.
 """
 
 from collections.abc import Iterable
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from beam_joins.coders.narrow import narrow, widen
 from beam_joins.corrupt import CorruptData
+from beam_joins.keys.columns import kind_of_column
 from beam_joins.sorting import combine_chunks
 
 _INPUT = b"input"
@@ -83,23 +84,10 @@ def _require_alike(path: str, one: pa.DataType, other: pa.DataType) -> None:
                 _require_alike(f"{path}.{field.name}", field.type, other.field(i).type)
     elif one.num_fields == other.num_fields == 1:  # lists
         _require_alike(path, one.field(0).type, other.field(0).type)
-    for first, second in _APART:
-        if (first(one) and second(other)) or (first(other) and second(one)):
-            first_type, second_type = sorted(map(str, (one, other)))
-            raise ValueError(
-                f"the column '{path}' is of type {first_type} in some batches and {second_type} in others: cast it to one"
-            )
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
-
-
-_APART = ((_is_text, _is_bytes), (pa.types.is_decimal, pa.types.is_floating))
+    numbers = (pa.types.is_decimal(one) and pa.types.is_floating(other)) or (pa.types.is_floating(one) and pa.types.is_decimal(other))
+    if numbers or {kind_of_column(one), kind_of_column(other)} == {"text", "bytes"}:
+        first_type, second_type = sorted(map(str, (one, other)))
+        raise ValueError(f"the column '{path}' is of type {first_type} in some batches and {second_type} in others: cast it to one")
 
 
 def _table(batch: pa.RecordBatch) -> pa.Table:

@@ -23,7 +23,7 @@ from beam_joins.coders.own_types import own_coder
 from beam_joins.coders.strict import StrictCoder
 from beam_joins.keys.canonical import decode, encode
 from beam_joins.keys.columns import kind_of_column
-from beam_joins.keys.kinds import kind
+from beam_joins.keys.kinds import kind as kind_of
 from beam_joins.keys.numbers import NotCanonical
 
 _NUMBERS = (int, float, Decimal, np.bool_, np.integer, np.floating)
@@ -59,8 +59,10 @@ class KeyCoder(StrictCoder):
     def encode(self, value: Any) -> bytes:
         """The canonical bytes; raises ``ValueError`` for a key that cannot be equal to one of the coder's type."""
         encoded = encode(value)
-        if self._kind is not None and kind(encoded) != self._kind and not isinstance(value, self._type):
-            raise NotCanonical(f"it is a {kind(encoded)}, and keys here are of type {type_name(self._type)}: the two are never equal")
+        if self._kind is not None and kind_of(encoded) != self._kind and not isinstance(value, self._type):
+            raise NotCanonical(
+                f"it is a {kind_of(encoded)}, and keys here are of type {type_name(self._type)}: the two are never equal"
+            )
         return encoded
 
     def read(self, encoded: bytes) -> Any:
@@ -86,7 +88,7 @@ class KeyCoder(StrictCoder):
 
 
 def key_coder(key_type: Any, what: str) -> KeyCoder:
-    """The deterministic coder of keys of ``key_type`` (``Any``: whatever a key turns out to be); ``what`` names them in messages.
+    """The deterministic coder of keys of ``key_type`` (``Any``: of any type); ``what`` names them in messages.
 
     A type of one's own needs a deterministic coder of its own, registered with Beam. Raises ``ValueError`` if it has none. A key of an
     unknown type is checked when it is encoded.
@@ -114,13 +116,12 @@ def common_type(left: Any, right: Any) -> Any:
         return left
     if Any in (left, right):
         return Any
-    if isinstance(left, pa.DataType) or isinstance(right, pa.DataType):
-        of_columns = {_kind_of_column(each) if isinstance(each, pa.DataType) else _kind_of_type(each) for each in (left, right)}
-        return Any if len(of_columns - {None}) < 2 else None
-    if not (_is_canonical(left) and _is_canonical(right)):
-        return None
     kinds = _kind_of_type(left), _kind_of_type(right)
     if None not in kinds and kinds[0] != kinds[1]:
+        return None
+    if isinstance(left, pa.DataType) or isinstance(right, pa.DataType):
+        return Any
+    if not (_is_canonical(left) and _is_canonical(right)):
         return None
     return left if kinds[0] in (None, kinds[1]) else Any
 
@@ -155,13 +156,11 @@ def _is_canonical(key_type: Any) -> bool:
     return bool(is_dataclass(key_type) and key_type.__eq__ is not object.__eq__)
 
 
-def _kind_of_column(key_type: pa.DataType) -> str | None:
-    kind = kind_of_column(key_type)
-    # of keys that have parts, or that are Python objects, the kinds are compared in the run
-    return None if kind == "null" or kind.startswith("(") else kind
-
-
 def _kind_of_type(key_type: Any) -> str | None:
+    if isinstance(key_type, pa.DataType):
+        kind = kind_of_column(key_type)
+        # of keys that have parts, or that are Python objects, the kinds are compared in the run
+        return None if kind == "null" or kind.startswith("(") else kind
     if not isinstance(key_type, type) or get_origin(key_type) is not None or issubclass(key_type, enum.Enum | dt.datetime):
         return None
     # numpy has a timedelta among its numbers

@@ -13,7 +13,7 @@ class StrictCoder(Coder):
 
     @abstractmethod
     def read(self, encoded: bytes) -> Any:
-        """Decode; may raise whatever happens."""
+        """Decode; may raise any exception."""
 
     def decode(self, encoded: bytes) -> Any:
         """Decode, or raise :class:`CorruptData`."""

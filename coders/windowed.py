@@ -53,7 +53,7 @@ class WindowedCoder(StrictCoder):
 
     @classmethod
     def from_type_hint(cls, hint: Any, known: Any) -> Any:
-        """The coder of ``Windowed[K]``, deterministic whatever K is: a key that has no canonical encoding is refused."""
+        """The coder of ``Windowed[K]``, deterministic for any K: encoding a key without a canonical encoding raises."""
         return cls(KeyCoder(*hint.parameters)) if isinstance(hint, Parameterised) else cls()
 
     def to_type_hint(self) -> type:

@@ -3,10 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
-
-from beam_joins.aggregate import State, step
-from beam_joins.batch import ChangeBatch
 from beam_joins.fold import Fold
 from beam_joins.transforms.engine.grouping import GroupedTable, OfRow
 from beam_joins.transforms.engine.options import OF_AGGREGATE, function, initial_of
@@ -28,20 +24,18 @@ class AggregateTable(GroupedTable):
     A value whose group is ``None`` is not aggregated, and is dropped as ``"null_group"``: counted, and an output of :meth:`with_outputs`. Groups
     that are equal in Python are one group: 7 and 7.0, but not "7".
 
-    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
-    an output of its own.
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, and for a column that the table
     does not have; and in the run for a group that cannot be a key.
 
     >>> import apache_beam as beam
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import Change, TableToChanges
     >>> changes = [
     ...     Change(1, None, {"by": "ann", "amount": 5}, timestamp=10, position=1),
     ...     Change(1, {"by": "ann", "amount": 5}, {"by": "ann", "amount": 7}, timestamp=20, position=2),
     ... ]
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     _ = (
     ...         pipeline
     ...         | beam.Create(changes)
@@ -64,8 +58,7 @@ class AggregateTable(GroupedTable):
         self._add = function("add", add, OF_AGGREGATE)
         self._subtract = function("subtract", subtract, OF_AGGREGATE)
 
-    def kernel(self) -> Callable[[pa.Table], ChangeBatch]:
-        """Record by record."""
+    def fold(self) -> Fold:
+        """The functions of the user."""
         functions = self.handling.functions
-        fold = Fold(functions, functions.function("initial", self._initial), self._add, self._subtract)
-        return lambda rows: step(State(), rows, fold)[0]
+        return Fold(functions, functions.function("initial", self._initial), self._add, self._subtract)

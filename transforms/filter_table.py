@@ -37,8 +37,7 @@ class FilterTable(HandlesExceptions):
     one that does not give truth values; and in the run for an element that is neither a change nor a pair.
 
     >>> from beam_joins import TableToChanges
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     _ = (
     ...         pipeline
     ...         | beam.Create([Change("k", 1, 5, timestamp=0, position=0)])

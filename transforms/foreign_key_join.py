@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from apache_beam.pvalue import PCollection
+
 from beam_joins.fields import of_row
 from beam_joins.functions import vectorized
 from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, values_joined
@@ -11,7 +13,7 @@ from beam_joins.transforms.engine.broadcast import broadcast_join, is_small
 from beam_joins.transforms.engine.checked_table import checked_table, whole_table
 from beam_joins.transforms.engine.joins import by_reference, combined_type, in_sides, joined_table, referring_rows
 from beam_joins.transforms.engine.options import choice
-from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
+from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.referring import keys_like, listed_references, one_reference
 from beam_joins.transforms.engine.table_type import TableType, as_table, common_key_type, common_order, table_type, two_tables
 from beam_joins.typed_rows import Schema
@@ -49,17 +51,15 @@ class ForeignKeyJoin(WithOutputs):
     :meth:`with_outputs`. Keys that are equal in Python are equal here: 7 and 7.0, a list and a tuple. Where no right key
     is of the kind of any foreign key, as with text and numbers, ``ValueError`` names both.
 
-    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
-    an output of its own.
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to one table ordered by time and one by a
     sequence, to keys whose coder is not deterministic, and for columns that a table does not have; and for foreign keys that no right key can equal:
     when applied if both are typed columns, else in the run.
 
     >>> import apache_beam as beam
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import Change
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     orders = pipeline | "orders" >> beam.Create([Change(1, None, {"by": "ann", "amount": 5}, timestamp=0, position=1)])
     ...     customers = pipeline | "customers" >> beam.Create([Change("ann", None, "Ann Lee", timestamp=0, position=2)])
     ...     enriched = (orders, customers) | ForeignKeyJoin(lambda order, name: f"{order['amount']} by {name}", foreign_key="by")
@@ -101,7 +101,7 @@ class ForeignKeyJoin(WithOutputs):
         self._joiner = joiner
         self._schema = schema
 
-    def build(self, pvalue: Any) -> Outputs:
+    def build(self, pvalue: Any) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The joined table and the dropped records."""
         left, right = two_tables("ForeignKeyJoin", pvalue)
         by_pair = self._foreign_keys is not None or self._how in ("right", "outer")
@@ -143,4 +143,4 @@ class ForeignKeyJoin(WithOutputs):
                 rejoin=known[0].final,  # rows that have one change never move
                 **given,
             )
-        return Outputs(as_table(joined, result), self.all_dropped(lefts))
+        return as_table(joined, result), self.all_dropped(lefts)

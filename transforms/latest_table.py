@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
-import numpy as np
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
@@ -12,7 +11,7 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.keys.columns import factorize, kinds
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.opaque import python_values
-from beam_joins.sorting import combine_chunks, integers, ordered, starts, valid
+from beam_joins.sorting import combine_chunks, ends, integers, ordered, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.checked_table import checked_table
 from beam_joins.transforms.engine.outputs import Transform
@@ -34,8 +33,7 @@ class LatestTable(Transform):
     Raises ``ValueError`` when applied to windowed or unbounded input, and in the run for two changes of one row at one position.
 
     >>> from beam_joins import Change
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     _ = (
     ...         pipeline
     ...         | beam.Create([Change("k", None, 1, 0, 1), Change("k", 1, 2, 0, 2), Change("l", None, 3, 0, 1), Change("l", 3, None, 0, 2)])
@@ -76,7 +74,7 @@ def _last(rows: pa.Table | pa.RecordBatch) -> Any:
     """The last change of each row."""
     (code,) = factorize(combine_chunks(rows["key"]))
     by = ordered(code, integers(rows["position"]))
-    return rows.take(pa.array(by[np.append(starts(code[by])[1:], True)[: len(by)]]))
+    return rows.take(pa.array(by[ends(code[by])]))
 
 
 def _elements(rows: Any, known: TableType) -> Iterator[Any]:

@@ -33,8 +33,7 @@ class MapTable(HandlesExceptions):
     vectorized function of opaque values.
 
     >>> from beam_joins import Change, TableToChanges
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     _ = (
     ...         pipeline
     ...         | beam.Create([Change("k", None, 5, timestamp=0, position=0)])

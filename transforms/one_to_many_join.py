@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
+from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.combined_key import CombinedKey
@@ -15,7 +16,7 @@ from beam_joins.matching import How, Shape
 from beam_joins.transforms.engine.checked_table import checked_table
 from beam_joins.transforms.engine.joins import by_reference, combined_type, in_sides, joined_table, referring_rows
 from beam_joins.transforms.engine.options import choice
-from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
+from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.referring import keys_like, one_reference
 from beam_joins.transforms.engine.table_type import TableType, as_table, common_key_type, common_order, two_tables
 from beam_joins.transforms.engine.user_functions import StageFunctions
@@ -45,16 +46,14 @@ class OneToManyJoin(WithOutputs):
     Where rows of the many are not kept, one whose foreign key is ``None`` is dropped, as ``"null_foreign_key"``: counted, and an output of
     :meth:`with_outputs`.
 
-    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
-    an output of its own.
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to what is not two bounded tables, and for columns that a table does not have;
     and in the run where the mapping fails its check, and for two changes of one row at one position.
 
     >>> import apache_beam as beam
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import Change
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     authors = pipeline | "authors" >> beam.Create([Change("a", None, "Ann", timestamp=1, position=1)])
     ...     books = pipeline | "books" >> beam.Create([Change(7, None, {"by": "a", "title": "Tea"}, timestamp=2, position=2)])
     ...     written = (authors, books) | OneToManyJoin(lambda author, book: f"{book['title']} by {author}", foreign_key="by")
@@ -83,7 +82,7 @@ class OneToManyJoin(WithOutputs):
         self._key_inverse = key_inverse
         self._schema = schema
 
-    def build(self, pvalue: Any) -> Outputs:
+    def build(self, pvalue: Any) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The joined table and the dropped records."""
         one, many = two_tables("OneToManyJoin", pvalue)
         sides = in_sides(checked_table(many), one)
@@ -110,7 +109,7 @@ class OneToManyJoin(WithOutputs):
             dropping=self.dropping,
             finish=None if mapper is None else _mapping(mapper, inverse, functions),
         )
-        return Outputs(as_table(joined, result), self.all_dropped(lefts))
+        return as_table(joined, result), self.all_dropped(lefts)
 
 
 def _mapping(

@@ -12,9 +12,8 @@ class ReduceTable(AggregateTable):
     """The values of each group of a table reduced to one: :class:`AggregateTable` whose first value is the aggregate itself.
 
     >>> import apache_beam as beam
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import Change, TableToChanges
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     _ = (
     ...         pipeline
     ...         | beam.Create([Change("a", None, "x", 10, 1), Change("b", None, "y", 20, 2)])

@@ -24,9 +24,8 @@ class StreamForeignKeyJoin(StreamLookupJoin):
     Raises ``ValueError`` as :class:`StreamTableJoin`, and in the run for foreign keys that no key of the table can equal.
 
     >>> import apache_beam as beam
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import Change
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     users = pipeline | "users" >> beam.Create([Change(7, None, "Ann", timestamp=0, position=1)])
     ...     clicks = pipeline | "clicks" >> beam.Create([("page", {"user": 7, "lsn": 0}), ("page", {"user": 7, "lsn": 2})])
     ...     who = StreamForeignKeyJoin(lambda click, name: name or "?", foreign_key="user", how="left", sequence_by="lsn")

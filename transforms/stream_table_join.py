@@ -30,17 +30,15 @@ class StreamTableJoin(StreamLookupJoin):
     Dropped, counted, and an output of :meth:`with_outputs` (``stream``, ``dropped``), are records with a ``"null_value"``, a
     ``"null_sequence"`` or, in an inner join, a ``"null_key"``; a left join gives those as ``(None, joiner(value, None))``.
 
-    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
-    an output of its own.
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to a stream and a table of which one
     is ordered by time and the other by a sequence, or to keys of different types or without a deterministic coder; and in the run for elements that are not pairs and
     for two changes of one row at one position.
 
     >>> import apache_beam as beam
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import Change
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     prices = pipeline | "prices" >> beam.Create(
     ...         [Change("apple", None, 3, timestamp=0, position=10), Change("apple", 3, 4, timestamp=0, position=20)]
     ...     )

@@ -3,16 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
-
-from beam_joins.arrangement import Arrangement
-from beam_joins.batch import ChangeBatch
 from beam_joins.fields import of_row
 from beam_joins.functions import vectorized
-from beam_joins.keys.opaque import is_opaque
-from beam_joins.totals import step
-from beam_joins.transforms.engine.grouping import GroupedTable, Grouping, OfRow
-from beam_joins.transforms.engine.table_type import TableType
+from beam_joins.transforms.engine.grouping import GroupedTable, OfRow
 
 
 class SumTable(GroupedTable):
@@ -29,32 +22,17 @@ class SumTable(GroupedTable):
     Raises ``ValueError`` also for a column that is not of numbers, and in the run for a value that is not a number, or for decimals and floats in one group.
 
     >>> import apache_beam as beam
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import Change, TableToChanges
     >>> orders = [
     ...     Change(1, None, {"by": "ann", "amount": 5}, timestamp=10, position=1),
     ...     Change(2, None, {"by": "ann", "amount": 7}, timestamp=20, position=2),
     ... ]
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     _ = pipeline | beam.Create(orders) | SumTable(group_by="by", of="amount") | TableToChanges() | beam.Map(print)
     Change(key='ann', old=None, new=5, timestamp=10, position=1)
     Change(key='ann', old=5, new=12, timestamp=20, position=2)
     """
 
     def __init__(self, *, group_by: OfRow, of: str | vectorized[Any] | Callable[[Any, Any], Any]) -> None:
-        super().__init__(group_by)
+        super().__init__(group_by, of)
         of_row("of", of, one=True)
-        self._of = of
-
-    def grouping(self, known: TableType) -> Grouping:
-        """How the rows are grouped, and what of them is summed."""
-        return Grouping(known, self.handling.functions, self._group_by, self._of)
-
-    def kernel(self) -> Callable[[pa.Table], ChangeBatch]:
-        """In columns where the numbers are."""
-        return lambda rows: step(Arrangement(), rows)[0]
-
-    def aggregate_type(self, grouping: Grouping) -> Any:
-        """That of the sum of the column, or that of Python objects."""
-        kind = grouping.sum_type
-        return Any if kind is None or is_opaque(kind) else kind

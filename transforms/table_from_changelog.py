@@ -23,10 +23,10 @@ from beam_joins.transforms.engine.changelog import ChangelogRows, no_records, op
 from beam_joins.transforms.engine.element_types import annotated, columns_of_type, known, pair_types
 from beam_joins.transforms.engine.notes import columns_are_there
 from beam_joins.transforms.engine.options import choice
-from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
+from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.records import RecordRoute
 from beam_joins.transforms.engine.replay import Operator, Replay
-from beam_joins.transforms.engine.table_rows import encode_values, records_of
+from beam_joins.transforms.engine.table_rows import records_of
 from beam_joins.transforms.engine.table_type import Order, TableType, as_table, require_bounded
 
 ROWS = "rows"
@@ -67,8 +67,7 @@ class TableFromChangelog(WithOutputs):
     again; an ``"ambiguous_position"`` is another one, dropped because the one that is kept has the later timestamp, then the larger
     ``tie_break_by``, then the larger canonical encoding (fields by name). Give a finer ``sequence_by`` where these are counted.
 
-    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
-    an output of its own.
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to keys whose coder is not
     deterministic, to Arrow batches whose columns are not known, and for columns that they do not have; and in the run for a field that is missing, for an
@@ -77,9 +76,8 @@ class TableFromChangelog(WithOutputs):
 
     >>> import apache_beam as beam
     >>> from beam_joins import TableToChanges
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> changelog = [{"id": 1, "lsn": 8, "name": "Bob"}, {"id": 1, "lsn": 7, "name": "Ann"}]
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     _ = (
     ...         pipeline
     ...         | beam.Create(changelog)
@@ -113,7 +111,7 @@ class TableFromChangelog(WithOutputs):
         self._emit: Emit = choice("emit", emit, Emit)
         self._schema = None if schema is None else declared_schema(schema)
 
-    def build(self, pvalue: PCollection[Any]) -> Outputs:
+    def build(self, pvalue: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The table and the dropped records."""
         require_bounded("TableFromChangelog", pvalue)
         batches, functions = is_arrow(pvalue), self.handling.functions
@@ -142,7 +140,7 @@ class TableFromChangelog(WithOutputs):
             to=(MAIN, *self.dropping),
             check=columns_are_there("except_columns", ROWS, self._left_out) if self._left_out and not batches else None,
         )
-        return Outputs(as_table(replayed[MAIN], known_type), self.all_dropped(routed, replayed))
+        return as_table(replayed[MAIN], known_type), self.all_dropped(routed, replayed)
 
     def _schema_of_batches(self, pvalue: PCollection[Any]) -> pa.Schema:
         schema = self._schema or arrow_schema(pvalue)
@@ -177,7 +175,7 @@ class TableFromChangelog(WithOutputs):
 
 def _upserts(emit: Emit, known_type: TableType) -> Operator:
     def upserts(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[ChangeBatch]:
-        batch, lost = upsert(inputs[ROWS], emit, encode_values)
+        batch, lost = upsert(inputs[ROWS], emit)
         if len(lost) and known_type.order == "time":
             _require_order(lost, known_type)
         for reason in ("duplicate_position", "ambiguous_position"):

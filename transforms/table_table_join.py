@@ -36,16 +36,14 @@ class TableTableJoin(HandlesExceptions):
     row that existed. A result has the larger timestamp of both sides. More tables are joined in a chain:
     ``((a, b) | TableTableJoin(...), c) | TableTableJoin(...)``.
 
-    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
-    an output of its own.
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to one table
     ordered by time and one by a sequence, to keys of types that are never equal or without a deterministic coder, and for columns that a table does not have.
 
     >>> import apache_beam as beam
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import Change
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     stock = pipeline | "stock" >> beam.Create([Change("apple", None, 7, timestamp=1, position=1)])
     ...     price = pipeline | "price" >> beam.Create([Change("apple", None, 0.5, timestamp=2, position=2)])
     ...     worth = (stock, price) | TableTableJoin(lambda count, euros: count * (euros or 0), how="left")

@@ -22,10 +22,9 @@ class TableToChanges(Transform):
     Typed values become what ``pyarrow`` makes of them, structs dicts; keys of several columns become tuples. Every transform that takes a table takes a
     collection of changes too.
 
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import TableFromChangelog
     >>> rows = [{"id": 1, "lsn": 7, "name": "Ann"}, {"id": 1, "lsn": 8, "name": "Bob"}]
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     log = pipeline | beam.Create(rows)
     ...     table = log | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn", except_columns=["id", "lsn"])
     ...     _ = table | TableToChanges() | beam.Map(print)

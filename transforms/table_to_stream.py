@@ -22,8 +22,7 @@ class TableToStream(Transform):
     Every element carries its change's timestamp. Raises ``ValueError`` for a windowed table.
 
     >>> from beam_joins import Change
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     _ = (
     ...         pipeline
     ...         | beam.Create([Change("k", 1, None, timestamp=0, position=0)])

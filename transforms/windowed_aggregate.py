@@ -13,9 +13,9 @@ from beam_joins.fold import Fold
 from beam_joins.spans import Span, span_micros
 from beam_joins.transforms.engine.block_writer import DROPPED, MAIN, BlockWriter
 from beam_joins.transforms.engine.options import OF_AGGREGATE, function, initial_of
-from beam_joins.transforms.engine.outputs import WindowedOutputs, WithOutputs
+from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.replay import Replay
-from beam_joins.transforms.engine.streams import Nulls, OfRow, Stream, StreamOptions
+from beam_joins.transforms.engine.streams import OfRow, Stream, StreamOptions, sequence_of
 from beam_joins.transforms.engine.table_rows import records_of
 from beam_joins.transforms.engine.table_type import as_table, require_bounded
 from beam_joins.transforms.engine.windows import windows_of, without_merging
@@ -49,17 +49,15 @@ class WindowedAggregate(WithOutputs):
     ``"null_timestamp"``. A record is late once for each window that no longer takes it: ``Dropped("late", (Windowed(key, window), value), timestamp)``.
     Both are counted.
 
-    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
-    an output of its own.
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
     Raises ``ValueError`` at construction for a wrong option, session windows among them; when applied to windowed or unbounded input, to
     keys whose coder is not deterministic or to batches that do not have the columns; and in the run for elements that are not pairs.
 
     >>> import apache_beam as beam
     >>> from apache_beam.transforms.window import FixedWindows, TimestampedValue
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import TableToChanges
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     _ = (
     ...         pipeline
     ...         | beam.Create([TimestampedValue(("home", "ann"), 3), TimestampedValue(("home", "bob"), 62)])
@@ -70,6 +68,8 @@ class WindowedAggregate(WithOutputs):
     Change(key=Windowed(key='home', window=Window(start=0, end=60000000)), old=None, new=1, timestamp=3000000, position=3000000)
     Change(key=Windowed(key='home', window=Window(start=60000000, end=120000000)), old=None, new=1, timestamp=62000000, position=62000000)
     """
+
+    outputs = ("table", "dropped", "late")
 
     def __init__(
         self,
@@ -88,15 +88,16 @@ class WindowedAggregate(WithOutputs):
         self._initial = initial_of(initial)
         self._add = function("add", add, OF_AGGREGATE)
         self._grace = None if grace is None else span_micros("grace", grace)
-        self._streams = StreamOptions("WindowedAggregate", key, timestamp_by, sequence_by).require()
+        self._streams = StreamOptions("WindowedAggregate", key, timestamp_by, sequence_by)
+        sequence_of(sequence_by)
         self._schema = schema
 
-    def build(self, pvalue: PCollection[Any]) -> WindowedOutputs:
+    def build(self, pvalue: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any] | None, PCollection[Any] | None]:
         """The windowed table, the dropped records and the late ones."""
         require_bounded("WindowedAggregate", pvalue)
         stream, handling = Stream(self._streams, pvalue, self._schema), self.handling
         functions = handling.functions
-        routed = stream.routed("Route", "records", handling, self.dropping, Nulls(value=True))
+        routed = stream.routed("Route", "records", handling, self.dropping, null_values=True)
         fold = Fold(functions, functions.function("initial", self._initial), self._add)
         made = stream.type._replace(value=Any, windowed=True, whole=True)
         windows, grace = windows_of(self._window_fn), self._grace
@@ -111,4 +112,4 @@ class WindowedAggregate(WithOutputs):
             functions.replay(aggregated), to=(MAIN, *self.dropping, *handling.tags), main_type=ChangeBatch
         )
         handling.collect(routed, replayed)
-        return WindowedOutputs(as_table(replayed[MAIN], made), self.all_dropped(routed), replayed.get(DROPPED))
+        return as_table(replayed[MAIN], made), self.all_dropped(routed), replayed.get(DROPPED)

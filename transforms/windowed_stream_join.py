@@ -4,25 +4,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+from apache_beam.pvalue import PCollection
+from apache_beam.typehints.typehints import KV
 
 from beam_joins.fields import Fields
 from beam_joins.functions import vectorized
-from beam_joins.interval import Spans, StreamHow
-from beam_joins.joiner import Joiner, joiner_in_columns, of_records
+from beam_joins.interval import KEPT, Spans, StreamHow
+from beam_joins.joiner import Joiner, TypedJoin, joiner_in_columns, of_records
+from beam_joins.keys.columns import joined_keys
 from beam_joins.spans import Span, span_micros
 from beam_joins.transforms.engine.arrow_input import as_arrow, is_arrow
 from beam_joins.transforms.engine.block_writer import DROPPED, MAIN
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.options import choice
-from beam_joins.transforms.engine.outputs import WindowedStreamOutputs, WithOutputs
+from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.replay import Replay
-from beam_joins.transforms.engine.stream_join import SIDES, JoinOfBatches, JoinOfPairs, StreamResults, joined_streams
-from beam_joins.transforms.engine.streams import Nulls, OfRow, Stream, StreamOptions
-from beam_joins.transforms.engine.table_type import common_key_type, two_inputs
+from beam_joins.transforms.engine.stream_join import SIDES, batches_joined, joined_streams, pairs_joined
+from beam_joins.transforms.engine.streams import OfRow, Stream, StreamOptions, sequence_of
+from beam_joins.transforms.engine.table_type import TableType, common_key_type, two_inputs
 from beam_joins.typed_rows import Schema
 
 _NAME = "WindowedStreamJoin"
-_KEPT = {"inner": (), "left": (0,), "outer": (0, 1)}
 
 
 class WindowedStreamJoin(WithOutputs):
@@ -57,17 +59,15 @@ class WindowedStreamJoin(WithOutputs):
 
     Equal records are separate records. Both sides may be the same stream.
 
-    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
-    an output of its own.
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
     Raises ``ValueError`` at construction for a wrong option, when applied to tables, to windowed or unbounded input, to one stream of
     Arrow batches and one of pairs, to batches that do not have the columns, or to keys of different types or without a deterministic coder, and
     in the run for elements that are not pairs.
 
     >>> import apache_beam as beam
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from apache_beam.transforms.window import TimestampedValue
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     views = pipeline | "views" >> beam.Create([("ad", "view 1", 100), ("ad", "view 2", 500)])
     ...     clicks = pipeline | "clicks" >> beam.Create([("ad", "click", 130)])
     ...     views, clicks = (
@@ -81,6 +81,8 @@ class WindowedStreamJoin(WithOutputs):
     ('ad', 'view 1: click')
     ('ad', 'view 2: no click')
     """
+
+    outputs = ("stream", "dropped", "late")
 
     def __init__(
         self,
@@ -101,50 +103,53 @@ class WindowedStreamJoin(WithOutputs):
         self._joiner = joiner
         self._how: StreamHow = choice("how", how, StreamHow)
         self._spans = Spans(span_micros("before", before), span_micros("after", after), span_micros("grace", grace))
-        self._streams = StreamOptions(_NAME, key, timestamp_by, sequence_by).require()
+        self._streams = StreamOptions(_NAME, key, timestamp_by, sequence_by)
+        sequence_of(sequence_by)
         if schemas is not None and (not isinstance(schemas, tuple) or len(schemas) != 2):
             raise ValueError(f"schemas={schemas!r}: give the pyarrow.Schema of the left and of the right stream")
         self._schemas = schemas or (None, None)
         self._schema = schema
 
-    def build(self, pvalue: Any) -> WindowedStreamOutputs:
+    def build(self, pvalue: Any) -> tuple[PCollection[Any], PCollection[Any] | None, PCollection[Any] | None]:
         """The joined stream, the dropped records and the late ones."""
         given = two_inputs(_NAME, pvalue, "two streams: (left, right)")
         _require_one_form(*map(is_arrow, given))
         left, right = (Stream(self._streams, stream, schema) for stream, schema in zip(given, self._schemas, strict=True))
-        results = self._results(left, right)
-        handling = self.handling
-        key_type = None if left.in_columns else common_key_type(_NAME, left.type, right.type)
+        types, handling, schema = (left.type, right.type), self.handling, None
+        if left.in_columns:
+            join = self._join_in_columns(types)
+            results = batches_joined(join)
+            key_type, element_type = None, pa.RecordBatch
+            if join.type is not None:
+                key = joined_keys(*(pa.nulls(0, known.key_column) for known in types)).type
+                schema = pa.schema({"key": key, "value": join.type, "timestamp": pa.int64()})
+        elif self._schema is not None:
+            raise ValueError(f"{_NAME} joins records here, and schema= is for streams in columns: leave it out")
+        else:
+            key_type, element_type = common_key_type(_NAME, *types), KV[Any, Any]
+            results = pairs_joined(of_records(_NAME, self._joiner), handling.functions, types)
         routed = [
-            stream.routed(side.capitalize(), side, handling, self.dropping, Nulls(key=i in _KEPT[self._how]), key_type)
-            for i, (side, stream) in enumerate(zip(SIDES, (left, right), strict=True))
+            stream.routed(side.capitalize(), side, handling, self.dropping, null_keys=keeps_alone, key_type=key_type)
+            for side, stream, keeps_alone in zip(SIDES, (left, right), KEPT[self._how], strict=True)
         ]
         replayed = tuple(blocks[side] for side, blocks in zip(SIDES, routed, strict=True)) | "Join" >> Replay(
-            handling.functions.replay(joined_streams(self._how, self._spans, results)),
+            handling.functions.replay(joined_streams(self._how, self._spans, results, types)),
             to=(MAIN, *self.dropping, *handling.tags),
-            main_type=results.element_type,
+            main_type=element_type,
             check=keys_may_meet(_NAME, *SIDES, "left keys", "right keys"),
         )
         handling.collect(*routed, replayed)
-        joined = replayed[MAIN]
-        return WindowedStreamOutputs(
-            joined if results.schema is None else as_arrow(joined, results.schema), self.all_dropped(*routed), replayed.get(DROPPED)
-        )
+        joined = replayed[MAIN] if schema is None else as_arrow(replayed[MAIN], schema)
+        return joined, self.all_dropped(*routed), replayed.get(DROPPED)
 
-    def _results(self, left: Stream, right: Stream) -> StreamResults:
-        """What the join gives; raises ``ValueError`` for a joiner or a schema that does not fit the form of the streams."""
-        types = left.type, right.type
-        if not left.in_columns:
-            if self._schema is not None:
-                raise ValueError(f"{_NAME} joins records here, and schema= is for streams in columns: leave it out")
-            return JoinOfPairs(of_records(_NAME, self._joiner), self.handling.functions, types)
+    def _join_in_columns(self, types: tuple[TableType, TableType]) -> TypedJoin:
         if self._schema is None and not isinstance(self._joiner, Mapping | vectorized):
             raise ValueError(
                 f"{_NAME} of streams in columns gives record batches, and a joiner of one record does not say what columns they"
                 " have: give schema=, a pyarrow.Schema, or a joiner of columns"
             )
         values = types[0].value_column, types[1].value_column
-        return JoinOfBatches(joiner_in_columns(self._joiner, self.handling.functions, self._schema, types=values), types)
+        return joiner_in_columns(self._joiner, self.handling.functions, self._schema, types=values)
 
 
 def _require_one_form(*in_columns: bool) -> None:

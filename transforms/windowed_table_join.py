@@ -49,18 +49,16 @@ class WindowedTableJoin(HandlesExceptions):
     ``joiner(left value, right value)`` gives the result's value, ``None`` for no row; it may be of columns, or ``with_key(fn)``, and ``schema``
     says what one of records gives, as in :class:`~beam_joins.TableTableJoin`.
 
-    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, or under :meth:`with_exception_handling` its record goes to
-    an output of its own.
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
     Raises ``ValueError`` for a wrong option at construction, for one that does not fit the tables when applied to them, and in the run for
     two changes of one row at one position. A table that is no longer known to be windowed: :func:`beam_joins.as_windowed_table`.
 
     >>> from datetime import timedelta
     >>> import apache_beam as beam
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     >>> from beam_joins import Change, Windowed, as_windowed_table
     >>> day = 86_400_000_000
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     windows = [Window(start * day, (start + 7) * day) for start in (0, 7)]
     ...     counts = [Change(Windowed("home", window), None, 10 + n, window.start, window.start) for n, window in enumerate(windows)]
     ...     weeks = as_windowed_table(pipeline | beam.Create(counts))

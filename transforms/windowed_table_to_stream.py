@@ -32,8 +32,7 @@ class WindowedTableToStream(HandlesExceptions):
     windowed, and in the run for keys that are not ``Windowed`` and for a result of ``fn`` that is not a pair.
 
     >>> from beam_joins import Change, Window, Windowed
-    >>> from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-    >>> with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    >>> with beam.Pipeline() as pipeline:
     ...     _ = (
     ...         pipeline
     ...         | beam.Create([Change(Windowed("home", Window(0, 10)), None, 7, timestamp=0, position=0)])

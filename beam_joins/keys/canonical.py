@@ -81,14 +81,6 @@ def _read(reader: Callable[[bytes], Any], encoded: bytes) -> Any:
         raise CorruptData(f"{len(encoded)} bytes are no canonical encoding: {error}") from error
 
 
-def canonical_value(value: Any, encoded: bytes) -> bytes:
-    """The canonical encoding of a value, by which records of one key and place are compared; ``encoded`` where it has none."""
-    try:
-        return encode(value)
-    except NotCanonical:
-        return encoded
-
-
 def register(of_type: type, tag: bytes, write: Callable[[Any], bytes], read: Callable[[bytes], Any]) -> None:
     """Let values of a type have a canonical encoding: the tag, then what ``write`` gives; ``read`` reads that again."""
 
@@ -106,13 +98,22 @@ def joined(parts: Iterable[bytes]) -> bytes:
 
 
 def joined_parts(data: bytes) -> Iterator[bytes]:
-    """The parts that :func:`joined` has written one after the other."""
-    return _parts(data)
+    """The parts that :func:`joined` has written; raises :class:`CorruptData`."""
+    at = 0
+    while at < len(data):
+        if at + _LENGTH.size > len(data):
+            raise CorruptData(f"the length of a part ends at byte {at + _LENGTH.size} of {len(data)}")
+        (length,) = _LENGTH.unpack_from(data, at)
+        at += _LENGTH.size
+        if at + length > len(data):
+            raise CorruptData(f"a part ends at byte {at + length} of {len(data)}")
+        yield data[at : at + length]
+        at += length
 
 
 def parts(encoded: bytes) -> Iterator[bytes]:
     """The encoded parts of an encoded tuple."""
-    return _parts(encoded[1:])
+    return joined_parts(encoded[1:])
 
 
 def number(encoded: bytes) -> int | float | None:
@@ -132,23 +133,6 @@ def _text(value: str) -> bytes:
     return TEXT + value.encode("utf-8", "surrogatepass")
 
 
-def _joined(tag: bytes, parts: Iterable[bytes]) -> bytes:
-    return tag + joined(parts)
-
-
-def _parts(data: bytes) -> Iterator[bytes]:
-    at = 0
-    while at < len(data):
-        if at + _LENGTH.size > len(data):
-            raise CorruptData(f"the length of a part ends at byte {at + _LENGTH.size} of {len(data)}")
-        (length,) = _LENGTH.unpack_from(data, at)
-        at += _LENGTH.size
-        if at + length > len(data):
-            raise CorruptData(f"a part ends at byte {at + length} of {len(data)}")
-        yield data[at : at + length]
-        at += length
-
-
 def _read_unknown(data: bytes) -> None:
     raise CorruptData(f"{len(data)} bytes of no known kind")
 
@@ -159,27 +143,27 @@ def _read_null(data: bytes) -> None:
 
 
 def _tuple(value: Iterable[Any]) -> bytes:
-    return _joined(TUPLE, map(encode, value))
+    return TUPLE + joined(map(encode, value))
 
 
 def _fields(value: dict[Any, Any]) -> bytes:
-    return _joined(FIELDS, (part for pair in sorted((encode(name), encode(part)) for name, part in value.items()) for part in pair))
+    return FIELDS + joined(part for pair in sorted((encode(name), encode(part)) for name, part in value.items()) for part in pair)
 
 
 def read_fields(data: bytes) -> dict[Any, Any]:
     """Names and parts that :func:`joined` has written one after the other."""
-    parts = list(map(decode, _parts(data)))
+    parts = list(map(decode, joined_parts(data)))
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def _member(value: enum.Enum) -> bytes:
     # a combination of flags has no name of its own
     member = encode(value.value if isinstance(value, enum.Flag) else value.name)
-    return _joined(MEMBER, (name_of(type(value)), member))
+    return MEMBER + joined((name_of(type(value)), member))
 
 
 def _read_member(data: bytes) -> enum.Enum:
-    name, encoded = _parts(data)
+    name, encoded = joined_parts(data)
     found, member = class_of(name), decode(encoded)
     if not issubclass(found, enum.Enum):
         raise CorruptData(f"{found} is no enum")
@@ -188,11 +172,11 @@ def _read_member(data: bytes) -> enum.Enum:
 
 def _record(value: Any) -> bytes:
     fields = [field.name for field in dataclasses.fields(value) if field.compare]
-    return _joined(RECORD, (name_of(type(value)), *(encode(part) for field in fields for part in (field, getattr(value, field)))))
+    return RECORD + joined((name_of(type(value)), *(encode(part) for field in fields for part in (field, getattr(value, field)))))
 
 
 def _read_record(data: bytes) -> Any:
-    name, *parts = _parts(data)
+    name, *parts = joined_parts(data)
     found, decoded = class_of(name), list(map(decode, parts))
     written = dict(zip(decoded[::2], decoded[1::2], strict=True))
     fields = dataclasses.fields(found)
@@ -241,8 +225,8 @@ _WRITERS: dict[type, Callable[[Any], bytes]] = {
     tuple: _tuple,
     list: _tuple,
     dict: _fields,
-    set: lambda value: _joined(SET, sorted(map(encode, value))),
-    frozenset: lambda value: _joined(SET, sorted(map(encode, value))),
+    set: lambda value: SET + joined(sorted(map(encode, value))),
+    frozenset: lambda value: SET + joined(sorted(map(encode, value))),
 }
 # A datetime is a date, and what is both an enum and a number or a text equals that.
 _BASES: list[tuple[type, Callable[[Any], bytes]]] = (
@@ -262,8 +246,8 @@ _READERS: dict[bytes, Callable[[bytes], Any]] = {
     BYTES: bytes,
     UUID: lambda data: uuid.UUID(bytes=data),
     **times.READERS,
-    TUPLE: lambda data: tuple(map(decode, _parts(data))),
-    SET: lambda data: frozenset(map(decode, _parts(data))),
+    TUPLE: lambda data: tuple(map(decode, joined_parts(data))),
+    SET: lambda data: frozenset(map(decode, joined_parts(data))),
     FIELDS: read_fields,
     MEMBER: _read_member,
     RECORD: _read_record,

@@ -52,6 +52,15 @@ def _is_signed(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) and not pa.types.is_uint64(kind))
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    of_any_length = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
+    return bool(of_any_length or pa.types.is_fixed_size_binary(kind))
+
+
 _COMPARED_AS: tuple[tuple[Callable[[Any], bool], Any, str], ...] = (
     (pa.types.is_null, None, "null"),
     (pa.types.is_boolean, None, "number"),
@@ -59,13 +68,8 @@ _COMPARED_AS: tuple[tuple[Callable[[Any], bool], Any, str], ...] = (
     (pa.types.is_uint64, None, "number"),
     (pa.types.is_floating, pa.float64(), "number"),
     (pa.types.is_decimal, None, "number"),
-    (pa.types.is_string, pa.string(), "text"),
-    (pa.types.is_large_string, pa.string(), "text"),
-    (pa.types.is_string_view, pa.string(), "text"),
-    (pa.types.is_binary, pa.binary(), "bytes"),
-    (pa.types.is_large_binary, pa.binary(), "bytes"),
-    (pa.types.is_binary_view, pa.binary(), "bytes"),
-    (pa.types.is_fixed_size_binary, pa.binary(), "bytes"),
+    (_is_text, pa.string(), "text"),
+    (_is_bytes, pa.binary(), "bytes"),
     (lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None, None, "datetime with a time zone"),
     (pa.types.is_timestamp, None, "datetime without a time zone"),
     (pa.types.is_date, pa.date32(), "date"),
@@ -196,29 +200,6 @@ def joined_keys(left: pa.Array, right: pa.Array) -> pa.Array:
         else:
             left, right = as_opaque(left), as_opaque(right)
     return pa.concat_arrays([left, right])
-
-
-def key_order(keys: pa.Array) -> Ints:
-    """The indices that order keys of one column: opaque ones by their bytes, those with parts by one after the other; nulls are last.
-
-    >>> key_order(opaque_keys(["b", "a"])).tolist()
-    [1, 0]
-    """
-    columns = _leaves(keys)
-    if not columns:
-        return np.arange(len(keys))
-    names = [str(i) for i in range(len(columns))]
-    by = pc.sort_indices(pa.table(columns, names=names), sort_keys=[(name, "ascending") for name in names])
-    order: Ints = by.to_numpy(zero_copy_only=False).astype(np.int64)
-    return order
-
-
-def _leaves(keys: pa.Array) -> list[pa.Array]:
-    if isinstance(keys.type, pa.ExtensionType):
-        return _leaves(keys.storage)
-    if pa.types.is_struct(keys.type):
-        return [leaf for part in keys.flatten() for leaf in _leaves(part)]
-    return [] if pa.types.is_null(keys.type) else [keys]
 
 
 def _cast(keys: pa.Array, kind: Any, what: str) -> pa.Array:

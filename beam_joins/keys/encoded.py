@@ -1,12 +1,14 @@
-"""Keys in columns as bytes: canonical ones, which are equal and ordered as the keys of one kind are, and those of combined keys."""
+"""Columns of keys and values as bytes: canonical ones, which are equal and ordered as the keys of one kind are, and those of combined keys."""
+
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.keys import canonical
-from beam_joins.keys.numbers import WHOLE
-from beam_joins.keys.opaque import is_opaque, python_keys
+from beam_joins.keys.numbers import WHOLE, NotCanonical
+from beam_joins.keys.opaque import is_opaque, python_keys, python_values
 
 _SIGN = np.uint64(1 << 63)
 
@@ -30,6 +32,20 @@ def encoded_keys(keys: pa.Array) -> pa.Array:
     return pa.array(map(canonical.encode, python_keys(keys)), pa.binary())
 
 
+def encoded_values(values: pa.Array) -> pa.Array:
+    """The canonical encoding of each value, by which the values of one row are compared; empty for a null.
+
+    A value without one is written as it is stored, or else as Python shows it.
+
+    >>> encoded_values(pa.array([7.0, None])).equals(encoded_values(pa.array([7, None])))
+    True
+    """
+    python = python_values(values)
+    others = values.storage.to_pylist() if is_opaque(values.type) else [repr(value).encode() for value in python]
+    encoded = [b"" if value is None else _encoded(value, other) for value, other in zip(python, others, strict=True)]
+    return pa.array(encoded, pa.binary())
+
+
 def combined_bytes(foreign_keys: pa.Array, primary_keys: pa.Array) -> pa.Array:
     """Combined keys (KIP-213) of encoded keys: ``{4-byte big-endian length of the foreign key}{foreign key}{primary key}``.
 
@@ -44,6 +60,13 @@ def prefixes(foreign_keys: pa.Array) -> pa.Array:
     lengths = pc.binary_length(foreign_keys).to_numpy(zero_copy_only=False).astype(">u4")
     fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(4), len(foreign_keys), [None, pa.py_buffer(lengths.tobytes())])
     return pc.binary_join_element_wise(fixed.cast(pa.binary()), foreign_keys, pa.scalar(b""))
+
+
+def _encoded(value: Any, other: bytes) -> bytes:
+    try:
+        return canonical.encode(value)
+    except NotCanonical:
+        return other
 
 
 def _whole(numbers: pa.Array) -> pa.Array:

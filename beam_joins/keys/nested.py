@@ -1,6 +1,6 @@
 """Keys that are made of other keys, as Arrow columns: those of windowed tables, and pairs of a foreign key and a primary key."""
 
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -8,50 +8,44 @@ from beam_joins.combined_key import CombinedKey
 from beam_joins.windowed import Window, Windowed
 
 
-class WindowedType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
+class _Nested(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
+    """A struct; a subclass is made of the types of some of its fields, ``_keys``."""
+
+    _keys: tuple[str, ...]
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Self:
+        return cls(*(storage_type.field(name).type for name in cls._keys))
+
+    def __reduce__(self) -> Any:
+        return type(self), tuple(self.storage_type.field(name).type for name in self._keys)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.storage_type == self.storage_type
+
+    def __hash__(self) -> int:
+        return hash((type(self), str(self.storage_type)))
+
+
+class WindowedType(_Nested):
     """The Arrow type of :class:`~beam_joins.Windowed` keys: a struct of the source key and the window's bounds in microseconds."""
+
+    _keys = ("key",)
 
     def __init__(self, source: pa.DataType) -> None:
         super().__init__(pa.struct([("key", source), ("start", pa.int64()), ("end", pa.int64())]), "beam_joins.windowed")
 
-    def __arrow_ext_serialize__(self) -> bytes:
-        return b""
 
-    @classmethod
-    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> "WindowedType":
-        return cls(storage_type.field("key").type)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, WindowedType) and other.storage_type == self.storage_type
-
-    def __hash__(self) -> int:
-        return hash((WindowedType, str(self.storage_type)))
-
-    def __reduce__(self) -> Any:
-        return WindowedType, (self.storage_type.field("key").type,)
-
-
-class CombinedKeyType(pa.ExtensionType):  # type: ignore[misc]
+class CombinedKeyType(_Nested):
     """The Arrow type of :class:`~beam_joins.CombinedKey`: a struct of both keys, of which either may be null."""
+
+    _keys = ("foreign_key", "primary_key")
 
     def __init__(self, foreign_key: pa.DataType, primary_key: pa.DataType) -> None:
         super().__init__(pa.struct([("foreign_key", foreign_key), ("primary_key", primary_key)]), "beam_joins.combined_key")
-
-    def __arrow_ext_serialize__(self) -> bytes:
-        return b""
-
-    @classmethod
-    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> "CombinedKeyType":
-        return cls(storage_type.field("foreign_key").type, storage_type.field("primary_key").type)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CombinedKeyType) and other.storage_type == self.storage_type
-
-    def __hash__(self) -> int:
-        return hash((CombinedKeyType, str(self.storage_type)))
-
-    def __reduce__(self) -> Any:
-        return CombinedKeyType, (self.storage_type.field("foreign_key").type, self.storage_type.field("primary_key").type)
 
 
 pa.register_extension_type(WindowedType(pa.null()))

@@ -1,4 +1,4 @@
-"""Numbers in the canonical encoding (:mod:`beam_joins.keys.canonical`): one place for each value, whatever type it comes in."""
+"""Numbers in the canonical encoding (:mod:`beam_joins.keys.canonical`): one encoding for each value, independent of its type."""
 
 import math
 import struct

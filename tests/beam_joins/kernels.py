@@ -12,16 +12,20 @@ from beam_joins import Change, Dropped
 from beam_joins.batch import ChangeBatch
 from beam_joins.changelog import upsert
 from beam_joins.content import Emit
-from beam_joins.joiner import joiner_in_columns, values_joined
+from beam_joins.joiner import Join, joiner_in_columns, values_joined
 from beam_joins.keys.columns import comparable
 from beam_joins.matching import How, Shape
-from beam_joins.overlap import overlap
-from beam_joins.references import looking_up, rejoined, subscriptions
+from beam_joins.overlap import Joined, State, overlap, step
+from beam_joins.pairs import Pairs
+from beam_joins.references import listed_subscriptions, looking_up, rejoined, subscriptions
+from beam_joins.versions import FOREVER
 from tests.reference.lookup_join import LookupHow, LookupJoin
 from tests.reference.record import Record
 from tests.reference.upsert_table import UpsertTable
 
 Table = list[Change[Any, Any]]
+Joiner = Callable[[Any, Any], Any]
+HOWS: tuple[How, ...] = ("inner", "left", "right", "outer", "semi", "anti")
 
 modest = settings(deadline=None, print_blob=True, max_examples=80)
 """For kernels: an example costs some milliseconds of small Arrow calls."""
@@ -43,11 +47,6 @@ def rows_of(records: Iterable[Any], key: Any = None, value: Any = None) -> pa.Ta
     return pa.table(columns)
 
 
-def encode(values: pa.Array) -> list[bytes]:
-    """As the cores' tests encode a value: bytes as they are, others as Python shows them."""
-    return [b"" if v is None else v if isinstance(v, bytes) else repr(v).encode() for v in values.to_pylist()]
-
-
 def together(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     """Several batches as one table; of one kind of columns, or of none where there is no row."""
     return pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="permissive")
@@ -60,7 +59,7 @@ def changes_in(batch: ChangeBatch) -> Table:
 
 def table_of(rows: pa.Table, emit: Emit = "updates") -> ChangeBatch:
     """The table that rows stand for."""
-    return upsert(rows, emit, encode)[0]
+    return upsert(rows, emit)[0]
 
 
 def with_core(records: Iterable[Record], emit: Emit) -> tuple[Table, list[Dropped]]:
@@ -97,7 +96,7 @@ def foreign_key_join(
         keys = comparable(pa.array(references, key_type), "the foreign key")
         asked.append(subscriptions(batch, keys, shape))
     joined = overlap(together(asked), right, joiner_in_columns(joiner, of=values_joined(how)), shape)
-    return in_order([*joined.changes, *rejoined(joined.halves)])
+    return changes_of(joined)
 
 
 def table_join(left: pa.Table, right: pa.Table, *, how: How, joiner: Any) -> Table:
@@ -141,3 +140,84 @@ def parts(batch: ChangeBatch, count: int) -> list[ChangeBatch]:
             )
         )
     return batches
+
+
+def batch(table: Iterable[Change[Any, Any]]) -> ChangeBatch:
+    """Changes with binary keys and values as a batch; an old value is an earlier one if no change of the table gave it."""
+    rows = sorted(table, key=lambda change: (change.key, change.position))
+    given = [n > 0 and rows[n - 1].key == change.key for n, change in enumerate(rows)]
+    before = [None if change.old is None else n - 1 if given[n] else len(rows) + n for n, change in enumerate(rows)]
+    return ChangeBatch(
+        key=pa.array([change.key for change in rows], pa.binary()),
+        new=pa.array([change.new for change in rows], pa.binary()),
+        before=pa.array(before, pa.int64()),
+        timestamp=pa.array([change.timestamp for change in rows], pa.int64()),
+        position=pa.array([change.position for change in rows], pa.int64()),
+        earlier=pa.array([change.old for change in rows], pa.binary()),
+    )
+
+
+def rows(changes: ChangeBatch) -> pa.Table:
+    """The right rows of a join."""
+    columns = {"key": changes.key, "value": changes.new, "timestamp": changes.timestamp, "position": changes.position}
+    return pa.table(columns)
+
+
+def keyed_rows(changes: ChangeBatch) -> pa.Table:
+    """The left rows of a join on the same key."""
+    return looking_up(rows(changes), changes.key)
+
+
+def of_pairs(joiner: Joiner) -> Join:
+    """A joiner of bytes, ``None`` for an absent side, as a kernel calls it."""
+
+    def join(pairs: Pairs) -> pa.Array:
+        left, right = [*pairs.left.to_pylist(), None], [*pairs.right.to_pylist(), None]
+        indices = zip(pairs.left_index.tolist(), pairs.right_index.tolist(), strict=True)
+        return pa.array([None if i < 0 and j < 0 else joiner(left[i], right[j]) for i, j in indices], pa.string())
+
+    return join
+
+
+def left_rows(left: Table, shape: Shape, references: Callable[[bytes], Any] | None, *, lists: bool = False) -> pa.RecordBatch:
+    """The left rows of a join: under their own keys without ``references``, else under what those give for a value."""
+    changes = batch(left)
+    if references is None:
+        return keyed_rows(changes)
+    given = [None if value is None else references(value) for value in changes.values.to_pylist()]
+    if lists:
+        return listed_subscriptions(changes, given, keep_unmatched=shape.keeps_left)
+    return subscriptions(changes, pa.array(given, pa.binary()), shape)
+
+
+def changes_of(joined: Joined) -> Table:
+    """All changes of a join, by key and position."""
+    return in_order([*joined.changes, *rejoined(joined.halves)])
+
+
+def join(left: Table, right: Table, joiner: Joiner, shape: Shape, references: Any = None, *, lists: bool = False) -> Table:
+    """The changes of a join."""
+    return changes_of(overlap(left_rows(left, shape, references, lists=lists), rows(batch(right)), of_pairs(joiner), shape))
+
+
+def join_in_steps(
+    left: Table, right: Table, joiner: Joiner, shape: Shape, references: Any, cuts: list[int], *, lists: bool = False
+) -> tuple[Table, State]:
+    """The changes of a join whose history is cut behind each position of ``cuts``, and what is remembered at the end."""
+    changes, state = [], State()
+    for low, high in zip([-FOREVER, *cuts], [*cuts, FOREVER], strict=True):
+        joined, state = step(
+            state,
+            left_rows(_between(left, low, high), shape, references, lists=lists),
+            rows(batch(_between(right, low, high))),
+            of_pairs(joiner),
+            shape,
+        )
+        found = changes_of(joined)
+        assert all(low < change.position <= high for change in found)
+        changes += found
+    return in_order(changes), state
+
+
+def _between(table: Table, low: int, high: int) -> Table:
+    return [change for change in table if low < change.position <= high]

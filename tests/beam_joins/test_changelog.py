@@ -15,14 +15,10 @@ from tests.properties.strategies import rows_of, split
 from tests.reference.record import Record
 
 
-def encode(values: pa.Array) -> list[bytes]:
-    return [value or b"" for value in values.to_pylist()]
-
-
 def in_steps(records: list[Record], emit: Emit, cuts: list[int]) -> tuple[list[Change[Any, Any]], list[Any], State]:
     changes, dropped, state = [], [], State()
     for rows in split(rows_of(records), cuts):
-        batch, lost, state = step(state, rows, emit, encode)
+        batch, lost, state = step(state, rows, emit)
         changes += list(batch)
         dropped += lost.to_pylist()
     return sorted(changes, key=lambda change: (change.key, change.position)), dropped, state
@@ -34,7 +30,7 @@ def test_a_changelog_cut_anywhere_gives_the_same_changes_and_the_same_state(
     records: list[Record], emit: Emit, cuts: list[int]
 ) -> None:
     changes, dropped, state = in_steps(records, emit, cuts)
-    at_once, lost = upsert(rows_of(records), emit, encode)
+    at_once, lost = upsert(rows_of(records), emit)
     assert changes == sorted(at_once, key=lambda change: (change.key, change.position))
     assert Counter(map(repr, dropped)) == Counter(map(repr, lost.to_pylist()))
     assert state.rows.rows() == in_steps(records, emit, [])[2].rows.rows()
@@ -57,4 +53,4 @@ def test_a_step_takes_only_the_rows_that_it_touches(monkeypatch: pytest.MonkeyPa
 
 def test_the_last_changes_alone_have_no_steps() -> None:
     with pytest.raises(ValueError, match="emit='latest' gives the last change of a whole changelog"):
-        step(State(), rows_of([]), "latest", encode)
+        step(State(), rows_of([]), "latest")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from beam_joins.filter import filter_upsert, with_values
 from beam_joins.sorting import valid
-from tests.beam_joins.joined import batch
+from tests.beam_joins.kernels import batch
 from tests.properties import strategies
 from tests.reference.filter import filter_change, map_change
 

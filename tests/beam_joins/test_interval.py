@@ -10,7 +10,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.interval import Matches, Spans, State, StreamHow, finish, step
+from beam_joins.interval import Matches, Spans, State, StreamHow, step
 from beam_joins.stream_time import ALWAYS
 from tests.beam_joins.kernels import modest, rows_of
 from tests.properties.strategies import cuts, split
@@ -43,9 +43,11 @@ def late_of(found: Matches) -> list[Any]:
 
 
 def stream_join(left: Sequence[Record], right: Sequence[Record], how: StreamHow, spans: Spans) -> tuple[list[Pair], list[Any]]:
-    """The results and the late records of one step and the end."""
-    found, state = step(None, rows_of(left), rows_of(right), how, spans)
-    return pairs_of(found) + pairs_of(finish(state, how)), late_of(found)
+    """The results and the late records of one step after which no record comes."""
+    found, state = step(None, rows_of(left), rows_of(right), how, spans, ALWAYS)
+    assert not len(state.left)
+    assert not len(state.right)
+    return pairs_of(found), late_of(found)
 
 
 def stream_join_with_core(
@@ -169,7 +171,8 @@ def in_steps(sides, how, spans, pieces, untils):
         found += pairs_of(matches)
         late += late_of(matches)
         states.append(state)
-    return found, late, states, pairs_of(finish(state, how))
+    nothing = [rows.slice(0, 0).drop_columns("matched") for rows in (state.left, state.right)]
+    return found, late, states, pairs_of(step(state, *nothing, how, spans, ALWAYS)[0])
 
 
 def content_of(state: State):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from beam_joins.arrangement import Arrangement
 from beam_joins.lookup import step
 from beam_joins.versions import FOREVER
-from tests.beam_joins.joined import batch, rows
+from tests.beam_joins.kernels import batch, rows
 from tests.properties import strategies
 
 Stream = list[tuple[bytes | None, int]]

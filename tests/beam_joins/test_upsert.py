@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from beam_joins.changelog import same, upsert
 from beam_joins.content import Emit
-from tests.beam_joins.kernels import changes_in, encode, modest, rows_of, with_core
+from beam_joins.keys import canonical
+from tests.beam_joins.kernels import changes_in, modest, rows_of, with_core
 from tests.properties import strategies
 from tests.reference.record import Record
 
@@ -34,27 +35,25 @@ def in_form(form, records):
 
 def to_core(record):
     """A record as the core sees it: key and value encoded as the kernel's rows are."""
-    return record._replace(key=encoded_key(record.key), value=None if record.value is None else encoded(record.value))
-
-
-def encoded(python):
-    return python if isinstance(python, bytes) else repr(python).encode()
+    return record._replace(key=encoded_key(record.key), value=None if record.value is None else canonical.encode(record.value))
 
 
 def encoded_key(key):
-    return encoded(tuple(key.values()) if isinstance(key, dict) else key)
+    return canonical.encode(tuple(key.values()) if isinstance(key, dict) else key)
 
 
 def change_to_core(change):
     key, old, new, timestamp, position = change
-    return change._replace(key=encoded_key(key), old=None if old is None else encoded(old), new=None if new is None else encoded(new))
+    return change._replace(
+        key=encoded_key(key), old=None if old is None else canonical.encode(old), new=None if new is None else canonical.encode(new)
+    )
 
 
 @given(strategies.left_changelogs(duplicates=True), EVERY_EMIT, FORM)
 @modest
 def test_the_table_is_that_of_the_core_and_so_are_those_who_lost(records, emit, form):
     records = in_form(form, records)
-    batch, lost = upsert(rows_of(records), emit, encode)
+    batch, lost = upsert(rows_of(records), emit)
     expected, dropped = with_core(map(to_core, records), emit)
     assert Counter(map(change_to_core, changes_in(batch))) == Counter(expected)
     columns = [lost[name].to_pylist() for name in ("key", "value", "timestamp", "position")]
@@ -69,7 +68,7 @@ def test_the_table_is_that_of_the_core_and_so_are_those_who_lost(records, emit, 
 def test_the_order_of_the_rows_does_not_matter(data, records, emit, form):
     records = in_form(form, records)
     shuffled = data.draw(st.permutations(records))
-    outcomes = [upsert(rows_of(rows), emit, encode) for rows in (records, shuffled)]
+    outcomes = [upsert(rows_of(rows), emit) for rows in (records, shuffled)]
     one, other = ((Counter(map(repr, changes_in(batch))), Counter(map(repr, lost.to_pylist()))) for batch, lost in outcomes)
     assert one == other
 
@@ -77,7 +76,7 @@ def test_the_order_of_the_rows_does_not_matter(data, records, emit, form):
 @given(strategies.left_changelogs(duplicates=True), EVERY_EMIT)
 @modest
 def test_changes_of_a_row_lie_together_in_order_each_pointing_back_to_one_of_its_own(records, emit):
-    batch, _ = upsert(rows_of(records, pa.binary(), pa.binary()), emit, encode)
+    batch, _ = upsert(rows_of(records, pa.binary(), pa.binary()), emit)
     rows = list(zip(batch.key.to_pylist(), batch.position.to_pylist(), strict=True))
     assert len(set(rows)) == len(rows)
     keys = [key for key, _ in rows]
@@ -93,7 +92,7 @@ def test_changes_of_a_row_lie_together_in_order_each_pointing_back_to_one_of_its
 @pytest.mark.parametrize("emit", get_args(Emit))
 def test_no_rows_are_no_changes(emit):
     for rows in (rows_of([]), rows_of([], pa.string(), pa.struct([("a", pa.int64())]))):
-        batch, lost = upsert(rows, emit, encode)
+        batch, lost = upsert(rows, emit)
         assert (len(batch), len(lost)) == (0, 0)
         assert batch.key.type == rows["key"].type
 
@@ -101,21 +100,21 @@ def test_no_rows_are_no_changes(emit):
 @pytest.mark.parametrize("emit", get_args(Emit))
 def test_rows_of_deletes_only_may_have_values_of_no_known_type(emit):
     rows = rows_of([Record(7, None, 0, 1), Record(7, None, 0, 2)])
-    batch, _ = upsert(rows, emit, encode)
+    batch, _ = upsert(rows, emit)
     assert [change.new for change in changes_in(batch)] == ([None, None] if emit == "records" else [])
 
 
 @pytest.mark.parametrize("emit", get_args(Emit))
 def test_a_column_of_nulls_only_is_no_obstacle(emit):
     rows = rows_of([Record("k", {"a": None}, 0, 1), Record("k", {"a": None}, 1, 2)])
-    batch, _ = upsert(rows, emit, encode)
+    batch, _ = upsert(rows, emit)
     assert len(batch) == {"updates": 2, "records": 2, "changes": 1, "latest": 1}[emit]
 
 
 def test_positions_and_times_may_lie_anywhere_in_64_bits():
     least, most = -(2**63), 2**63 - 1
     records = [Record("k", "first", most, least), Record("k", "last", least, most), Record("k", "loses", least, least)]
-    batch, lost = upsert(rows_of(records), "updates", encode)
+    batch, lost = upsert(rows_of(records), "updates")
     assert [(c.old, c.new, c.timestamp, c.position) for c in changes_in(batch)] == [
         (None, "first", most, least),
         ("first", "last", least, most),
@@ -151,3 +150,12 @@ def test_two_values_are_the_same_null_among_them(one, other, expected):
 def test_values_of_a_dictionary_are_the_same_where_their_words_are():
     words = pa.array(["a", "b", None]).dictionary_encode()
     assert same(words, pa.array(["b", "b", None]).dictionary_encode()).tolist() == [False, True, True]
+
+
+def test_values_of_types_that_arrow_cannot_compare_are_compared_too():
+    months = pa.array([(1, 0, 0), (1, 0, 0), None], pa.month_day_nano_interval())
+    others = pa.array([(1, 0, 0), (2, 0, 0), None], pa.month_day_nano_interval())
+    assert same(months, others).tolist() == [True, False, True]
+    rows = pa.table({"key": [7, 7, 7], "value": others.take(pa.array([0, 1, 1])), "timestamp": [1, 1, 1], "position": [1, 1, 1]})
+    _, lost = upsert(rows, "updates")
+    assert sorted(lost["reason"].to_pylist()) == ["ambiguous_position", "duplicate_position"]

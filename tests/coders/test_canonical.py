@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from beam_joins import CorruptData
 from beam_joins.coders import read_block, write_block
 from beam_joins.coders.key import KeyCoder
-from beam_joins.keys.canonical import canonical_value, decode, encode, number, parts
+from beam_joins.keys.canonical import decode, encode, number, parts
 from beam_joins.keys.classes import class_of
+from beam_joins.keys.encoded import encoded_values
 from beam_joins.keys.kinds import kind
 from beam_joins.keys.numbers import NotCanonical
 from beam_joins.keys.opaque import KEYS, VALUES, opaque_keys, opaque_values, python_values
@@ -39,6 +40,11 @@ from tests.coders.keys_of_all_kinds import (
     Word,
     one_key,
 )
+
+
+class Unequal:
+    """Of no type that has a canonical encoding."""
+
 
 thorough = settings(deadline=None, print_blob=True, max_examples=300)
 SAMPLES = [*all_kinds.WHOLE, *all_kinds.FRACTIONS, *all_kinds.DECIMALS, *all_kinds.NUMPY, *all_kinds.ENUMS, *all_kinds.TIMES]
@@ -143,12 +149,16 @@ def test_a_dataclass_without_equality_is_no_key():
         encode(lonely(1))
 
 
-def test_what_contains_itself_is_no_key_and_is_compared_by_its_own_bytes():
+def test_what_contains_itself_is_no_key():
     circle = []
     circle.append(circle)
     with pytest.raises(NotCanonical, match="nested too deeply, or in itself"):
         encode(circle)
-    assert canonical_value(circle, b"own") == b"own"
+
+
+def test_a_value_without_a_canonical_encoding_is_compared_by_its_own_bytes():
+    values = opaque_values([{"of": Unequal()}, None])
+    assert encoded_values(values).to_pylist() == [values.storage[0].as_py(), b""]
 
 
 def nested(levels):

@@ -10,7 +10,7 @@ from beam_joins import Change, changelog
 from beam_joins.batch import ChangeBatch
 from beam_joins.content import Emit
 from beam_joins.joiner import Join, joiner_in_columns
-from beam_joins.keys.opaque import opaque_keys, opaque_values, python_values
+from beam_joins.keys.opaque import opaque_keys, opaque_values
 from tests.conformance.operators import Cuts
 from tests.conformance.scenario import Input, Scenario
 from tests.conformance.values import JOINERS, VALUE, Values, text_of, value_of
@@ -38,12 +38,8 @@ def table_of(scenario: Scenario, topic: str, values: Values, cuts: Cuts, emit: E
     """The table of a topic, run by run. By default tombstones of absent rows are changes too, as Kafka forwards them."""
     state = changelog.State()
     for rows in split(rows_of(scenario, scenario.arrivals(topic), values), cuts):
-        batch, _, state = changelog.step(state, rows, emit, _written)
+        batch, _, state = changelog.step(state, rows, emit)
         yield batch
-
-
-def _written(values: pa.Array) -> list[bytes]:
-    return [repr(value).encode() for value in python_values(values)]
 
 
 def right_rows(table: ChangeBatch) -> pa.Table:

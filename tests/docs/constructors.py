@@ -31,6 +31,5 @@ def _constructor(transform: Any) -> Constructor:
     how = [p for p in parameters if p.name == "how"]
     choices = get_args(get_type_hints(transform.__init__)["how"]) if how else ()
     assert all(p.default == choices[0] for p in how), f"{transform.__name__}: the default is not the first choice"
-    built = get_type_hints(getattr(transform, "build", transform.expand)).get("return")
-    columns = ([transform.__name__], first, choices, options, getattr(built, "_fields", ()))
+    columns = ([transform.__name__], first, choices, options, getattr(transform, "outputs", ()))
     return Constructor(*(", ".join(f"`{name}`" for name in names) for names in columns))

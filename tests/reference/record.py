@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from beam_joins.two_changes import TwoChanges
+from beam_joins.change import two_changes
 
 
 class Record(NamedTuple):
@@ -31,7 +31,7 @@ class LeftOut(Exception):
 
 
 def require_one_change(records: Iterable[Record]) -> None:
-    """Raise :class:`TwoChanges` if tables' records of one position have two of one row.
+    """Raise ``ValueError`` if tables' records of one position have two of one row.
 
     >>> require_one_change([Record(b"k", b"v", 1, 5), Record(b"k", b"v", 1, 5, input=1)])
     """
@@ -39,5 +39,5 @@ def require_one_change(records: Iterable[Record]) -> None:
     for record in records:
         row = record.input, record.key
         if row in seen:
-            raise TwoChanges(record.key, record.position, record.input)
+            raise two_changes(record.key, record.position)
         seen.add(row)

@@ -21,7 +21,6 @@ from beam_joins.transforms.engine.replay import BundleDoFn, Emitter, Replay, Rep
 from beam_joins.transforms.engine.table_rows import newest, no_rows
 from beam_joins.transforms.engine.table_type import TableType
 from beam_joins.transforms.engine.user_functions import StageFunctions
-from beam_joins.two_changes import TwoChanges
 
 
 def is_small(table: PCollection[Any], known: TableType) -> bool:
@@ -121,7 +120,4 @@ class _JoinDoFn(BundleDoFn):
         rows = read_blocks(blocks).get(RIGHT, self._no_right)
         if self._noting:
             self._writer.noted(RIGHT).update(kinds(rows["key"].combine_chunks()))
-        try:
-            return Rights(rows)
-        except TwoChanges as error:
-            raise error.of_key(error.key) from None
+        return Rights(rows)

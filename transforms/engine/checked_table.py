@@ -7,14 +7,14 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
+from beam_joins.change import two_changes
 from beam_joins.changelog import upsert
 from beam_joins.sorting import combine_chunks
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.door import in_batches
 from beam_joins.transforms.engine.replay import Replay, Route
-from beam_joins.transforms.engine.table_rows import batch_rows, encode_values, keys_in_python
+from beam_joins.transforms.engine.table_rows import batch_rows, keys_in_python
 from beam_joins.transforms.engine.table_type import TableType, as_table, table_type
-from beam_joins.two_changes import TwoChanges
 
 _ROWS = "rows"
 
@@ -47,8 +47,8 @@ def _by_key(table: PCollection[Any]) -> PCollection[Any]:
 
 def table_of(rows: pa.Table, known: TableType) -> ChangeBatch:
     """The changes of a table from its newest values; raises ``ValueError`` for two changes of one row at one position."""
-    batch, lost = upsert(rows, "records", encode_values)
+    batch, lost = upsert(rows, "records")
     if len(lost):
         key = keys_in_python(combine_chunks(lost["key"]), known)[0]
-        raise TwoChanges(key, lost["position"][0].as_py()).of_key(key)
+        raise two_changes(key, lost["position"][0].as_py())
     return batch

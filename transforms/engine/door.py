@@ -15,15 +15,7 @@ from beam_joins.keys.columns import as_opaque
 from beam_joins.keys.nested import is_windowed, parts_of, windowed_keys
 from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_encoded, opaque_values, python_keys, python_values
 from beam_joins.transforms.engine.block_writer import timestamped
-from beam_joins.transforms.engine.table_type import (
-    TableType,
-    as_table,
-    is_batches,
-    known_windowed,
-    not_a_change,
-    not_known_windowed,
-    table_type,
-)
+from beam_joins.transforms.engine.table_type import NOT_KNOWN_WINDOWED, TableType, as_table, is_batches, table_type
 from beam_joins.windowed import Windowed
 
 BATCH = 4096
@@ -90,7 +82,7 @@ class _Batches(beam.DoFn):
             yield _conformed(element, self._known)
             return
         if not isinstance(element, Change):
-            raise not_a_change(element)
+            raise ValueError(f"a table is a collection of Change, but has {element!r}: make a table with TableFromChangelog")
         if isinstance(element.key, Windowed) != self._known.windowed:
             raise self._not_as_known(element.key)
         self._changes.append(element)
@@ -107,7 +99,9 @@ class _Batches(beam.DoFn):
         return batch_of(changes, self._coder, windowed=self._known.windowed)
 
     def _not_as_known(self, key: Any) -> ValueError:
-        return known_windowed(key) if self._known.windowed else not_known_windowed(key)
+        if self._known.windowed:
+            return ValueError(f"the table is known to be windowed, and has the key {key!r}: give one keyed by Windowed")
+        return ValueError(f"the table has the key {key!r} and is not known to be a windowed table: {NOT_KNOWN_WINDOWED}")
 
 
 def _conformed(batch: ChangeBatch, known: TableType) -> ChangeBatch:

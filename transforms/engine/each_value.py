@@ -28,8 +28,8 @@ def each_value(
 ) -> Iterator[Any]:
     """What a function gives for each of :attr:`ChangeBatch.values`, ``None`` for no value.
 
-    Where it raises what is handled, the record of the change that brings the value goes to ``bad``, and its index to ``failed``; an earlier value was there
-    with an earlier change.
+    Where it raises an exception that is handled, the record of the change with this new value goes to ``bad``, and its index to ``failed``. For an
+    earlier value that was done with an earlier change.
     """
     row = _rows_of(batch)
     values, keys = (

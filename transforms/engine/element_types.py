@@ -40,7 +40,7 @@ def annotated(annotated: Any, name: str) -> Any:
     """The type of a field of a class, or with ``"return"`` of what a function returns."""
     try:
         return known(get_type_hints(annotated).get(name, Any))
-    except Exception:  # whatever cannot be read says nothing
+    except Exception:  # hints that cannot be resolved
         return Any
 
 

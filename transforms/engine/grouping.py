@@ -8,21 +8,22 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from beam_joins.aggregate import members
+from beam_joins import aggregate, totals
+from beam_joins.arrangement import Arrangement
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders.key import KeyCoder, encode_key
 from beam_joins.fields import of_row
+from beam_joins.fold import Fold
 from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import by_row, keys_of, vectorized
 from beam_joins.keys.columns import Bools
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_encoded, opaque_values
 from beam_joins.sorting import valid
-from beam_joins.totals import sum_type
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.checked_table import checked_table
 from beam_joins.transforms.engine.each_value import each_value
-from beam_joins.transforms.engine.outputs import Outputs, WithOutputs
+from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.table_rows import changes_in_python
 from beam_joins.transforms.engine.table_type import TableType, as_table, require_bounded, table_type
@@ -37,7 +38,7 @@ OfRow: TypeAlias = str | Sequence[str] | vectorized[Any] | Callable[[Any, Any], 
 class Grouping:
     """The group of each of a batch's values, and with ``of`` the number of each that is summed; raises ``ValueError`` for columns that there are not."""
 
-    def __init__(self, known: TableType, functions: StageFunctions, group_by: OfRow, of: OfRow | None = None) -> None:
+    def __init__(self, known: TableType, functions: StageFunctions, group_by: OfRow, of: OfRow | None) -> None:
         self._known = known
         typed = not is_opaque(known.value_column)
         sum_in_columns = isinstance(of, vectorized) or (typed and not callable(of))
@@ -53,7 +54,8 @@ class Grouping:
         nothing = pa.nulls(0, known.value_column)
         with called_with_no_rows():
             self.group_type: pa.DataType = self._groups(nothing).type if in_columns else KEYS
-            self.sum_type = None if of is None else VALUES if self._of is None else sum_type(self._numbers(nothing).type)
+            self.sum_type = pa.int64() if of is None else VALUES if self._of is None else totals.sum_type(self._numbers(nothing).type)
+        self._is_count = of is None
 
     def __call__(self, batch: ChangeBatch) -> tuple[pa.Array, pa.Array | None, Bools]:
         """The groups, the numbers, and for which of the new values a function has raised."""
@@ -67,7 +69,7 @@ class Grouping:
                 groups.append(group if group is None or self._group_by else encode_key(coder, group, "the group"))
                 numbers.append(number)
         of_group = self._groups(batch.values) if self._group_by else opaque_encoded(groups)
-        of_sum = None if self.sum_type is None else self._numbers(batch.values) if self._of else opaque_values(numbers)
+        of_sum = None if self._is_count else self._numbers(batch.values) if self._of else opaque_values(numbers)
         has_failed = np.zeros(len(batch), np.bool_)
         has_failed[failed] = True
         return of_group, of_sum, has_failed
@@ -80,31 +82,23 @@ class Grouping:
 
 
 class GroupedTable(WithOutputs):
-    """A transform that aggregates the groups of a table; a subclass says how."""
+    """The count of the rows of each group of a table, or the sum ``of`` something; a subclass may aggregate them otherwise."""
 
-    def __init__(self, group_by: OfRow) -> None:
+    def __init__(self, group_by: OfRow, of: OfRow | None = None) -> None:
         super().__init__()
         of_row("group_by", group_by)
-        self._group_by = group_by
+        self._group_by, self._of = group_by, of
 
-    def grouping(self, known: TableType) -> Grouping:
-        """How the rows are grouped."""
-        return Grouping(known, self.handling.functions, self._group_by)
+    def fold(self) -> Fold | None:
+        """The functions that make the aggregates, if they are neither counts nor sums."""
+        return None
 
-    def kernel(self) -> Callable[[pa.Table], ChangeBatch]:
-        """What makes the changes of aggregates, of members."""
-        raise NotImplementedError
-
-    takes_values = True
-    """Whether the members have their rows' values."""
-
-    def build(self, pvalue: PCollection[Any]) -> Outputs:
+    def build(self, pvalue: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The aggregates and the dropped records."""
         require_bounded(type(self).__name__, pvalue)
-        table, handling = checked_table(pvalue), self.handling
-        known = table_type(table)
-        grouping = self.grouping(known)
-        takes_values, functions = self.takes_values and grouping.sum_type is None, handling.functions
+        table, handling, fold = checked_table(pvalue), self.handling, self.fold()
+        known, functions = table_type(table), handling.functions
+        grouping = Grouping(known, functions, self._group_by, self._of)
 
         def rows(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
             groups, numbers, failed = grouping(batch)
@@ -112,13 +106,12 @@ class GroupedTable(WithOutputs):
             changes = batch.filter(pa.array(lost))
             writer.drop_rows("null_group", len(changes), lambda: ((c, c.timestamp) for c in changes_in_python(changes, known)))
             functions.give(writer)
-            sent = members(batch, groups, batch.values if takes_values else numbers)
+            sent = aggregate.members(batch, groups, numbers if fold is None else batch.values)
             writer.send(MEMBERS, hashes(sent["group"]), sent)
 
-        kernel = self.kernel()
-
         def aggregated(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[ChangeBatch]:
-            batch = kernel(inputs[MEMBERS])
+            rows = inputs[MEMBERS]
+            batch, _ = totals.step(Arrangement(), rows) if fold is None else aggregate.step(aggregate.State(), rows, fold)
             if len(batch):
                 yield batch
 
@@ -127,13 +120,11 @@ class GroupedTable(WithOutputs):
             functions.replay(aggregated), to=(MAIN, *handling.tags), main_type=ChangeBatch
         )
         handling.collect(routed, replayed)
-        group = Any if is_opaque(grouping.group_type) else grouping.group_type
-        made = TableType(group, self.aggregate_type(grouping), known.order, whole=True)
-        return Outputs(as_table(replayed[MAIN], made), self.all_dropped(routed))
-
-    def aggregate_type(self, grouping: Grouping) -> Any:
-        """The type of aggregates: that of a column, or ``Any`` for Python objects."""
-        return Any
+        group, value = (
+            Any if is_opaque(kind) else kind for kind in (grouping.group_type, grouping.sum_type if fold is None else VALUES)
+        )
+        made = TableType(group, value, known.order, whole=True)
+        return as_table(replayed[MAIN], made), self.all_dropped(routed)
 
 
 def _group_and_number(

@@ -25,7 +25,6 @@ from beam_joins.transforms.engine.referring import References
 from beam_joins.transforms.engine.replay import Operator, Replay, Route, RowRouter
 from beam_joins.transforms.engine.table_rows import batch_rows, changes_in_python, no_rows
 from beam_joins.transforms.engine.table_type import TableType, table_type
-from beam_joins.two_changes import TwoChanges
 
 LEFT, RIGHT, HALVES = "left", "right", "halves"
 
@@ -168,10 +167,7 @@ def _overlapped(
         left, right = inputs.get(LEFT, no_left), inputs.get(RIGHT, no_right)
         if not isinstance(looks_up, pa.DataType):
             left = looking_up(left, looks_up(combine_chunks(left["key"])))
-        try:
-            joined = overlap(left, right, join, shape)
-        except TwoChanges as error:
-            raise error.of_key(error.key) from None
+        joined = overlap(left, right, join, shape)
         if moving:
             writer.send(HALVES, hashes(joined.halves.column("key")), joined.halves)
         for batch in (joined.changes, *(() if moving else (rejoined(joined.halves),))):

@@ -1,7 +1,7 @@
-"""What the partitions of a replay are told of its whole input: notes, which all travel to the first partition.
+"""Notes: what the bundles of a routing stage have seen of their input, sent to the first partition of a replay.
 
-A partition sees its own rows only. Whether a join's keys can ever be equal, or a column that is named is in any record, is seen by looking at all
-of them: each bundle notes what it has seen, and the first partition compares it.
+A partition has only its own rows. Whether the keys of two inputs can be equal, or whether any record has a column that an option names, depends on
+all rows: each bundle notes the kinds of keys or the columns that it has seen, and the first partition checks all notes.
 """
 
 import json

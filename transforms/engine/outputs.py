@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+from collections import namedtuple
 from typing import Any, NamedTuple, Self
 
 import apache_beam as beam
@@ -11,29 +12,6 @@ from beam_joins.functions import vectorized, with_key
 from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.user_functions import ExceptionClass
-
-
-class Outputs(NamedTuple):
-    """A table and what was dropped on the way to it."""
-
-    table: PCollection[Any]
-    dropped: PCollection[Any] | None
-
-
-class WindowedOutputs(NamedTuple):
-    """A windowed table, the records that could not be used, and those that were late for a window; the latter two are of ``Dropped``."""
-
-    table: PCollection[Any]
-    dropped: PCollection[Any] | None
-    late: PCollection[Any] | None
-
-
-class WindowedStreamOutputs(NamedTuple):
-    """The joined stream, the records that could not be used, and those that came too late; the latter two are of ``Dropped``."""
-
-    stream: PCollection[Any]
-    dropped: PCollection[Any] | None
-    late: PCollection[Any] | None
 
 
 class Handled(NamedTuple):
@@ -138,8 +116,12 @@ class HandlesExceptions(Transform):
 
 
 class WithOutputs(HandlesExceptions):
-    """A transform that gives its main output, or with :meth:`with_outputs` a named tuple of all."""
+    """A transform that gives its main output, or with :meth:`with_outputs` a named tuple of all.
 
+    ``build`` returns them in the order of ``outputs``, their names.
+    """
+
+    outputs: tuple[str, ...] = ("table", "dropped")
     _all_outputs = False
 
     def with_outputs(self) -> Self:
@@ -154,10 +136,8 @@ class WithOutputs(HandlesExceptions):
     def _given(self, built: Any, bad: PCollection[Any] | None) -> Any:
         if not self._all_outputs:
             return super()._given(built[0], bad)
-        if bad is None:
-            return built
-        name, fields = type(built).__name__, [*built._fields, BAD]
-        return NamedTuple(name, [(field, Any) for field in fields])(*built, bad)  # type: ignore[operator]
+        names, values = (self.outputs, built) if bad is None else ((*self.outputs, BAD), (*built, bad))
+        return namedtuple("Outputs", names)(*values)
 
     @property
     def dropping(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Records on their way to be rows: elements, some thousand of a bundle at a time, or the rows of an Arrow batch."""
+"""Records that become rows: elements, in batches of some thousand of a bundle, or the rows of an Arrow batch."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ ELEMENTS = 4096
 
 
 class Option(NamedTuple):
-    """An option that says something of each record: by name, as given by the user, and as the function of a record that it stands for."""
+    """An option that gives a value for each record: its name, the value given by the user, and that as a function of a record."""
 
     name: str
     spec: Any
@@ -114,7 +114,7 @@ class Records:
             self.left &= ~lost
 
     def kept(self, given: Any) -> Any:
-        """Of what is given for each record that of those that are left."""
+        """Those of ``given``, one for each record, of the records that are left."""
         if self.left.all():
             return given
         return given.filter(pa.array(self.left)) if isinstance(given, pa.Array) else [given[n] for n in np.flatnonzero(self.left)]

@@ -1,23 +1,22 @@
 """Streams that look rows of a table up, each record as of its position; :func:`beam_joins.versions.as_of` says which row that is."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 from apache_beam.typehints import typehints
 
-from beam_joins.copied import copied
 from beam_joins.fields import Fields
 from beam_joins.joiner import of_records
 from beam_joins.keys.columns import kinds
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.opaque import opaque_values, python_values
-from beam_joins.pairs import Pairs, each_joined
+from beam_joins.pairs import Pairs
 from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.transforms.engine.arrow_input import is_arrow
-from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timestamped
+from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.door import in_batches
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.options import choice
@@ -25,27 +24,21 @@ from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.records import Option, RecordRoute, Records, pairs, present
 from beam_joins.transforms.engine.referring import KeyColumn, keys_like
 from beam_joins.transforms.engine.replay import Operator, Replay, Route
+from beam_joins.transforms.engine.stream_join import keyed_results
 from beam_joins.transforms.engine.streams import NO_PAIR, OfRow, require_one_order, sequence_of, stream_type
 from beam_joins.transforms.engine.table_rows import batch_rows, no_rows
 from beam_joins.transforms.engine.table_type import TableType, table_type, two_inputs
 from beam_joins.transforms.engine.user_functions import StageFunctions
-from beam_joins.two_changes import TwoChanges
 from beam_joins.versions import as_of
 
 STREAM, TABLE = "stream", "table"
 LookupHow = Literal["inner", "left"]
 
 
-class StreamOutputs(NamedTuple):
-    """The joined stream, and the records that could not be used, of ``Dropped``."""
-
-    stream: PCollection[Any]
-    dropped: PCollection[Any] | None
-
-
 class StreamLookupJoin(WithOutputs):
     """A stream with the rows that its records look up; a subclass says by which keys."""
 
+    outputs = ("stream", "dropped")
     _null_reason: str
 
     def __init__(self, joiner: Callable[..., Any], how: LookupHow, sequence_by: Fields | OfRow | None) -> None:
@@ -61,7 +54,7 @@ class StreamLookupJoin(WithOutputs):
         """The key of the row that a record looks up, ``None`` for none."""
         raise NotImplementedError
 
-    def build(self, pvalue: Any) -> StreamOutputs:
+    def build(self, pvalue: Any) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The joined stream and the dropped records."""
         name, handling, functions = type(self).__name__, self.handling, self.handling.functions
         stream, table = two_inputs(name, pvalue, "a stream and a table: (stream, table)")
@@ -89,7 +82,7 @@ class StreamLookupJoin(WithOutputs):
             check=keys_may_meet(name, STREAM, TABLE, "keys that the stream looks up", "table's keys"),
         )
         handling.collect(records, joined)
-        return StreamOutputs(joined[MAIN], self.all_dropped(records))
+        return joined[MAIN], self.all_dropped(records)
 
 
 def _stream_rows(
@@ -126,10 +119,7 @@ def _lookup(joiner: Callable[..., Any], functions: StageFunctions, known: TableT
             return
         stream = inputs[STREAM]
         table = inputs.get(TABLE, none)
-        try:
-            found = as_of(stream, table)
-        except TwoChanges as error:
-            raise error.of_key(error.key) from None
+        found = as_of(stream, table)
         if not keeps_all:
             stream, found = stream.filter(pa.array(found >= 0)), found[found >= 0]
         used, index = np.unique(found, return_inverse=True)
@@ -138,11 +128,7 @@ def _lookup(joiner: Callable[..., Any], functions: StageFunctions, known: TableT
             python_values(combine_chunks(column))
             for column in (stream["key"], stream["value"], table["value"].take(pa.array(used[used >= 0])))
         )
-        times = integers(stream["timestamp"])
-        left_out: list[int] = []
-        pairs = Pairs(stream["value"], np.arange(len(stream)), table["value"], index, timestamp=times, left_out=left_out)
-        for n, result in enumerate(each_joined(joiner, functions, pairs, values, rows, keys.__getitem__)):
-            if not left_out or left_out[-1] != n:
-                yield timestamped((copied(keys[n]), copied(result)), int(times[n]))
+        pairs = Pairs(stream["value"], np.arange(len(stream)), table["value"], index, timestamp=integers(stream["timestamp"]))
+        yield from keyed_results(joiner, functions, pairs, values, rows, keys)
 
     return looked_up

@@ -57,18 +57,6 @@ class StreamOptions(NamedTuple):
     timestamp_by: str | None
     sequence_by: Fields | OfRow | None
 
-    def require(self) -> "StreamOptions":
-        """The options; raises ``ValueError`` for a ``sequence_by`` that is none."""
-        sequence_of(self.sequence_by)
-        return self
-
-
-class Nulls(NamedTuple):
-    """What becomes of records without a value or a key: with ``value`` or ``key`` they are kept, or else dropped."""
-
-    value: bool = False
-    key: bool = False
-
 
 class Stream:
     """A stream as it comes in; raises ``ValueError`` for a table, for options that do not fit it, and for batches whose columns are not known."""
@@ -103,19 +91,27 @@ class Stream:
         order = stream_type(options.transform, stream, options.sequence_by).order
         self.type = TableType(keys_of("key", options.key, nothing).type, nothing.type, order)
 
-    def routed(self, label: str, to: str, handling: Handling, tags: tuple[str, ...], nulls: Nulls, key_type: Any = None) -> Any:
+    def routed(
+        self,
+        label: str,
+        to: str,
+        handling: Handling,
+        tags: tuple[str, ...],
+        *,
+        null_values: bool = False,
+        null_keys: bool = False,
+        key_type: Any = None,
+    ) -> Any:
         """The stream's rows ``key``, ``value``, ``timestamp``, ``position`` and, where it orders them, ``within`` in blocks for the replay named ``to``.
 
-        Dropped are records with a ``"null_value"``, a ``"null_key"``, a ``"null_sequence"`` or a ``"null_timestamp"``. A record without a key has no order.
+        Dropped are records with a ``"null_value"`` or a ``"null_key"``, unless these are kept, a ``"null_sequence"`` or a ``"null_timestamp"``. A record
+        without a key has no order.
         """
         options, in_columns, functions = self._options, self.in_columns, handling.functions
         sequence = sequence_of(options.sequence_by)
         sequence = None if sequence is None else sequence.of(functions)
-        time = (
-            None
-            if options.timestamp_by is None
-            else Option("timestamp_by", options.timestamp_by, getter("timestamp_by", options.timestamp_by))
-        )
+        by = options.timestamp_by
+        time = None if by is None else Option("timestamp_by", by, getter("timestamp_by", by))
         what = f"the key of {options.transform}"
         coder = None if in_columns else key_coder(key_type or self.type.key, what)
 
@@ -124,10 +120,10 @@ class Stream:
                 key, value = keys_of("key", options.key, records.given), records.given
             else:
                 key, value = pairs(records.given, NO_PAIR)
-                if not nulls.value:
+                if not null_values:
                     records.drop("null_value", value)
             records.timed(time)
-            if not nulls.key:
+            if not null_keys:
                 records.drop("null_key", key)
 
             def arguments() -> tuple[Sequence[Any], Sequence[Any]]:

@@ -9,10 +9,9 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
 from beam_joins.coders.key import KeyCoder
 from beam_joins.joiner import narrowed
-from beam_joins.keys.canonical import canonical_value
 from beam_joins.keys.columns import kinds
 from beam_joins.keys.hashes import hashes
-from beam_joins.keys.opaque import is_opaque, python_keys, python_values
+from beam_joins.keys.opaque import python_keys, python_values
 from beam_joins.sorting import combine_chunks
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.replay import RowRouter
@@ -39,16 +38,11 @@ def newest(batch: ChangeBatch, columns: frozenset[str] | None = None) -> pa.Reco
     return pa.record_batch(arrays, names=["key", "value", "timestamp", "position"])
 
 
-def rows_schema(known: TableType) -> pa.Schema:
-    """The schema of what :func:`newest` gives of a table."""
-    types = {"key": known.key_column, "value": known.value_column, "timestamp": pa.int64(), "position": pa.int64()}
-    return pa.schema(list(types.items()))
-
-
 def no_rows(known: TableType) -> pa.Table:
     """What :func:`newest` gives of a table without a batch."""
+    types = {"key": known.key_column, "value": known.value_column, "timestamp": pa.int64(), "position": pa.int64()}
     # Arrow makes no empty table with columns of opaque keys in others
-    return pa.table({field.name: pa.nulls(0, field.type) for field in rows_schema(known)})
+    return pa.table({name: pa.nulls(0, kind) for name, kind in types.items()})
 
 
 def keys_in_python(keys: pa.Array, known: TableType) -> list[Any]:
@@ -76,10 +70,3 @@ def records_of(rows: pa.Table, known: TableType, key: str = "key") -> Iterator[t
     """Rows as ``(key, value)`` pairs, each with its timestamp."""
     keys, values = keys_in_python(combine_chunks(rows[key]), known), python_values(combine_chunks(rows["value"]))
     return zip(zip(keys, values, strict=True), rows["timestamp"].to_pylist(), strict=True)
-
-
-def encode_values(values: pa.Array) -> list[bytes]:
-    """Bytes by which values of one row are compared, and those that nothing else orders are ordered; the same in every form."""
-    python = python_values(values)
-    encoded = values.storage.to_pylist() if is_opaque(values.type) else [repr(value).encode() for value in python]
-    return [canonical_value(value, other or b"") for value, other in zip(python, encoded, strict=True)]

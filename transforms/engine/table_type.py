@@ -1,10 +1,11 @@
-"""What is known of a table when a pipeline is built: the types of its keys and values, and what its positions are.
+"""The type of a table when a pipeline is built: the types of its keys and values, and what its positions are.
 
-It stands in the element type of the collection, so that it stays behind a step of the user's that keeps element types, as ``beam.Reshuffle`` and
-``beam.Flatten`` do, or says them with ``with_output_types``.
+It is part of the collection's element type, so steps that keep the element type keep it: ``beam.Reshuffle``, ``beam.Flatten``, or a step with
+``with_output_types(table.element_type)``.
 """
 
 import logging
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -24,10 +25,11 @@ Order = Literal["time", "sequence", "unknown"]
 """What a position is: the event time, a sequence of the source, or unknown."""
 
 _MADE = "_beam_joins_table_type"
-_SAY_AGAIN = (
+NOT_KNOWN_WINDOWED = (
     "behind a beam.Map of your own that is forgotten, so use MapTable or FilterTable there, say .with_output_types(table.element_type),"
     " or use as_windowed_table(table)"
 )
+"""What a message says of a table that is not known to be windowed."""
 _log = logging.getLogger(__name__)
 
 
@@ -35,9 +37,9 @@ class TableType(NamedTuple):
     """What is known of a table; ``Any`` and ``"unknown"`` where nothing is.
 
     ``key`` and ``value`` are Arrow types of typed columns, or Python types of opaque ones. The keys of a windowed table are ``Windowed[K]``,
-    and ``key`` is K. Of a ``checked`` table it is known that a row has one change at a position, with the right old value, as transforms of this
-    library make it; of a ``whole`` one, that all changes of a row are in one batch; of a ``final`` one, that a row has one change, its insert; and ``bytes``
-    is about the size of its rows, ``None`` where that is not known. A step that is not of this library loses these.
+    and ``key`` is K. In a ``checked`` table a row has at most one change at a position, with the right old value, as transforms of this library make
+    it; in a ``whole`` one all changes of a row are in one batch; in a ``final`` one a row has one change, its insert. ``bytes`` is about the size of its
+    rows, ``None`` where that is not known. Other steps lose these four.
     """
 
     key: Any = Any
@@ -69,8 +71,8 @@ class TableType(NamedTuple):
 def as_table(pcoll: PCollection[Any], table_type: TableType, *, checked: bool = True) -> PCollection[Any]:
     """The same collection, known to be a table of this type; ``checked`` if a transform has made it of rows that it has checked."""
     known = table_type._replace(checked=checked)
-    if not is_batches(pcoll):  # whatever a column is of, a change has Python objects
-        key, value = (Any if isinstance(each, pa.DataType) else each for each in known[:2])
+    if not is_batches(pcoll):  # the changes of typed columns have Python objects
+        key, value = _python_types(known)
         known = known._replace(key=key, value=value)
     if is_batches(pcoll) or is_changes(pcoll):
         pcoll.element_type = _element_type(ChangeBatch if is_batches(pcoll) else Change, known)
@@ -95,10 +97,14 @@ def table_type(pcoll: PCollection[Any]) -> TableType:
 
 
 def _element_type(origin: type, known: TableType) -> type:
-    key, value = (Any if isinstance(each, pa.DataType) else each for each in known[:2])
+    key, value = _python_types(known)
     if known.windowed:
         key = Windowed if key is Any else parameterised(Windowed, (key,))
     return parameterised(origin, (key, value), known._replace(whole=False, checked=False, final=False, bytes=None))
+
+
+def _python_types(known: TableType) -> Iterator[Any]:
+    return (Any if isinstance(each, pa.DataType) else each for each in (known.key, known.value))
 
 
 def _of_hint(hint: Any) -> TableType:
@@ -155,19 +161,9 @@ def as_windowed_table(table: PCollection[Any]) -> PCollection[Any]:
     return as_table(table, known._replace(key=Any, windowed=True), checked=False)
 
 
-def not_known_windowed(key: Any) -> ValueError:
-    """The error of a table whose keys turn out to be windowed."""
-    return ValueError(f"the table has the key {key!r} and is not known to be a windowed table: {_SAY_AGAIN}")
-
-
-def known_windowed(key: Any) -> ValueError:
-    """The error of a windowed table whose keys turn out not to be windowed."""
-    return ValueError(f"the table is known to be windowed, and has the key {key!r}: give one keyed by Windowed")
-
-
 def perhaps_windowed(*tables: TableType) -> str:
     """What a message about tables that are not windowed says too if one of them may have been: nothing is known of it."""
-    return f" ({_SAY_AGAIN})" if any(not table.windowed and table.order == "unknown" for table in tables) else ""
+    return f" ({NOT_KNOWN_WINDOWED})" if any(not table.windowed and table.order == "unknown" for table in tables) else ""
 
 
 def common_order(transform: str, *tables: TableType) -> Order:
@@ -230,11 +226,6 @@ def two_tables(transform: str, pvalue: Any) -> tuple[PCollection[Any], PCollecti
                 f"{transform} joins tables, but got a collection of {table.element_type}: make a table with TableFromChangelog"
             )
     return left, right
-
-
-def not_a_change(element: Any) -> ValueError:
-    """The error of a table that holds anything but changes."""
-    return ValueError(f"a table is a collection of Change, but has {element!r}: make a table with TableFromChangelog")
 
 
 def require_bounded(transform: str, *pcolls: PCollection[Any]) -> None:

@@ -6,8 +6,7 @@ Kafka does this in ResponseJoinProcessorSupplier.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic
 
-from beam_joins.change import Change, Dropped, V
-from beam_joins.two_changes import TwoChanges
+from beam_joins.change import Change, Dropped, V, two_changes
 from tests.reference.foreign_key.messages import How, Response
 from tests.reference.foreign_key.value_hash import value_hash
 from tests.reference.record import Record
@@ -43,7 +42,7 @@ class ResponseJoiner(Generic[V]):
         for event in events:
             if isinstance(event, Record):
                 if left_seen:
-                    raise TwoChanges(event.key, position)
+                    raise two_changes(event.key, position)
                 left_seen = True
                 self._left = event if event.value is not None else None
                 self._hash = value_hash(event.value, event.position)

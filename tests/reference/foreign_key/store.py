@@ -6,7 +6,7 @@ store is all of one foreign key, which is what the prefix selects.
 
 from collections.abc import Iterator, Sequence
 
-from beam_joins.two_changes import TwoChanges
+from beam_joins.change import two_changes
 from tests.reference.foreign_key.messages import Instruction, Response, Subscription
 from tests.reference.record import Record
 
@@ -42,7 +42,7 @@ class SubscriptionStore:
                 else:
                     self._subscribers[event.primary_key] = event.hash
             elif right_changed:
-                raise TwoChanges(event.key, position)
+                raise two_changes(event.key, position)
             else:
                 right_changed, right_time = True, event.timestamp
                 self._right = event if event.value is not None else None

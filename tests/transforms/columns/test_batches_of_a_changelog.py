@@ -30,7 +30,6 @@ from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.changelog import ChangelogRows, no_records, options_of
 from beam_joins.transforms.engine.notes import NoteReader
 from beam_joins.transforms.engine.records import Records
-from beam_joins.transforms.engine.table_rows import encode_values
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from tests.beam_joins.kernels import changes_in
 
@@ -57,7 +56,7 @@ def changes(batches, *, apart=False, **options):
         if apart:
             blocks += [block for _, (_, block), _ in writer.flush()]
     blocks += [block for _, (_, block), _ in writer.flush()]
-    batch, _ = upsert(read_blocks(NoteReader(blocks).blocks())["rows"], emit, encode_values)
+    batch, _ = upsert(read_blocks(NoteReader(blocks).blocks())["rows"], emit)
     known = rows.columns(no_records(schema))
     assert (batch.key.type, batch.new.type) == (known["key"].type, known["value"].type)
     return sorted(changes_in(batch), key=lambda change: change.position)
