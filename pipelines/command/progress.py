@@ -27,7 +27,7 @@ class Progress:
         try:
             yield
         finally:
-            self.seconds[name] = time.monotonic() - begin
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - begin
             done.set()
             if shown.ident is not None:
                 shown.join()

@@ -145,6 +145,21 @@ def test_where_there_is_no_terminal_nothing_is_shown_but_phases_are_timed() -> N
     assert progress.seconds["run"] >= 0.01
 
 
+@pytest.mark.parametrize("module", ["orders", "page_views", "sample", "command.programs"])
+@pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("--on-bad-record=ignore", 2)])
+def test_help_and_wrong_arguments_come_without_beam_and_arrow(module: str, argument: str, code: int) -> None:
+    script = f"""
+import sys
+from beam_joins.pipelines.{module} import main
+try:
+    main([{argument!r}])
+except SystemExit as ended:
+    print(ended.code, sorted({{"apache_beam", "pyarrow", "numpy", "grpc"}} & set(sys.modules)))
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    assert ran.stdout.splitlines()[-1] == f"{code} []"
+
+
 def test_the_command_without_a_program_lists_the_programs(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         programs.main([])

@@ -5,17 +5,22 @@ import os
 PARTITION_BYTES = 16 << 20
 """How much input a partition should have at most; sorting and joining it takes about twenty times as much memory in a worker."""
 
-DEFAULT_PARTITIONS = max(16, 2 * (os.cpu_count() or 1))
+WORTHWHILE_BYTES = 2 << 20
+"""How much input a partition should have at least: on Spark a partition costs some hundredths of a second in every stage."""
+
+CORES = os.cpu_count() or 1
+DEFAULT_PARTITIONS = max(16, 2 * CORES)
 """Enough for the cores of this machine, and for input of some hundred megabytes."""
 
 
 def suggested_partitions(input_bytes: int) -> int:
-    """The number of partitions for input of so many bytes, before compression.
+    """The number of partitions for input of so many bytes, before compression: one for each core at least.
 
-    >>> suggested_partitions(10 << 30)
-    640
+    >>> suggested_partitions(0) == CORES, suggested_partitions(10 << 30)
+    (True, 640)
     """
-    return max(DEFAULT_PARTITIONS, -(-input_bytes // PARTITION_BYTES))
+    worthwhile = min(DEFAULT_PARTITIONS, -(-input_bytes // WORTHWHILE_BYTES))
+    return max(CORES, worthwhile, -(-input_bytes // PARTITION_BYTES))
 
 
 def partition_count(partitions: int | None) -> int:
