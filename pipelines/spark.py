@@ -96,10 +96,10 @@ class _Run:
         stack.enter_context(staged_in(server.scratch, options))
 
         # The workers' process is forked first of all, as threads and gRPC do not survive a fork.
-        pool = None
+        self._pool: WorkerPool | None = None
         if needs_pool(portable, master):
             values = options.get_all_options(drop_default=True, retain_unknown_options=True)
-            pool = stack.enter_context(WorkerPool(values, log=server.log, orphan=server.scratch))
+            self._pool = stack.enter_context(WorkerPool(values, log=server.log, orphan=server.scratch))
         master.check()
         if portable.environment_type == "DOCKER" and master.cores is not None:
             check_docker()
@@ -108,16 +108,18 @@ class _Run:
         stack.callback(self._end_server)  # what that makes Beam say goes into the log
         server.start()
         tell(f"Spark's log: {server.log}" + ("" if asked.spark_log else " (kept if the job fails, or with --spark_log)"))
-        if pool is not None:
-            portable.environment_type, portable.environment_config = "EXTERNAL", pool.serve()
-            stack.callback(pool.close)  # before the server ends: workers would complain of the lost connection
+        if self._pool is not None:
+            portable.environment_type, portable.environment_config = "EXTERNAL", self._pool.serve()
+            stack.callback(self._pool.close)  # before the server ends: workers would complain of the lost connection
         portable.environment_cache_millis = int(portable.environment_cache_millis) or _ENVIRONMENT_CACHE_MS
         portable.sdk_worker_parallelism = workers
         portable.job_endpoint = server.wait()
         options.view_as(SparkRunnerOptions).spark_master_url = master.url
 
     def _end_server(self) -> None:
-        self._server.close(succeeded=self.succeeded)
+        # its workers have ended already, and on this machine nobody else knows of it
+        alone = self._pool is not None and self._server.options.master.cores is not None
+        self._server.close(succeeded=self.succeeded, at_once=alone)
 
     def _forget_log(self) -> None:
         # an empty one is of a run that was refused before anything started

@@ -73,13 +73,6 @@ def locked_jars() -> list[Jar]:
     return [Jar.parse(line) for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
-def missing(jars: Sequence[Jar], cache: Path) -> list[Jar]:
-    """Those of the jars that are not in the cache with the SHA-256 that the lock file names."""
-    with ThreadPoolExecutor(_THREADS) as threads:
-        intact = list(threads.map(lambda jar: jar.is_at(cache / jar.file_name), jars))
-    return [jar for jar, good in zip(jars, intact, strict=True) if not good]
-
-
 def provide(
     jars: Sequence[Jar],
     *,
@@ -87,6 +80,7 @@ def provide(
     repository: str | None = None,
     fetch: Callable[[str, str], str] | None = None,
     progress: TextIO | None = None,
+    offline: bool = False,
 ) -> list[Path]:
     """Return the paths of `jars` in the cache, each with the SHA-256 that the lock file names.
 
@@ -94,9 +88,15 @@ def provide(
     directory of its own, and moves into the cache only after its SHA-256 is right; so the cache never holds a half jar. Nothing is fetched
     when all are there.
 
-    Raises SparkSetupError when a jar cannot be fetched, is not the locked one even after fetching, or cannot be kept.
+    Raises SparkSetupError when a jar cannot be fetched, is not the locked one even after fetching, or cannot be kept; and when one is
+    missing while `offline`.
     """
-    if wanted := missing(jars, cache):
+    with ThreadPoolExecutor(_THREADS) as threads:
+        intact = list(threads.map(lambda jar: jar.is_at(cache / jar.file_name), jars))
+    wanted = [jar for jar, good in zip(jars, intact, strict=True) if not good]
+    if wanted and offline:
+        raise SparkSetupError(f"{len(wanted)} jars of Beam's Spark runner are not in {cache}.")
+    if wanted:
         try:
             _fetch_all(wanted, cache, repository, fetch, progress or io.StringIO())
         except OSError as error:

@@ -85,16 +85,18 @@ class JobServer:
         self._archive: ClassArchive | None = None
         self._from = 0
 
-    def start(self) -> None:
+    def start(self, *, offline: bool = False) -> None:
         """Start the process, unless it runs already; `wait` then gives its endpoint.
 
-        Jars that are missing are fetched. Raises SparkSetupError when that fails or there is no Java.
+        Jars that are missing are fetched. Raises SparkSetupError when that fails, is not to be done (`offline`), or there is no Java.
         """
         if self._process is not None:
             return
         master, jvm, asked, cache, repository = self.options
         java, kept = java_launcher(asked), cache / "spark"
-        class_path = [*provide(locked_jars(), cache=cache, repository=repository, progress=sys.stderr), *spark_jars()]
+        # Beam's come first, as Spark's older guava would win otherwise
+        beam = provide(locked_jars(), cache=cache, repository=repository, progress=sys.stderr, offline=offline)
+        class_path = [*beam, *spark_jars()]
         if is_writable(kept):
             self._archive = ClassArchive(java, class_path, kept)
         logging = self.scratch / "log4j2.properties"
@@ -150,20 +152,20 @@ class JobServer:
             time.sleep(0.02)
         raise SparkSetupError(f"Spark's job server did not start within {_START_SECONDS:.0f} s; the log is {self.log}.")
 
-    def close(self, *, succeeded: bool) -> None:
-        """End the JVM: ask, wait, then kill. After success the first one writes its classes for faster starts. Calling it again does nothing."""
+    def close(self, *, succeeded: bool = False, at_once: bool = False) -> None:
+        """End the JVM: ask, wait, then kill; calling it again does nothing.
+
+        After success the first one writes its classes for faster starts, and later ones are killed if that may be done `at_once`.
+        """
         if self._process is None or self.exit_code is not None:
             return
         archive = self._archive if self._archive and self._archive.missing else None
         if archive and succeeded:
             tell("Keeping Spark's classes for faster starts, once ...")
-        if succeeded and not archive and self.options.master.cores is not None:
-            self._process.kill()  # nothing is left to do in it, and nobody else knows of it
-            self._process.wait()
-            return
+        patience = _ARCHIVE_SECONDS if archive and succeeded else _PATIENCE_SECONDS
         self._process.terminate()
         try:
-            self._process.wait(_ARCHIVE_SECONDS if archive and succeeded else _PATIENCE_SECONDS)
+            self._process.wait(0 if succeeded and at_once and not archive else patience)
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()

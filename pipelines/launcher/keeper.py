@@ -4,6 +4,7 @@ The keeper itself is a fork of the job's process, or a fresh interpreter that ru
 """
 
 import ctypes
+import json
 import logging
 import os
 import shutil
@@ -17,11 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from apache_beam.internal import cloudpickle_pickler, pickler
-from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, SetupOptions
-from apache_beam.options.value_provider import RuntimeValueProvider
-from apache_beam.runners.worker import sdk_worker, sdk_worker_main
+from apache_beam.internal import cloudpickle_pickler
+from apache_beam.runners.worker import sdk_worker_main
 
 GRACE_SECONDS = 5.0
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
@@ -133,7 +131,13 @@ def _work(worker_id: str, control: str, options: dict[str, Any], keeper: int) ->
             sys.stdout.reconfigure(line_buffering=True)
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed()
-        _harness(worker_id, control, options).run()
+        # as Beam's own worker begins, without the logging service: its messages are for the log
+        environment = {
+            "WORKER_ID": worker_id,
+            "PIPELINE_OPTIONS": json.dumps({"options": options}, default=str),
+            "CONTROL_API_SERVICE_DESCRIPTOR": f'url: "{control}"',
+        }
+        sdk_worker_main.create_harness(environment)[1].run()
         code = 0
     except BaseException:
         traceback.print_exc()
@@ -141,21 +145,6 @@ def _work(worker_id: str, control: str, options: dict[str, Any], keeper: int) ->
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-
-
-def _harness(worker_id: str, control: str, values: dict[str, Any]) -> sdk_worker.SdkHarness:
-    # The same steps as Beam's sdk_worker_main takes in a worker of its own.
-    RuntimeValueProvider.set_runtime_options(values)
-    options = PipelineOptions.from_dictionary(values)
-    FileSystems.set_options(options)
-    pickler.set_library(options.view_as(SetupOptions).pickle_library)
-    experiments = options.view_as(DebugOptions).experiments or []
-    return sdk_worker.SdkHarness(
-        control,
-        worker_id=worker_id,
-        state_cache_size=sdk_worker_main._get_state_cache_size_bytes(options),
-        data_buffer_time_limit_ms=sdk_worker_main._get_data_buffer_time_limit_ms(experiments),
-    )
 
 
 def _end(pids: list[int], grace: float) -> None:

@@ -3,7 +3,6 @@
 import atexit
 from collections.abc import Sequence
 
-from beam_joins.pipelines.launcher.jars import CACHE, locked_jars, missing
 from beam_joins.pipelines.launcher.job_server import JobServer, ServerOptions
 from beam_joins.pipelines.launcher.master import Master
 from beam_joins.pipelines.launcher.setup_error import SparkSetupError
@@ -29,12 +28,12 @@ def start_early(runner: str | None, flags: Sequence[str]) -> None:
     It ends with this process, or with the next early start, if nobody takes it.
     """
     discard()
-    if not is_spark(runner) or any(flag.startswith(_TELLING) for flag in flags) or missing(locked_jars(), CACHE):
+    if not is_spark(runner) or any(flag.startswith(_TELLING) for flag in flags):
         return
     server = JobServer(ServerOptions(Master.parse("local[*]"), (HEAP,)), new_log_file())
     _started.append(server)
     try:
-        server.start()
+        server.start(offline=True)
     except SparkSetupError:
         discard()  # the run will say so
 
@@ -51,6 +50,6 @@ def discard() -> None:
     """End the server that was started early and that nobody has taken."""
     while _started:
         server = _started.pop()
-        server.close(succeeded=False)
+        server.close()
         server.remove()
         server.log.unlink(missing_ok=True)

@@ -4,6 +4,7 @@ import io
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -134,6 +135,22 @@ def test_on_a_terminal_the_phase_and_its_seconds_are_shown_and_wiped_out_again()
         time.sleep(0.7)
     assert "run: 1 s, 3 MB written" in terminal.getvalue()
     assert terminal.getvalue().endswith("\r\x1b[K")
+
+
+def test_on_a_terminal_a_phase_without_a_detail_has_no_thread_that_forbids_a_fork() -> None:
+    terminal = Terminal()
+    before = threading.active_count()
+    with Progress(terminal).phase("starting the runner"):
+        assert threading.active_count() == before
+    assert terminal.getvalue() == ""
+
+
+def test_a_phase_that_comes_twice_is_timed_as_one() -> None:
+    progress = Progress(io.StringIO())
+    for _ in range(2):
+        with progress.phase("start-up"):
+            time.sleep(0.01)
+    assert progress.seconds["start-up"] >= 0.02
 
 
 def test_where_there_is_no_terminal_nothing_is_shown_but_phases_are_timed() -> None:
