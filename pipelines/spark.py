@@ -21,11 +21,10 @@ from types import FrameType
 import grpc
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, SparkRunnerOptions, StandardOptions
 
-from beam_joins.pipelines.launcher.docker import check_docker
-from beam_joins.pipelines.launcher.job_endpoint import check_job_endpoint
 from beam_joins.pipelines.launcher.job_failure import SparkJobFailed, job_failure
 from beam_joins.pipelines.launcher.job_server import JobServer
 from beam_joins.pipelines.launcher.local_connections import no_proxy_here
+from beam_joins.pipelines.launcher.reachable import check_docker, check_job_endpoint
 from beam_joins.pipelines.launcher.setup_error import RunnerSetupError, SparkSetupError
 from beam_joins.pipelines.launcher.spark_log import machinery_into, new_log_file, tell
 from beam_joins.pipelines.launcher.spark_options import SparkOptions, needs_pool, python_workers, server_options

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple, TextIO
@@ -134,9 +135,7 @@ def _fetch_all(jars: Sequence[Jar], cache: Path, repository: str | None, fetch: 
         ThreadPoolExecutor(_THREADS) as threads,
     ):
         one = fetch or JavaJarServer.local_jar
-        waiting = [
-            threads.submit(_fetch_one, jar, cache, lambda url=url: one(url, scratch)) for jar, url in zip(jars, urls, strict=True)
-        ]
+        waiting = [threads.submit(_fetch_one, jar, cache, partial(one, url, scratch)) for jar, url in zip(jars, urls, strict=True)]
         try:
             sizes.extend(done.result() for done in as_completed(waiting))
         finally:

@@ -71,7 +71,7 @@ def keep(pipe: Connection, inherited: Connection | None, options: dict[str, Any]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    _stderr_into(log)
+    _streams(log)
     _keep_memory()
     workers: dict[str, int] = {}
     while True:
@@ -83,13 +83,13 @@ def keep(pipe: Connection, inherited: Connection | None, options: dict[str, Any]
         if verb == "start":
             answer = _fork(workers, worker_id, control, options)
         elif verb == "stop":
-            _end([workers.pop(worker_id)] if worker_id in workers else [], GRACE_SECONDS)
+            end([workers.pop(worker_id)] if worker_id in workers else [], GRACE_SECONDS)
         else:
             orphan = None
-            _end(list(workers.values()), 0)
+            end(list(workers.values()), 0)
             workers.clear()
         pipe.send(answer)
-    _end(list(workers.values()), 0)
+    end(list(workers.values()), 0)
     if orphan is not None:
         time.sleep(GRACE_SECONDS)  # the JVM is ending, too
         shutil.rmtree(orphan, ignore_errors=True)
@@ -147,21 +147,22 @@ def _work(worker_id: str, control: str, options: dict[str, Any], keeper: int) ->
         os._exit(code)
 
 
-def _end(pids: list[int], grace: float) -> None:
+def end(pids: list[int], grace: float) -> None:
+    """Wait so long for these children to end by themselves, then tell them to, then kill them."""
     for number, seconds in ((0, grace), (signal.SIGTERM, 2.0), (signal.SIGKILL, 60.0)):
         for pid in pids if number else ():
             os.kill(pid, number)
         until = time.monotonic() + seconds
         while pids and time.monotonic() < until:
             pids = [pid for pid in pids if os.waitpid(pid, os.WNOHANG) == (0, 0)]
-            time.sleep(0.01)
-        if not pids:
-            return
+            time.sleep(0.01 if pids else 0)
 
 
-def _stderr_into(log: Path) -> None:
-    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    os.dup2(file, 2)
-    os.close(file)
+def _streams(log: Path) -> None:
+    """Nothing comes from stdin, and what goes to stderr goes to the log."""
     for handler in logging.getLogger().handlers:
         handler.flush()
+    for number, path, flags in ((0, os.devnull, os.O_RDONLY), (2, log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)):
+        file = os.open(path, flags, 0o644)
+        os.dup2(file, number)
+        os.close(file)
