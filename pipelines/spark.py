@@ -118,7 +118,7 @@ class _Run:
     def _end_server(self) -> None:
         # its workers have ended already, and on this machine nobody else knows of it
         alone = self._pool is not None and self._server.options.master.cores is not None
-        self._server.close(succeeded=self.succeeded, at_once=alone)
+        self._server.close(succeeded=self.succeeded, at_once=alone and self.succeeded)
 
     def _forget_log(self) -> None:
         # an empty one is of a run that was refused before anything started

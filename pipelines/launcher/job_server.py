@@ -153,19 +153,20 @@ class JobServer:
         raise SparkSetupError(f"Spark's job server did not start within {_START_SECONDS:.0f} s; the log is {self.log}.")
 
     def close(self, *, succeeded: bool = False, at_once: bool = False) -> None:
-        """End the JVM: ask, wait, then kill; calling it again does nothing.
+        """End the JVM: ask, wait, then kill, without waiting `at_once`; calling it again does nothing.
 
-        After success the first one writes its classes for faster starts, and later ones are killed if that may be done `at_once`.
+        After success the first one writes its classes for faster starts, and has the time for it.
         """
         if self._process is None or self.exit_code is not None:
             return
         archive = self._archive if self._archive and self._archive.missing else None
+        patience = 0.0 if at_once else _PATIENCE_SECONDS
         if archive and succeeded:
             tell("Keeping Spark's classes for faster starts, once ...")
-        patience = _ARCHIVE_SECONDS if archive and succeeded else _PATIENCE_SECONDS
+            patience = _ARCHIVE_SECONDS
         self._process.terminate()
         try:
-            self._process.wait(0 if succeeded and at_once and not archive else patience)
+            self._process.wait(patience)
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()

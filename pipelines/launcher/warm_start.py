@@ -39,9 +39,10 @@ def start_early(runner: str | None, flags: Sequence[str]) -> None:
 
 
 def take(options: ServerOptions) -> JobServer | None:
-    """The server that was started early, if it was started with these options; it is the caller's from now on."""
+    """The server that was started early; it is the caller's from now on. One that was started with other options, or has ended, is discarded."""
     if _started and _started[0].options == options and _started[0].exit_code is None:
         return _started.pop()
+    discard()
     return None
 
 
@@ -50,6 +51,6 @@ def discard() -> None:
     """End the server that was started early and that nobody has taken."""
     while _started:
         server = _started.pop()
-        server.close()
+        server.close(at_once=True)
         server.remove()
         server.log.unlink(missing_ok=True)

@@ -98,6 +98,15 @@ def test_a_missing_jar_offline_leaves_nothing_in_the_cache(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_offline_nothing_is_fetched_and_what_is_missing_is_one_sentence(tmp_path):
+    (tmp_path / "a-1.0.jar").write_bytes(CONTENT)
+    assert provide([jar("a")], cache=tmp_path, fetch=offline, offline=True) == [tmp_path / "a-1.0.jar"]
+    repository = Repository()
+    with pytest.raises(SparkSetupError, match=r"^1 jars of Beam's Spark runner are not in "):
+        provide([jar("a"), jar("b")], cache=tmp_path, fetch=repository, offline=True)
+    assert repository.urls == []
+
+
 def test_a_repository_that_does_not_answer_is_one_sentence(tmp_path):
     with pytest.raises(SparkSetupError, match=r"could not be fetched \(.*refused\)"):
         provide([jar("a")], cache=tmp_path, repository="http://127.0.0.1:9", progress=None)
