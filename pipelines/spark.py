@@ -83,6 +83,7 @@ class _Run:
     def __init__(self, options: PipelineOptions, stack: ExitStack) -> None:
         self.options = options
         self.succeeded = False
+        self._pool: WorkerPool | None = None
         asked, portable = options.view_as(SparkOptions), options.view_as(PortableOptions)
         wanted = server_options(options)
         master = wanted.master
@@ -95,7 +96,6 @@ class _Run:
         stack.enter_context(staged_in(server.scratch, options))
 
         # The workers' process is forked first of all, as threads and gRPC do not survive a fork.
-        self._pool: WorkerPool | None = None
         if needs_pool(portable, master):
             values = options.get_all_options(drop_default=True, retain_unknown_options=True)
             self._pool = stack.enter_context(WorkerPool(values, log=server.log, orphan=server.scratch))
