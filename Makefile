@@ -51,7 +51,7 @@ conformance: .venv/tested  ## Hold all recorded scenarios against the direct run
 	$(BIN)/python -m tests.conformance --runner DirectRunner --values typed
 
 lock: .venv/installed  ## Find anew which jars Beam's Spark runner needs (slow)
-	$(BIN)/python -m pipelines.launcher.lock_jars
+	$(BIN)/python -m tests.pipelines.lock_jars
 
 clean:  ## Remove the virtual environment and what runs have left
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info orders-out sample-data benchmark-data growth.png growth.svg

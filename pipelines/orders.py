@@ -8,19 +8,16 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from beam_joins.pipelines.changelog_files.changelog import find_changelog
-from beam_joins.pipelines.changelog_files.outputs import check_output, refuse_inputs
-from beam_joins.pipelines.changelog_files.paths import real
 from beam_joins.pipelines.command.command_line import beam_options, said
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.interruption import interruptible
 from beam_joins.pipelines.command.progress import Progress
-from beam_joins.pipelines.command.summary import summary
-from beam_joins.pipelines.orders_job import CHANGES, LATEST, OrdersJob, output_of
 from beam_joins.pipelines.orders_options import PROGRAM, Arguments, columns_of, parse
-from beam_joins.pipelines.sample import sample_on_first_use
+
+if TYPE_CHECKING:
+    from beam_joins.pipelines.orders_job import OrdersJob
 
 SAMPLE_DIRECTORY: Final = "sample-data"
 OUTPUT_DIRECTORY: Final = "orders-out"
@@ -28,8 +25,9 @@ OUTPUT_DIRECTORY: Final = "orders-out"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0, 2 if what the user gave cannot be used, 1 if the run failed for another reason."""
-    arguments = parse(argv)
     progress = Progress()
+    with progress.phase("start-up"):
+        arguments = parse(argv)
     with interruptible() as interruption:
         try:
             with progress.phase("start-up"):
@@ -41,14 +39,23 @@ def main(argv: Sequence[str] | None = None) -> int:
             sentence, code = interrupted if interruption.by else said(error)
             print(f"{PROGRAM}: {sentence}", file=sys.stderr)
             return code
+    from beam_joins.pipelines.command.summary import summary
+
     print(summary(report, files, progress.seconds, job.remarks()))
     return 0
 
 
-def _job(arguments: Arguments) -> OrdersJob:
+def _job(arguments: Arguments) -> "OrdersJob":
     own = arguments.own
     if (own.orders is None) != (own.customers is None):
         raise InputError("give both --orders and --customers, or neither for the sample")
+
+    from beam_joins.pipelines.changelog_files.changelog import find_changelog
+    from beam_joins.pipelines.changelog_files.outputs import check_output, refuse_inputs
+    from beam_joins.pipelines.changelog_files.paths import real
+    from beam_joins.pipelines.orders_job import CHANGES, LATEST, OrdersJob, output_of
+    from beam_joins.pipelines.sample import sample_on_first_use
+
     if not own.output and not own.latest:
         own.output = os.path.join(OUTPUT_DIRECTORY, "enriched.jsonl")
         own.latest = os.path.join(OUTPUT_DIRECTORY, "latest.jsonl")

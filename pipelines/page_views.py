@@ -11,19 +11,17 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from beam_joins.pipelines.changelog_files.changelog import find_changelog
 from beam_joins.pipelines.changelog_files.columns import UNITS, Columns
-from beam_joins.pipelines.changelog_files.outputs import Output, check_output, refuse_inputs
 from beam_joins.pipelines.command.command_line import beam_options, parse_known, said
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.interruption import interruptible
 from beam_joins.pipelines.command.program import program
 from beam_joins.pipelines.command.progress import Progress
-from beam_joins.pipelines.made_up.views import views_on_first_use
-from beam_joins.pipelines.page_views_job import PageViewsJob
-from beam_joins.pipelines.page_views_report import totals, weeks_table
+
+if TYPE_CHECKING:
+    from beam_joins.pipelines.page_views_job import PageViewsJob
 
 PROGRAM: Final = program("page-views")
 SAMPLE_DIRECTORY: Final = "sample-data"
@@ -42,8 +40,9 @@ examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0, 2 if what the user gave cannot be used, 1 if the run failed for another reason."""
-    own, rest = parse_known(_parser(), argv)
     progress = Progress()
+    with progress.phase("start-up"):
+        own, rest = parse_known(_parser(), argv)
     with ExitStack() as running:
         interruption = running.enter_context(interruptible())
         try:
@@ -52,6 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 options = beam_options(own.runner, rest)
                 job = _job(own, path)
             report = job.run(options, progress)
+            from beam_joins.pipelines.page_views_report import totals, weeks_table
+
             print(weeks_table(job.rows()))
         except BaseException as error:
             if interruption.by:
@@ -65,10 +66,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _job(own: argparse.Namespace, path: str) -> PageViewsJob:
+def _job(own: argparse.Namespace, path: str) -> "PageViewsJob":
     for option in ("page", "time"):
         if not getattr(own, option):
             raise InputError(f"--{option} must name a column")
+
+    from beam_joins.pipelines.changelog_files.changelog import find_changelog
+    from beam_joins.pipelines.changelog_files.outputs import Output, check_output, refuse_inputs
+    from beam_joins.pipelines.made_up.views import views_on_first_use
+    from beam_joins.pipelines.page_views_job import PageViewsJob
+
     if check_output("--output", path) != "json lines":
         raise InputError(f"--output: {path} would be Avro, but the weeks are written as JSON lines: name it .jsonl")
     if own.views is None:

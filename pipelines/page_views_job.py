@@ -1,6 +1,7 @@
 """What ``python -m pipelines.page_views`` does, once its options are understood: look, run, publish."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,8 +41,11 @@ class PageViewsJob:
         """Run it and publish the output; gives what was counted."""
         with Staging([self.output]) as staging:
             report_path = f"{staging.beside(self.output)}/report.json"
-            with progress.phase("run", staging.said), any_runner(options) as ready:
-                self._pipeline(ready, staging, report_path).run().wait_until_finish()
+            with ExitStack() as running:
+                with progress.phase("starting the runner"):
+                    ready = running.enter_context(any_runner(options))
+                with progress.phase("run", staging.said):
+                    self._pipeline(ready, staging, report_path).run().wait_until_finish()
             with progress.phase("finishing"):
                 report = read_report(report_path)
                 parts = sorted(part.path for part in report.parts)

@@ -14,7 +14,6 @@ from typing import Any, BinaryIO, Final, Literal, NamedTuple, Protocol
 import orjson
 from fastavro.write import Writer
 
-from beam_joins.pipelines.changelog_files.whole_files import appear_whole
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.program import program
 from beam_joins.pipelines.made_up.shop import CustomerChange, Line, OrderChange, Shop
@@ -54,6 +53,8 @@ def write_sample(
     """
     if format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
+    from beam_joins.pipelines.changelog_files.whole_files import appear_whole  # noqa: PLC0415, it imports Beam, which --help does without
+
     shop = Shop(orders=orders, customers=customers, seed=seed)
     directory.mkdir(parents=True, exist_ok=True)
     files = SampleFiles(directory / f"orders.{format}", directory / f"customers.{format}")

@@ -11,9 +11,7 @@ executors on the cluster; they are sent all jars, and need worker pools with the
 """
 
 import copy
-import shutil
 import signal
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,48 +19,22 @@ from pathlib import Path
 from types import FrameType
 
 import grpc
-from apache_beam.options.pipeline_options import (
-    JobServerOptions,
-    PipelineOptions,
-    PortableOptions,
-    SparkRunnerOptions,
-    StandardOptions,
-)
-from apache_beam.utils.subprocess_server import JavaJarServer
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, SparkRunnerOptions, StandardOptions
 
-from beam_joins.pipelines.launcher.class_archive import ClassArchive
-from beam_joins.pipelines.launcher.docker import check_docker
-from beam_joins.pipelines.launcher.jars import is_writable, locked_jars, provide
-from beam_joins.pipelines.launcher.java import java_launcher
-from beam_joins.pipelines.launcher.job_endpoint import check_job_endpoint
 from beam_joins.pipelines.launcher.job_failure import SparkJobFailed, job_failure
 from beam_joins.pipelines.launcher.job_server import JobServer
 from beam_joins.pipelines.launcher.local_connections import no_proxy_here
-from beam_joins.pipelines.launcher.master import Master
-from beam_joins.pipelines.launcher.pathing_jar import pathing_jar, spark_jars
+from beam_joins.pipelines.launcher.reachable import check_docker, check_job_endpoint
 from beam_joins.pipelines.launcher.setup_error import RunnerSetupError, SparkSetupError
 from beam_joins.pipelines.launcher.spark_log import machinery_into, new_log_file, tell
-from beam_joins.pipelines.launcher.spark_options import (
-    SparkOptions,
-    heap,
-    master_url,
-    maven_repository,
-    needs_pool,
-    python_workers,
-    spark_conf,
-)
+from beam_joins.pipelines.launcher.spark_options import SparkOptions, needs_pool, python_workers, server_options
 from beam_joins.pipelines.launcher.staging import staged_in
+from beam_joins.pipelines.launcher.warm_start import is_spark, take
 from beam_joins.pipelines.launcher.workers import WorkerPool
 
 __all__ = ["RunnerSetupError", "SparkJobFailed", "SparkOptions", "SparkSetupError", "spark_runner"]
 
 _ENVIRONMENT_CACHE_MS = 60_000
-_ARCHIVE_SECONDS = 60.0
-_PATIENCE_SECONDS = 5.0
-
-# Measured: the second compiler and G1 cost more processor time than they save, even in a job of minutes.
-_JVM = ("-XX:+UseParallelGC", "-Xmn256m", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Dspark.ui.enabled=false")
-_JVM_LOCAL = ("-Dspark.driver.host=127.0.0.1", "-Dspark.driver.bindAddress=127.0.0.1")
 
 
 @contextmanager
@@ -101,9 +73,8 @@ def spark_runner(options: PipelineOptions) -> Iterator[PipelineOptions]:
 
 def _is_ours(options: PipelineOptions) -> bool:
     spark = options.view_as(SparkRunnerOptions)
-    name = (options.view_as(StandardOptions).runner or "").rsplit(".", 1)[-1].lower()
     elsewhere = options.view_as(PortableOptions).job_endpoint or spark.spark_job_server_jar or spark.spark_submit_uber_jar
-    return name in ("sparkrunner", "spark") and not elsewhere  # Beam takes both
+    return is_spark(options.view_as(StandardOptions).runner) and not elsewhere
 
 
 class _Run:
@@ -112,76 +83,56 @@ class _Run:
     def __init__(self, options: PipelineOptions, stack: ExitStack) -> None:
         self.options = options
         self.succeeded = False
-        ours, portable = options.view_as(SparkOptions), options.view_as(PortableOptions)
-        memory, conf = heap(ours.driver_memory), spark_conf(ours.spark_conf or [])
-        self._master = Master.parse(master_url(options))
-        workers = python_workers(ours.python_workers, portable, self._master)
-        self._log = _log_file(ours.spark_log)
-        if not ours.spark_log:
+        self._pool: WorkerPool | None = None
+        asked, portable = options.view_as(SparkOptions), options.view_as(PortableOptions)
+        wanted = server_options(options)
+        master = wanted.master
+        workers = python_workers(asked.python_workers, portable, master)
+        self._server = server = take(wanted) or JobServer(wanted, _log_file(asked.spark_log))
+        if not asked.spark_log:
             stack.callback(self._forget_log)
-
-        scratch = Path(tempfile.mkdtemp(prefix="beam-spark-"))
-        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
-        stack.enter_context(staged_in(scratch, options))
+        stack.callback(server.remove)
+        stack.callback(self._end_server)
+        stack.enter_context(staged_in(server.scratch, options))
 
         # The workers' process is forked first of all, as threads and gRPC do not survive a fork.
-        pool = None
-        if needs_pool(portable, self._master):
+        if needs_pool(portable, master):
             values = options.get_all_options(drop_default=True, retain_unknown_options=True)
-            pool = stack.enter_context(WorkerPool(values, log=self._log, orphan=scratch))
-        self._master.check()
-        if portable.environment_type == "DOCKER" and self._master.cores is not None:
+            self._pool = stack.enter_context(WorkerPool(values, log=server.log, orphan=server.scratch))
+        master.check()
+        if portable.environment_type == "DOCKER" and master.cores is not None:
             check_docker()
 
-        stack.enter_context(machinery_into(self._log))
-        self._server = self._start_server([*memory, *conf], scratch, stack)
-        tell(f"Spark's log: {self._log}" + ("" if ours.spark_log else " (kept if the job fails, or with --spark_log)"))
-        if pool is not None:
-            portable.environment_type, portable.environment_config = "EXTERNAL", pool.serve()
-            stack.callback(pool.close)  # before the server ends: workers would complain of the lost connection
+        stack.enter_context(machinery_into(server.log))
+        stack.callback(self._end_server)  # what that makes Beam say goes into the log
+        server.start()
+        tell(f"Spark's log: {server.log}" + ("" if asked.spark_log else " (kept if the job fails, or with --spark_log)"))
+        if self._pool is not None:
+            portable.environment_type, portable.environment_config = "EXTERNAL", self._pool.serve()
+            stack.callback(self._pool.close)  # before the server ends: workers would complain of the lost connection
         portable.environment_cache_millis = int(portable.environment_cache_millis) or _ENVIRONMENT_CACHE_MS
         portable.sdk_worker_parallelism = workers
-        portable.job_endpoint = self._server.wait()
-        options.view_as(SparkRunnerOptions).spark_master_url = self._master.url
+        portable.job_endpoint = server.wait()
+        options.view_as(SparkRunnerOptions).spark_master_url = master.url
 
-    def _start_server(self, jvm: list[str], scratch: Path, stack: ExitStack) -> JobServer:
-        given = self.options.view_as(JobServerOptions)
-        java = java_launcher(given.job_server_java_launcher)
-        cache = Path(given.jar_cache_dir or JavaJarServer.JAR_CACHE)
-        beam, spark = provide(locked_jars(), cache=cache, repository=maven_repository(self.options)), spark_jars()
-        local = self._master.cores is not None
-        kept = cache / "spark"
-        if not is_writable(kept):
-            kept = scratch
-        jar = pathing_jar(beam, spark, kept)
-        self._archive = ClassArchive(java, [jar, *beam, *spark], kept) if kept != scratch else None
-        options = [*_JVM, *(_JVM_LOCAL if local else ()), *(self._archive.use() if self._archive else ())]
-        options += [*jvm, *(given.job_server_jvm_properties or ())]
-        server = JobServer(java=java, jar=jar, master=self._master.url, scratch=scratch, log=self._log, jvm=options)
-        stack.callback(self._end)
-        return server
-
-    def _end(self) -> None:
-        archive = self._archive if self._archive and self._archive.missing else None
-        if archive and self.succeeded:
-            tell("Keeping Spark's classes for faster starts, once ...")
-        self._server.close(_ARCHIVE_SECONDS if archive and self.succeeded else _PATIENCE_SECONDS)
-        if archive:
-            archive.keep() if self.succeeded else archive.discard()
+    def _end_server(self) -> None:
+        # its workers have ended already, and on this machine nobody else knows of it
+        alone = self._pool is not None and self._server.options.master.cores is not None
+        self._server.close(succeeded=self.succeeded, at_once=alone and self.succeeded)
 
     def _forget_log(self) -> None:
         # an empty one is of a run that was refused before anything started
-        if self.succeeded or not self._log.stat().st_size:
-            self._log.unlink(missing_ok=True)
+        if self.succeeded or not self._server.log.stat().st_size:
+            self._server.log.unlink(missing_ok=True)
 
     def explain(self, error: Exception) -> SparkJobFailed | None:
         """The failure that a RuntimeError or a broken connection means, or None when it is not of the job."""
         reported = isinstance(error, RuntimeError) and " failed in state " in str(error)
         code = self._server.exit_code
         if code is not None and (reported or isinstance(error, grpc.RpcError)):
-            text = f"Spark's JVM ended in the middle of the job (exit code {code}); the log is {self._log}."
-            return SparkJobFailed(text, log=self._log, user=False)
-        return job_failure(str(error), self._log) if reported else None
+            text = f"Spark's JVM ended in the middle of the job (exit code {code}); the log is {self._server.log}."
+            return SparkJobFailed(text, log=self._server.log, user=False)
+        return job_failure(str(error), self._server.log) if reported else None
 
 
 def _log_file(asked: str | None) -> Path:

@@ -1,15 +1,20 @@
-"""What the command lines of jobs have in common: Beam's options passed on, and failures said in one sentence."""
+"""What the command lines of jobs have in common: Beam's options passed on, and failures said in one sentence.
+
+Beam, whose import takes a second, is imported only when a run begins, or to tell its options from unknown ones.
+"""
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import Any, Final
-
-from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import PipelineOptions
+from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins.pipelines.command.failed_function import failed_function_in
 from beam_joins.pipelines.command.input_error import OutputError, input_error_in, os_sentence
-from beam_joins.pipelines.spark import RunnerSetupError, SparkJobFailed, SparkOptions
+from beam_joins.pipelines.launcher.job_failure import SparkJobFailed
+from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
+from beam_joins.pipelines.launcher.warm_start import start_early
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
 
 FAILED: Final = 1
 WRONG_INPUT: Final = 2
@@ -19,23 +24,35 @@ ENGINE: Final = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 def parse_known(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
     """Our own options, and those that are Beam's; exits with code 2 for an option that is neither."""
     own, rest = parser.parse_known_args(argv)
-    # two classes of options may declare the same one
-    beams = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
-    options: Any
-    for options in {*_all_subclasses(PipelineOptions), SparkOptions}:
-        options._add_argparse_args(beams)
-    unknown: list[str] = beams.parse_known_args(rest)[1]
-    if unknown:
+    start_early(own.runner, rest)
+    if rest and (unknown := _unknown(rest)):
         parser.error(f"unknown option: {' '.join(unknown)} (see --help; options of Beam's are written as Beam does)")
     return own, rest
 
 
-def beam_options(runner: str | None, rest: Sequence[str]) -> PipelineOptions:
+def _unknown(rest: Sequence[str]) -> list[str]:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    from beam_joins.pipelines.launcher.spark_options import SparkOptions
+    from beam_joins.transforms.engine.replay import ReplayOptions
+
+    # two classes of options may declare the same one
+    beams = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+    options: Any
+    for options in {*_all_subclasses(PipelineOptions), SparkOptions, ReplayOptions}:
+        options._add_argparse_args(beams)
+    return beams.parse_known_args(rest)[1]
+
+
+def beam_options(runner: str | None, rest: Sequence[str]) -> "PipelineOptions":
     """Beam's options, with a runner that is always the same; Beam's file systems have them from now on.
 
     >>> beam_options("DirectRunner", []).get_all_options()["runner"] == ENGINE
     True
     """
+    from apache_beam.io.filesystems import FileSystems
+    from apache_beam.options.pipeline_options import PipelineOptions
+
     # What Beam calls DirectRunner is one of three engines, whichever it finds; this is the one for bounded input.
     options = PipelineOptions(list(rest), runner=ENGINE if runner in (None, "DirectRunner") else runner)
     FileSystems.set_options(options)  # inputs are looked at before there is a pipeline

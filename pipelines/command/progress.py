@@ -9,25 +9,28 @@ from typing import TextIO
 
 
 class Progress:
-    """Times phases; on a terminal it shows the present one, its seconds, and what ``detail`` says, once a second."""
+    """Times phases; on a terminal it shows the present one, its seconds, and what ``detail`` says, twice a second.
+
+    A phase without ``detail`` has no thread for it, so that a process may be forked in it.
+    """
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
         self.seconds: dict[str, float] = {}
-        """How long each phase took."""
+        """How long each phase took, all its times together."""
 
     @contextmanager
-    def phase(self, name: str, detail: Callable[[], str] = str) -> Iterator[None]:
+    def phase(self, name: str, detail: Callable[[], str] | None = None) -> Iterator[None]:
         """The phase lasts as long as the block."""
         begin = time.monotonic()
         done = threading.Event()
         shown = threading.Thread(target=self._show, args=(name, begin, detail, done), daemon=True)
-        if self._stream.isatty():
+        if detail and self._stream.isatty():
             shown.start()
         try:
             yield
         finally:
-            self.seconds[name] = time.monotonic() - begin
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - begin
             done.set()
             if shown.ident is not None:
                 shown.join()

@@ -17,7 +17,7 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.runners.runner import create_runner
 from google.auth.exceptions import DefaultCredentialsError
 
-from beam_joins.pipelines.launcher.docker import check_docker
+from beam_joins.pipelines.launcher.reachable import check_docker
 from beam_joins.pipelines.spark import RunnerSetupError, spark_runner
 
 _JOB_SERVER: Final = "start a job server yourself and name it with --job_endpoint=HOST:PORT"

@@ -7,35 +7,34 @@ fetches what is missing, so that later starts need no network. Spark itself is t
 
 import errno
 import hashlib
+import io
 import logging
 import os
 import socket
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
-from apache_beam.utils.subprocess_server import JavaJarServer
-
+from beam_joins.pipelines.command.progress import Progress
 from beam_joins.pipelines.launcher.setup_error import SparkSetupError
+
+CACHE = Path("~/.apache_beam/cache/jars").expanduser()
+"""Where Beam keeps jars."""
 
 _THREADS = 16
 _SILENCE_SECONDS = 30.0
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _UNWRITABLE = (*_FULL, errno.EACCES, errno.EPERM, errno.EROFS)
-_ALL_MB = 100
 _ELSEWHERE = "name another directory with --jar_cache_dir"
 
 
-@dataclass(frozen=True, order=True)
-class Jar:
+class Jar(NamedTuple):
     """One line of the lock file: Maven coordinates and the SHA-256 of the jar.
 
     >>> Jar.parse("args4j:args4j:2.33 91ddeaba0b24adce72291c618c00bbdce1c884755f6c4dba9c5c46e871c69ed6").file_name
@@ -50,22 +49,23 @@ class Jar:
     @classmethod
     def parse(cls, line: str) -> "Jar":
         """Read `group:artifact:version sha256`; a line of another shape is a ValueError."""
-        try:
-            coordinates, sha256 = line.split()
-            group, artifact, version = coordinates.split(":")
-        except ValueError:
-            raise ValueError(f"not a line of the form 'group:artifact:version sha256': {line!r}") from None
-        return cls(group, artifact, version, sha256)
+        parts = line.replace(":", " ").split()
+        if len(parts) != 4:
+            raise ValueError(f"not a line of the form 'group:artifact:version sha256': {line!r}")
+        return cls(*parts)
 
     @property
     def file_name(self) -> str:
         """The name of the jar in Beam's cache."""
-        return str(JavaJarServer.jar_name(self.artifact, self.version))
+        return f"{self.artifact}-{self.version}.jar"
 
-    def url(self, repository: str | None = None) -> str:
-        """Where Beam's helper would look for the jar; `repository` is a Maven repository's root."""
-        root = repository or JavaJarServer.MAVEN_CENTRAL_REPOSITORY
-        return str(JavaJarServer.path_to_maven_jar(self.artifact, self.group, self.version, root.rstrip("/")))
+    def is_at(self, path: Path) -> bool:
+        """Whether the file has the SHA-256 of the lock file."""
+        try:
+            with path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest() == self.sha256
+        except OSError:
+            return False
 
 
 def locked_jars() -> list[Jar]:
@@ -77,30 +77,37 @@ def locked_jars() -> list[Jar]:
 def provide(
     jars: Sequence[Jar],
     *,
-    cache: Path | None = None,
+    cache: Path = CACHE,
     repository: str | None = None,
-    fetch: Callable[[str, str], str] = JavaJarServer.local_jar,
-    progress: TextIO | None = sys.stderr,
+    fetch: Callable[[str, str], str] | None = None,
+    progress: TextIO | None = None,
+    offline: bool = False,
 ) -> list[Path]:
     """Return the paths of `jars` in the cache, each with the SHA-256 that the lock file names.
 
-    A jar that is missing, or whose bytes are not the locked ones, is fetched with `fetch(url, directory)` into a
-    directory of its own, and moves into the cache only after its SHA-256 is right; so the cache never holds a half
-    jar. Nothing is fetched when all are there.
+    A jar that is missing, or whose bytes are not the locked ones, is fetched with `fetch(url, directory)`, by default Beam's own, into a
+    directory of its own, and moves into the cache only after its SHA-256 is right; so the cache never holds a half jar. Nothing is fetched
+    when all are there.
 
-    Raises SparkSetupError when a jar cannot be fetched, is not the locked one even after fetching, or cannot be kept.
+    Raises SparkSetupError when a jar cannot be fetched, is not the locked one even after fetching, or cannot be kept; and when one is
+    missing while `offline`.
     """
-    directory = Path(cache or JavaJarServer.JAR_CACHE)
-    paths = [directory / jar.file_name for jar in jars]
     with ThreadPoolExecutor(_THREADS) as threads:
-        intact = list(threads.map(_is_intact, jars, paths))
+        intact = list(threads.map(lambda jar: jar.is_at(cache / jar.file_name), jars))
     wanted = [jar for jar, good in zip(jars, intact, strict=True) if not good]
+    if wanted and offline:
+        raise SparkSetupError(f"{len(wanted)} jars of Beam's Spark runner are not in {cache}.")
     if wanted:
         try:
-            _fetch_all(wanted, directory, repository, fetch, progress)
+            _fetch_all(wanted, cache, repository, fetch, progress or io.StringIO())
         except OSError as error:
-            raise SparkSetupError(_cannot_keep(directory, error)) from None
-    return paths
+            if error.errno in _FULL:
+                reason = f"There is no room for the jars of Beam's Spark runner in {cache}; free 100 MB there, or {_ELSEWHERE}."
+            else:
+                said = error.strerror or error
+                reason = f"The jars of Beam's Spark runner cannot be written into {cache} ({said}); {_ELSEWHERE}."
+            raise SparkSetupError(reason) from None
+    return [cache / jar.file_name for jar in jars]
 
 
 def is_writable(directory: Path) -> bool:
@@ -113,44 +120,32 @@ def is_writable(directory: Path) -> bool:
     return True
 
 
-def _cannot_keep(directory: Path, error: OSError) -> str:
-    if error.errno in _FULL:
-        return f"There is no room for the jars of Beam's Spark runner in {directory}; free {_ALL_MB} MB there, or {_ELSEWHERE}."
-    return f"The jars of Beam's Spark runner cannot be written into {directory} ({error.strerror or error}); {_ELSEWHERE}."
+def _fetch_all(jars: Sequence[Jar], cache: Path, repository: str | None, fetch: Callable[[str, str], str] | None, out: TextIO) -> None:
+    from apache_beam.utils.subprocess_server import JavaJarServer  # noqa: PLC0415, most starts fetch nothing
 
-
-def _is_intact(jar: Jar, path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == jar.sha256
-    except OSError:
-        return False
-
-
-def _fetch_all(jars: Sequence[Jar], cache: Path, repository: str | None, fetch: Callable[[str, str], str], out: TextIO | None) -> None:
+    root = (repository or JavaJarServer.MAVEN_CENTRAL_REPOSITORY).rstrip("/")
+    urls = [JavaJarServer.path_to_maven_jar(jar.artifact, jar.group, jar.version, root) for jar in jars]
     cache.mkdir(parents=True, exist_ok=True)
-    corrupted = [jar.file_name for jar in jars if (cache / jar.file_name).exists()]
-    report = _Progress(len(jars), cache, out)
-    if corrupted:
-        report.say(f"{len(corrupted)} cached jar(s) do not have the locked SHA-256, fetching again: {corrupted[0]}")
+    print(f"Fetching {len(jars)} jars of Beam's Spark runner into {cache}, once ...", file=out, flush=True)
+    sizes: list[int] = []
     with (
+        Progress(out).phase("fetching", lambda: f"{len(sizes)} of {len(jars)} jars, {sum(sizes) / 1e6:.0f} MB"),
         _quiet_and_impatient(),
         tempfile.TemporaryDirectory(prefix=".fetch-", dir=cache) as scratch,
         ThreadPoolExecutor(_THREADS) as threads,
     ):
-        waiting = [threads.submit(_fetch_one, jar, cache, Path(scratch), repository, fetch) for jar in jars]
+        one = fetch or JavaJarServer.local_jar
+        waiting = [threads.submit(_fetch_one, jar, cache, partial(one, url, scratch)) for jar, url in zip(jars, urls, strict=True)]
         try:
-            for done in as_completed(waiting):
-                report.fetched(done.result())
+            sizes.extend(done.result() for done in as_completed(waiting))
         finally:
             threads.shutdown(cancel_futures=True)
-            report.end()
 
 
-def _fetch_one(jar: Jar, cache: Path, scratch: Path, repository: str | None, fetch: Callable[[str, str], str]) -> int:
+def _fetch_one(jar: Jar, cache: Path, fetch: Callable[[], str]) -> int:
     place = cache / jar.file_name
     try:
-        fetched = Path(fetch(jar.url(repository), str(scratch)))
+        fetched = Path(fetch())
     except (RuntimeError, OSError) as error:
         if isinstance(error, OSError) and error.errno in _UNWRITABLE:
             raise
@@ -159,14 +154,13 @@ def _fetch_one(jar: Jar, cache: Path, scratch: Path, repository: str | None, fet
             f"The jar {place} {state} and could not be fetched ({_reason(error)}); connect to the network once, or copy "
             f"the directory {cache} from a machine where it is filled."
         ) from None
-    if not _is_intact(jar, fetched):
+    if not jar.is_at(fetched):
         raise SparkSetupError(
             f"The jar {jar.file_name} as fetched does not have the SHA-256 {jar.sha256} of the lock file, so it was "
             f"thrown away; try again, or look at what stands between this machine and the Maven repository."
         )
-    size = fetched.stat().st_size
     os.replace(fetched, place)
-    return size
+    return place.stat().st_size
 
 
 def _reason(error: Exception) -> str:
@@ -179,11 +173,10 @@ def _reason(error: Exception) -> str:
 @contextmanager
 def _quiet_and_impatient() -> Iterator[None]:
     # Beam warns once per jar about public repositories, and its fetch has no time limit of its own.
-    logger = logging.getLogger(JavaJarServer.__module__)
+    logger = logging.getLogger("apache_beam.utils.subprocess_server")
     level, timeout = logger.level, socket.getdefaulttimeout()
     logger.setLevel(logging.ERROR)
-    if timeout is None:
-        socket.setdefaulttimeout(_SILENCE_SECONDS)
+    socket.setdefaulttimeout(timeout or _SILENCE_SECONDS)
     try:
         yield
     finally:
@@ -191,41 +184,10 @@ def _quiet_and_impatient() -> Iterator[None]:
         socket.setdefaulttimeout(timeout)
 
 
-class _Progress:
-    """One line on a terminal that grows; a first and a last line elsewhere."""
-
-    def __init__(self, jars: int, cache: Path, out: TextIO | None) -> None:
-        self._jars, self._cache, self._out = jars, cache, out
-        self._done, self._bytes, self._start = 0, 0, time.monotonic()
-        self._lock = threading.Lock()
-        if not self._terminal():
-            self.say(f"fetching {jars} jars of Beam's Spark runner into {cache}")
-
-    def _terminal(self) -> bool:
-        return self._out is not None and self._out.isatty()
-
-    def say(self, line: str) -> None:
-        if self._out is not None:
-            print(line, file=self._out, flush=True)
-
-    def fetched(self, size: int) -> None:
-        with self._lock:
-            self._done, self._bytes = self._done + 1, self._bytes + size
-        if self._terminal() and self._out is not None:
-            line = f"\rfetching Beam's Spark runner: {self._done} of {self._jars} jars, {self._bytes / 1e6:.0f} MB"
-            self._out.write(line)
-            self._out.flush()
-
-    def end(self) -> None:
-        seconds = time.monotonic() - self._start
-        start = "\r" if self._terminal() else ""
-        self.say(f"{start}fetched {self._done} of {self._jars} jars, {self._bytes / 1e6:.0f} MB in {seconds:.0f} s")
-
-
 def main() -> None:
     """Fetch the jars that are missing, and print where they are."""
     try:
-        there = provide(locked_jars())
+        there = provide(locked_jars(), progress=sys.stderr)
     except SparkSetupError as failure:
         sys.exit(f"{failure}")
     print(f"{len(there)} jars of Beam's Spark runner are in {there[0].parent}")

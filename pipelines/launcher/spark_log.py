@@ -28,25 +28,19 @@ def machinery_into(log: Path) -> Iterator[None]:
     """While it lasts, records of Beam's runner and failures of its threads go to `log` and not to the terminal."""
     file = logging.FileHandler(log, encoding="utf-8")
     file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    loggers = [logging.getLogger(name) for name in _MACHINERY]
-    before = [logger.propagate for logger in loggers]
-    root = logging.getLogger()
+    root, hook = logging.getLogger(), threading.excepthook
+    loggers = {logger: logger.propagate for logger in map(logging.getLogger, _MACHINERY)}
 
     def only_the_jobs(record: logging.LogRecord) -> bool:
         # Beam writes a job's messages with the root logger; a filter of the root sees only such records.
-        if record.filename != _ROOT_CALLER:
-            return True
-        file.handle(record)
-        return False
-
-    hook = threading.excepthook
+        return record.filename != _ROOT_CALLER or not file.handle(record)
 
     def only_the_jobs_threads(failure: Any) -> None:
-        lines = traceback.format_exception(failure.exc_type, failure.exc_value, failure.exc_traceback)
-        if "grpc" in failure.exc_type.__module__:
-            file.handle(logging.makeLogRecord({"name": "thread", "levelname": "INFO", "msg": "".join(lines)}))
-        else:
+        if "grpc" not in failure.exc_type.__module__:
             hook(failure)
+            return
+        lines = traceback.format_exception(failure.exc_type, failure.exc_value, failure.exc_traceback)
+        file.handle(logging.makeLogRecord({"name": "thread", "levelname": "INFO", "msg": "".join(lines)}))
 
     for logger in loggers:
         logger.propagate = False
@@ -58,7 +52,7 @@ def machinery_into(log: Path) -> Iterator[None]:
     finally:
         threading.excepthook = hook
         root.removeFilter(only_the_jobs)
-        for logger, propagate in zip(loggers, before, strict=True):
+        for logger, propagate in loggers.items():
             logger.removeHandler(file)
             logger.propagate = propagate
         file.close()

@@ -3,11 +3,21 @@
 import argparse
 import re
 import sys
+from pathlib import Path
 
-from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, SetupOptions, SparkRunnerOptions
+from apache_beam.options.pipeline_options import (
+    JobServerOptions,
+    PipelineOptions,
+    PortableOptions,
+    SetupOptions,
+    SparkRunnerOptions,
+)
 
+from beam_joins.pipelines.launcher.jars import CACHE
+from beam_joins.pipelines.launcher.job_server import ServerOptions
 from beam_joins.pipelines.launcher.master import Master
 from beam_joins.pipelines.launcher.setup_error import SparkSetupError
+from beam_joins.pipelines.launcher.warm_start import HEAP
 
 
 class SparkOptions(PipelineOptions):
@@ -69,24 +79,23 @@ def needs_pool(portable: PortableOptions, master: Master) -> bool:
     return True
 
 
-def heap(asked: str | None) -> list[str]:
-    """The JVM option for the driver's memory."""
-    if asked is None:
-        return ["-XX:MaxRAMPercentage=50"]
-    if not re.fullmatch(r"[1-9]\d*[kmgt]", asked.lower()):
-        raise SparkSetupError(f"--driver_memory={asked} is not a number with a unit k, m, g or t, such as 2g.")
-    return [f"-Xmx{asked.lower()}"]
-
-
-def spark_conf(pairs: list[str]) -> list[str]:
-    """The JVM options for settings of Spark, which SparkConf reads from system properties."""
-    for pair in pairs:
+def server_options(options: PipelineOptions) -> ServerOptions:
+    """What the job server is started with; raises SparkSetupError for an option that is not of its form."""
+    asked, given = options.view_as(SparkOptions), options.view_as(JobServerOptions)
+    memory = HEAP
+    if asked.driver_memory:
+        if not re.fullmatch(r"[1-9]\d*[kmgt]", asked.driver_memory.lower()):
+            raise SparkSetupError(f"--driver_memory={asked.driver_memory} is not a number with a unit k, m, g or t, such as 2g.")
+        memory = f"-Xmx{asked.driver_memory.lower()}"
+    settings = asked.spark_conf or []
+    for pair in settings:
         if not re.match(r"spark\.[^=\s]+=", pair):
             raise SparkSetupError(f"--spark_conf={pair} is not of the form spark.KEY=VALUE.")
-    return [f"-D{pair}" for pair in pairs]
-
-
-def maven_repository(options: PipelineOptions) -> str | None:
-    """The Maven repository that was asked for, if any."""
-    # An option of newer Beam versions only.
-    return getattr(options.view_as(SetupOptions), "maven_repository_url", None)
+    return ServerOptions(
+        master=Master.parse(master_url(options)),
+        jvm=(memory, *(f"-D{pair}" for pair in settings), *(given.job_server_jvm_properties or ())),
+        java=given.job_server_java_launcher,
+        cache=Path(given.jar_cache_dir) if given.jar_cache_dir else CACHE,
+        # an option of newer Beam versions only
+        repository=getattr(options.view_as(SetupOptions), "maven_repository_url", None),
+    )

@@ -8,24 +8,19 @@ its modules, as long as gRPC has not been used there (gRPC does not survive a fo
 import json
 import multiprocessing
 import os
-import subprocess
 import sys
 import threading
-import warnings
+import traceback
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import grpc
 from apache_beam.internal import cloudpickle_pickler
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 
-from beam_joins.pipelines.launcher.keeper import FRESH, GRACE_SECONDS, classes_of_main, keep
-
-Keeper: TypeAlias = "BaseProcess | subprocess.Popen[bytes]"
+from beam_joins.pipelines.launcher.keeper import FRESH, GRACE_SECONDS, classes_of_main, end, keep
 
 _START_SECONDS = 120.0
 
@@ -49,11 +44,24 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
         the keeper removes when the job's process has vanished without a word.
         """
         self._pipe, theirs = multiprocessing.Pipe()
-        classes = classes_of_main()  # before a fork, so that both sides know them by the names that pickling gives them
+        values, classes = dict(options), classes_of_main()  # before a fork: both sides know them by the names that pickling gives them
         if fork_is_safe():
-            self._keeper: Keeper = _forked(self._pipe, theirs, dict(options), log, orphan)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            self._keeper = os.fork()
+            if self._keeper == 0:
+                try:
+                    keep(theirs, self._pipe, values, log, orphan)
+                except BaseException:
+                    traceback.print_exc()
+                finally:
+                    os._exit(0)
         else:
-            self._keeper = _fresh(self._pipe, theirs, cloudpickle_pickler.dumps((dict(options), log, orphan, classes)))
+            # not by multiprocessing, which would run the main script of the job once more
+            os.set_inheritable(theirs.fileno(), True)
+            command = [sys.executable, "-c", FRESH, str(theirs.fileno()), json.dumps([str(place) for place in sys.path])]
+            self._keeper = os.posix_spawn(sys.executable, command, os.environ)
+            self._pipe.send_bytes(cloudpickle_pickler.dumps((values, log, orphan, classes)))
         theirs.close()
         self._one_at_a_time = threading.Lock()
         self._server: grpc.Server | None = None
@@ -92,9 +100,7 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
         if not self._pipe.closed:
             self._ask("end", "", "")
             self._pipe.close()
-        if not _has_ended(self._keeper, 2 * GRACE_SECONDS):
-            self._keeper.kill()
-            _has_ended(self._keeper, GRACE_SECONDS)
+            end([self._keeper], 2 * GRACE_SECONDS)
 
     def __enter__(self) -> "WorkerPool":
         """Return the pool."""
@@ -103,35 +109,6 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
     def __exit__(self, *failure: object) -> None:
         """Close the pool."""
         self.close()
-
-
-def _forked(ours: Connection, theirs: Connection, options: dict[str, Any], log: Path, orphan: Path | None) -> BaseProcess:
-    keeper = multiprocessing.get_context("fork").Process(
-        target=keep, args=(theirs, ours, options, log, orphan), name="beam-worker-keeper", daemon=True
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        keeper.start()
-    return keeper
-
-
-def _fresh(ours: Connection, theirs: Connection, first: bytes) -> "subprocess.Popen[bytes]":
-    # Not by multiprocessing, which would run the main script of the job once more.
-    command = [sys.executable, "-c", FRESH, str(theirs.fileno()), json.dumps([str(place) for place in sys.path])]
-    keeper = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
-    ours.send_bytes(first)
-    return keeper
-
-
-def _has_ended(keeper: Keeper, seconds: float) -> bool:
-    if isinstance(keeper, BaseProcess):
-        keeper.join(seconds)
-        return not keeper.is_alive()
-    try:
-        keeper.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
 
 
 def fork_is_safe() -> bool:

@@ -1,20 +1,21 @@
-"""The lock file, the verified cache and the pathing jar, without a network and without a JVM."""
+"""The lock file, the verified cache and the class path, without a network."""
 
 import errno
 import hashlib
 import os
+import subprocess
 import threading
 import urllib.request
-import zipfile
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.launcher import jars
+from beam_joins.pipelines.launcher import jars, job_server
 from beam_joins.pipelines.launcher.jars import Jar, is_writable, locked_jars, provide
+from beam_joins.pipelines.launcher.java import find_java
+from beam_joins.pipelines.launcher.job_server import argument_file, spark_jars
 from beam_joins.pipelines.launcher.local_connections import no_proxy_here
-from beam_joins.pipelines.launcher.pathing_jar import manifest, pathing_jar
 from beam_joins.pipelines.launcher.setup_error import SparkSetupError
 
 CONTENT = b"the bytes of a jar"
@@ -22,11 +23,6 @@ CONTENT = b"the bytes of a jar"
 
 def jar(name: str, content: bytes = CONTENT) -> Jar:
     return Jar("org.example", name, "1.0", hashlib.sha256(content).hexdigest())
-
-
-def unfolded(content: bytes) -> dict[str, str]:
-    lines = content.replace(b"\r\n ", b"").decode().split("\r\n")
-    return dict(line.split(": ", 1) for line in lines if line)
 
 
 class Repository:
@@ -73,7 +69,7 @@ def test_a_missing_jar_is_fetched_once_and_then_never_again(tmp_path):
 
 
 def test_the_command_that_fetches_the_jars_says_where_they_are(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(jars, "provide", lambda locked: [tmp_path / jar.file_name for jar in locked])
+    monkeypatch.setattr(jars, "provide", lambda locked, **_: [tmp_path / jar.file_name for jar in locked])
     jars.main()
     assert capsys.readouterr().out == f"{len(locked_jars())} jars of Beam's Spark runner are in {tmp_path}\n"
 
@@ -100,6 +96,15 @@ def test_a_missing_jar_offline_leaves_nothing_in_the_cache(tmp_path):
     with pytest.raises(SparkSetupError, match=r"a-1\.0\.jar is not there .* copy the directory"):
         provide([jar("a")], cache=tmp_path, fetch=offline, progress=None)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_offline_nothing_is_fetched_and_what_is_missing_is_one_sentence(tmp_path):
+    (tmp_path / "a-1.0.jar").write_bytes(CONTENT)
+    assert provide([jar("a")], cache=tmp_path, fetch=offline, offline=True) == [tmp_path / "a-1.0.jar"]
+    repository = Repository()
+    with pytest.raises(SparkSetupError, match=r"^1 jars of Beam's Spark runner are not in "):
+        provide([jar("a"), jar("b")], cache=tmp_path, fetch=repository, offline=True)
+    assert repository.urls == []
 
 
 def test_a_repository_that_does_not_answer_is_one_sentence(tmp_path):
@@ -184,27 +189,21 @@ def test_jars_that_arrived_before_a_failure_are_kept(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} <= {"a-1.0.jar"}
 
 
-def test_manifest_lines_hold_at_most_72_bytes_and_unfold_to_the_class_path(tmp_path):
-    paths = [tmp_path / "sub" / f"{'long' * 30}-{number}.jar" for number in range(20)]
-    content = manifest(paths, tmp_path)
-    assert max(len(line) for line in content.split(b"\r\n")) <= 72
-    assert unfolded(content)["Class-Path"].split() == [f"sub/{path.name}" for path in paths]
+def test_the_argument_file_of_java_keeps_spaces_quotes_and_backslashes(tmp_path):
+    class_path = f"{tmp_path}/my jars/a.jar:{tmp_path}/b\\c.jar"
+    file = tmp_path / "arguments"
+    file.write_text(argument_file(["-cp", class_path, "-XshowSettings:properties", '-Dsaid="x y"', "-version"]), "utf-8")
+    said = subprocess.run([find_java(), f"@{file}"], capture_output=True, text=True, check=True).stderr
+    path = said.split("java.class.path = ")[1].split("java.class.version")[0].split("\n")
+    assert [line.strip() for line in path if line.strip()] == class_path.split(":")
+    assert 'said = "x y"' in said
 
 
-def test_a_space_in_a_path_does_not_split_the_class_path(tmp_path):
-    content = manifest([tmp_path / "my jars" / "a.jar"], tmp_path)
-    assert unfolded(content)["Class-Path"] == "my%20jars/a.jar"
+def test_sparks_jars_are_those_of_pyspark():
+    assert {"spark-core", "spark-launcher"} <= {path.name.split("_2.12-3.5.")[0] for path in spark_jars()}
 
 
-def test_the_pathing_jar_names_beams_jars_before_sparks(tmp_path):
-    made = pathing_jar([tmp_path / "beam.jar"], [tmp_path / "spark.jar"], tmp_path)
-    with zipfile.ZipFile(made) as archive:
-        headers = unfolded(archive.read("META-INF/MANIFEST.MF"))
-    assert headers["Class-Path"] == "beam.jar spark.jar"
-    assert headers["Main-Class"] == "org.apache.beam.runners.spark.SparkJobServerDriver"
-
-
-def test_another_class_path_gives_another_pathing_jar(tmp_path):
-    first = pathing_jar([tmp_path / "a.jar"], [], tmp_path)
-    assert pathing_jar([tmp_path / "a.jar"], [], tmp_path) == first
-    assert pathing_jar([tmp_path / "b.jar"], [], tmp_path) != first
+def test_another_pyspark_than_3_5_is_refused(monkeypatch):
+    monkeypatch.setattr(job_server, "version", lambda name: "4.0.1")
+    with pytest.raises(SparkSetupError, match=r"PySpark 4\.0\.1 is installed but Beam's runner is built for Spark 3\.5"):
+        spark_jars()

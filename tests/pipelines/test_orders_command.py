@@ -4,6 +4,7 @@ import io
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -136,6 +137,22 @@ def test_on_a_terminal_the_phase_and_its_seconds_are_shown_and_wiped_out_again()
     assert terminal.getvalue().endswith("\r\x1b[K")
 
 
+def test_on_a_terminal_a_phase_without_a_detail_has_no_thread_that_forbids_a_fork() -> None:
+    terminal = Terminal()
+    before = threading.active_count()
+    with Progress(terminal).phase("starting the runner"):
+        assert threading.active_count() == before
+    assert terminal.getvalue() == ""
+
+
+def test_a_phase_that_comes_twice_is_timed_as_one() -> None:
+    progress = Progress(io.StringIO())
+    for _ in range(2):
+        with progress.phase("start-up"):
+            time.sleep(0.01)
+    assert progress.seconds["start-up"] >= 0.02
+
+
 def test_where_there_is_no_terminal_nothing_is_shown_but_phases_are_timed() -> None:
     stream = io.StringIO()
     progress = Progress(stream)
@@ -143,6 +160,21 @@ def test_where_there_is_no_terminal_nothing_is_shown_but_phases_are_timed() -> N
         time.sleep(0.01)
     assert stream.getvalue() == ""
     assert progress.seconds["run"] >= 0.01
+
+
+@pytest.mark.parametrize("module", ["orders", "page_views", "sample", "command.programs"])
+@pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("--on-bad-record=ignore", 2)])
+def test_help_and_wrong_arguments_come_without_beam_and_arrow(module: str, argument: str, code: int) -> None:
+    script = f"""
+import sys
+from beam_joins.pipelines.{module} import main
+try:
+    main([{argument!r}])
+except SystemExit as ended:
+    print(ended.code, sorted({{"apache_beam", "pyarrow", "numpy", "grpc"}} & set(sys.modules)))
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    assert ran.stdout.splitlines()[-1] == f"{code} []"
 
 
 def test_the_command_without_a_program_lists_the_programs(capsys: pytest.CaptureFixture[str]) -> None:

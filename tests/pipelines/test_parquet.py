@@ -11,7 +11,7 @@ from beam_joins import ForeignKeyJoin, TableFromChangelog
 from beam_joins.keys.opaque import opaque_values
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.parquet import ReadParquet, WriteParquet
-from beam_joins.transforms.engine.partitions import DEFAULT_PARTITIONS, PARTITION_BYTES, suggested_partitions
+from beam_joins.transforms.engine.partitions import CORES, DEFAULT_PARTITIONS, PARTITION_BYTES, WORTHWHILE_BYTES, suggested_partitions
 
 ROWS = pa.table({"id": [1, 2, None], "name": ["a", None, "c"], "deleted": [False, True, None]})
 
@@ -94,8 +94,10 @@ def test_a_truncated_file_is_refused_by_name(file):
         _ = ReadParquet(str(file)).bytes
 
 
-def test_partitions_are_suggested_by_size_and_never_fewer_than_the_default():
-    assert suggested_partitions(0) == suggested_partitions(PARTITION_BYTES) == DEFAULT_PARTITIONS
+def test_partitions_are_suggested_by_size_from_one_for_each_core_over_the_default_to_more():
+    assert suggested_partitions(0) == suggested_partitions(CORES * WORTHWHILE_BYTES) == CORES
+    assert suggested_partitions(DEFAULT_PARTITIONS * WORTHWHILE_BYTES) == suggested_partitions(PARTITION_BYTES * DEFAULT_PARTITIONS)
+    assert suggested_partitions(PARTITION_BYTES * DEFAULT_PARTITIONS) == DEFAULT_PARTITIONS
     assert suggested_partitions(100 * DEFAULT_PARTITIONS * PARTITION_BYTES + 1) == 100 * DEFAULT_PARTITIONS + 1
 
 

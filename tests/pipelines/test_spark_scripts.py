@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,15 @@ def run(*command: str, directory: Path, temporary: Path, **more: str) -> subproc
     )
 
 
+def commands() -> str:
+    """The command lines of all processes."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(process.read_bytes().decode())
+    return " ".join(found)
+
+
 def test_the_orders_of_the_sample_run_behind_a_dead_proxy_and_leave_nothing_in_the_temporary_folder(tmp_path, temporary):
     dead = dict.fromkeys([*PROXIES, *map(str.upper, PROXIES)], NOBODY) | {"GRPC_PROXY_EXP": NOBODY.removeprefix("http://")}
     dead |= {
@@ -69,3 +79,12 @@ def test_two_jobs_in_one_script_without_a_guard_run_once_each_with_functions_and
     assert ran.stdout.splitlines() == ["the script runs", "Point(x=10)", "Point(x=20)"]
     assert (tmp_path / "spark.log").stat().st_size > 0
     assert list(temporary.iterdir()) == []
+
+
+def test_inputs_that_are_not_there_are_one_sentence_and_end_the_jvm_that_was_started_early(tmp_path, temporary):
+    flags = ["--orders=no.jsonl", "--customers=no.jsonl", "--runner=SparkRunner"]
+    ran = run("-m", "beam_joins.pipelines.orders", *flags, directory=tmp_path, temporary=temporary)
+    assert ran.returncode == 2
+    assert len(ran.stderr.splitlines()) == 1
+    assert list(temporary.iterdir()) == []
+    assert f"{temporary}/beam-spark-" not in commands()

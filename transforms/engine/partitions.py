@@ -5,20 +5,22 @@ import os
 PARTITION_BYTES = 16 << 20
 """How much input a partition should have at most; sorting and joining it takes about twenty times as much memory in a worker."""
 
-LEAST_BYTES = 1 << 20
-"""How much input a partition should have at least, where its size is known: each one costs a runner some hundredths of a second."""
+WORTHWHILE_BYTES = 2 << 20
+"""How much input a partition should have at least: on Spark a partition costs some hundredths of a second in every stage."""
 
-DEFAULT_PARTITIONS = max(16, 2 * (os.cpu_count() or 1))
+CORES = os.cpu_count() or 1
+DEFAULT_PARTITIONS = max(16, 2 * CORES)
 """Enough for the cores of this machine, and for input of some hundred megabytes."""
 
 
 def suggested_partitions(input_bytes: int) -> int:
-    """The number of partitions for input of so many bytes, before compression.
+    """The number of partitions for input of so many bytes, before compression: one for each core at least.
 
-    >>> suggested_partitions(10 << 30)
-    640
+    >>> suggested_partitions(0) == CORES, suggested_partitions(10 << 30)
+    (True, 640)
     """
-    return max(DEFAULT_PARTITIONS, -(-input_bytes // PARTITION_BYTES))
+    worthwhile = min(DEFAULT_PARTITIONS, -(-input_bytes // WORTHWHILE_BYTES))
+    return max(CORES, worthwhile, -(-input_bytes // PARTITION_BYTES))
 
 
 def partition_count(partitions: int | None, size: int | None = None) -> int:
@@ -27,9 +29,9 @@ def partition_count(partitions: int | None, size: int | None = None) -> int:
     Raises ``ValueError`` if it is not a positive int.
 
     >>> partition_count(64), partition_count(64, 3 << 20)
-    (64, 3)
+    (64, 2)
     """
     count = DEFAULT_PARTITIONS if partitions is None else partitions
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise ValueError(f"--beam_joins_partitions={partitions!r}: give a positive whole number, such as {DEFAULT_PARTITIONS}")
-    return count if size is None else min(count, max(1, -(-size // LEAST_BYTES)))
+    return count if size is None else min(count, max(1, -(-size // WORTHWHILE_BYTES)))

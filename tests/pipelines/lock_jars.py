@@ -1,8 +1,8 @@
 """Write `jars.lock` anew: resolve Beam's Spark runner with Maven and record coordinates and SHA-256.
 
-    python -m pipelines.launcher.lock_jars
+    python -m tests.pipelines.lock_jars
 
-A developer's tool: it needs `mvn` on the path. Users of the package only read the lock file.
+It needs `mvn` on the path. Users of the package only read the lock file.
 """
 
 import hashlib
@@ -12,8 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from beam_joins.pipelines.launcher import jars
 from beam_joins.pipelines.launcher.jars import Jar
-from beam_joins.pipelines.launcher.pathing_jar import spark_jars
+from beam_joins.pipelines.launcher.job_server import spark_jars
 
 BEAM_VERSION = "2.62.0"
 ROOTS = ("beam-runners-spark-3", "beam-runners-java-job-service")
@@ -45,13 +46,13 @@ def resolve() -> list[Jar]:
         subprocess.run(["mvn", "-q", "-B", *goal], cwd=scratch, check=True)
         lines = Path(scratch, "out").read_text("utf-8").splitlines()
     provided = dict(map(_name_and_version, spark_jars()))
-    jars = []
-    for group, artifact, version, path in (found.groups() for found in map(_RESOLVED.match, lines) if found):
+    found = []
+    for group, artifact, version, path in (match.groups() for match in map(_RESOLVED.match, lines) if match):
         same_major = provided.get(artifact, ("",))[0] == _numbers(version)[0]
         if artifact in LEFT_OUT or (same_major and provided[artifact] >= _numbers(version)):
             continue
-        jars.append(Jar(group, artifact, version, hashlib.sha256(Path(path).read_bytes()).hexdigest()))
-    return sorted(jars)
+        found.append(Jar(group, artifact, version, hashlib.sha256(Path(path).read_bytes()).hexdigest()))
+    return sorted(found)
 
 
 def _name_and_version(path: Path) -> tuple[str, tuple[int, ...]]:
@@ -64,12 +65,11 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def main() -> None:
-    """Write the lock file beside this module."""
-    jars = resolve()
-    head = f"# Beam's Spark runner {BEAM_VERSION} without Spark. Written by: python -m pipelines.launcher.lock_jars\n"
-    body = "".join(f"{jar.group}:{jar.artifact}:{jar.version} {jar.sha256}\n" for jar in jars)
-    Path(__file__).with_name("jars.lock").write_text(head + body, "utf-8")
-    print(f"{len(jars)} jars locked", file=sys.stderr)
+    """Write the lock file beside the module that reads it."""
+    head = f"# Beam's Spark runner {BEAM_VERSION} without Spark. Written by: python -m tests.pipelines.lock_jars\n"
+    lines = [f"{jar.group}:{jar.artifact}:{jar.version} {jar.sha256}\n" for jar in resolve()]
+    Path(jars.__file__).with_name("jars.lock").write_text(head + "".join(lines), "utf-8")
+    print(f"{len(lines)} jars locked", file=sys.stderr)
 
 
 if __name__ == "__main__":

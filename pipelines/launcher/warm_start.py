@@ -1,0 +1,56 @@
+"""Spark's JVM starts while Python still imports Beam, where the command line already says all that the JVM is started with."""
+
+import atexit
+from collections.abc import Sequence
+
+from beam_joins.pipelines.launcher.job_server import JobServer, ServerOptions
+from beam_joins.pipelines.launcher.master import Master
+from beam_joins.pipelines.launcher.setup_error import SparkSetupError
+from beam_joins.pipelines.launcher.spark_log import new_log_file
+
+HEAP = "-XX:MaxRAMPercentage=50"
+"""The JVM's memory if nothing else is asked for."""
+
+# How options begin that say something else about the JVM, or name another job server.
+_TELLING = ("--spark", "--driver_memory", "--job_", "--jar_cache", "--maven", "--environment")
+
+_started: list[JobServer] = []
+
+
+def is_spark(runner: str | None) -> bool:
+    """Whether Beam takes the name of a runner for its Spark runner."""
+    return (runner or "").rsplit(".", 1)[-1].lower() in ("sparkrunner", "spark")
+
+
+def start_early(runner: str | None, flags: Sequence[str]) -> None:
+    """Start a job server for `take`, if Spark is asked for with nothing but defaults, and its jars are there.
+
+    It ends with this process, or with the next early start, if nobody takes it.
+    """
+    discard()
+    if not is_spark(runner) or any(flag.startswith(_TELLING) for flag in flags):
+        return
+    server = JobServer(ServerOptions(Master.parse("local[*]"), (HEAP,)), new_log_file())
+    _started.append(server)
+    try:
+        server.start(offline=True)
+    except SparkSetupError:
+        discard()  # the run will say so
+
+
+def take(options: ServerOptions) -> JobServer | None:
+    """The server that was started early; it is the caller's from now on. One that was started with other options, or has ended, is discarded."""
+    if _started and _started[0].options == options and _started[0].exit_code is None:
+        return _started.pop()
+    discard()
+    return None
+
+
+@atexit.register
+def discard() -> None:
+    """End the server that was started early and that nobody has taken."""
+    while _started:
+        server = _started.pop()
+        server.close(at_once=True)
+        server.remove()
+        server.log.unlink(missing_ok=True)
