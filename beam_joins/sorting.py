@@ -1,6 +1,7 @@
 """Sorting rows by routing key and position, and per-key window primitives."""
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ def ordered(code: Ints, position: Ints, *then: Ints, ties: Callable[[Ints], Ints
     >>> ordered(np.array([1, 1, 0]), np.array([5, 5, 5]), ties=lambda tied: np.argsort(names[tied])).tolist()
     [2, 1, 0]
     """
-    by: Ints = np.lexsort([*map(_narrow, reversed(then)), _narrow(position), _narrow(code)])
+    by = _sorted_by([code, position, *then])
     if ties is None:
         return by
     columns = [column[by] for column in (code, position, *then)]
@@ -64,12 +65,42 @@ def _rank(column: pa.ChunkedArray) -> Ints:
     return rank
 
 
-def _narrow(numbers: Ints) -> Any:
-    """The same order in 16 bits where that is enough: such numbers are sorted by radix, others by comparing."""
-    if not len(numbers):
-        return numbers
-    low, high = int(numbers.min()), int(numbers.max())
-    return (numbers - low).astype(np.uint16) if high - low < 1 << 16 else numbers
+_ROOM = 2**63
+
+
+def _sorted_by(columns: list[Ints]) -> Ints:
+    """The indices that sort rows by columns, rows that are equal in all of them in the order in which they are."""
+    number = _one_number(columns)
+    if number is None:
+        by: Ints = np.lexsort(columns[::-1])
+        return by
+    by = np.argsort(number)  # not stable, but several times as fast as a stable sort
+    in_order = number[by]
+    return by if (in_order[1:] != in_order[:-1]).all() else np.argsort(number, kind="stable")
+
+
+def _one_number(columns: list[Ints]) -> Ints | None:
+    """Numbers that are ordered as rows are by the columns; ``None`` if 64 bits have no room for them."""
+    rows = len(columns[0])
+    if not rows:
+        return None
+    spans = [_span(column) for column in columns]
+    # a column of few distinct numbers that are far apart is replaced by their ranks
+    for i in sorted(range(len(columns)), key=lambda i: -spans[i]):
+        if prod(spans) < _ROOM or spans[i] <= rows:
+            break
+        columns = [*columns[:i], np.unique(columns[i], return_inverse=True)[1], *columns[i + 1 :]]
+        spans[i] = _span(columns[i])
+    if prod(spans) >= _ROOM:
+        return None
+    number = np.zeros(rows, np.int64)
+    for column, span in zip(columns, spans, strict=True):
+        number = number * span + (column - column.min())
+    return number
+
+
+def _span(numbers: Ints) -> int:
+    return int(numbers.max()) - int(numbers.min()) + 1
 
 
 def starts(*ordered_columns: Ints) -> Bools:

@@ -15,8 +15,18 @@ FAR = st.sampled_from([-(2**63), -1, 0, 1, 2**63 - 1])
 @modest
 def test_rows_are_ordered_by_number_then_position_then_the_rest(rows):
     columns = [np.array([row[i] for row in rows], np.int64) for i in range(3)]
-    assert [rows[i] for i in ordered(*columns)] == sorted(rows)
-    assert [rows[i][:2] for i in ordered(*columns[:2])] == sorted(row[:2] for row in rows)
+    for count in (1, 2, 3):
+        # rows that are equal in all columns stay in their order
+        by = sorted(range(len(rows)), key=lambda i: rows[i][:count])
+        assert ordered(*columns[:count], *([columns[0]] * (count == 1))).tolist() == by
+
+
+def test_columns_of_many_rows_that_have_no_room_in_64_bits_are_ordered_too():
+    chance = np.random.default_rng(7)
+    columns = [chance.integers(-(2**63), 2**63 - 1, 5000) for _ in range(6)]
+    columns[0][::2] = columns[0][0]
+    assert ordered(*columns).tolist() == np.lexsort(columns[::-1]).tolist()
+    assert ordered(*columns[:3]).tolist() == np.lexsort(columns[2::-1]).tolist()
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans())))
