@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
