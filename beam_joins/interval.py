@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.keys.columns import Ints, factorize, joined_keys
-from beam_joins.sorting import combine_chunks, integers, ordered, valid
+from beam_joins.sorting import combine_chunks, integers, ordered, search, valid
 from beam_joins.stream_time import ALWAYS, EARLIEST, shifted, stream_times, times_of_keys
 
 StreamHow = Literal["inner", "left", "outer"]
@@ -114,10 +114,10 @@ def _pairs(codes: list[Ints], time: list[Ints], left: Ints, right: Ints, spans: 
     right = right[ordered(codes[1][right], time[1][right])]
     right_time = np.sort(time[1][right])
     width = len(right_time) + 1
-    places = codes[1][right] * width + np.searchsorted(right_time, time[1][right], side="left")
+    places = codes[1][right] * width + search(right_time, time[1][right])
     code, at = codes[0][left] * width, time[0][left]
-    begin = np.searchsorted(places, code + np.searchsorted(right_time, shifted(at, -spans.before), side="left"))
-    counts = np.searchsorted(places, code + np.searchsorted(right_time, shifted(at, spans.after), side="right")) - begin
+    begin = search(places, code + search(right_time, shifted(at, -spans.before)))
+    counts = search(places, code + search(right_time, shifted(at, spans.after), side="right")) - begin
     asking = np.repeat(np.arange(len(counts)), counts)
     nth = np.arange(len(asking)) - np.repeat(np.cumsum(counts) - counts, counts)
     return left[asking], right[begin[asking] + nth]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from math import prod
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -96,6 +97,20 @@ def _one_number(columns: list[Ints]) -> Ints | None:
     for column, span in zip(columns, spans, strict=True):
         number = number * span + (column - column.min())
     return number
+
+
+def search(ordered: Ints, wanted: Ints, *, side: Literal["left", "right"] = "left") -> Ints:
+    """As ``numpy.searchsorted``, several times as fast for numbers in no order.
+
+    >>> search(np.array([1, 3, 3]), np.array([9, 3, 0]), side="right").tolist()
+    [3, 3, 0]
+    """
+    if (wanted[1:] >= wanted[:-1]).all():
+        return np.searchsorted(ordered, wanted, side=side)
+    by = np.argsort(wanted)  # neighbours are found where the one before was
+    found = np.empty(len(wanted), np.int64)
+    found[by] = np.searchsorted(ordered, wanted[by], side=side)
+    return found
 
 
 def _span(numbers: Ints) -> int:

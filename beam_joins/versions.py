@@ -6,7 +6,7 @@ import pyarrow as pa
 from beam_joins.change import two_changes
 from beam_joins.keys.columns import Bools, Ints, factorize
 from beam_joins.keys.opaque import python_keys
-from beam_joins.sorting import combine_chunks, integers, ordered, starts, valid
+from beam_joins.sorting import combine_chunks, integers, ordered, search, starts, valid
 
 FOREVER = np.iinfo(np.int64).max
 
@@ -33,7 +33,7 @@ class Versions:
     def until(self, code: Ints, position: Ints) -> Ints:
         """The index behind the last change of a key at or before a position."""
         known = np.minimum(code, self._codes)
-        return np.searchsorted(self._places, self._place(known, position), side="right")
+        return search(self._places, self._place(known, position), side="right")
 
     def now(self, code: Ints, position: Ints) -> tuple[Ints, Ints]:
         """The index of the last change of a key at or before a position, -1 if there is none; and the index behind it."""
@@ -49,7 +49,7 @@ class Versions:
     def _place(self, code: Ints, position: Ints) -> Ints:
         if self._positions is None:
             return code * (self._high - self._low + 2) + (np.clip(position, self._low - 1, self._high) - (self._low - 1))
-        return code * (len(self._positions) + 1) + np.searchsorted(self._positions, position, side="right")
+        return code * (len(self._positions) + 1) + search(self._positions, position, side="right")
 
 
 def as_of(left: pa.Table, right: pa.Table) -> Ints:
