@@ -36,21 +36,20 @@ def upsert(rows: pa.Table, emit: Emit) -> tuple[ChangeBatch, pa.Table]:
         final[code[by]] = position[by]
         at_last = position[lost] == final[code[lost]]
         lost, following, by = lost[at_last], following[at_last], by[valid(value)[by]]
-    new = value.take(pa.array(by))
-    there = valid(new)
+    there = valid(value)[by]
     before = np.where(starts(code[by]), -1, np.arange(len(by)) - 1)
     before[(before >= 0) & ~there[before]] = -1
     keep = np.ones(len(by), np.bool_)
     if emit != "records":
         keep = there | (before >= 0)
     if emit == "changes":
-        keep &= ~same(new, gather(new, before))
+        keep &= ~same(value.take(pa.array(by)), gather(value, np.where(before >= 0, by[before], -1)))
     # skip filtered changes: the old value is that of the last change kept before
     before = np.where(before >= 0, (np.cumsum(keep) - 1)[before], -1)[keep]
     by = by[keep]
     return ChangeBatch(
         key=key.take(pa.array(by)),
-        new=new if keep.all() else new.filter(pa.array(keep)),
+        new=value.take(pa.array(by)),
         before=pa.array(before, mask=before < 0),
         timestamp=pa.array(timestamp[by]),
         position=pa.array(position[by]),

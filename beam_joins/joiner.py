@@ -129,7 +129,7 @@ def joiner_in_columns(
     if joiner is None and of == "left":
         return TypedJoin(lambda pairs: gather(pairs.left, pairs.left_index), types[0])
     if isinstance(joiner, Mapping):
-        return _by_column(_expressions(joiner, types[:sides]), types[:sides])
+        return _by_column(_expressions(joiner, types[:sides]), types[:sides], of_any_rows=True)
     if isinstance(joiner, vectorized):
         return _by_column(functions.function("joiner", joiner), types[:sides])
     if callable(joiner):
@@ -170,13 +170,20 @@ def _used(values: pa.Array, index: Ints) -> tuple[pa.Array, Ints]:
     return values.take(pa.array(used)), place[index]
 
 
-def _by_column(joiner: Callable[..., Any], types: Sequence[pa.DataType | None]) -> TypedJoin:
+def _by_column(joiner: Callable[..., Any], types: Sequence[pa.DataType | None], *, of_any_rows: bool = False) -> TypedJoin:
+    """The join of a function of columns; ``of_any_rows`` says that it may be called for tombstones too, which saves a copy of what it gives."""
+
     def join(pairs: Pairs) -> pa.Array:
         indices = (pairs.left_index, pairs.right_index)[: len(types)]
         asked = np.logical_or.reduce([index >= 0 for index in indices])
-        given = [gather(values, index[asked]) for values, index in zip((pairs.left, pairs.right), indices, strict=False)]
+        called = np.ones_like(asked) if of_any_rows else asked
+        given = [gather(values, index[called]) for values, index in zip((pairs.left, pairs.right), indices, strict=False)]
         values = values_of(joiner(*map(batch_of, given)), len(given[0]))
-        return values if asked.all() else gather(values, np.where(asked, np.cumsum(asked) - 1, -1))
+        if asked.all():
+            return values
+        if of_any_rows:
+            return pa.StructArray.from_arrays(values.flatten(), fields=list(values.type), mask=pa.array(~asked))
+        return gather(values, np.where(asked, np.cumsum(asked) - 1, -1))
 
     if any(kind is None for kind in types):
         return TypedJoin(join, None)
