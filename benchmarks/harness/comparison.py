@@ -8,6 +8,7 @@ from typing import Any, Final
 import duckdb
 
 from benchmarks.contestants.duckdb_sql import connect
+from benchmarks.harness.lineup import Retracts
 from benchmarks.works import struct
 
 _DIFFERING: Final = """
@@ -37,17 +38,17 @@ class Comparison:
         return f"{self.missing:,} missing and {self.extra:,} extra rows, the first {self.first}"
 
 
-def compare(reference: Path, result: Path, columns: Mapping[str, str], *, retracts: bool = False) -> Comparison:
+def compare(reference: Path, result: Path, columns: Mapping[str, str], *, retracts: Retracts = "") -> Comparison:
     """Compare the files under two folders, Parquet or JSON lines, by these columns with their SQL types.
 
-    A result that ``retracts`` has a record for every insert and every delete, in Debezium's form; its rows are what they come to.
+    A result that ``retracts`` has a record for every insert and every delete; its rows are what they come to.
     """
     if not _files(result):
         return Comparison(0, first="is any: there is no file")
     connection = connect()
     try:
         connection.execute(f"create view expected as {_rows(_files(reference), columns)}")
-        connection.execute(f"create view came as {(_rows_left if retracts else _rows)(_files(result), columns)}")
+        connection.execute(f"create view came as {_came(_files(result), columns, retracts)}")
         connection.execute(_DIFFERING)
     except duckdb.Error as error:
         return Comparison(0, first=f"is any: {str(error).splitlines()[0]}")
@@ -69,9 +70,14 @@ def _rows(files: list[str], columns: Mapping[str, str]) -> str:
     return f"select {chosen} from read_parquet({files})"
 
 
-def _rows_left(files: list[str], columns: Mapping[str, str]) -> str:
-    records = _json(files, {"op": "string", "before": struct(columns), "after": struct(columns)})
-    return f"select unnest(after) from {records} where op = 'c' except all select unnest(before) from {records} where op = 'd'"
+def _came(files: list[str], columns: Mapping[str, str], retracts: Retracts) -> str:
+    if retracts == "debezium":
+        records = _json(files, {"op": "string", "before": struct(columns), "after": struct(columns)})
+        return f"select unnest(after) from {records} where op = 'c' except all select unnest(before) from {records} where op = 'd'"
+    if retracts == "diff":
+        records = _json(files, {**columns, "diff": "bigint"})
+        return " except all ".join(f"select * exclude diff from {records} where diff = {diff}" for diff in (1, -1))
+    return _rows(files, columns)
 
 
 def _json(files: list[str], columns: Mapping[str, str]) -> str:
