@@ -37,10 +37,10 @@ lint: .venv/tested  ## Check style and types
 	$(INSTALL) --editable '.[bench]'
 	@touch $@
 
-bench: .venv/benched  ## Measure next to PySpark SQL, DuckDB and plain Beam (an hour or more)
+bench: .venv/benched  ## Measure next to PySpark SQL, DuckDB, Flink SQL, Pathway and plain Beam (some hours)
 	$(BIN)/python -m benchmarks
 
-bench-small: .venv/benched  ## The same at a twentieth of the size (minutes): shows that it runs, not how fast it is
+bench-small: .venv/benched  ## A part of it at a twentieth of the size (three minutes): shows that it runs, not how fast it is
 	$(BIN)/python -m benchmarks --small
 
 growth: .venv/benched  ## Measure time and memory as the input grows, and plot them

@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +25,10 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks", description="Measure the joins next to PySpark SQL, DuckDB, Flink SQL, Pathway and plain Beam."
     )
     made.add_argument(
-        "--small", action="store_true", help="a twentieth of the size and one round: shows that all works, no figures to quote"
+        "--small",
+        action="store_true",
+        help="a twentieth of the size, one round, fewer cases, neither Flink SQL nor Pathway: shows that it works, no figures to quote; "
+        "with --contestants all cases of those",
     )
     made.add_argument("--works", nargs="+", choices=tuple(CASES), metavar="WORK", help="only these (default: all)")
     made.add_argument("--contestants", nargs="+", metavar="NAME", help="only those whose title or module begins so (default: all)")
@@ -67,6 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     contestants = chosen(asked.contestants)
     if not contestants:
         options.error(f"no contestant is called {' or '.join(asked.contestants)}; there are {', '.join(CONTESTANTS)}")
+    if asked.contestants:
+        contestants = [replace(each, small_cases=each.cases) for each in contestants]
     if asked.small and asked.publish:
         options.error("--small gives no figures to publish")
     rounds = asked.rounds or (1 if asked.small else 5)

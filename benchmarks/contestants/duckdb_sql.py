@@ -1,6 +1,7 @@
 """DuckDB with two threads: the floor, and the judge of what the others give."""
 
 import sys
+import tempfile
 from collections.abc import Sequence
 from typing import Final
 
@@ -133,6 +134,7 @@ def connect() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     connection.execute(f"set threads = {THREADS}")
     connection.execute("set preserve_insertion_order = false")
+    connection.execute(f"set temp_directory = '{tempfile.gettempdir()}/duckdb'")
     return connection
 
 

@@ -85,7 +85,7 @@ def wide(given: Task) -> tuple[list[str], dict[str, str]]:
     shown = ", ".join(
         f"case when not deleted then {name} end" for name in (*(f"o_{name}" for name in ORDER), *(f"c_{name}" for name in CUSTOMER))
     )
-    views = lives(ORDER, CUSTOMER, broadcast=given.work == "fk-wide")
+    views = lives(ORDER, CUSTOMER, broadcast=WORKS[given.work].small_right)
     return views, {"": f"select id, at_seq, deleted, {shown} from pairs where not (deleted and was_deleted)"}
 
 

@@ -199,7 +199,7 @@ def compute(given: Task) -> None:
     os.environ["JAVA_HOME"] = str(find_java().resolve().parent.parent)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     work = WORKS[given.work]
-    settings = {**SETTINGS, "spark.sql.autoBroadcastJoinThreshold": "-1"} if given.work == "fk-wide-large" else SETTINGS
+    settings = {**SETTINGS, "spark.sql.autoBroadcastJoinThreshold": "-1"} if work.kind == "wide-large" else SETTINGS
     session = SparkSession.builder.master("local[2]").config(map=dict(settings)).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     left, right = (_read(session, given, table) for table in work.tables)

@@ -1,14 +1,21 @@
-"""Whether two results have the same rows, in whatever order: DuckDB's EXCEPT ALL, both ways."""
+"""Whether two results have the same rows, each as often, in whatever order: DuckDB counts them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 
 from benchmarks.contestants.duckdb_sql import connect
+from benchmarks.harness.lineup import Retracts
 from benchmarks.works import struct
+
+_DIFFERING: Final = """
+create temp table differing as
+select * exclude side, sum(side) as surplus from (select *, 1 as side from expected union all select *, -1 from came)
+group by all having surplus <> 0
+"""
 
 
 @dataclass(frozen=True)
@@ -31,23 +38,24 @@ class Comparison:
         return f"{self.missing:,} missing and {self.extra:,} extra rows, the first {self.first}"
 
 
-def compare(reference: Path, result: Path, columns: Mapping[str, str], *, retracts: bool = False) -> Comparison:
+def compare(reference: Path, result: Path, columns: Mapping[str, str], *, retracts: Retracts = "") -> Comparison:
     """Compare the files under two folders, Parquet or JSON lines, by these columns with their SQL types.
 
-    A result that ``retracts`` has a record for every insert and every delete, in Debezium's form; its rows are what they come to.
+    A result that ``retracts`` has a record for every insert and every delete; its rows are what they come to.
     """
     if not _files(result):
         return Comparison(0, first="is any: there is no file")
     connection = connect()
     try:
         connection.execute(f"create view expected as {_rows(_files(reference), columns)}")
-        connection.execute(f"create view came as {(_rows_left if retracts else _rows)(_files(result), columns)}")
-        connection.execute("create temp table missing as from expected except all from came")
-        connection.execute("create temp table extra as from came except all from expected")
+        connection.execute(f"create view came as {_came(_files(result), columns, retracts)}")
+        connection.execute(_DIFFERING)
     except duckdb.Error as error:
         return Comparison(0, first=f"is any: {str(error).splitlines()[0]}")
-    missing, extra, rows = (_one(connection, f"select count(*) from {name}") for name in ("missing", "extra", "came"))
-    return Comparison(rows, missing, extra, _first(connection, list(columns)))
+    missing, extra = (
+        _one(connection, f"select coalesce(sum(abs(surplus)), 0) from differing where surplus {sign} 0") for sign in "><"
+    )
+    return Comparison(_one(connection, "select count(*) from came"), missing, extra, _first(connection, list(columns)))
 
 
 def _files(folder: Path) -> list[str]:
@@ -62,9 +70,14 @@ def _rows(files: list[str], columns: Mapping[str, str]) -> str:
     return f"select {chosen} from read_parquet({files})"
 
 
-def _rows_left(files: list[str], columns: Mapping[str, str]) -> str:
-    records = _json(files, {"op": "string", "before": struct(columns), "after": struct(columns)})
-    return f"select unnest(after) from {records} where op = 'c' except all select unnest(before) from {records} where op = 'd'"
+def _came(files: list[str], columns: Mapping[str, str], retracts: Retracts) -> str:
+    if retracts == "debezium":
+        records = _json(files, {"op": "string", "before": struct(columns), "after": struct(columns)})
+        return f"select unnest(after) from {records} where op = 'c' except all select unnest(before) from {records} where op = 'd'"
+    if retracts == "diff":
+        records = _json(files, {**columns, "diff": "bigint"})
+        return " except all ".join(f"select * exclude diff from {records} where diff = {diff}" for diff in (1, -1))
+    return _rows(files, columns)
 
 
 def _json(files: list[str], columns: Mapping[str, str]) -> str:
@@ -78,8 +91,8 @@ def _is_parquet(path: str) -> bool:
 
 
 def _first(connection: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> str:
-    union = "select 'missing' as what, * from missing union all select 'extra', * from extra"
-    rows = connection.execute(f"select * from ({union}) order by columns(* exclude what), what desc limit 1").fetchall()
+    differing = "select if(surplus > 0, 'missing', 'extra') as what, * exclude surplus from differing"
+    rows = connection.execute(f"select * from ({differing}) order by columns(* exclude what), what desc limit 1").fetchall()
     if not rows:
         return ""
     what, *values = rows[0]

@@ -20,13 +20,14 @@ class Run:
     """One run: seconds from start to end of the process, peaks of resident memory in bytes.
 
     ``jvm`` is the sum over the process tree's JVMs, ``python`` the largest single Python process. ``others`` is the part of the machine's
-    processor time, from 0 to 1, that went to what is not of this run.
+    processor time, from 0 to 1, that went to what is not of this run; ``processor`` are the seconds that went to it.
     """
 
     seconds: float
     jvm: int
     python: int
     others: float = 0.0
+    processor: float = 0.0
 
 
 class Bounds(NamedTuple):

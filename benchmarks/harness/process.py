@@ -53,7 +53,7 @@ def run(module: str, arguments: Sequence[str], *, limit: float, environment: Env
             raise ContestantFailed(f"ended with code {started.returncode}: {_last_line(errors)}")
     others = max(busy - used, 0.0) / (seconds * (os.cpu_count() or 1))
     # The last moments of a process are not seen; a short run has little else.
-    return Run(seconds, jvm, python, others if seconds > _TOO_SHORT_TO_TELL else 0.0)
+    return Run(seconds, jvm, python, others if seconds > _TOO_SHORT_TO_TELL else 0.0, used)
 
 
 def _watch(started: subprocess.Popen[bytes], begin: float, limit: float) -> tuple[int, int, float]:

@@ -66,7 +66,9 @@ class Rounds:
                 done, comparison = self._checked(case.work, contestant, case.dataset(size), scratch)
                 measured.runs.setdefault(size, []).append(done)
                 measured.rows[size] = comparison.rows
-                self._tell(f"  {size:,} {case.unit}: {done.seconds:.1f} s, {comparison}{_disturbance(done)}")
+                self._tell(
+                    f"  {size:,} {case.unit}: {done.seconds:.1f} s, {done.processor:.1f} s of processors, {comparison}{_disturbance(done)}"
+                )
         except ContestantFailed as failure:
             measured.trouble = str(failure)
             self._tell(f"  {contestant.title} {failure}")

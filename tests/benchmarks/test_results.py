@@ -112,10 +112,15 @@ def test_fields_of_rows_may_come_in_another_order(tmp_path):
     assert compare(*came, columns).same
 
 
-def test_a_result_that_retracts_is_what_its_inserts_and_deletes_come_to(expected, tmp_path):
+@pytest.mark.parametrize("retracts", ["debezium", "diff"])
+def test_a_result_that_retracts_is_what_its_inserts_and_deletes_come_to(retracts, expected, tmp_path):
     rows = [{"id": 1, "name": "z"}, {"id": 1, "name": "a"}, {"id": 2, "name": "b"}, {"id": 2, "name": "b"}, {"id": 3, "name": None}]
-    records = [{"op": "c", "before": None, "after": row} for row in rows]
-    deleted = {"op": "d", "before": rows[0], "after": None}
-    assert compare(expected, jsonl(tmp_path / "came", *records, deleted), COLUMNS, retracts=True).same
-    left = compare(expected, jsonl(tmp_path / "with", *records), COLUMNS, retracts=True)
+    if retracts == "debezium":
+        records = [{"op": "c", "before": None, "after": row} for row in rows]
+        deleted = {"op": "d", "before": rows[0], "after": None}
+    else:
+        records = [{**row, "diff": 1, "time": 5} for row in rows]
+        deleted = {**rows[0], "diff": -1, "time": 6}
+    assert compare(expected, jsonl(tmp_path / "came", *records, deleted), COLUMNS, retracts=retracts).same
+    left = compare(expected, jsonl(tmp_path / "with", *records), COLUMNS, retracts=retracts)
     assert (left.missing, left.extra, left.first) == (0, 1, "extra: id=1, name=z")
