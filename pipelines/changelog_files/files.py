@@ -1,0 +1,56 @@
+"""A file of a changelog and its parts, which are read side by side."""
+
+from collections.abc import Iterator
+from typing import Any, Final, Literal, NamedTuple, Protocol
+
+from beam_joins.pipelines.changelog_files.raw_rows import RawRows
+from beam_joins.pipelines.changelog_files.reading import Reading
+
+Format = Literal["avro", "json lines"]
+PLACES: Final = 1 << 40
+"""A place is the number of its part times this, and the place in the part."""
+
+
+class File(NamedTuple):
+    """A file: ``path`` is absolute, for workers with another working directory; ``shown`` is as the user knows it."""
+
+    path: str
+    bytes: int
+    shown: str
+    format: Format
+
+
+class Part(NamedTuple):
+    """The records of a file that begin in ``[start, stop)``; stop 0: all that follow. ``number`` is that of the part among all of a changelog."""
+
+    number: int
+    path: str
+    start: int
+    stop: int
+    shown: str
+    format: Format
+
+    @property
+    def first_place(self) -> int:
+        """The place of what the part begins with."""
+        return self.number * PLACES
+
+
+class Source(Protocol):
+    """How the files of a format are read. Its functions raise ValueError, one sentence without the path, OSError and EOFError."""
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """What the names of its files end in."""
+
+    def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
+        """Where the parts of a file of about so many bytes begin and end."""
+
+    def first(self, file: File) -> Iterator[dict[str, Any]]:
+        """The records of a file, one by one; what is no record is left out."""
+
+    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+        """The records of a part; without ``reading`` all of them are to be read one by one."""
+
+    def where(self, part: Part, place: int) -> str:
+        """Where in its file a record is, for people."""
