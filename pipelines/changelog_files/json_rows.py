@@ -55,10 +55,13 @@ def json_rows(data: bytes, start: int, reading: Reading | None) -> RawRows | Non
         columns = None
     if reading is None or columns is None:
         return RawRows(places, row)
-    if not there.all() or not (ends == cuts[1:] - 1).all():
-        lines = pc.utf8_trim(lines, " \t\r\n").filter(pa.array(there))
-    texts, sure = _without(lines, columns, reading)
-    return RawRows(places, row, columns, texts.cast(pa.binary()), sure)
+    lines = lines.cast(pa.binary())
+    if there.all() and (ends == cuts[1:] - 1).all():
+        lines = pc.binary_slice(lines, 0, -1)
+    else:
+        lines = pc.ascii_trim(lines.cast(pa.string()), " \t\r\n").filter(pa.array(there)).cast(pa.binary())
+    texts, sure = _without(lines, columns, reading, flat=data.count(b"{") == len(lines))
+    return RawRows(places, row, columns, texts, sure)
 
 
 def _trimmed(octets: Any, cuts: Ints) -> tuple[Ints, Ints, Bools]:
@@ -109,8 +112,8 @@ def _schema(lines: Iterable[bytes], reading: Reading) -> pa.Schema | None:
     return pa.schema(list(types.items()))
 
 
-def _without(lines: pa.Array, columns: dict[str, pa.Array], reading: Reading) -> tuple[pa.Array, Bools]:
-    """The lines without the columns about the change, and for which of them that is right."""
+def _without(lines: pa.Array, columns: dict[str, pa.Array], reading: Reading, *, flat: bool) -> tuple[pa.Array, Bools]:
+    """The lines without the columns about the change, and for which of them that is right; ``flat`` lines have no objects within the row."""
     names = reading.columns.about_the_change()
     doubtful = _NOT_PLAIN if reading.added is None else rf"{_NOT_PLAIN}|{_member_name([reading.added])}"
     sure = ~pc.match_substring_regex(lines, doubtful).to_numpy(zero_copy_only=False)
@@ -119,14 +122,15 @@ def _without(lines: pa.Array, columns: dict[str, pa.Array], reading: Reading) ->
         brackets = pc.add(pc.count_substring(lines, "["), pc.count_substring(lines, "{"))
         sure &= pc.less(brackets, _DEEP).to_numpy(zero_copy_only=False)
     if not names:
-        return pc.replace_substring(lines, "\n", ""), sure
+        return lines, sure
     if not all(map(_PLAIN_NAME.fullmatch, (*names, *filter(None, [reading.added])))):
         return lines, np.zeros(len(lines), np.bool_)
     name = _member_name(names)
-    counted = pc.count_substring_regex(lines, name).to_numpy(zero_copy_only=False)
-    sure &= counted == sum(valid(columns[column]).astype(np.int64) for column in names)
+    if not flat or any(columns[column].null_count for column in names):
+        counted = pc.count_substring_regex(lines, name).to_numpy(zero_copy_only=False)
+        sure &= counted == sum(valid(columns[column]).astype(np.int64) for column in names)
     first = rf"^\{{\s*{name}\s*{_SCALAR}\s*,?"
-    texts = pc.replace_substring_regex(lines, rf"\s*,\s*{name}\s*{_SCALAR}|\n", "")
+    texts = pc.replace_substring_regex(lines, rf",\s*{name}\s*{_SCALAR}", "")
     if pc.any(pc.match_substring_regex(texts, first)).as_py():
         texts = pc.replace_substring_regex(texts, first, "{")
     return texts, sure

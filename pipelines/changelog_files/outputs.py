@@ -123,6 +123,8 @@ class Staging:
 
 def _prepared(output: Output, parts: Sequence[str], directory: str, one_file: bool) -> list[Move]:
     """The files of an output: its parts joined into one, or as they are."""
+    if one_file and len(parts) == 1:
+        return [Move(parts[0], output.path)]
     if one_file or not parts:
         whole = os.path.join(directory, f"whole-{output.name}-{os.path.basename(output.path)}")
         (_join_avro if output.schema is not None else _join_lines)(output, parts, whole)

@@ -27,12 +27,12 @@ def _in_json(order: pa.Array, customer: pa.Array, name: str) -> pa.Array:
     if pc.any(empty := pc.match_substring_regex(order, _EMPTY)).as_py():
         comma = pc.if_else(empty, pa.scalar(b""), comma)
     member = pa.scalar(orjson.dumps(name) + b":")
-    return pc.binary_join_element_wise(head, comma, member, pc.fill_null(customer, b"null"), b"}", b"")
+    return _joined(head, comma, member, customer, b"}", null=b"null")
 
 
 def _in_avro(order: pa.Array, customer: pa.Array, name: str) -> pa.Array:
     union = pc.if_else(customer.is_valid(), pa.scalar(_RECORD), pa.scalar(_NULL))
-    return pc.binary_join_element_wise(order, union, pc.fill_null(customer, b""), b"")
+    return _joined(order, union, customer)
 
 
 SPLICED: Final[Mapping[Form, Callable[[pa.Array, pa.Array, str], pa.Array]]] = {"json lines": _in_json, "avro": _in_avro}
@@ -49,15 +49,13 @@ def json_changes(batch: ChangeBatch, old: pa.Array, new: pa.Array) -> pa.Array:
     b'{"key":7,"op":"insert","old":null,"new":{},"timestamp":5,"position":9}\n'
     """
     ops = pa.array([f',"op":"{operation}","old":'.encode() for operation in _OPERATIONS])
-    return pc.binary_join_element_wise(
-        *[b'{"key":', key_texts(batch.key), ops.take(_operations(old, new)), pc.fill_null(old, b"null"), b',"new":'],
-        *[pc.fill_null(new, b"null"), b',"timestamp":', _digits(batch.timestamp), b',"position":', _digits(batch.position), b"}\n", b""],
-    )
+    head = b'{"key":', key_texts(batch.key), ops.take(_operations(old, new)), old, b',"new":', new
+    return _joined(*head, b',"timestamp":', _digits(batch.timestamp), b',"position":', _digits(batch.position), b"}\n", null=b"null")
 
 
 def json_rows_as_lines(rows: pa.Array) -> pa.Array:
     """Rows as lines."""
-    return pc.binary_join_element_wise(rows, b"\n", b"")
+    return _joined(rows, b"\n")
 
 
 def avro_changes(batch: ChangeBatch, old: pa.Array, new: pa.Array, key: Any) -> pa.Array:
@@ -66,8 +64,8 @@ def avro_changes(batch: ChangeBatch, old: pa.Array, new: pa.Array, key: Any) -> 
     type_of_key = fastavro.parse_schema(key)
     keys = pa.array([_encoded(type_of_key, each) for each in batch.key.to_pylist()], pa.binary())
     whole = (pa.array([_encoded("long", number) for number in column.to_pylist()], pa.binary()) for column in (batch.timestamp, batch.position))
-    unions = [part for row in (old, new) for part in (pc.if_else(row.is_valid(), pa.scalar(_RECORD), pa.scalar(_NULL)), pc.fill_null(row, b""))]
-    return pc.binary_join_element_wise(keys, operations.take(_operations(old, new)), *unions, *whole, b"")
+    unions = [part for row in (old, new) for part in (pc.if_else(row.is_valid(), pa.scalar(_RECORD), pa.scalar(_NULL)), row)]
+    return _joined(keys, operations.take(_operations(old, new)), *unions, *whole)
 
 
 def key_texts(keys: pa.Array) -> pa.Array:
@@ -76,7 +74,12 @@ def key_texts(keys: pa.Array) -> pa.Array:
         return keys.cast(pa.string()).cast(pa.binary())
     if pa.types.is_binary(keys.type) or pc.any(pc.match_substring_regex(keys, _NOT_PLAIN)).as_py():
         return pa.array([dumps_line(key)[:-1] for key in keys.to_pylist()], pa.binary())
-    return pc.binary_join_element_wise(b'"', keys.cast(pa.binary()), b'"', b"")
+    return _joined(b'"', keys.cast(pa.binary()), b'"')
+
+
+def _joined(*parts: Any, null: bytes = b"") -> pa.Array:
+    """The parts one after the other, ``null`` where one is null."""
+    return pc.binary_join_element_wise(*parts, b"", null_handling="replace", null_replacement=null)
 
 
 def _operations(old: pa.Array, new: pa.Array) -> pa.Array:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from beam_joins.pipelines.enrich import joiner
 from beam_joins.pipelines.sample import SampleFiles
 from tests.pipelines.orders_run import (
     BAD,
@@ -175,11 +174,6 @@ def test_an_orders_own_column_behind_the_records_looked_at_is_not_overwritten_by
     assert sentence.startswith("orders: o.jsonl, line 2: there is a column 'customer' already: give the customer another name with")
     assert run(*arguments, "--customer-field", "who").code == 0
     assert {row["order_id"]: row.get("customer") for row in read_lines(Path("l.jsonl"))} == {1: None, 2: "its own"}
-
-
-def test_the_pipeline_of_enriched_orders_does_not_overwrite_a_column_either() -> None:
-    with pytest.raises(ValueError, match="the order has a column 'customer' already: give customer_field="):
-        joiner("customer")({"order_id": 1, "customer": None}, None)
 
 
 def test_a_line_number_is_right_deep_in_a_file_that_is_read_in_parts(
