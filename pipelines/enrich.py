@@ -9,7 +9,7 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins import FilterTable, ForeignKeyJoin, TableFromChangelog, vectorized
 from beam_joins.keys.columns import Bools
-from beam_joins.pipelines.changelog_files.reading import DELETED, ENOUGH, KEY, PLACE, REFERENCE, TIME, Reading
+from beam_joins.pipelines.changelog_files.reading import DELETED, ENOUGH, KEY, PLACE, REFERENCE, TIME, Form, Reading
 from beam_joins.pipelines.changelog_files.splicing import SPLICED
 from beam_joins.sorting import valid
 
@@ -64,7 +64,7 @@ def table(reading: Reading) -> TableFromChangelog:
     ).with_outputs()
 
 
-def joiner_of(forms: tuple[str, ...], customer_field: str) -> Callable[[pa.RecordBatch, pa.RecordBatch], dict[str, pa.Array]]:
+def joiner_of(forms: tuple[Form, ...], customer_field: str) -> Callable[[pa.RecordBatch, pa.RecordBatch], dict[str, pa.Array]]:
     """A joiner of rows in these forms.
 
     >>> join = joiner_of(("json lines",), "customer")

@@ -162,9 +162,13 @@ def changes_of(batch: ChangeBatch, output: Output) -> Iterator[pa.Array]:
     """The changes of a batch, encoded, some at a time."""
     rows = batch.values.field(output.format)
     for start in range(0, len(batch), AT_A_TIME):
-        some = ChangeBatch(**{name: getattr(batch, name).slice(start, AT_A_TIME) for name in ChangeBatch.__slots__ if name != "earlier"})
+        some = ChangeBatch(
+            **{name: getattr(batch, name).slice(start, AT_A_TIME) for name in ChangeBatch.__slots__ if name != "earlier"}
+        )
         old, new = rows.take(some.before), rows.slice(start, len(some))
-        yield json_changes(some, old, new) if output.schema is None else avro_changes(some, old, new, output.schema["fields"][0]["type"])
+        yield (
+            json_changes(some, old, new) if output.schema is None else avro_changes(some, old, new, output.schema["fields"][0]["type"])
+        )
 
 
 def latest_of(batch: pa.RecordBatch, output: Output) -> Iterator[pa.Array]:

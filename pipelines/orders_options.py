@@ -6,7 +6,7 @@ from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
 from beam_joins.operations import DELETES, UPSERTS
-from beam_joins.pipelines.changelog_files.columns import UNITS, Columns
+from beam_joins.pipelines.changelog_files.columns import NANOSECONDS, Columns
 from beam_joins.pipelines.command.command_line import parse_known
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.program import program
@@ -174,7 +174,7 @@ def _parser() -> argparse.ArgumentParser:
         )
         group.add_argument(
             f"--{side}-timestamp-unit",
-            choices=tuple(UNITS),
+            choices=tuple(NANOSECONDS),
             default="us",
             help="what a whole number counts since 1970 (default: %(default)s)",
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from beam_joins.pipelines.changelog_files.changelog import find_changelog
-from beam_joins.pipelines.changelog_files.columns import UNITS, Columns
+from beam_joins.pipelines.changelog_files.columns import NANOSECONDS, Columns
 from beam_joins.pipelines.changelog_files.outputs import Output, check_output, refuse_inputs
 from beam_joins.pipelines.command.command_line import beam_options, parse_known, said
 from beam_joins.pipelines.command.input_error import InputError
@@ -105,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
         help="event time: whole number, ISO 8601 text or Avro timestamp (default: %(default)s)",
     )
     views.add_argument(
-        "--time-unit", choices=tuple(UNITS), default="us", help="what a whole number counts since 1970 (default: %(default)s)"
+        "--time-unit", choices=tuple(NANOSECONDS), default="us", help="what a whole number counts since 1970 (default: %(default)s)"
     )
     views.add_argument(
         "--on-bad-record",

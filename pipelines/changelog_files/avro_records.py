@@ -16,7 +16,7 @@ from fastavro.write import Writer
 
 from beam_joins.pipelines.changelog_files.columns import Unit
 from beam_joins.pipelines.changelog_files.files import PLACES, File, Part
-from beam_joins.pipelines.changelog_files.json_lines import content_of
+from beam_joins.pipelines.changelog_files.lines import content_of, parts_by_bytes
 from beam_joins.pipelines.changelog_files.raw_rows import RawRows
 from beam_joins.pipelines.changelog_files.reading import Reading
 
@@ -94,7 +94,11 @@ class Avro:
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """By bytes, to the next block."""
-        return [(start, min(start + size, file.bytes)) for start in range(0, file.bytes, size)]
+        return parts_by_bytes(file, size)
+
+    def unit(self, file: File, column: str) -> Unit | None:
+        """That of its logical type."""
+        return UNIT_OF.get(logical_type(read_schema(file.path), column))
 
     def first(self, file: File) -> Iterator[dict[str, Any]]:
         """The records."""
@@ -102,7 +106,7 @@ class Avro:
 
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
         """The records, some at a time, all to be read one by one."""
-        records = read_avro(part.path, part.start, part.stop)
+        records = read_avro(part.file.path, part.start, part.stop)
         while some := list(itertools.islice(records, _RECORDS)):
             yield RawRows(pa.array([part.first_place + number for number, _ in some]), [record for _, record in some].__getitem__)
 

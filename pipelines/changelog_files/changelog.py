@@ -12,7 +12,8 @@ from apache_beam.io.filesystems import FileSystems
 from beam_joins.pipelines.changelog_files import avro_records
 from beam_joins.pipelines.changelog_files.avro_records import Schema
 from beam_joins.pipelines.changelog_files.columns import Columns
-from beam_joins.pipelines.changelog_files.files import File, Part
+from beam_joins.pipelines.changelog_files.csv_rows import layout_of
+from beam_joins.pipelines.changelog_files.files import File, Layout, Part
 from beam_joins.pipelines.changelog_files.formats import SOURCES, format_of
 from beam_joins.pipelines.changelog_files.paths import absolute, is_local, matching, require_file_system
 from beam_joins.pipelines.changelog_files.reading import kind
@@ -25,13 +26,17 @@ LOOK_RECORDS: Final = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class Changelog:
-    """The files of one changelog and what was seen in them; ``schema`` is that of the files if all are Avro."""
+    """The files of one changelog and what was seen in them: the first records, and the times of those of them that can be used.
+
+    ``schema`` is that of the files if all are Avro.
+    """
 
     name: str
     files: tuple[File, ...]
     columns: Columns
     schema: Schema | None
     first: tuple[dict[str, Any], ...]
+    times: tuple[int, ...]
 
     @property
     def bytes(self) -> int:
@@ -41,7 +46,7 @@ class Changelog:
     def parts(self) -> list[Part]:
         """The files in parts of about PART_BYTES; a compressed one cannot be cut."""
         cuts = [(file, cut) for file in self.files for cut in SOURCES[file.format].cuts(file, PART_BYTES)]
-        return [Part(number, file.path, start, stop, file.shown, file.format) for number, (file, (start, stop)) in enumerate(cuts)]
+        return [Part(number, file, start, stop) for number, (file, (start, stop)) in enumerate(cuts)]
 
     def require(self, option: str, column: str) -> None:
         """Raise InputError if no record looked at has the column; the option is the one that names it."""
@@ -61,10 +66,10 @@ class Changelog:
         return next((kind(row[column]) for row in self.first if row.get(column) is not None), None)
 
 
-def find_changelog(name: str, pattern: str, columns: Columns) -> Changelog:
+def find_changelog(name: str, pattern: str, columns: Columns, layout: Layout = ()) -> Changelog:
     """Find the files of a path or glob, and look into them.
 
-    The time unit of an Avro column that says its own replaces the one in ``columns``.
+    The time unit of a file that says its own replaces the one in ``columns``; ``layout`` are the types of columns of CSV files.
 
     Raises:
         InputError: nothing there, not a file, not readable, of an unknown format, or without one of the columns.
@@ -78,19 +83,37 @@ def find_changelog(name: str, pattern: str, columns: Columns) -> Changelog:
     except Exception as error:  # each file system has errors of its own: of the network, of credentials
         raise InputError(f"{name}: cannot look for {pattern}: {_reason(error)}") from error
     shown = (lambda path: path) if absolute(pattern) == pattern else os.path.relpath
-    files = tuple(File(file.path, file.bytes, shown(file.path), format_of(name, shown(file.path))) for file in found)
+    files = tuple(
+        File(path=file.path, bytes=file.bytes, shown=shown(file.path), format=format_of(name, shown(file.path))) for file in found
+    )
     if not files:
         raise InputError(f"{name}: there is no file {pattern}")
+    if layout and not any(file.format == "csv" for file in files):
+        raise InputError(f"--{name}-schema is for CSV files, and {pattern} finds none")
     try:
         for file in files:
             FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED).close()
+        files = tuple(_looked_into(name, file, columns, layout) for file in files)
         schema = _common_schema(name, files) if all(file.format == "avro" for file in files) else None
         first = tuple(_first_records(name, files))
     except (OSError, EOFError) as error:
         raise InputError(f"{name}: cannot read {getattr(error, 'filename', None) or pattern}: {_reason(error)}") from error
-    if schema is not None and (stored := avro_records.logical_type(schema, columns.timestamp)) in avro_records.UNIT_OF:
-        columns = replace(columns, unit=avro_records.UNIT_OF[stored])
-    return Changelog(name=name, files=files, columns=columns, schema=schema, first=first)
+    units = {file.unit or columns.unit for file in files}
+    columns = replace(columns, unit=units.pop()) if len(units) == 1 else columns
+    by_unit = {file: columns if file.unit is None else replace(columns, unit=file.unit) for file in files}
+    times = tuple(by_unit[file].time_of(row) for file, row in first if by_unit[file].fault(row) is None)
+    return Changelog(name=name, files=files, columns=columns, schema=schema, first=tuple(row for _, row in first), times=times)
+
+
+def _looked_into(name: str, file: File, columns: Columns, layout: Layout) -> File:
+    """The file with what it says itself of its columns."""
+    try:
+        unit = SOURCES[file.format].unit(file, columns.timestamp)
+        return replace(file, unit=unit, layout=layout_of(file, layout) if file.format == "csv" else ())
+    except OSError:
+        raise
+    except ValueError as error:
+        raise InputError(f"{name}: {file.shown} {error}") from error
 
 
 def _common_schema(name: str, files: Sequence[File]) -> Schema:
@@ -106,18 +129,18 @@ def _common_schema(name: str, files: Sequence[File]) -> Schema:
     return schemas[0]
 
 
-def _first_records(name: str, files: Sequence[File]) -> Iterator[dict[str, Any]]:
+def _first_records(name: str, files: Sequence[File]) -> Iterator[tuple[File, dict[str, Any]]]:
     """The first usable records of the files of each format; an unusable one is the run's business."""
     formats = dict.fromkeys(file.format for file in files)
     for format_ in formats:
         of_format = [file for file in files if file.format == format_]
-        yield from itertools.islice(_records(name, of_format), LOOK_RECORDS // len(formats))
+        yield from itertools.islice(_records(name, of_format), max(1, LOOK_RECORDS // len(formats)))
 
 
-def _records(name: str, files: Sequence[File]) -> Iterator[dict[str, Any]]:
+def _records(name: str, files: Sequence[File]) -> Iterator[tuple[File, dict[str, Any]]]:
     for file in files:
         try:
-            yield from SOURCES[file.format].first(file)
+            yield from ((file, row) for row in SOURCES[file.format].first(file))
         except OSError:
             raise
         except ValueError as error:

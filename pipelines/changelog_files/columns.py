@@ -9,8 +9,8 @@ from typing import Any, Final, Literal, TypeAlias
 from beam_joins.operations import DELETES, UPSERTS, word
 
 Row: TypeAlias = Mapping[str, Any]
-Unit = Literal["us", "ms", "s"]
-UNITS: Final[dict[Unit, int]] = {"us": 1, "ms": 1_000, "s": 1_000_000}
+Unit = Literal["us", "ms", "s", "ns"]
+NANOSECONDS: Final[dict[Unit, int]] = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "ns": 1}
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
@@ -56,7 +56,7 @@ class Columns:
         """
         value = row[self.timestamp]
         if type(value) is int:
-            return value * UNITS[self.unit]
+            return value * NANOSECONDS[self.unit] // 1_000
         if isinstance(value, str) and not _BARE.match(value):
             value = dt.datetime.fromisoformat(value)
         if not isinstance(value, dt.datetime):

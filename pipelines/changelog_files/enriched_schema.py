@@ -17,7 +17,11 @@ def row_schema(name: str, schema: Schema, without: Iterable[str]) -> Schema:
     """
     left_out = frozenset(without)
     record = _named_within(name, schema)
-    kept = {"type": "record", "name": f"{NAMESPACE}.Row", "fields": [field for field in record["fields"] if field["name"] not in left_out]}
+    kept = {
+        "type": "record",
+        "name": f"{NAMESPACE}.Row",
+        "fields": [field for field in record["fields"] if field["name"] not in left_out],
+    }
     whole: Schema = _defined_once(kept, dict(_definitions(record)))
     return whole
 
@@ -28,7 +32,10 @@ def enriched_schema(orders: Schema, customers: Schema, *, customer_field: str, w
     The types of both inputs have namespaces of their own, so that the same name in both does no harm.
     """
     order, customer = row_schema("orders", orders, without[0]), row_schema("customers", customers, without[1])
-    fields = [*order["fields"], {"name": customer_field, "type": ["null", {**customer, "name": f"{NAMESPACE}.Customer"}], "default": None}]
+    fields = [
+        *order["fields"],
+        {"name": customer_field, "type": ["null", {**customer, "name": f"{NAMESPACE}.Customer"}], "default": None},
+    ]
     return {"type": "record", "name": f"{NAMESPACE}.EnrichedOrder", "fields": fields}
 
 

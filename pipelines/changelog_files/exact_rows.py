@@ -52,6 +52,7 @@ class ExactRows:
         return pa.record_batch([pa.array(self._lists[field.name], field.type) for field in schema], schema=schema)
 
     def _in_avro(self, value: dict[str, Any]) -> bytes:
+        assert self._avro is not None
         written = io.BytesIO()
         fastavro.schemaless_writer(written, self._avro, value)
         return written.getvalue()

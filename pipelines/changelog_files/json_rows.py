@@ -18,29 +18,26 @@ import pyarrow.json
 
 from beam_joins.keys.columns import Bools, Ints
 from beam_joins.pipelines.changelog_files.exact_json import object_of
+from beam_joins.pipelines.changelog_files.lines import cut_lines
 from beam_joins.pipelines.changelog_files.raw_rows import RawRows
 from beam_joins.pipelines.changelog_files.reading import KEY_TYPES, Reading, kind
 from beam_joins.sorting import valid
 
 _LOOKED_AT: Final = 20
-_NEWLINE, _OPEN, _CLOSE = b"\n{}"
-_SPACE: Final = np.isin(np.arange(256), list(b" \t\r\n"))
+_OPEN, _CLOSE = b"{}"
+_SPACE: Final = b" \t\r\n"
 _DEEP: Final = 1_000
 """So many brackets, and a row may be nested deeper than JSON is read otherwise."""
 _TEXT: Final = r'"(?:[^"\\]|\\.)*"'
 _SCALAR: Final = rf"(?:{_TEXT}|[^\s\",\[\]{{}}]+)"
-_NOT_PLAIN: Final = r'\\u|[:,\[]\s*(?:NaN|-?Inf|-?[0-9]+(?:\.[0-9]+)?[eE][+-]?[0-9]{3})|[0-9]{300}'
+_NOT_PLAIN: Final = r"\\u|[:,\[]\s*(?:NaN|-?Inf|-?[0-9]+(?:\.[0-9]+)?[eE][+-]?[0-9]{3})|[0-9]{300}"
 """What Arrow takes and JSON does not, or what may be beyond the range of doubles; a name spelt with escapes; a text that looks like these."""
 _PLAIN_NAME: Final = re.compile(r'[^"\\/\x00-\x1f]+')
 
 
 def json_rows(data: bytes, start: int, reading: Reading | None) -> RawRows | None:
     """The records of whole lines, None if all are blank; ``start`` is the place of the first byte. Without ``reading`` they are read one by one."""
-    octets = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(octets == _NEWLINE)
-    cuts = np.concatenate([[0], ends + 1, [] if data.endswith(b"\n") else [len(data)]]).astype(np.int32)
-    lines = pa.Array.from_buffers(pa.string(), len(cuts) - 1, [None, pa.py_buffer(cuts), pa.py_buffer(data)])
-    begins, ends, there = _trimmed(octets, cuts)
+    begins, ends, lines, there = cut_lines(data, _SPACE)
     if not there.any():
         return None
 
@@ -48,15 +45,10 @@ def json_rows(data: bytes, start: int, reading: Reading | None) -> RawRows | Non
         return object_of(data[begins[n] : ends[n]])
 
     places = pa.array(begins + start)
-    columns = None if reading is None else _columns(data, begins, ends, reading)
-    try:
-        lines.validate(full=True)
-    except pa.ArrowInvalid:  # not UTF-8
-        columns = None
+    columns = None if reading is None or not lines_are_text(lines) else _columns(data, begins, ends, reading)
     if reading is None or columns is None:
         return RawRows(places, row)
-    lines = lines.cast(pa.binary())
-    if there.all() and (ends == cuts[1:] - 1).all():
+    if there.all() and data.endswith(b"\n") and int((ends - begins).sum()) == len(data) - len(lines):
         lines = pc.binary_slice(lines, 0, -1)
     else:
         lines = pc.ascii_trim(lines.cast(pa.string()), " \t\r\n").filter(pa.array(there)).cast(pa.binary())
@@ -64,15 +56,13 @@ def json_rows(data: bytes, start: int, reading: Reading | None) -> RawRows | Non
     return RawRows(places, row, columns, texts, sure)
 
 
-def _trimmed(octets: Any, cuts: Ints) -> tuple[Ints, Ints, Bools]:
-    """Where the lines that are not blank begin and end without space around them, and which these are."""
-    begins, ends = cuts[:-1].astype(np.int64), cuts[1:].astype(np.int64)
-    while (spaces := _SPACE[octets[np.maximum(ends, 1) - 1]] & (begins < ends)).any():
-        ends -= spaces
-    while (spaces := _SPACE[octets[np.minimum(begins, len(octets) - 1)]] & (begins < ends)).any():
-        begins += spaces
-    there = begins < ends
-    return begins[there], ends[there], there
+def lines_are_text(lines: pa.Array) -> bool:
+    """Whether lines are of UTF-8."""
+    try:
+        lines.view(pa.string()).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _columns(data: bytes, begins: Ints, ends: Ints, reading: Reading) -> dict[str, pa.Array] | None:
@@ -86,9 +76,7 @@ def _columns(data: bytes, begins: Ints, ends: Ints, reading: Reading) -> dict[st
         return None
     options = pa.json.ParseOptions(explicit_schema=schema, newlines_in_values=False, unexpected_field_behavior="ignore")
     try:
-        table = pa.json.read_json(
-            pa.BufferReader(data), pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1), options
-        )
+        table = pa.json.read_json(pa.BufferReader(data), pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1), options)
     except (pa.ArrowInvalid, UnicodeDecodeError):
         return None
     if len(table) != len(begins):

@@ -38,7 +38,7 @@ class Output(NamedTuple):
 
 def check_output(option: str, path: str) -> Form:
     """The format of a path to be written; makes its directory. Raises InputError if nothing can be written there."""
-    format_ = format_of(option, path)
+    format_: Form = format_of(option, path, ("avro", "json lines"))
     if not is_local(path):
         require_file_system(option, path)
         return format_

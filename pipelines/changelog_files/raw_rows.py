@@ -10,8 +10,18 @@ import pyarrow.compute as pc
 
 from beam_joins.keys.columns import Bools
 from beam_joins.operations import word
-from beam_joins.pipelines.changelog_files.columns import UNITS, Unit
-from beam_joins.pipelines.changelog_files.reading import DELETED, ENOUGH, KEY, KEY_TYPES, PLACE, REFERENCE, TIME, Reading, sequence_name
+from beam_joins.pipelines.changelog_files.columns import NANOSECONDS, Unit
+from beam_joins.pipelines.changelog_files.reading import (
+    DELETED,
+    ENOUGH,
+    KEY,
+    KEY_TYPES,
+    PLACE,
+    REFERENCE,
+    TIME,
+    Reading,
+    sequence_name,
+)
 from beam_joins.sorting import valid
 
 _ISO: Final = r"^[1-9]\d{3}-\d{2}-\d{2}[T ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?"
@@ -70,8 +80,7 @@ def typed_rows(raw: RawRows, reading: Reading) -> tuple[pa.RecordBatch | None, B
     for column in made.values():
         if column.null_count:
             made_sure &= valid(column)
-    texts = {form: raw.texts for form in reading.forms}
-    found = {**made, **nullable, **texts}
+    found: dict[str, pa.Array] = {**made, **nullable, **dict.fromkeys(reading.forms, raw.texts)}
     batch = pa.record_batch([found[field.name] for field in reading.schema], schema=reading.schema)
     return (batch if made_sure.all() else batch.filter(pa.array(made_sure))), made_sure
 
@@ -101,10 +110,11 @@ _FAMILIES: Final[dict[str, Callable[[pa.DataType], bool]]] = {
 
 def _times(column: pa.Array, unit: Unit) -> pa.Array:
     """Microseconds since the epoch; null where that takes a closer look."""
-    if pa.types.is_timestamp(column.type):
-        return column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
     if _family(column.type) == "whole numbers":
-        return pc.multiply_checked(column.cast(pa.int64()), pa.scalar(UNITS[unit], pa.int64()))
+        whole = column.cast(pa.int64())
+        if unit != "ns":
+            return pc.multiply_checked(whole, pa.scalar(NANOSECONDS[unit] // 1_000, pa.int64()))
+        return pa.array(np.floor_divide(whole.fill_null(0).to_numpy(zero_copy_only=False), 1_000), mask=~valid(whole))
     if _family(column.type) != "text":
         raise pa.ArrowInvalid("not times")
     zoned = pc.match_substring_regex(column, _ISO + _ZONE)
@@ -137,6 +147,8 @@ def _deleted(column: pa.Array, deletes: frozenset[str], upserts: frozenset[str])
 
 def _enough(column: pa.Array, least: Decimal) -> tuple[pa.Array, Bools]:
     """Which numbers are not below ``least``, and for which of them that is clear from the doubles next to them."""
+    if pa.types.is_decimal(column.type):
+        return pc.greater_equal(column, pa.scalar(least)).fill_null(False), np.ones(len(column), np.bool_)
     if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type) or pa.types.is_null(column.type)):
         raise pa.ArrowInvalid("no numbers")
     numbers = column.cast(pa.float64(), safe=False)
@@ -144,4 +156,3 @@ def _enough(column: pa.Array, least: Decimal) -> tuple[pa.Array, Bools]:
     enough = pc.greater(numbers, bound).fill_null(False)
     clear: Bools = ~pc.equal(numbers, bound).fill_null(False).to_numpy(zero_copy_only=False)
     return enough, clear
-

@@ -1,6 +1,6 @@
 """Reading a changelog in a pipeline: its records in columns or as dicts, and a tally of what was read and what was dropped."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal, NamedTuple
 
 import apache_beam as beam
@@ -38,9 +38,7 @@ class ReadChangelog(beam.PTransform[Any, Any]):
     names the file and the line, or is dropped and counted.
     """
 
-    def __init__(
-        self, changelog: Changelog, reading: Reading, *, on_bad_record: OnBadRecord = "fail", as_dicts: bool = False
-    ) -> None:
+    def __init__(self, changelog: Changelog, reading: Reading, *, on_bad_record: OnBadRecord = "fail", as_dicts: bool = False) -> None:
         super().__init__()
         self._parts = changelog.parts()
         self._schema = None if as_dicts else reading.schema
@@ -60,7 +58,7 @@ class ReadChangelog(beam.PTransform[Any, Any]):
 class _ReadDicts(beam.DoFn):
     """Each good record of a part as a dict."""
 
-    _columns: Reading | None = None
+    _in_columns = False
 
     def __init__(self, name: str, reading: Reading, on_bad_record: OnBadRecord) -> None:
         self._name = name
@@ -71,32 +69,33 @@ class _ReadDicts(beam.DoFn):
         self._count = self._bad = 0
         self._examples: list[str] = []
 
-    def process(self, element: Any) -> Iterator[Any]:
-        part = Part(*element)
-        source = SOURCES[part.format].rows(part, self._columns)
+    def process(self, element: Part) -> Iterator[Any]:
+        part = element
+        reading = self._reading.of_unit(part.file.unit)
+        source = SOURCES[part.file.format].rows(part, reading if self._in_columns else None)
         while True:
             try:
                 raw = next(source, None)
             except (OSError, EOFError, ValueError) as error:
-                raise InputError(f"{self._name}: {part.shown} {_sentence(error)}") from error
+                raise InputError(f"{self._name}: {part.file.shown} {_sentence(error)}") from error
             if raw is None:
                 return
             self._count += len(raw.places)
-            yield from self._good(part, raw)
+            yield from self._good(part, raw, reading)
 
     def finish_bundle(self) -> Iterator[Any]:
         yield TaggedOutput(TALLIES, at_bundle_end(Tally(self._name, READ, self._count)))
         if self._bad:
             yield TaggedOutput(TALLIES, at_bundle_end(Tally(self._name, BAD_RECORD, self._bad, tuple(self._examples))))
 
-    def _good(self, part: Part, raw: RawRows) -> Iterator[Any]:
-        return (row for _, row in self._one_by_one(part, raw, range(len(raw.places))))
+    def _good(self, part: Part, raw: RawRows, reading: Reading) -> Iterator[Any]:
+        return (row for _, row in self._one_by_one(part, raw, reading, range(len(raw.places))))
 
-    def _one_by_one(self, part: Part, raw: RawRows, chosen: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _one_by_one(self, part: Part, raw: RawRows, reading: Reading, chosen: Iterable[int]) -> Iterator[tuple[int, dict[str, Any]]]:
         """The number and the dict of each of the records that has no fault."""
         for n in chosen:
             row = raw.row(n)
-            fault = row if isinstance(row, str) else self._reading.fault(row)
+            fault = row if isinstance(row, str) else reading.fault(row)
             if fault is None and not isinstance(row, str):
                 yield n, row
             else:
@@ -107,7 +106,7 @@ class _ReadDicts(beam.DoFn):
             self._bad += 1
             if len(self._examples) >= EXAMPLES:
                 return
-        sentence = f"{self._name}: {part.shown}, {SOURCES[part.format].where(part, place)}: {fault}"
+        sentence = f"{self._name}: {part.file.shown}, {SOURCES[part.file.format].where(part, place)}: {fault}"
         if self._on_bad_record == "fail":
             raise InputError(f"{sentence} (--on-bad-record=drop goes on without such records)")
         self._examples.append(sentence)
@@ -116,14 +115,12 @@ class _ReadDicts(beam.DoFn):
 class _ReadColumns(_ReadDicts):
     """The good records of a part as record batches: first those that are read many at a time, then the others."""
 
-    def __init__(self, name: str, reading: Reading, on_bad_record: OnBadRecord) -> None:
-        super().__init__(name, reading, on_bad_record)
-        self._columns = reading
+    _in_columns = True
 
-    def _good(self, part: Part, raw: RawRows) -> Iterator[Any]:
-        batch, sure = typed_rows(raw, self._reading)
-        others = ExactRows(self._reading)
-        for n, row in self._one_by_one(part, raw, np.flatnonzero(~sure).tolist()):
+    def _good(self, part: Part, raw: RawRows, reading: Reading) -> Iterator[Any]:
+        batch, sure = typed_rows(raw, reading)
+        others = ExactRows(reading)
+        for n, row in self._one_by_one(part, raw, reading, np.flatnonzero(~sure).tolist()):
             others.add(row, raw.places[n].as_py(), raw.text(n))
         if batch is not None and len(batch):
             yield batch

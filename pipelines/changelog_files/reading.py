@@ -1,13 +1,13 @@
 """What is read of the records of a changelog, and the columns that it becomes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
-from beam_joins.pipelines.changelog_files.columns import Columns, Row, key_fault
+from beam_joins.pipelines.changelog_files.columns import Columns, Row, Unit, key_fault
 
 Form = Literal["avro", "json lines"]
 Kind: TypeAlias = str
@@ -80,6 +80,10 @@ class Reading:
         """The type of the column of keys."""
         return KEY_TYPES[self.key or "text"]
 
+    def of_unit(self, unit: Unit | None) -> "Reading":
+        """The same of files that say themselves what their times count."""
+        return self if unit is None or unit == self.columns.unit else replace(self, columns=replace(self.columns, unit=unit))
+
     def names(self) -> tuple[str, ...]:
         """The columns of the records that are read, each once."""
         columns = self.columns
@@ -91,11 +95,7 @@ class Reading:
         fault = self.columns.fault(row)
         if fault is None and self.reference is not None:
             fault = key_fault(self.reference, row.get(self.reference))
-        if (
-            fault is None
-            and self.amount is not None
-            and not isinstance(number := row.get(self.amount), int | float | Decimal | None)
-        ):
+        if fault is None and self.amount is not None and not isinstance(number := row.get(self.amount), int | float | Decimal | None):
             fault = f"column '{self.amount}' is not a number: {number!r}"
         if fault is None and self.added is not None and self.added in row:
             fault = f"there is a column '{self.added}' already: give the customer another name with --customer-field"
