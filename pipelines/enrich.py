@@ -74,8 +74,10 @@ def joiner_of(forms: tuple[Form, ...], customer_field: str) -> Callable[[pa.Reco
     """
 
     def join(order: pa.RecordBatch, customer: pa.RecordBatch) -> dict[str, pa.Array]:
-        spliced = {form: SPLICED[form](order[form], customer[form], customer_field) for form in forms}
-        return {FOUND: customer[forms[0]].is_valid(), **spliced}
+        found: dict[str, pa.Array] = {FOUND: customer[forms[0]].is_valid()}
+        for form in forms:
+            found[form] = SPLICED[form](order[form], customer[form], customer_field)
+        return found
 
     return join
 

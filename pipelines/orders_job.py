@@ -79,7 +79,7 @@ class OrdersJob:
 
     def remarks(self) -> list[str]:
         """What the summary says of the inputs."""
-        return [*remarks_on(self.orders), *remarks_on(self.customers)]
+        return [remark for changelog in (self.orders, self.customers) for remark in (*changelog.layouts(), *remarks_on(changelog))]
 
     def run(self, options: PipelineOptions, progress: Progress) -> tuple[Report, dict[str, list[str]]]:
         """Run it; gives what was counted, and for each output the paths of its files."""

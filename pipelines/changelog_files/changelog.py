@@ -48,6 +48,12 @@ class Changelog:
         cuts = [(file, cut) for file in self.files for cut in SOURCES[file.format].cuts(file, PART_BYTES)]
         return [Part(number, file, start, stop) for number, (file, (start, stop)) in enumerate(cuts)]
 
+    def layouts(self) -> list[str]:
+        """What the summary says of CSV files: the types of their columns, once for files that have the same."""
+        layouts = dict.fromkeys(file.layout for file in self.files if file.layout)
+        said = [", ".join(f"{name}:{kind}" for name, kind in layout) for layout in layouts]
+        return [f"the columns of {self.name} in CSV are read as {each} (--{self.name}-schema)" for each in said]
+
     def require(self, option: str, column: str) -> None:
         """Raise InputError if no record looked at has the column; the option is the one that names it."""
         there = (

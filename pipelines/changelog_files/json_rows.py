@@ -87,7 +87,7 @@ def _columns(data: bytes, begins: Ints, ends: Ints, reading: Reading) -> dict[st
 def _schema(lines: Iterable[bytes], reading: Reading) -> pa.Schema | None:
     """The columns that are read, of the types that they have in these lines; None if that cannot be told."""
     rows = [row for row in map(object_of, lines) if isinstance(row, dict)]
-    types = {reading.columns.key: KEY_TYPES[reading.key]}
+    types = {reading.columns.key: reading.key_type}
     if reading.reference is not None:
         types.setdefault(reading.reference, KEY_TYPES[reading.refers])
     if reading.amount is not None:

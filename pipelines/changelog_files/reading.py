@@ -61,7 +61,7 @@ class Reading:
     @property
     def value(self) -> pa.Schema:
         """The columns that are the row's value."""
-        fields = [(form, pa.binary()) for form in self.forms]
+        fields: list[tuple[str, pa.DataType]] = [(form, pa.binary()) for form in self.forms]
         if self.least is not None:
             fields.insert(0, (ENOUGH, pa.bool_()))
         if self.reference is not None:
