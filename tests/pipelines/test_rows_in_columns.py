@@ -31,11 +31,13 @@ STRINGS = ['""', '"a"', '"\\u00e9\\n"', '"é"', r'"\"op\":1,"', r'"x\\"', '", 1e
 NUMBERS = [
     *["0", "-0", "-0.0", "1", "0.3", "0.30", "0.30000000000000001", "0.30000000000000004", "1e5", "1E+2", "1e400", "1e-400", "-5"],
     *["123456789012345678901234567890", "9223372036854775807", "9223372036854775808", "9" * 400, "9007199254740993.25", "5e-324"],
+    *["9e308", "100000e304", "0.00000000001e315"],
 ]
 NESTED = ["{}", '{"op":"d","lsn":3}', '[{"op": "d"}]', '{"a":{"customer":1}}', "[]", "[1, 2]", "[" * 1_200 + "]" * 1_200]
 OTHERS = ["null", "true", "false", "NaN", "Infinity", "nul", "", '"2026-01-01T00:00:00Z"', '"2026-01-01 00:00:00.5+01:00"', '"7"', '"+7"', '"07"']
 TIMES = ['"2026-02-30T00:00:00"', '"2026-01-01T24:00:00"', '"20260101T000000"', '"1712011512301"', '"0001-01-01T00:00:00Z"', '"2026-01-01"']
-VALID = st.sampled_from([*STRINGS, *NUMBERS, *NESTED, "null", "true", "NaN", "-Infinity"])
+EVERY = [*STRINGS, *NUMBERS, *NESTED, "null", "true", "NaN", "-Infinity"]
+VALID = st.sampled_from(EVERY)
 ANY = st.sampled_from([*STRINGS, *NUMBERS, *NESTED, *OTHERS, *TIMES])
 OF_COLUMN = {
     "id": st.sampled_from(["1", "-0", "9223372036854775807", "null"]),
@@ -47,9 +49,11 @@ OF_COLUMN = {
     "amount": st.sampled_from([*NUMBERS, "null"]),
 }
 """Values that Arrow takes for a column."""
-NAMES = st.sampled_from(["customer", "x", "ö", r"\u006fp", r"x\"op", r"op\\", "O", "a b", "op", "seq"])
+EVERY_NAME = ["customer", "x", "ö", r"\u006fp", r"x\"op", r"op\\", "O", "a b", "op", "seq"]
+NAMES = st.sampled_from(EVERY_NAME)
 SPACE = st.sampled_from(["", "", "", " ", "\t", "  "])
-BROKEN = st.sampled_from(["", "  ", "[1]", "5", "{", '{"id":1}{"id":2}', '"op"', "\v", "\x00", '{"id":7,}', '{"op":{', '},"x":1}', "\ufeff{}"])
+EVERY_BROKEN = ["", "  ", "[1]", "5", "{", '{"id":1}{"id":2}', '"op"', "\v", "\x00", '{"id":7,}', '{"op":{', '},"x":1}', "\ufeff{}"]
+BROKEN = st.sampled_from(EVERY_BROKEN)
 
 
 @st.composite
@@ -104,7 +108,25 @@ def both(source: Any, data: bytes, reading: Reading, layout: Layout = ()) -> tup
     return one, other
 
 
-@settings(deadline=None, max_examples=600)
+@pytest.mark.parametrize("name", EVERY_NAME)
+def test_a_row_with_any_other_member_is_the_same_in_both_ways(name: str) -> None:
+    good = ",".join(f'"{column}":{value}' for column, value in GOOD.items())
+    spelt = good.replace('"op"', r'"\u006fp"')
+    for value in EVERY:
+        for line in (f'{{{good},"{name}":{value}}}', f'{{ "{name}" : {value} , {good}, "last": 1 }}', f'{{"{name}":{value},{spelt}}}'):
+            fast, exact = both(JsonLines(), f"{{{good}}}\n{line}\n".encode(), READING)
+            assert fast == exact, line
+
+
+@pytest.mark.parametrize("broken", EVERY_BROKEN)
+def test_rows_beside_any_broken_line_are_the_same_in_both_ways(broken: str) -> None:
+    good = "{" + ",".join(f'"{column}":{value}' for column, value in GOOD.items()) + "}"
+    fast, exact = both(JsonLines(), f"{good}\n{broken}\n{good}".encode(), READING)
+    assert fast == exact
+    assert len(fast[0]) == 2 or broken.startswith("\ufeff")
+
+
+@settings(deadline=None, max_examples=300)
 @given(st.lists(tame_lines(), min_size=1, max_size=3), st.sampled_from(["\n", "\r\n"]), st.booleans())
 def test_lines_that_arrow_takes_are_the_same_rows_many_at_a_time_and_one_by_one(rows: list[str], newline: str, ends: bool) -> None:
     fast, exact = both(JsonLines(), (newline.join(rows) + newline * ends).encode(), READING)
