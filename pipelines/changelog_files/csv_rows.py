@@ -54,13 +54,12 @@ def layout_of(file: File, declared: Layout) -> Layout:
     given = dict(declared)
     if missing := [name for name in given if name not in names]:
         raise ValueError(f"has no column '{missing[0]}'; it has {', '.join(names)}")
-    try:
-        table = _table(data, names)
-    except pa.ArrowInvalid:  # a line that is none is the run's business
-        return tuple((name, given.get(name, "string")) for name in names)
-    return tuple(
-        (name, given.get(name) or _type_in(column.combine_chunks())) for name, column in zip(names, table.columns, strict=True)
+    records = [fields for fields in map(_fields_or_none, data.splitlines()) if fields is not None and len(fields) == len(names)]
+    texts = (
+        pa.array([text or None for text in column], pa.string())
+        for column in (zip(*records, strict=True) if records else [[]] * len(names))
     )
+    return tuple((name, given.get(name) or _type_in(column)) for name, column in zip(names, texts, strict=True))
 
 
 class Csv:
@@ -187,6 +186,13 @@ def _value(text: str, kind: str) -> Any:
         pa.scalar(exact, _decimal(kind))
         return exact
     return loads(str(exact).encode())
+
+
+def _fields_or_none(line: bytes) -> list[str] | None:
+    try:
+        return _fields(line)
+    except ValueError:  # a line that is none is the run's business
+        return None
 
 
 def _fields(line: bytes) -> list[str]:

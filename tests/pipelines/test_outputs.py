@@ -115,7 +115,7 @@ def test_if_one_of_two_outputs_cannot_be_published_both_stay_as_they_were(
     replace = os.replace
 
     def refuses(source: str, target: str) -> None:
-        if target.endswith("/l.jsonl") and "whole-" in source:
+        if target.endswith("/l.jsonl") and "earlier-" not in source:
             raise OSError(errno.EIO, os.strerror(errno.EIO), target)
         replace(source, target)
 

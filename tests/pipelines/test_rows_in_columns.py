@@ -34,8 +34,28 @@ NUMBERS = [
     *["9e308", "100000e304", "0.00000000001e315"],
 ]
 NESTED = ["{}", '{"op":"d","lsn":3}', '[{"op": "d"}]', '{"a":{"customer":1}}', "[]", "[1, 2]", "[" * 1_200 + "]" * 1_200]
-OTHERS = ["null", "true", "false", "NaN", "Infinity", "nul", "", '"2026-01-01T00:00:00Z"', '"2026-01-01 00:00:00.5+01:00"', '"7"', '"+7"', '"07"']
-TIMES = ['"2026-02-30T00:00:00"', '"2026-01-01T24:00:00"', '"20260101T000000"', '"1712011512301"', '"0001-01-01T00:00:00Z"', '"2026-01-01"']
+OTHERS = [
+    "null",
+    "true",
+    "false",
+    "NaN",
+    "Infinity",
+    "nul",
+    "",
+    '"2026-01-01T00:00:00Z"',
+    '"2026-01-01 00:00:00.5+01:00"',
+    '"7"',
+    '"+7"',
+    '"07"',
+]
+TIMES = [
+    '"2026-02-30T00:00:00"',
+    '"2026-01-01T24:00:00"',
+    '"20260101T000000"',
+    '"1712011512301"',
+    '"0001-01-01T00:00:00Z"',
+    '"2026-01-01"',
+]
 EVERY = [*STRINGS, *NUMBERS, *NESTED, "null", "true", "NaN", "-Infinity"]
 VALID = st.sampled_from(EVERY)
 ANY = st.sampled_from([*STRINGS, *NUMBERS, *NESTED, *OTHERS, *TIMES])
@@ -143,7 +163,12 @@ def test_lines_among_which_one_is_refused_are_the_same_rows_many_at_a_time_and_o
 
 
 @settings(deadline=None, max_examples=200)
-@given(st.lists(st.tuples(st.sampled_from([*OTHERS, *TIMES, *STRINGS]), st.sampled_from(['"7"', '"-7"', '"+7"', '"07"', '" 7"', '"x"'])), max_size=4))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([*OTHERS, *TIMES, *STRINGS]), st.sampled_from(['"7"', '"-7"', '"+7"', '"07"', '" 7"', '"x"'])),
+        max_size=4,
+    )
+)
 def test_times_and_sequences_as_text_are_the_same_many_at_a_time_and_one_by_one(texts: list[tuple[str, str]]) -> None:
     rows = [{**GOOD, "at": at, "lsn": lsn} for at, lsn in [('"2026-01-01T00:00:00"', '"1"'), *texts] if at.startswith('"')]
     data = "\n".join("{" + ",".join(f'"{name}":{value}' for name, value in row.items()) + "}" for row in rows).encode()
@@ -159,10 +184,22 @@ def test_lines_that_are_not_utf_8_are_bad_records_however_they_are_read(line: st
     assert fast == exact
 
 
-FIELDS = st.sampled_from(
-    [*["", "7", "-7", "07", "+7", "1.5", "1.50", "1e3", "1e400", "nan", "inf", "0.3", "true", "TRUE", "yes", "d", "D", "ann", "é"]]
-    + ['"a,b"', '"a ""b"""', '"', 'a"b', '""', " 7", "1_000", "9223372036854775808", "12345678901.25", "2026-01-01T00:00:00Z", "\\", "x\ty"]
-)
+WORDS = ["", "7", "-7", "07", "+7", "1.5", "1.50", "1e3", "1e400", "nan", "inf", "0.3", "true", "TRUE", "yes", "d", "D", "ann", "é"]
+QUOTED = [
+    '"a,b"',
+    '"a ""b"""',
+    '"',
+    'a"b',
+    '""',
+    " 7",
+    "1_000",
+    "9223372036854775808",
+    "12345678901.25",
+    "2026-01-01T00:00:00Z",
+    "\\",
+    "x\ty",
+]
+FIELDS = st.sampled_from([*WORDS, *QUOTED])
 LAYOUT = (
     *(("id", "int64"), ("at", "int64"), ("lsn", "int64"), ("seq", "int64"), ("op", "string"), ("by", "string")),
     *(("amount", "decimal(12,2)"), ("share", "double"), ("paid", "bool")),
@@ -188,7 +225,7 @@ def test_lines_of_csv_are_the_same_rows_many_at_a_time_and_one_by_one(rows: list
 @pytest.mark.parametrize(
     "written",
     [
-        lambda row: json.dumps(row),
+        json.dumps,
         lambda row: json.dumps(row, separators=(",", ":")),
         lambda row: json.dumps(dict(reversed(row.items()))) + "\r",
         lambda row: json.dumps({**row, "lines": [{"sku": "a", "n": 2}], "note": 'said "no"\n', "größe": "é"}, ensure_ascii=False),
