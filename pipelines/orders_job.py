@@ -8,6 +8,7 @@ from typing import Final
 
 import apache_beam as beam
 import pyarrow as pa
+import pyarrow.compute as pc
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import ChangeBatch, LatestTable
@@ -160,11 +161,10 @@ class OrdersJob:
 
 def changes_of(batch: ChangeBatch, output: Output) -> Iterator[pa.Array]:
     """The changes of a batch, encoded, some at a time."""
-    rows = batch.values.field(output.format)
+    rows = pc.struct_field(batch.values, output.format)
     for start in range(0, len(batch), AT_A_TIME):
-        some = ChangeBatch(
-            **{name: getattr(batch, name).slice(start, AT_A_TIME) for name in ChangeBatch.__slots__ if name != "earlier"}
-        )
+        columns = {name: getattr(batch, name).slice(start, AT_A_TIME) for name in ("key", "new", "before", "timestamp", "position")}
+        some = ChangeBatch(**columns)
         old, new = rows.take(some.before), rows.slice(start, len(some))
         yield (
             json_changes(some, old, new) if output.schema is None else avro_changes(some, old, new, output.schema["fields"][0]["type"])
