@@ -1,97 +1,93 @@
-"""Orders with their customers: the pipeline of ``python -m pipelines.orders``, for use in other pipelines too."""
+"""Orders with their customers: the pipeline of ``python -m pipelines.orders``, on what its reader gives."""
 
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from beam_joins import FilterTable, ForeignKeyJoin, TableFromChangelog
-from beam_joins.copied import reads_only
-from beam_joins.pipelines.changelog_files.columns import PLACE, Columns
+from beam_joins import FilterTable, ForeignKeyJoin, TableFromChangelog, vectorized
+from beam_joins.keys.columns import Bools
+from beam_joins.pipelines.changelog_files.reading import DELETED, ENOUGH, KEY, PLACE, REFERENCE, TIME, Form, Reading
+from beam_joins.pipelines.changelog_files.splicing import SPLICED
+from beam_joins.sorting import valid
 
-Value = dict[str, Any]
 How = Literal["inner", "left"]
+FOUND = "found"
+"""The column of the result that says whether an order has a customer; the others are the rows in each form."""
 
 
 class Enriched(NamedTuple):
-    """The table of enriched orders, what each of the three steps dropped, and the table of orders that was joined."""
+    """The table of enriched orders, what each changelog's table dropped, and the table of orders that was joined."""
 
     table: PCollection[Any]
     dropped_orders: PCollection[Any]
     dropped_customers: PCollection[Any]
-    dropped_joins: PCollection[Any]
     orders: PCollection[Any]
 
 
 def enrich(
-    orders: PCollection[Value],
-    customers: PCollection[Value],
+    orders: PCollection[pa.RecordBatch],
+    customers: PCollection[pa.RecordBatch],
     *,
-    order_columns: Columns,
-    customer_columns: Columns,
-    foreign_key: str = "customer_id",
+    order_reading: Reading,
+    customer_reading: Reading,
     how: How = "inner",
-    amount: str = "amount",
-    min_amount: float | Decimal | None = None,
     customer_field: str = "customer",
 ) -> Enriched:
-    """Each order with the customer that it refers to, under ``customer_field``; with ``how="left"`` None for one without.
+    """Each order with the customer that it refers to, under ``customer_field``; with ``how="left"`` null for one without.
 
-    Takes the rows of two changelogs and gives a table keyed by the order. ``min_amount`` leaves out orders below it, or
-    without an amount. An order that has a column ``customer_field`` of its own fails the run.
+    Takes the records of two changelogs as :class:`~beam_joins.pipelines.changelog_files.read_changelog.ReadChangelog` gives them, and gives a
+    table keyed by the order. Orders below the ``least`` amount of their reading are left out, and those without an amount.
     """
-    orders, dropped_orders = orders | "Orders" >> table(order_columns)
-    customers, dropped_customers = customers | "Customers" >> table(customer_columns)
-    if min_amount is not None:
-        orders = orders | "Minimal amount" >> FilterTable(at_least(amount, min_amount))
-    enriched, dropped_joins = (orders, customers) | "Enrich" >> ForeignKeyJoin(
-        reads_only(joiner(customer_field)),
-        foreign_key=reads_only(lambda key, order: order.get(foreign_key)),
-        how=how,
-    ).with_outputs()
-    return Enriched(enriched, dropped_orders, dropped_customers, dropped_joins, orders)
+    orders, dropped_orders = orders | "Orders" >> table(order_reading)
+    customers, dropped_customers = customers | "Customers" >> table(customer_reading)
+    if order_reading.least is not None:
+        orders = orders | "Minimal amount" >> FilterTable(vectorized(lambda rows: rows[ENOUGH]))
+    joiner = joiner_of(order_reading.forms, customer_field)
+    enriched = (orders, customers) | "Enrich" >> ForeignKeyJoin(vectorized(joiner), foreign_key=REFERENCE, how=how)
+    return Enriched(enriched, dropped_orders, dropped_customers, orders)
 
 
-def table(columns: Columns) -> TableFromChangelog:
-    """The table of a changelog with these columns, and its dropped records."""
+def table(reading: Reading) -> TableFromChangelog:
+    """The table of a changelog that is read so, and its dropped records."""
+    positions = [name for name in reading.schema.names if name.startswith("sequence_")]
+    values = reading.value.names
     return TableFromChangelog(
-        key=columns.key,
-        timestamp_by=columns.time_of,
-        sequence_by=columns.sequence_of if columns.sequence else None,
-        tie_break_by=columns.place_of,
-        apply_as_deletes=columns.is_delete,
-        except_columns=(*columns.about_the_change(), PLACE),
+        key=KEY,
+        timestamp_by=TIME,
+        sequence_by=positions or None,
+        tie_break_by=PLACE,
+        apply_as_deletes=DELETED,
+        except_columns=[name for name in reading.schema.names if name not in values],
     ).with_outputs()
 
 
-def joiner(customer_field: str) -> Callable[[Value, Value | None], Value]:
-    """A function that puts a customer into a copy of its order, and raises ValueError if the order has such a column already.
+def joiner_of(forms: tuple[Form, ...], customer_field: str) -> Callable[[pa.RecordBatch, pa.RecordBatch], dict[str, pa.Array]]:
+    """A joiner of rows in these forms.
 
-    >>> joiner("customer")({"order_id": 1}, {"name": "Ann"})
-    {'order_id': 1, 'customer': {'name': 'Ann'}}
+    >>> join = joiner_of(("json lines",), "customer")
+    >>> order, customer = pa.record_batch({"json lines": [b'{"id":1}']}), pa.record_batch({"json lines": [b'{"name":"Ann"}']})
+    >>> join(order, customer)["json lines"][0].as_py()
+    b'{"id":1,"customer":{"name":"Ann"}}'
     """
 
-    def join(order: Value, customer: Value | None) -> Value:
-        if customer_field in order:
-            raise ValueError(f"the order has a column '{customer_field}' already: give customer_field= another name")
-        return {**order, customer_field: customer}
+    def join(order: pa.RecordBatch, customer: pa.RecordBatch) -> dict[str, pa.Array]:
+        found: dict[str, pa.Array] = {FOUND: customer[forms[0]].is_valid()}
+        for form in forms:
+            found[form] = SPLICED[form](order[form], customer[form], customer_field)
+        return found
 
     return join
 
 
-def at_least(column: str, least: float | Decimal) -> Callable[[Any, Value], bool]:
-    """A predicate: the row has a number in the column, and it is not below.
+def refers_to_none(orders: pa.Array) -> Bools:
+    """Which values of the table of orders refer to no customer."""
+    return ~valid(orders.field(REFERENCE)) if len(orders) else np.zeros(0, np.bool_)
 
-    A float is compared with the float next to ``least``, other numbers with ``least`` itself: 0.1 is not below 0.1 in any form.
 
-    >>> at_least("amount", 5)("k", {"amount": 5}), at_least("amount", 5)("k", {"amount": None})
-    (True, False)
-    """
-    exact, rounded = Decimal(str(least)), float(least)
-
-    def predicate(key: Any, row: Value) -> bool:
-        amount = row.get(column)
-        return amount is not None and bool(amount >= (rounded if isinstance(amount, float) else exact))
-
-    return reads_only(predicate)
+def has_customer(enriched: pa.Array) -> Bools:
+    """Which values of the table of enriched orders have a customer."""
+    found: Bools = enriched.field(FOUND).fill_null(False).to_numpy(zero_copy_only=False)
+    return found

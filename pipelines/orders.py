@@ -14,7 +14,7 @@ from beam_joins.pipelines.command.command_line import beam_options, said
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.interruption import interruptible
 from beam_joins.pipelines.command.progress import Progress
-from beam_joins.pipelines.orders_options import PROGRAM, Arguments, columns_of, parse
+from beam_joins.pipelines.orders_options import PROGRAM, Arguments, columns_of, layout_given, parse
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.orders_job import OrdersJob
@@ -71,8 +71,8 @@ def _job(arguments: Arguments) -> "OrdersJob":
             own.orders, own.customers = map(str, sample_on_first_use(Path(SAMPLE_DIRECTORY)))
         except OSError as error:
             raise InputError(f"cannot write the sample into {SAMPLE_DIRECTORY}: {error.strerror}") from error
-    orders = find_changelog("orders", own.orders, columns_of("orders", own))
-    customers = find_changelog("customers", own.customers, columns_of("customers", own))
+    orders = find_changelog("orders", own.orders, columns_of("orders", own), layout_given("orders", own))
+    customers = find_changelog("customers", own.customers, columns_of("customers", own), layout_given("customers", own))
     for _, path in formats:
         refuse_inputs(path, [file.path for changelog in (orders, customers) for file in changelog.files])
     job = OrdersJob(

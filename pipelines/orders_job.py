@@ -1,33 +1,35 @@
 """What ``python -m pipelines.orders`` does, once its options are understood: look, run, publish."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
 import apache_beam as beam
+import pyarrow as pa
+import pyarrow.compute as pc
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins import Change, LatestTable, TableToChanges
+from beam_joins import ChangeBatch, LatestTable
 from beam_joins.pipelines.changelog_files.changelog import Changelog
-from beam_joins.pipelines.changelog_files.enriched_schema import changelog_schema, enriched_schema, key_type
+from beam_joins.pipelines.changelog_files.enriched_schema import changelog_schema, enriched_schema, key_type, row_schema
 from beam_joins.pipelines.changelog_files.outputs import Output, Staging
 from beam_joins.pipelines.changelog_files.read_changelog import OnBadRecord, ReadChangelog
-from beam_joins.pipelines.changelog_files.tally import TallyDropped, TallyRows
+from beam_joins.pipelines.changelog_files.reading import Form, Reading
+from beam_joins.pipelines.changelog_files.splicing import avro_changes, json_changes, json_rows_as_lines
+from beam_joins.pipelines.changelog_files.tally import TallyDropped, TallyRows, TallyUnreferring
 from beam_joins.pipelines.changelog_files.time_units import remarks_on, require_one_unit
 from beam_joins.pipelines.changelog_files.write_parts import Report, WriteParts, WriteReport, read_report
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.progress import Progress
 from beam_joins.pipelines.command.runner import any_runner
 from beam_joins.pipelines.command.summary import MATCHED, ROWS, UNREFERRING
-from beam_joins.pipelines.enrich import How, enrich
+from beam_joins.pipelines.enrich import How, enrich, has_customer, refers_to_none
+from beam_joins.sorting import valid
 from beam_joins.transforms.engine.checked_table import whole_table
 from beam_joins.transforms.engine.partitions import suggested_partitions
 from beam_joins.transforms.engine.replay import ReplayOptions
-
-CHANGES: Final = "changes"
-LATEST: Final = "latest"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +80,7 @@ class OrdersJob:
 
     def remarks(self) -> list[str]:
         """What the summary says of the inputs."""
-        return [*remarks_on(self.orders), *remarks_on(self.customers)]
+        return [remark for changelog in (self.orders, self.customers) for remark in (*changelog.layouts(), *remarks_on(changelog))]
 
     def run(self, options: PipelineOptions, progress: Progress) -> tuple[Report, dict[str, list[str]]]:
         """Run it; gives what was counted, and for each output the paths of its files."""
@@ -96,80 +98,95 @@ class OrdersJob:
                 }
                 return report, staging.publish(parts, one_file=self.one_file)
 
+    def readings(self) -> tuple[Reading, Reading]:
+        """What is read of the orders and of the customers."""
+        forms = tuple(dict.fromkeys(output.format for output in self.outputs))
+        referred = self.customers.first_kind_of(self.customers.columns.key) or self.orders.first_kind_of(self.foreign_key)
+        schemas = [
+            row_schema(changelog.name, changelog.schema, changelog.columns.about_the_change())
+            if changelog.schema is not None and "avro" in forms
+            else None
+            for changelog in (self.orders, self.customers)
+        ]
+        orders = Reading(
+            columns=self.orders.columns,
+            key=self.orders.first_kind_of(self.orders.columns.key) or "text",
+            reference=self.foreign_key,
+            refers=referred or "text",
+            amount=None if self.min_amount is None else self.amount,
+            least=self.min_amount,
+            added=self.customer_field,
+            forms=forms,
+            avro=schemas[0],
+        )
+        return orders, Reading(columns=self.customers.columns, key=referred or "text", forms=forms, avro=schemas[1])
+
     def _pipeline(self, options: PipelineOptions, staging: Staging, report_path: str) -> beam.Pipeline:
         replay = options.view_as(ReplayOptions)
         replay.beam_joins_partitions = replay.beam_joins_partitions or suggested_partitions(self.orders.bytes + self.customers.bytes)
         pipeline = beam.Pipeline(options=options)
-        order_key, customer_key = self.orders.columns.key, self.customers.columns.key
-        referred = self.customers.first_kind_of(customer_key)
-        orders = pipeline | "Read orders" >> ReadChangelog(
-            self.orders,
-            on_bad_record=self.on_bad_record,
-            reference=self.foreign_key,
-            number=None if self.min_amount is None else self.amount,
-            kinds={
-                self.foreign_key: referred or self.orders.first_kind_of(self.foreign_key),
-                order_key: self.orders.first_kind_of(order_key),
-            },
-            added=self.customer_field,
-            places=True,
-        )
-        customers = pipeline | "Read customers" >> ReadChangelog(
-            self.customers, on_bad_record=self.on_bad_record, kinds={customer_key: referred}, places=True
+        readings = self.readings()
+        orders, customers = (
+            pipeline | f"Read {changelog.name}" >> ReadChangelog(changelog, reading, on_bad_record=self.on_bad_record)
+            for changelog, reading in zip((self.orders, self.customers), readings, strict=True)
         )
         enriched = enrich(
             orders.rows,
             customers.rows,
-            order_columns=self.orders.columns,
-            customer_columns=self.customers.columns,
-            foreign_key=self.foreign_key,
+            order_reading=readings[0],
+            customer_reading=readings[1],
             how=self.how,
-            amount=self.amount,
-            min_amount=self.min_amount,
             customer_field=self.customer_field,
         )
-        facts = [orders.tallies, customers.tallies]
-        for place, dropped in (
-            ("orders", enriched.dropped_orders),
-            ("customers", enriched.dropped_customers),
-            ("join", enriched.dropped_joins),
-        ):
-            facts.append(dropped | f"Tally {place}" >> beam.ParDo(TallyDropped(place)))
-        foreign_key, customer_field = self.foreign_key, self.customer_field
-        refer = {ROWS: lambda order: True, UNREFERRING: lambda order: order.get(foreign_key) is None}
-        matched = {MATCHED: lambda order: order[customer_field] is not None}
-        facts.append(
-            enriched.orders | "Orders as changes" >> TableToChanges() | "Tally rows" >> beam.ParDo(TallyRows("orders", refer))
-        )
+        refer = {ROWS: valid, UNREFERRING: refers_to_none}
         # the changes of an order stand one after the other in the file
         table = whole_table(enriched.table) if any(output.name == CHANGES for output in self.outputs) else enriched.table
-        changes = table | "As changes" >> TableToChanges()
-        facts.append(changes | "Tally matched" >> beam.ParDo(TallyRows("orders", matched)))
+        facts = [
+            orders.tallies,
+            customers.tallies,
+            enriched.dropped_orders | "Tally orders" >> beam.ParDo(TallyDropped("orders")),
+            enriched.dropped_customers | "Tally customers" >> beam.ParDo(TallyDropped("customers")),
+            enriched.orders | "Tally rows" >> beam.ParDo(TallyRows("orders", refer)),
+            table | "Tally matched" >> beam.ParDo(TallyRows("orders", {MATCHED: has_customer})),
+        ]
+        if self.how == "inner":
+            facts.append(enriched.orders | "Tally join" >> beam.ParDo(TallyUnreferring("join", refers_to_none)))
         for output in self.outputs:
-            rows = (
-                changes | "Records" >> beam.Map(record_of)
-                if output.name == CHANGES
-                else table | "Latest" >> LatestTable() | "Rows" >> beam.Values()
-            )
-            facts.append(rows | f"Write {output.name}" >> beam.ParDo(WriteParts(output, staging.beside(output))))
+            rows = table if output.name == CHANGES else table | "Latest" >> LatestTable()
+            records = rows | f"Records of {output.name}" >> beam.FlatMap(RECORDS[output.name], output)
+            facts.append(records | f"Write {output.name}" >> beam.ParDo(WriteParts(output, staging.beside(output))))
         _ = tuple(facts) | "Report" >> WriteReport(report_path)
         return pipeline
 
 
-def record_of(change: Change[Any, Mapping[str, Any]]) -> dict[str, Any]:
-    """A change as it is written.
+def changes_of(batch: ChangeBatch, output: Output) -> Iterator[pa.Array]:
+    """The changes of a batch, encoded, some at a time."""
+    rows = pc.struct_field(batch.values, output.format)
+    for start in range(0, len(batch), AT_A_TIME):
+        columns = {name: getattr(batch, name).slice(start, AT_A_TIME) for name in ("key", "new", "before", "timestamp", "position")}
+        some = ChangeBatch(**columns)
+        old, new = rows.take(some.before), rows.slice(start, len(some))
+        yield (
+            json_changes(some, old, new) if output.schema is None else avro_changes(some, old, new, output.schema["fields"][0]["type"])
+        )
 
-    >>> record_of(Change(7, {"a": 1}, None, timestamp=5, position=9))
-    {'key': 7, 'op': 'delete', 'old': {'a': 1}, 'new': None, 'timestamp': 5, 'position': 9}
-    """
-    key, old, new, timestamp, position = change
-    op = "delete" if new is None else "insert" if old is None else "update"
-    return {"key": key, "op": op, "old": old, "new": new, "timestamp": timestamp, "position": position}
+
+def latest_of(batch: pa.RecordBatch, output: Output) -> Iterator[pa.Array]:
+    """The rows of a batch, encoded."""
+    rows = batch["value"].field(output.format)
+    yield json_rows_as_lines(rows) if output.schema is None else rows
 
 
-def output_of(name: str, path: str, format_: str, *, orders: Changelog, customers: Changelog, customer_field: str) -> Output:
+CHANGES: Final = "changes"
+LATEST: Final = "latest"
+RECORDS: Final = {CHANGES: changes_of, LATEST: latest_of}
+AT_A_TIME: Final = 16_384
+"""So many changes are encoded at a time, each with its old and its new row."""
+
+
+def output_of(name: str, path: str, format_: Form, *, orders: Changelog, customers: Changelog, customer_field: str) -> Output:
     """An output, with the schema that follows from the inputs' if it is Avro. Raises InputError if they have none."""
-    if format_ != "avro":
+    if format_ == "json lines":
         return Output(name, path, "json lines")
     if orders.schema is None or customers.schema is None:
         raise InputError(f"{path} would be Avro, which needs Avro inputs to take its schema from: name it .jsonl")

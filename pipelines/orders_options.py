@@ -1,12 +1,15 @@
 """The command line of ``python -m pipelines.orders``."""
 
 import argparse
+import re
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
 from beam_joins.operations import DELETES, UPSERTS
-from beam_joins.pipelines.changelog_files.columns import UNITS, Columns
+from beam_joins.pipelines.changelog_files.columns import NANOSECONDS, Columns
+from beam_joins.pipelines.changelog_files.csv_rows import TYPES, is_type
+from beam_joins.pipelines.changelog_files.files import Layout
 from beam_joins.pipelines.command.command_line import parse_known
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.program import program
@@ -23,6 +26,9 @@ examples:
   {PROGRAM} --orders o.avro --customers c.avro --orders-key id --orders-timestamp ts_ms --orders-timestamp-unit ms \\
       --how left --min-amount 100 --output enriched.avro --latest now.avro
       Avro, other column names, only orders of 100 or more, with or without a customer
+
+  {PROGRAM} --orders o.csv --customers c.parquet --orders-schema 'order_id:int64,amount:decimal(12,2)' --latest now.jsonl
+      CSV with types for two of its columns, and Parquet
 
   {PROGRAM} --orders o.jsonl --customers c.jsonl --orders-sequence= --customers-sequence= --latest now.jsonl
       changelogs without a commit sequence: their times order the changes
@@ -68,6 +74,17 @@ def columns_of(side: str, own: argparse.Namespace) -> Columns:
     )
 
 
+def layout_given(side: str, own: argparse.Namespace) -> Layout:
+    """The types of columns of CSV files that the options give."""
+    given = []
+    for each in filter(None, map(str.strip, re.split(r",(?![^()]*\))", vars(own)[f"{side}_schema"]))):
+        name, _, kind = each.rpartition(":")
+        if not name or not is_type(kind):
+            raise InputError(f"--{side}-schema: {each} is not of the form COLUMN:TYPE with one of the types {', '.join(TYPES)}")
+        given.append((name, kind))
+    return tuple(given)
+
+
 def _operations(side: str, deletes: str | None, upserts: str | None) -> tuple[frozenset[str], frozenset[str]]:
     """The words for deletes and for upserts; one that is given for one of them is none of the defaults of the other."""
     deleting, upserting = _words(deletes), _words(upserts)
@@ -104,7 +121,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     files = parser.add_argument_group(
         "inputs",
-        "Paths or globs. The suffix says the format: .avro, or .jsonl, .json, .ndjson (also with .gz) with one JSON object a line.",
+        "Paths or globs. The suffix says the format: .avro, .parquet, .csv with a header, or .jsonl, .json, .ndjson with one JSON object a line (CSV and "
+        "JSON lines also with .gz, .bz2 or .zst). An input may have files of several formats.",
     )
     files.add_argument("--orders", metavar="PATH", help="changelog of orders (default: the sample)")
     files.add_argument("--customers", metavar="PATH", help="changelog of customers (default: the sample)")
@@ -160,6 +178,12 @@ def _parser() -> argparse.ArgumentParser:
         group = parser.add_argument_group(f"columns of the {side}")
         group.add_argument(f"--{side}-key", default=key, metavar="COLUMN", help="default: %(default)s")
         group.add_argument(
+            f"--{side}-schema",
+            default="",
+            metavar="TYPES",
+            help=f"types of columns of CSV files, as in id:int64,amount:decimal(12,2): {', '.join(TYPES)} (default: as their first megabyte has them)",
+        )
+        group.add_argument(
             f"--{side}-sequence",
             default="lsn",
             metavar="COLUMNS",
@@ -174,7 +198,7 @@ def _parser() -> argparse.ArgumentParser:
         )
         group.add_argument(
             f"--{side}-timestamp-unit",
-            choices=tuple(UNITS),
+            choices=tuple(NANOSECONDS),
             default="us",
             help="what a whole number counts since 1970 (default: %(default)s)",
         )

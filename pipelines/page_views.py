@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from beam_joins.pipelines.changelog_files.columns import UNITS, Columns
+from beam_joins.pipelines.changelog_files.columns import NANOSECONDS, Columns
 from beam_joins.pipelines.command.command_line import beam_options, parse_known, said
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.interruption import interruptible
@@ -112,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
         help="event time: whole number, ISO 8601 text or Avro timestamp (default: %(default)s)",
     )
     views.add_argument(
-        "--time-unit", choices=tuple(UNITS), default="us", help="what a whole number counts since 1970 (default: %(default)s)"
+        "--time-unit", choices=tuple(NANOSECONDS), default="us", help="what a whole number counts since 1970 (default: %(default)s)"
     )
     views.add_argument(
         "--on-bad-record",

@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_joins import LatestTable
 from beam_joins.pipelines.changelog_files.changelog import Changelog
 from beam_joins.pipelines.changelog_files.columns import Columns
-from beam_joins.pipelines.changelog_files.json_lines import read_json_lines
+from beam_joins.pipelines.changelog_files.exact_json import dumps_line
+from beam_joins.pipelines.changelog_files.json_lines import read_objects
 from beam_joins.pipelines.changelog_files.outputs import Output, Staging
 from beam_joins.pipelines.changelog_files.read_changelog import OnBadRecord, ReadChangelog
+from beam_joins.pipelines.changelog_files.reading import Reading
 from beam_joins.pipelines.changelog_files.tally import TallyDropped
 from beam_joins.pipelines.changelog_files.write_parts import Report, WriteParts, WriteReport, read_report
 from beam_joins.pipelines.command.input_error import InputError
@@ -54,17 +57,19 @@ class PageViewsJob:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The rows that a run has published."""
-        return (row for _, row in read_json_lines(self.output.path) if isinstance(row, dict))
+        return read_objects(self.output.path)
 
     def _pipeline(self, options: PipelineOptions, staging: Staging, report_path: str) -> beam.Pipeline:
         pipeline = beam.Pipeline(options=options)
-        read = pipeline | "Read views" >> ReadChangelog(self.views, on_bad_record=self.on_bad_record)
+        read = pipeline | "Read views" >> ReadChangelog(
+            self.views, Reading(columns=self.views.columns, key=None), on_bad_record=self.on_bad_record, as_dicts=True
+        )
         views = read.rows | "Views" >> beam.Map(view_of, self.views.columns)
         compared = week_over_week(views)
         written = (
             compared.table
             | "Latest" >> LatestTable()
-            | "Rows" >> beam.MapTuple(row_of)
+            | "Rows" >> beam.MapTuple(lambda page_and_week, counts: pa.array([dumps_line(row_of(page_and_week, counts))], pa.binary()))
             | "Write" >> beam.ParDo(WriteParts(self.output, staging.beside(self.output)))
         )
         dropped = compared.dropped | "Tally" >> beam.ParDo(TallyDropped("views"))

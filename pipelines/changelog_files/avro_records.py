@@ -2,19 +2,26 @@
 
 import copy
 import datetime as dt
+import io
+import itertools
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, Final, TypeAlias
+from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 
 import fastavro
+import pyarrow as pa
 from apache_beam.io.avroio import _FastAvroSource
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.range_trackers import OffsetRangeTracker
 from fastavro.write import Writer
 
 from beam_joins.pipelines.changelog_files.columns import Unit
+from beam_joins.pipelines.changelog_files.files import PLACES, File, Part
+from beam_joins.pipelines.changelog_files.lines import content_of, parts_by_bytes
+from beam_joins.pipelines.changelog_files.raw_rows import RawRows
+from beam_joins.pipelines.changelog_files.reading import Reading
 
 Schema: TypeAlias = dict[str, Any]
-SUFFIXES: Final = (".avro",)
+_RECORDS: Final = 4096
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _STORED: Final[dict[str, Callable[[Any], Any]]] = {
     "timestamp-millis": lambda time: (time - _EPOCH) // dt.timedelta(milliseconds=1),
@@ -80,16 +87,53 @@ def read_avro(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[str,
         yield number, record
 
 
+class Avro:
+    """How Avro files are read: a :class:`~beam_joins.pipelines.changelog_files.files.Source`."""
+
+    suffixes = (".avro",)
+
+    def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
+        """By bytes, to the next block."""
+        return parts_by_bytes(file, size)
+
+    def unit(self, file: File, column: str) -> Unit | None:
+        """That of its logical type."""
+        return UNIT_OF.get(logical_type(read_schema(file.path), column))
+
+    def first(self, file: File) -> Iterator[dict[str, Any]]:
+        """The records."""
+        return (record for _, record in read_avro(file.path, 0, file.bytes))
+
+    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+        """The records, some at a time, all to be read one by one."""
+        records = read_avro(part.file.path, part.start, part.stop)
+        while some := list(itertools.islice(records, _RECORDS)):
+            yield RawRows(pa.array([part.first_place + number for number, _ in some]), [record for _, record in some].__getitem__)
+
+    def where(self, part: Part, place: int) -> str:
+        """The number of the record in its part."""
+        return f"record {place % PLACES}" + (f" after byte {part.start:,}" if part.start else "")
+
+
+class Records(NamedTuple):
+    """Encoded records, as fastavro writes those of a block."""
+
+    num_records: int
+    bytes_: io.BytesIO
+
+
 class AvroWriter:
-    """Writes records of a schema, compressed with deflate as Beam does."""
+    """Writes encoded records of a schema, compressed with deflate as Beam does."""
 
     def __init__(self, file: BinaryIO, schema: Schema) -> None:
         self._file = file
         self._writer = Writer(file, fastavro.parse_schema(copy.deepcopy(schema)), codec="deflate")
 
-    def write(self, row: dict[str, Any]) -> None:
-        """Write one record."""
-        self._writer.write(row)
+    def write(self, records: pa.Array) -> None:
+        """Write records, each encoded without a header."""
+        for start in range(0, len(records), _RECORDS):
+            some = records.slice(start, _RECORDS)
+            self._writer.write_block(Records(len(some), io.BytesIO(content_of(some))))
 
     def close(self) -> None:
         """Write what is left and close the file."""

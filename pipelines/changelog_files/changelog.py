@@ -4,52 +4,39 @@ import itertools
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final
 
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from beam_joins.pipelines.changelog_files import avro_records, json_lines
+from beam_joins.pipelines.changelog_files import avro_records
 from beam_joins.pipelines.changelog_files.avro_records import Schema
 from beam_joins.pipelines.changelog_files.columns import Columns
+from beam_joins.pipelines.changelog_files.csv_rows import layout_of
+from beam_joins.pipelines.changelog_files.files import File, Layout, Part
+from beam_joins.pipelines.changelog_files.formats import SOURCES, format_of
 from beam_joins.pipelines.changelog_files.paths import absolute, is_local, matching, require_file_system
+from beam_joins.pipelines.changelog_files.reading import kind
 from beam_joins.pipelines.command.input_error import InputError
 
-Format = Literal["avro", "json lines"]
 PART_BYTES: Final = 16 << 20
 LOOK_RECORDS: Final = 10_000
 """How many records are looked at to learn what columns there are."""
-_PACKED: Final = (".gz", ".bz2", ".zst")
-
-
-class File(NamedTuple):
-    """A file: ``path`` is absolute, for workers with another working directory; ``shown`` is as the user knows it."""
-
-    path: str
-    bytes: int
-    shown: str
-
-
-class Part(NamedTuple):
-    """The records of a file that begin in ``[start, stop)``; stop 0: all that follow. ``file`` is the file's number."""
-
-    file: int
-    path: str
-    start: int
-    stop: int
-    shown: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Changelog:
-    """The files of one changelog and what was seen in them; ``schema`` is that of Avro files."""
+    """The files of one changelog and what was seen in them: the first records, and the times of those of them that can be used.
+
+    ``schema`` is that of the files if all are Avro.
+    """
 
     name: str
     files: tuple[File, ...]
-    format: Format
     columns: Columns
     schema: Schema | None
     first: tuple[dict[str, Any], ...]
+    times: tuple[int, ...]
 
     @property
     def bytes(self) -> int:
@@ -58,14 +45,14 @@ class Changelog:
 
     def parts(self) -> list[Part]:
         """The files in parts of about PART_BYTES; a compressed one cannot be cut."""
-        parts = []
-        for number, file in enumerate(self.files):
-            path, size, shown = file
-            if path.endswith(_PACKED):
-                parts.append(Part(number, path, 0, 0, shown))
-            else:
-                parts += [Part(number, path, start, min(start + PART_BYTES, size), shown) for start in range(0, size, PART_BYTES)]
-        return parts
+        cuts = [(file, cut) for file in self.files for cut in SOURCES[file.format].cuts(file, PART_BYTES)]
+        return [Part(number, file, start, stop) for number, (file, (start, stop)) in enumerate(cuts)]
+
+    def layouts(self) -> list[str]:
+        """What the summary says of CSV files: the types of their columns, once for files that have the same."""
+        layouts = dict.fromkeys(file.layout for file in self.files if file.layout)
+        said = [", ".join(f"{name}:{kind}" for name, kind in layout) for layout in layouts]
+        return [f"the columns of {self.name} in CSV are read as {each} (--{self.name}-schema)" for each in said]
 
     def require(self, option: str, column: str) -> None:
         """Raise InputError if no record looked at has the column; the option is the one that names it."""
@@ -85,13 +72,13 @@ class Changelog:
         return next((kind(row[column]) for row in self.first if row.get(column) is not None), None)
 
 
-def find_changelog(name: str, pattern: str, columns: Columns) -> Changelog:
+def find_changelog(name: str, pattern: str, columns: Columns, layout: Layout = ()) -> Changelog:
     """Find the files of a path or glob, and look into them.
 
-    The time unit of an Avro column that says its own replaces the one in ``columns``.
+    The time unit of a file that says its own replaces the one in ``columns``; ``layout`` are the types of columns of CSV files.
 
     Raises:
-        InputError: nothing there, not a file, not readable, of an unknown or of several formats, or without one of the columns.
+        InputError: nothing there, not a file, not readable, of an unknown format, or without one of the columns.
     """
     if os.path.isdir(pattern):
         raise InputError(f"{name}: {pattern} is a directory: name a file, or a glob such as {os.path.join(pattern, '*.jsonl')}")
@@ -102,40 +89,37 @@ def find_changelog(name: str, pattern: str, columns: Columns) -> Changelog:
     except Exception as error:  # each file system has errors of its own: of the network, of credentials
         raise InputError(f"{name}: cannot look for {pattern}: {_reason(error)}") from error
     shown = (lambda path: path) if absolute(pattern) == pattern else os.path.relpath
-    files = tuple(File(file.path, file.bytes, shown(file.path)) for file in found)
+    files = tuple(
+        File(path=file.path, bytes=file.bytes, shown=shown(file.path), format=format_of(name, shown(file.path))) for file in found
+    )
     if not files:
         raise InputError(f"{name}: there is no file {pattern}")
-    formats = {format_of(name, file.shown) for file in files}
-    if len(formats) > 1:
-        raise InputError(
-            f"{name}: {pattern} finds both Avro and JSON lines files: give them in runs of their own, or convert one kind"
-        )
-    format_ = formats.pop()
+    if layout and not any(file.format == "csv" for file in files):
+        raise InputError(f"--{name}-schema is for CSV files, and {pattern} finds none")
     try:
         for file in files:
             FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED).close()
-        schema = _common_schema(name, files) if format_ == "avro" else None
-        first = tuple(itertools.islice(_first_records(name, files, format_), LOOK_RECORDS))
+        files = tuple(_looked_into(name, file, columns, layout) for file in files)
+        schema = _common_schema(name, files) if all(file.format == "avro" for file in files) else None
+        first = tuple(_first_records(name, files))
     except (OSError, EOFError) as error:
         raise InputError(f"{name}: cannot read {getattr(error, 'filename', None) or pattern}: {_reason(error)}") from error
-    if schema is not None and (kind := avro_records.logical_type(schema, columns.timestamp)) in avro_records.UNIT_OF:
-        columns = replace(columns, unit=avro_records.UNIT_OF[kind])
-    return Changelog(name=name, files=files, format=format_, columns=columns, schema=schema, first=first)
+    units = {file.unit or columns.unit for file in files}
+    columns = replace(columns, unit=units.pop()) if len(units) == 1 else columns
+    by_unit = {file: columns if file.unit is None else replace(columns, unit=file.unit) for file in files}
+    times = tuple(by_unit[file].time_of(row) for file, row in first if by_unit[file].fault(row) is None)
+    return Changelog(name=name, files=files, columns=columns, schema=schema, first=tuple(row for _, row in first), times=times)
 
 
-def format_of(what: str, path: str) -> Format:
-    """The format that a path's suffix stands for; raises InputError, naming the suffixes that there are."""
-    bare = path
-    for packed in _PACKED:
-        bare = bare.removesuffix(packed)
-    if bare.endswith(json_lines.SUFFIXES):
-        return "json lines"
-    if path.endswith(avro_records.SUFFIXES):
-        return "avro"
-    raise InputError(
-        f"{what}: {path} must end in {', '.join((*avro_records.SUFFIXES, *json_lines.SUFFIXES))} (JSON lines also with {' or '.join(_PACKED)}),"
-        " which says what format it has"
-    )
+def _looked_into(name: str, file: File, columns: Columns, layout: Layout) -> File:
+    """The file with what it says itself of its columns."""
+    try:
+        unit = SOURCES[file.format].unit(file, columns.timestamp)
+        return replace(file, unit=unit, layout=layout_of(file, layout) if file.format == "csv" else ())
+    except OSError:
+        raise
+    except ValueError as error:
+        raise InputError(f"{name}: {file.shown} {error}") from error
 
 
 def _common_schema(name: str, files: Sequence[File]) -> Schema:
@@ -151,26 +135,22 @@ def _common_schema(name: str, files: Sequence[File]) -> Schema:
     return schemas[0]
 
 
-def _first_records(name: str, files: Sequence[File], format_: Format) -> Iterator[dict[str, Any]]:
-    """The usable records; an unusable line is the run's business."""
+def _first_records(name: str, files: Sequence[File]) -> Iterator[tuple[File, dict[str, Any]]]:
+    """The first usable records of the files of each format; an unusable one is the run's business."""
+    formats = dict.fromkeys(file.format for file in files)
+    for format_ in formats:
+        of_format = [file for file in files if file.format == format_]
+        yield from itertools.islice(_records(name, of_format), max(1, LOOK_RECORDS // len(formats)))
+
+
+def _records(name: str, files: Sequence[File]) -> Iterator[tuple[File, dict[str, Any]]]:
     for file in files:
-        if format_ == "json lines":
-            yield from (row for _, row in json_lines.read_json_lines(file.path) if isinstance(row, dict))
-        else:
-            try:
-                yield from (row for _, row in avro_records.read_avro(file.path, 0, file.bytes))
-            except ValueError as error:
-                raise InputError(f"{name}: {file.shown} {error}") from error
-
-
-def kind(value: object) -> str:
-    """What a value is, in words.
-
-    >>> kind(7)
-    'whole numbers'
-    """
-    kinds = {bool: "true or false", int: "whole numbers", str: "text", bytes: "bytes", float: "fractions"}
-    return kinds.get(type(value), type(value).__name__)
+        try:
+            yield from ((file, row) for row in SOURCES[file.format].first(file))
+        except OSError:
+            raise
+        except ValueError as error:
+            raise InputError(f"{name}: {file.shown} {error}") from error
 
 
 def _reason(error: BaseException) -> str:

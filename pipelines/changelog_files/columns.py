@@ -6,16 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from beam_joins.copied import reads_only
 from beam_joins.operations import DELETES, UPSERTS, word
 
 Row: TypeAlias = Mapping[str, Any]
-Unit = Literal["us", "ms", "s"]
-UNITS: Final[dict[Unit, int]] = {"us": 1, "ms": 1_000, "s": 1_000_000}
+Unit = Literal["us", "ms", "s", "ns"]
+NANOSECONDS: Final[dict[Unit, int]] = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "ns": 1}
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
-PLACE: Final = "\0place"
-"""Where a row has its place in the files, for as long as that is needed: no column of anyone's is called so."""
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 _BARE: Final = re.compile(r"[0-9]{9}|[0-9]+$")
@@ -50,7 +47,6 @@ class Columns:
     unit: Unit = "us"
     side: str = ""
 
-    @reads_only
     def time_of(self, row: Row) -> int:
         """The event time in microseconds since the epoch; text is ISO 8601, in UTC if it does not say, and not of digits alone.
 
@@ -60,7 +56,7 @@ class Columns:
         """
         value = row[self.timestamp]
         if type(value) is int:
-            return value * UNITS[self.unit]
+            return value * NANOSECONDS[self.unit] // 1_000
         if isinstance(value, str) and not _BARE.match(value):
             value = dt.datetime.fromisoformat(value)
         if not isinstance(value, dt.datetime):
@@ -69,7 +65,6 @@ class Columns:
             value = value.replace(tzinfo=dt.UTC)
         return (value - EPOCH) // dt.timedelta(microseconds=1)
 
-    @reads_only
     def position_of(self, row: Row) -> int | None:
         """The sequence number, a whole number or its digits (0 to 9, with a sign or without) as text; None where it is null.
 
@@ -79,18 +74,10 @@ class Columns:
         """
         return self.time_of(row) if self.sequence is None else _whole_number(row[self.sequence])
 
-    @reads_only
     def sequence_of(self, row: Row) -> tuple[int | None, ...]:
         """The position, and what orders the changes of a row within it."""
         return (self.position_of(row), *(_whole_number(row[column]) for column in self.within))
 
-    @reads_only
-    def place_of(self, row: Row) -> tuple[int, ...]:
-        """The place in the files, which orders what nothing else does; empty where a row has none."""
-        place: tuple[int, ...] = row.get(PLACE, ())
-        return place
-
-    @reads_only
     def is_delete(self, row: Row) -> bool:
         """Whether the record deletes its row."""
         return self.delete is not None and word(row.get(self.delete)) in self.deletes

@@ -10,24 +10,33 @@ _PARTS: Final = ("type", "items", "values")
 NAMESPACE: Final = "beam_joins"
 
 
+def row_schema(name: str, schema: Schema, without: Iterable[str]) -> Schema:
+    """The schema of the rows of the changelog ``name``; ``without`` names columns to leave out.
+
+    A type that a column left out defines is defined where it is first used. Types with a name get a namespace of their own, ``name``.
+    """
+    left_out = frozenset(without)
+    record = _named_within(name, schema)
+    kept = {
+        "type": "record",
+        "name": f"{NAMESPACE}.Row",
+        "fields": [field for field in record["fields"] if field["name"] not in left_out],
+    }
+    whole: Schema = _defined_once(kept, dict(_definitions(record)))
+    return whole
+
+
 def enriched_schema(orders: Schema, customers: Schema, *, customer_field: str, without: tuple[Iterable[str], Iterable[str]]) -> Schema:
     """An order's columns and, under ``customer_field``, its customer or null; ``without`` names columns to leave out of each.
 
-    Types with a name get a namespace of their own (``orders``, ``customers``), so that the same name in both inputs does no harm. A type that
-    a column left out defines is defined where it is first used.
+    The types of both inputs have namespaces of their own, so that the same name in both does no harm.
     """
-    left_out, left_out_of_customer = map(frozenset, without)
-    order, customer = _named_within("orders", orders), _named_within("customers", customers)
-    kept = {
-        "type": "record",
-        "name": f"{NAMESPACE}.Customer",
-        "fields": [field for field in customer["fields"] if field["name"] not in left_out_of_customer],
-    }
-    fields = [field for field in order["fields"] if field["name"] not in left_out]
-    fields.append({"name": customer_field, "type": ["null", kept], "default": None})
-    row = {"type": "record", "name": f"{NAMESPACE}.EnrichedOrder", "fields": fields}
-    whole: Schema = _defined_once(row, dict(_definitions([order, customer])))
-    return whole
+    order, customer = row_schema("orders", orders, without[0]), row_schema("customers", customers, without[1])
+    fields = [
+        *order["fields"],
+        {"name": customer_field, "type": ["null", {**customer, "name": f"{NAMESPACE}.Customer"}], "default": None},
+    ]
+    return {"type": "record", "name": f"{NAMESPACE}.EnrichedOrder", "fields": fields}
 
 
 def changelog_schema(row: Schema, key: Any) -> Schema:

@@ -35,6 +35,22 @@ def loads(line: bytes) -> Any:
         raise ValueError("nested too deeply") from error
 
 
+def object_of(line: bytes) -> dict[str, Any] | str:
+    """The object of a line, or what is wrong with it.
+
+    >>> object_of(b'{"a": 1}'), object_of(b"[1, 2]")
+    ({'a': 1}, 'not a JSON object but [1, 2]')
+    """
+    try:
+        row = loads(line)
+    except ValueError as error:
+        return f"not JSON: {getattr(error, 'msg', error)}"
+    if isinstance(row, dict):
+        return row
+    text = line.decode(errors="replace").strip()
+    return f"not a JSON object but {text if len(text) <= 40 else f'{text[:40]}...'}"
+
+
 def dumps_line(row: dict[str, Any]) -> bytes:
     r"""The row as a line; times, NaN and infinity become text, bytes base64.
 

@@ -1,71 +1,65 @@
 """JSON lines: one object a line. Files are read in parts, by byte offset, and written a part per bundle."""
 
-import gzip
 from collections.abc import Iterator
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
+import pyarrow as pa
 
-from beam_joins.pipelines.changelog_files.exact_json import dumps_line, loads
-
-SUFFIXES: Final = (".jsonl", ".json", ".ndjson")
-
-
-def open_lines(path: str) -> Any:
-    """The file, decompressed as its suffix says; unlike Beam's reader a gzip file that stops short is an error, not its end."""
-    if path.endswith(".gz"):
-        return gzip.GzipFile(fileobj=FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
-    return FileSystems.open(path)
+from beam_joins.pipelines.changelog_files.columns import Unit
+from beam_joins.pipelines.changelog_files.exact_json import object_of
+from beam_joins.pipelines.changelog_files.files import File, Part
+from beam_joins.pipelines.changelog_files.json_rows import json_rows
+from beam_joins.pipelines.changelog_files.lines import content_of, line_number, open_lines, parts_by_bytes, whole_lines
+from beam_joins.pipelines.changelog_files.raw_rows import RawRows
+from beam_joins.pipelines.changelog_files.reading import Reading
 
 
-def read_json_lines(path: str, start: int = 0, stop: int = 0) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Offset and object of every line that begins in ``[start, stop)``, to the end if stop is 0; instead of the object a text that says what is wrong with it.
-
-    Blank lines are skipped. Raises OSError and EOFError for what cannot be read.
-    """
+def read_objects(path: str) -> Iterator[dict[str, Any]]:
+    """The objects of a file; lines that are none are left out. Raises OSError and EOFError for what cannot be read."""
     with open_lines(path) as file:
-        offset = start
-        if start:
-            # the line before start, if it ends just there, is what tells that a line begins at start
-            file.seek(start - 1)
-            offset += len(file.readline()) - 1
-        while (not stop or offset < stop) and (line := file.readline()):
-            try:
-                row = loads(line)
-            except ValueError as error:
-                if line.strip():
-                    yield offset, f"not JSON: {getattr(error, 'msg', error)}"
-            else:
-                yield offset, row if isinstance(row, dict) else f"not a JSON object but {_short(line)}"
-            offset += len(line)
+        for line in file:
+            if line.strip() and isinstance(row := object_of(line), dict):
+                yield row
 
 
-def line_number(path: str, offset: int) -> int:
-    """The number, from 1, of the line that begins at the offset."""
-    lines = 1
-    with open_lines(path) as file:
-        while offset > 0 and (data := file.read(min(offset, 1 << 20))):
-            lines += data.count(b"\n")
-            offset -= len(data)
-    return lines
+class JsonLines:
+    """How files of JSON lines are read: a :class:`~beam_joins.pipelines.changelog_files.files.Source`."""
+
+    suffixes = (".jsonl", ".json", ".ndjson")
+
+    def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
+        """By bytes."""
+        return parts_by_bytes(file, size)
+
+    def unit(self, file: File, column: str) -> Unit | None:
+        """Not known."""
+        return None
+
+    def first(self, file: File) -> Iterator[dict[str, Any]]:
+        """The objects."""
+        return read_objects(file.path)
+
+    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+        """The lines, some at a time."""
+        for place, data in whole_lines(part):
+            if (rows := json_rows(data, part.first_place + place, reading)) is not None:
+                yield rows
+
+    def where(self, part: Part, place: int) -> str:
+        """The number of the line."""
+        return line_number(part, place)
 
 
 class JsonLinesWriter:
-    """Writes rows; times become text, bytes base64."""
+    """Writes lines, each with its newline."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
 
-    def write(self, row: dict[str, Any]) -> None:
-        """Write one line."""
-        self._file.write(dumps_line(row))
+    def write(self, lines: pa.Array) -> None:
+        """Write lines of bytes."""
+        self._file.write(content_of(lines))
 
     def close(self) -> None:
         """Write what is left and close the file."""
         self._file.close()
-
-
-def _short(line: bytes) -> str:
-    text = line.decode(errors="replace").strip()
-    return text if len(text) <= 40 else f"{text[:40]}..."

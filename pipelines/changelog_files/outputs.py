@@ -13,11 +13,12 @@ from apache_beam.io.filesystems import FileSystems
 from fastavro.write import Writer
 
 from beam_joins.pipelines.changelog_files.avro_records import AvroWriter, Schema
-from beam_joins.pipelines.changelog_files.changelog import Format, format_of
 from beam_joins.pipelines.changelog_files.claim import held, new_claim, release, staging_of, take
+from beam_joins.pipelines.changelog_files.formats import format_of
 from beam_joins.pipelines.changelog_files.json_lines import JsonLinesWriter
 from beam_joins.pipelines.changelog_files.paths import absolute, is_local, real, remove, require_file_system
 from beam_joins.pipelines.changelog_files.publishing import Move, part_name, parts_of, publish
+from beam_joins.pipelines.changelog_files.reading import Form
 from beam_joins.pipelines.command.input_error import InputError, writing
 
 
@@ -26,7 +27,7 @@ class Output(NamedTuple):
 
     name: str
     path: str
-    format: Format
+    format: Form
     schema: Schema | None = None
 
     def create(self, path: str) -> AvroWriter | JsonLinesWriter:
@@ -35,9 +36,9 @@ class Output(NamedTuple):
         return JsonLinesWriter(file) if self.schema is None else AvroWriter(file, self.schema)
 
 
-def check_output(option: str, path: str) -> Format:
+def check_output(option: str, path: str) -> Form:
     """The format of a path to be written; makes its directory. Raises InputError if nothing can be written there."""
-    format_ = format_of(option, path)
+    format_: Form = format_of(option, path, ("avro", "json lines"))
     if not is_local(path):
         require_file_system(option, path)
         return format_
@@ -122,6 +123,8 @@ class Staging:
 
 def _prepared(output: Output, parts: Sequence[str], directory: str, one_file: bool) -> list[Move]:
     """The files of an output: its parts joined into one, or as they are."""
+    if one_file and len(parts) == 1:
+        return [Move(parts[0], output.path)]
     if one_file or not parts:
         whole = os.path.join(directory, f"whole-{output.name}-{os.path.basename(output.path)}")
         (_join_avro if output.schema is not None else _join_lines)(output, parts, whole)

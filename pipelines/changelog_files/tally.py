@@ -4,12 +4,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import apache_beam as beam
+import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
+from beam_joins import ChangeBatch
+from beam_joins.keys.columns import Bools
+from beam_joins.sorting import integers, valid
+
 EXAMPLES: Final = 3
 """How many examples of what was counted are kept."""
+NULL_FOREIGN_KEY: Final = "null_foreign_key"
 
 
 class Tally(NamedTuple):
@@ -42,13 +48,13 @@ class TallyDropped(beam.DoFn):
 
 
 class TallyRows(beam.DoFn):
-    """``PCollection[Change]`` to how many rows of the table there are in the end, one :class:`Tally` a bundle for each name in ``which``.
+    """The batches of a table to how many of its rows there are in the end, one :class:`Tally` a bundle for each name in ``which``.
 
-    ``which`` says what is counted: its functions are true for rows that are. Inserts count for, deletes against, so that the sum is exact
-    in whatever bundles the changes come.
+    ``which`` says what is counted: its functions get the values of a batch, and give truth values, for rows that count. Inserts count for, deletes
+    against, so that the sum is exact in whatever bundles the changes come.
     """
 
-    def __init__(self, place: str, which: Mapping[str, Callable[[Any], bool]]) -> None:
+    def __init__(self, place: str, which: Mapping[str, Callable[[pa.Array], Bools]]) -> None:
         self._place = place
         self._which = which
 
@@ -56,16 +62,39 @@ class TallyRows(beam.DoFn):
         """Count from nothing."""
         self._counts = dict.fromkeys(self._which, 0)
 
-    def process(self, element: Any) -> None:
-        """Count one change."""
-        old, new = element.old, element.new
+    def process(self, element: ChangeBatch) -> None:
+        """Count the changes of a batch."""
+        values = element.values
+        there, old = valid(values), element.before.drop_null()
         for what, counts in self._which.items():
-            self._counts[what] += (new is not None and counts(new)) - (old is not None and counts(old))
+            counted = there & counts(values)
+            self._counts[what] += int(counted[: len(element)].sum()) - int(counted[integers(old)].sum())
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         """Say the counts."""
         for what, count in self._counts.items():
             yield at_bundle_end(Tally(self._place, what, count))
+
+
+class TallyUnreferring(beam.DoFn):
+    """The batches of a table to how many of its changes give a row that refers to nothing: ``unreferring`` says which values do not."""
+
+    def __init__(self, place: str, unreferring: Callable[[pa.Array], Bools]) -> None:
+        self._place = place
+        self._unreferring = unreferring
+
+    def start_bundle(self) -> None:
+        """Count from nothing."""
+        self._count = 0
+
+    def process(self, element: ChangeBatch) -> None:
+        """Count the changes of a batch."""
+        self._count += int((valid(element.new) & self._unreferring(element.new)).sum())
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        """Say the count."""
+        if self._count:
+            yield at_bundle_end(Tally(self._place, NULL_FOREIGN_KEY, self._count))
 
 
 def at_bundle_end(element: Any) -> WindowedValue:

@@ -19,7 +19,7 @@ def require_one_unit(first: Changelog, second: Changelog) -> None:
 
     Compared are the medians of times other than 0. Where both lie within the first day of 1970 they are made up, and nothing is refused.
     """
-    medians = [(median_low(times), changelog) for changelog in (first, second) if (times := [t for t in _times(changelog) if t])]
+    medians = [(median_low(times), changelog) for changelog in (first, second) if (times := [t for t in changelog.times if t])]
     if len(medians) < 2:
         return
     (near, early), (far, late) = sorted(medians, key=lambda pair: abs(pair[0]))
@@ -34,18 +34,13 @@ def require_one_unit(first: Changelog, second: Changelog) -> None:
 
 def remarks_on(changelog: Changelog) -> list[str]:
     """What the summary says of a changelog's times: nothing, or that all looked at lie in 1970."""
-    times = _times(changelog)
+    times = changelog.times
     if not times or not all(0 <= time < _YEAR for time in times):
         return []
     return [
         f"the times of the first {len(times):,} {changelog.name} all lie in 1970: does '{changelog.columns.timestamp}' count"
         f" {changelog.columns.unit}? (--{changelog.name}-timestamp-unit)"
     ]
-
-
-def _times(changelog: Changelog) -> list[int]:
-    columns = changelog.columns
-    return [columns.time_of(row) for row in changelog.first if columns.fault(row) is None]
 
 
 def _shown(micros: int) -> str:

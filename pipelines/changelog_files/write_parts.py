@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.changelog_files.avro_records import AvroWriter
@@ -34,7 +35,7 @@ class Report(NamedTuple):
 
 
 class WriteParts(beam.DoFn):
-    """Rows into one file a bundle in the directory; gives a :class:`WrittenPart` for each. A file that a failed bundle left is never named."""
+    """Arrays of encoded records into one file a bundle in the directory; gives a :class:`WrittenPart` for each. A file that a failed bundle left is never named."""
 
     def __init__(self, output: Output, directory: str) -> None:
         self._output = output
@@ -45,8 +46,8 @@ class WriteParts(beam.DoFn):
         self._writer: AvroWriter | JsonLinesWriter | None = None
         self._records = 0
 
-    def process(self, element: dict[str, Any]) -> None:
-        """Write one row."""
+    def process(self, element: pa.Array) -> None:
+        """Write some records, each encoded as the output's format has it."""
         with self._whole():
             if self._writer is None:
                 # the output's own name comes last, since its suffix says how to compress
@@ -54,7 +55,7 @@ class WriteParts(beam.DoFn):
                 self._path = os.path.join(self._directory, name)
                 self._writer = self._output.create(self._path)
             self._writer.write(element)
-        self._records += 1
+        self._records += len(element)
 
     def finish_bundle(self) -> Iterator[Any]:
         """Close the file and name it."""

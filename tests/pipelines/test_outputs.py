@@ -14,8 +14,9 @@ import pytest
 
 from beam_joins.pipelines.changelog_files.claim import Claim, held, lock_of, new_claim, release, staging_of, take
 from beam_joins.pipelines.changelog_files.json_lines import JsonLinesWriter
+from beam_joins.pipelines.changelog_files.outputs import Output, Staging
 from beam_joins.pipelines.changelog_files.publishing import Move, publish
-from beam_joins.pipelines.command.input_error import InputError
+from beam_joins.pipelines.command.input_error import InputError, OutputError
 from beam_joins.pipelines.sample import SampleFiles, write_sample
 from tests.pipelines.orders_run import ENVIRONMENT, Ran, Run, inputs, nothing_is_left, one_sentence
 
@@ -115,7 +116,7 @@ def test_if_one_of_two_outputs_cannot_be_published_both_stay_as_they_were(
     replace = os.replace
 
     def refuses(source: str, target: str) -> None:
-        if target.endswith("/l.jsonl") and "whole-" in source:
+        if target.endswith("/l.jsonl") and "earlier-" not in source:
             raise OSError(errno.EIO, os.strerror(errno.EIO), target)
         replace(source, target)
 
@@ -137,14 +138,30 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(
     assert nothing_is_left(Path("out"))
 
 
-def test_a_disk_that_fills_up_while_the_parts_are_joined_is_one_sentence(
-    run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def published(parts: int) -> None:
+    """A result of so many parts, put together."""
+    output = Output("changes", "out/e.jsonl", "json lines")
+    with Staging([output]) as staging:
+        paths = [f"{staging.beside(output)}/{number}-e.jsonl" for number in range(parts)]
+        for number, path in enumerate(paths):
+            Path(path).write_text(f"{number}\n")
+        staging.publish({"changes": paths}, one_file=True)
+
+
+@pytest.mark.parametrize("parts", [0, 1, 3])
+def test_the_parts_of_a_result_become_one_file(own_directory: Path, parts: int) -> None:
+    published(parts)
+    assert Path("out/e.jsonl").read_text() == "".join(f"{number}\n" for number in range(parts))
+    assert names("out") == ["e.jsonl"]
+
+
+def test_a_disk_that_fills_up_while_the_parts_are_joined_is_one_sentence(own_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("shutil.copyfileobj", full)
-    assert failed(run(*inputs(small), "--output", "out/e.jsonl")) == "cannot write out/e.jsonl: No space left on device"
+    with pytest.raises(OutputError, match=r"^cannot write out/e.jsonl: No space left on device$"):
+        published(2)
     assert nothing_is_left(Path("out"))
 
 

@@ -91,8 +91,12 @@ def referring_rows(
             lost &= np.array([all(key is None for key in keys or ()) for keys in given[: len(batch)]], np.bool_)
             asked = listed_subscriptions(batch, given, references.listed.of, keep_unmatched=shape.keeps_left)
         if reason is not None and not shape.keeps_left and lost.any():
-            changes = changes_in_python(batch.filter(pa.array(lost)), known)
-            writer.drop_rows(reason, int(lost.sum()), lambda: ((change, change.timestamp) for change in changes))
+            rows_lost = pa.array(lost)  # they become Python objects only where the dropped rows are an output
+            writer.drop_rows(
+                reason,
+                int(lost.sum()),
+                lambda: ((change, change.timestamp) for change in changes_in_python(batch.filter(rows_lost), known)),
+            )
         value = asked.schema.get_field_index("value")
         return asked.set_column(value, "value", narrowed(asked.column("value"), columns))
 

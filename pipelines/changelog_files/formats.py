@@ -1,0 +1,28 @@
+"""The formats of changelogs, by name and by suffix."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from beam_joins.pipelines.changelog_files.avro_records import Avro
+from beam_joins.pipelines.changelog_files.csv_rows import Csv
+from beam_joins.pipelines.changelog_files.files import Format, Source
+from beam_joins.pipelines.changelog_files.json_lines import JsonLines
+from beam_joins.pipelines.changelog_files.lines import PACKED
+from beam_joins.pipelines.changelog_files.parquet_rows import Parquet
+from beam_joins.pipelines.command.input_error import InputError
+
+SOURCES: Final[dict[Format, Source]] = {"avro": Avro(), "json lines": JsonLines(), "parquet": Parquet(), "csv": Csv()}
+_OF_LINES: Final = ("json lines", "csv")
+
+
+def format_of(what: str, path: str, formats: Sequence[Any] = tuple(SOURCES)) -> Any:
+    """The format, among these, that a path's suffix stands for; raises InputError, naming the suffixes that there are."""
+    bare = path
+    for packed in PACKED:
+        bare = bare.removesuffix(packed)
+    for name in formats:
+        if (bare if name in _OF_LINES else path).endswith(SOURCES[name].suffixes):
+            return name
+    suffixes = ", ".join(suffix for name in formats for suffix in SOURCES[name].suffixes)
+    lines = " and ".join({"json lines": "JSON lines", "csv": "CSV"}[name] for name in _OF_LINES if name in formats)
+    raise InputError(f"{what}: {path} must end in {suffixes} ({lines} also with {' or '.join(PACKED)}), which says what format it has")

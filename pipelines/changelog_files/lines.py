@@ -1,0 +1,98 @@
+"""Files of lines, read in parts by byte offset, many lines at a time."""
+
+import gzip
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from beam_joins.keys.columns import Bools, Ints
+from beam_joins.pipelines.changelog_files.files import PLACES, File, Part
+
+PACKED: Final = (".gz", ".bz2", ".zst")
+BLOCK_BYTES: Final = 4 << 20
+_NEWLINE: Final = ord("\n")
+
+
+class Lines(NamedTuple):
+    """Where the lines of a block that are not blank begin and end, without space around them; ``cut`` are all of them as they are, which of these ``there`` says."""
+
+    begins: Ints
+    ends: Ints
+    cut: pa.Array
+    there: Bools
+
+
+def open_lines(path: str) -> Any:
+    """The file, decompressed as its suffix says; unlike Beam's reader a gzip file that stops short is an error, not its end."""
+    if path.endswith(".gz"):
+        return gzip.GzipFile(fileobj=FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
+    return FileSystems.open(path)
+
+
+def parts_by_bytes(file: File, size: int) -> list[tuple[int, int]]:
+    """Where the parts of a file begin and end; a compressed file cannot be cut."""
+    if file.path.endswith(PACKED):
+        return [(0, 0)]
+    return [(start, min(start + size, file.bytes)) for start in range(0, file.bytes, size)]
+
+
+def whole_lines(part: Part) -> Iterator[tuple[int, bytes]]:
+    """The lines that begin in a part, BLOCK_BYTES at a time, each block with the place in the part where it begins."""
+    with open_lines(part.file.path) as file:
+        offset = part.start
+        if part.start:
+            # the line before start, if it ends just there, is what tells that a line begins at start
+            file.seek(part.start - 1)
+            offset += len(file.readline()) - 1
+        while not part.stop or offset < part.stop:
+            data = file.read(min(BLOCK_BYTES, part.stop - offset) if part.stop else BLOCK_BYTES)
+            if not data:
+                return
+            if not data.endswith(b"\n"):
+                data += file.readline()
+            yield offset - part.start, data
+            offset += len(data)
+
+
+def cut_lines(data: bytes, space: bytes) -> Lines:
+    """The lines of a block, without the characters of ``space`` around them."""
+    octets = np.frombuffer(data, np.uint8)
+    newlines = np.flatnonzero(octets == _NEWLINE) + 1
+    last = [] if not data or data.endswith(b"\n") else [len(data)]
+    cuts = np.concatenate([[0], newlines, last]).astype(np.int32)
+    cut = pa.Array.from_buffers(pa.binary(), len(cuts) - 1, [None, pa.py_buffer(cuts), pa.py_buffer(data)])
+    begins, ends = cuts[:-1].astype(np.int64), cuts[1:].astype(np.int64)
+    blank = np.isin(np.arange(256), list(space))
+    while (spaces := blank[octets[np.maximum(ends, 1) - 1]] & (begins < ends)).any():
+        ends -= spaces
+    while (spaces := blank[octets[np.minimum(begins, len(octets) - 1)]] & (begins < ends)).any():
+        begins += spaces
+    there = begins < ends
+    return Lines(begins[there], ends[there], cut, there)
+
+
+def line_number(part: Part, place: int) -> str:
+    """Where in its file the line of a place is."""
+    offset, lines = part.start + place % PLACES, 1
+    with open_lines(part.file.path) as file:
+        while offset > 0 and (data := file.read(min(offset, 1 << 20))):
+            lines += data.count(b"\n")
+            offset -= len(data)
+    return f"line {lines:,}"
+
+
+def content_of(values: pa.Array) -> memoryview:
+    """The bytes of an array of bytes, one value after the other, as they lie in memory.
+
+    >>> bytes(content_of(pa.array([b"a", b"bc"]).slice(1)))
+    b'bc'
+    """
+    _, offsets, data = values.buffers()
+    if data is None or not len(values):
+        return memoryview(b"")
+    begin, end = (memoryview(offsets).cast("i")[values.offset + i] for i in (0, len(values)))
+    return memoryview(data)[begin:end]

@@ -1,0 +1,264 @@
+"""Records that are read many at a time give the same rows, the same columns and the same faults as those that are read one by one."""
+
+import json
+import tempfile
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_joins.pipelines.changelog_files.columns import Columns
+from beam_joins.pipelines.changelog_files.csv_rows import Csv
+from beam_joins.pipelines.changelog_files.files import File, Layout, Part
+from beam_joins.pipelines.changelog_files.json_lines import JsonLines
+from beam_joins.pipelines.changelog_files.raw_rows import RawRows, typed_rows
+from beam_joins.pipelines.changelog_files.read_changelog import _ReadColumns
+from beam_joins.pipelines.changelog_files.reading import Reading
+from beam_joins.pipelines.enrich import joiner_of
+
+COLUMNS = Columns(key="id", timestamp="at", sequence="lsn", within=("seq",), delete="op", side="orders")
+READING = Reading(
+    columns=COLUMNS, key="whole numbers", reference="by", refers="text", amount="amount", least=Decimal("0.3"), added="customer"
+)
+GOOD = {"id": "7", "at": "5", "lsn": "1", "seq": "2", "op": '"c"', "by": '"ann"', "amount": "0.5"}
+
+STRINGS = ['""', '"a"', '"\\u00e9\\n"', '"é"', r'"\"op\":1,"', r'"x\\"', '", 1e400"', '": NaN"', '"{}"', '"op"', '"d"', '"u"', '"\\/"']
+NUMBERS = [
+    *["0", "-0", "-0.0", "1", "0.3", "0.30", "0.30000000000000001", "0.30000000000000004", "1e5", "1E+2", "1e400", "1e-400", "-5"],
+    *["123456789012345678901234567890", "9223372036854775807", "9223372036854775808", "9" * 400, "9007199254740993.25", "5e-324"],
+    *["9e308", "100000e304", "0.00000000001e315"],
+]
+NESTED = ["{}", '{"op":"d","lsn":3}', '[{"op": "d"}]', '{"a":{"customer":1}}', "[]", "[1, 2]", "[" * 1_200 + "]" * 1_200]
+OTHERS = [
+    "null",
+    "true",
+    "false",
+    "NaN",
+    "Infinity",
+    "nul",
+    "",
+    '"2026-01-01T00:00:00Z"',
+    '"2026-01-01 00:00:00.5+01:00"',
+    '"7"',
+    '"+7"',
+    '"07"',
+]
+TIMES = [
+    '"2026-02-30T00:00:00"',
+    '"2026-01-01T24:00:00"',
+    '"20260101T000000"',
+    '"1712011512301"',
+    '"0001-01-01T00:00:00Z"',
+    '"2026-01-01"',
+]
+EVERY = [*STRINGS, *NUMBERS, *NESTED, "null", "true", "NaN", "-Infinity"]
+VALID = st.sampled_from(EVERY)
+ANY = st.sampled_from([*STRINGS, *NUMBERS, *NESTED, *OTHERS, *TIMES])
+OF_COLUMN = {
+    "id": st.sampled_from(["1", "-0", "9223372036854775807", "null"]),
+    "at": st.sampled_from(["1", "0", "-7", "9223372036854775807"]),
+    "lsn": st.sampled_from(["3", "9223372036854775807", "null"]),
+    "seq": st.sampled_from(["3", "-3", "null"]),
+    "op": st.sampled_from(['"d"', '"U"', '"x"', '"\\u0064"', "null"]),
+    "by": st.sampled_from(['"b"', '""', r'"\"op\":1"', r'"\\"', "null"]),
+    "amount": st.sampled_from([*NUMBERS, "null"]),
+}
+"""Values that Arrow takes for a column."""
+EVERY_NAME = ["customer", "x", "ö", r"\u006fp", r"x\"op", r"op\\", "O", "a b", "op", "seq"]
+NAMES = st.sampled_from(EVERY_NAME)
+SPACE = st.sampled_from(["", "", "", " ", "\t", "  "])
+EVERY_BROKEN = ["", "  ", "[1]", "5", "{", '{"id":1}{"id":2}', '"op"', "\v", "\x00", '{"id":7,}', '{"op":{', '},"x":1}', "\ufeff{}"]
+BROKEN = st.sampled_from(EVERY_BROKEN)
+
+
+@st.composite
+def tame_lines(draw: Any) -> str:
+    """A line that Arrow takes for most of the values."""
+    members = dict(GOOD)
+    for name in draw(st.lists(st.sampled_from(list(GOOD)), max_size=2, unique=True)):
+        members[name] = draw(OF_COLUMN[name])
+    for name in draw(st.lists(st.sampled_from(list(GOOD)), max_size=1)):
+        del members[name]
+    return line_of(draw, [*members.items(), *draw(st.lists(st.tuples(NAMES, VALID), max_size=2))])
+
+
+@st.composite
+def wild_lines(draw: Any) -> str:
+    """A line that Arrow mostly refuses."""
+    if draw(st.booleans()):
+        return str(draw(BROKEN))
+    members = dict(GOOD)
+    for name in draw(st.lists(st.sampled_from(list(GOOD)), max_size=2, unique=True)):
+        members[name] = draw(ANY)
+    return line_of(draw, [*members.items(), *draw(st.lists(st.tuples(NAMES, ANY), max_size=1))])
+
+
+def line_of(draw: Any, pairs: list[tuple[str, str]]) -> str:
+    space = draw(SPACE)
+    inner = f"{space},{space}".join(f'"{name}"{space}:{space}{value}' for name, value in draw(st.permutations(pairs)))
+    return f"{draw(SPACE)}{{{space}{inner}{space}}}{draw(SPACE)}"
+
+
+def records(source: Any, part: Part, reading: Reading, one_by_one: bool) -> tuple[dict[int, Any], list[str], int]:
+    """The records of a part by their places, the first faults, and how many bad records there are."""
+    read = _ReadColumns("orders", reading, "drop")
+    read.start_bundle()
+    found = {}
+    for raw in source.rows(part, reading):
+        given = RawRows(raw.places, raw.row) if one_by_one else raw
+        for batch in read._good(part, given, reading):
+            assert batch.schema.equals(reading.schema)
+            for row in batch.to_pylist():
+                row["json lines"] = json.loads(row["json lines"], parse_float=Decimal)
+                found[row["place"]] = row
+    return found, read._examples, read._bad
+
+
+def both(source: Any, data: bytes, reading: Reading, layout: Layout = ()) -> tuple[Any, Any]:
+    with tempfile.NamedTemporaryFile(suffix=".x") as file:
+        file.write(data)
+        file.flush()
+        part = Part(3, File(path=file.name, bytes=len(data), shown="o", format="csv" if layout else "json lines", layout=layout), 0, 0)
+        one, other = (records(source, part, reading, one_by_one) for one_by_one in (False, True))
+    return one, other
+
+
+@pytest.mark.parametrize("name", EVERY_NAME)
+def test_a_row_with_any_other_member_is_the_same_in_both_ways(name: str) -> None:
+    good = ",".join(f'"{column}":{value}' for column, value in GOOD.items())
+    spelt = good.replace('"op"', r'"\u006fp"')
+    for value in EVERY:
+        for line in (f'{{{good},"{name}":{value}}}', f'{{ "{name}" : {value} , {good}, "last": 1 }}', f'{{"{name}":{value},{spelt}}}'):
+            fast, exact = both(JsonLines(), f"{{{good}}}\n{line}\n".encode(), READING)
+            assert fast == exact, line
+
+
+@pytest.mark.parametrize("broken", EVERY_BROKEN)
+def test_rows_beside_any_broken_line_are_the_same_in_both_ways(broken: str) -> None:
+    good = "{" + ",".join(f'"{column}":{value}' for column, value in GOOD.items()) + "}"
+    fast, exact = both(JsonLines(), f"{good}\n{broken}\n{good}".encode(), READING)
+    assert fast == exact
+    assert len(fast[0]) == 2 or broken.startswith("\ufeff")
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(tame_lines(), min_size=1, max_size=3), st.sampled_from(["\n", "\r\n"]), st.booleans())
+def test_lines_that_arrow_takes_are_the_same_rows_many_at_a_time_and_one_by_one(rows: list[str], newline: str, ends: bool) -> None:
+    fast, exact = both(JsonLines(), (newline.join(rows) + newline * ends).encode(), READING)
+    assert fast == exact
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(tame_lines(), max_size=2), wild_lines(), st.lists(tame_lines(), max_size=2))
+def test_lines_among_which_one_is_refused_are_the_same_rows_many_at_a_time_and_one_by_one(
+    before: list[str], line: str, after: list[str]
+) -> None:
+    fast, exact = both(JsonLines(), "\n".join([*before, line, *after]).encode(), READING)
+    assert fast == exact
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([*OTHERS, *TIMES, *STRINGS]), st.sampled_from(['"7"', '"-7"', '"+7"', '"07"', '" 7"', '"x"'])),
+        max_size=4,
+    )
+)
+def test_times_and_sequences_as_text_are_the_same_many_at_a_time_and_one_by_one(texts: list[tuple[str, str]]) -> None:
+    rows = [{**GOOD, "at": at, "lsn": lsn} for at, lsn in [('"2026-01-01T00:00:00"', '"1"'), *texts] if at.startswith('"')]
+    data = "\n".join("{" + ",".join(f'"{name}":{value}' for name, value in row.items()) + "}" for row in rows).encode()
+    fast, exact = both(JsonLines(), data, READING)
+    assert fast == exact
+
+
+@settings(deadline=None, max_examples=100)
+@given(tame_lines(), st.binary(max_size=3))
+def test_lines_that_are_not_utf_8_are_bad_records_however_they_are_read(line: str, octets: bytes) -> None:
+    data = line.encode() + b"\n" + json.dumps({"x": "_"}).encode().replace(b"_", octets) + b"\n"
+    fast, exact = both(JsonLines(), data, READING)
+    assert fast == exact
+
+
+WORDS = ["", "7", "-7", "07", "+7", "1.5", "1.50", "1e3", "1e400", "nan", "inf", "0.3", "true", "TRUE", "yes", "d", "D", "ann", "é"]
+QUOTED = [
+    '"a,b"',
+    '"a ""b"""',
+    '"',
+    'a"b',
+    '""',
+    " 7",
+    "1_000",
+    "9223372036854775808",
+    "12345678901.25",
+    "2026-01-01T00:00:00Z",
+    "\\",
+    "x\ty",
+]
+FIELDS = st.sampled_from([*WORDS, *QUOTED])
+LAYOUT = (
+    *(("id", "int64"), ("at", "int64"), ("lsn", "int64"), ("seq", "int64"), ("op", "string"), ("by", "string")),
+    *(("amount", "decimal(12,2)"), ("share", "double"), ("paid", "bool")),
+)
+
+
+@st.composite
+def fields(draw: Any) -> str:
+    given = ["7", "5", "1", "2", "c", "ann", "0.5", "0.25", "true"]
+    for n in draw(st.lists(st.integers(0, 8), max_size=2)):
+        given[n] = draw(FIELDS)
+    return ",".join([*given, *(["more"] if draw(st.integers(0, 20)) == 0 else [])])
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.lists(fields(), min_size=1, max_size=5), st.sampled_from(["\n", "\r\n"]))
+def test_lines_of_csv_are_the_same_rows_many_at_a_time_and_one_by_one(rows: list[str], newline: str) -> None:
+    header = ",".join(name for name, _ in LAYOUT)
+    fast, exact = both(Csv(), newline.join([header, *rows, ""]).encode(), READING, LAYOUT)
+    assert fast == exact
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        json.dumps,
+        lambda row: json.dumps(row, separators=(",", ":")),
+        lambda row: json.dumps(dict(reversed(row.items()))) + "\r",
+        lambda row: json.dumps({**row, "lines": [{"sku": "a", "n": 2}], "note": 'said "no"\n', "größe": "é"}, ensure_ascii=False),
+        lambda row: json.dumps({**row, "at": "2026-01-01T00:00:00.5+01:00", "lsn": "17", "op": "D"}),
+        lambda row: json.dumps({**row, "op": True, "by": None, "amount": None}),
+    ],
+)
+def test_rows_as_they_usually_are_are_never_read_one_by_one(written: Callable[[Any], str], tmp_path: Path) -> None:
+    row = {name: json.loads(value) for name, value in GOOD.items()}
+    path = tmp_path / "o.jsonl"
+    path.write_text("".join(f"{written({**row, 'id': n})}\n" for n in range(50)))
+    part = Part(0, File(path=str(path), bytes=path.stat().st_size, shown="o", format="json lines"), 0, 0)
+    (raw,) = JsonLines().rows(part, READING)
+    batch, sure = typed_rows(raw, READING)
+    assert sure.all()
+    assert batch is not None
+    assert [json.loads(text)["id"] for text in batch["json lines"].to_pylist()] == list(range(50))
+    assert not {"op", "lsn", "seq"} & json.loads(batch["json lines"][0].as_py()).keys()
+
+
+@pytest.mark.parametrize(
+    ("order", "customer", "expected"),
+    [
+        (b"{}", b"{}", {"customer": {}}),
+        (b"{ }", b"{ }", {"customer": {}}),
+        (b'{"a":1 }', None, {"a": 1, "customer": None}),
+        (b'{"a":"}"}', b'{"b":2}', {"a": "}", "customer": {"b": 2}}),
+    ],
+)
+def test_a_customer_is_put_into_an_order_of_any_form(order: bytes, customer: bytes | None, expected: dict[str, Any]) -> None:
+    join = joiner_of(("json lines",), 'the "customer"')
+    sides = [pa.record_batch({"json lines": pa.array([row, b'{"z":0}'], pa.binary())}) for row in (order, customer)]
+    joined = join(*sides)
+    expected = {('the "customer"' if name == "customer" else name): value for name, value in expected.items()}
+    assert json.loads(joined["json lines"][0].as_py()) == expected
+    assert joined["found"].to_pylist() == [customer is not None, True]
