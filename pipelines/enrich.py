@@ -5,6 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
 from beam_joins import FilterTable, ForeignKeyJoin, TableFromChangelog, vectorized
@@ -84,10 +85,10 @@ def joiner_of(forms: tuple[Form, ...], customer_field: str) -> Callable[[pa.Reco
 
 def refers_to_none(orders: pa.Array) -> Bools:
     """Which values of the table of orders refer to no customer."""
-    return ~valid(orders.field(REFERENCE)) if len(orders) else np.zeros(0, np.bool_)
+    return ~valid(pc.struct_field(orders, REFERENCE)) if len(orders) else np.zeros(0, np.bool_)
 
 
 def has_customer(enriched: pa.Array) -> Bools:
     """Which values of the table of enriched orders have a customer."""
-    found: Bools = enriched.field(FOUND).fill_null(False).to_numpy(zero_copy_only=False)
+    found: Bools = pc.struct_field(enriched, FOUND).fill_null(False).to_numpy(zero_copy_only=False)
     return found

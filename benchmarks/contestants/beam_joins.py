@@ -5,6 +5,7 @@ from typing import Any, Final, Literal
 
 import apache_beam as beam
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_joins import ChangeBatch, ForeignKeyJoin, LatestTable, TableFromChangelog, TableTableJoin, WindowedStreamJoin
 from beam_joins.content import Emit
@@ -69,7 +70,9 @@ def _tables(work: str, sources: list[Any], functions: Functions) -> Any:
     reference = "customer_id" if WORKS[work].wide else "customer"
     foreign_key: Any = reference if functions == "columns" else lambda key, order: order[reference]
     joiner = _JOINERS["fk-wide" if WORKS[work].wide else "fk", functions]
-    joined = tuple(tables) | ForeignKeyJoin(joiner, foreign_key=foreign_key, schema=_values(work, functions))
+    broadcast = WORKS[work].small_right
+    join = ForeignKeyJoin(joiner, foreign_key=foreign_key, schema=_values(work, functions), broadcast=broadcast)
+    joined = tuple(tables) | join
     if work == "fk-final":
         return joined | LatestTable() | beam.Map(_rows)
     return joined | beam.Map(_changes(*_value_names(work), key=WORKS[work].columns[0]))
@@ -131,7 +134,7 @@ def _changes(*names: str, key: str = "id") -> Callable[[ChangeBatch], pa.Table]:
 
 
 def _old_and_new(batch: ChangeBatch) -> pa.Table:
-    old, new = (values.field("a") for values in (batch.old, batch.new))
+    old, new = (pc.struct_field(values, "a") for values in (batch.old, batch.new))
     return pa.table({"id": batch.key, "position": batch.position, "old": old, "new": new})
 
 

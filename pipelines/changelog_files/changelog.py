@@ -22,6 +22,9 @@ from beam_joins.pipelines.command.input_error import InputError
 PART_BYTES: Final = 16 << 20
 LOOK_RECORDS: Final = 10_000
 """How many records are looked at to learn what columns there are."""
+_PLAIN: Final = (*SOURCES["json lines"].suffixes, *SOURCES["csv"].suffixes)
+_COMPRESSION: Final = 8
+"""How many bytes of records a byte of a compressed file may stand for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +43,8 @@ class Changelog:
 
     @property
     def bytes(self) -> int:
-        """The size of all files."""
-        return sum(file.bytes for file in self.files)
+        """About the size of all records, before compression."""
+        return sum(file.bytes * (1 if file.path.endswith(_PLAIN) else _COMPRESSION) for file in self.files)
 
     def parts(self) -> list[Part]:
         """The files in parts of about PART_BYTES; a compressed one cannot be cut."""

@@ -41,6 +41,7 @@ class ReadChangelog(beam.PTransform[Any, Any]):
     def __init__(self, changelog: Changelog, reading: Reading, *, on_bad_record: OnBadRecord = "fail", as_dicts: bool = False) -> None:
         super().__init__()
         self._parts = changelog.parts()
+        self._bytes = changelog.bytes
         self._schema = None if as_dicts else reading.schema
         self._read = (_ReadDicts if as_dicts else _ReadColumns)(changelog.name, reading, on_bad_record)
 
@@ -51,7 +52,7 @@ class ReadChangelog(beam.PTransform[Any, Any]):
         rows = outputs["rows"]
         if self._schema is not None:
             rows.element_type = pa.RecordBatch
-            rows = as_arrow(rows, self._schema)
+            rows = as_arrow(rows, self._schema, size=self._bytes)
         return Read(rows, outputs[TALLIES])
 
 
