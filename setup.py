@@ -12,6 +12,7 @@ TEST = [
     "pytest>=8",
     "hypothesis>=6.100",
     "duckdb>=1",
+    "psutil>=5.9",
     "tpchgen-cli>=1",
     "mypy>=1.13",
     "ruff>=0.8",
