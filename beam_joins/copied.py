@@ -7,10 +7,9 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
-F = TypeVar("F", bound=Callable[..., Any])
 _IMMUTABLE = frozenset(
     {type(None), bool, int, float, complex, str, bytes, range, date, datetime, time, timedelta, timezone, Decimal, Fraction, UUID}
 )
@@ -54,20 +53,6 @@ def copier(value: Any) -> Callable[[], Any]:
         copy_of_flat: Callable[[], Any] = value.copy
         return copy_of_flat
     return partial(copied, value)
-
-
-def reads_only(function: F) -> F:
-    """Marks a function of the project's own that does not write into its arguments: it is given the values themselves, not copies.
-
-    Functions of users are always given copies.
-    """
-    function._reads_only = True  # type: ignore[attr-defined]
-    return function
-
-
-def only_reads(function: Any) -> bool:
-    """Whether a function is marked with :func:`reads_only`."""
-    return hasattr(function, "_reads_only")
 
 
 def _copier(kind: type) -> Callable[[Any], Any]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.copied import copied, copier, only_reads
+from beam_joins.copied import copied, copier
 from beam_joins.functions import with_key
 from beam_joins.keys.columns import Ints
 from beam_joins.user_functions import Functions
@@ -40,7 +40,7 @@ def each_joined(
     Without ``rights`` the joiner is one of left values. It may write into its arguments. A result is valid only until the next one is taken.
     """
     # how often a value must be used to be copied; with an output of bad records always, as they are shown unchanged
-    at_least = len(pairs.left_index) + 1 if only_reads(joiner) else 1 if functions.handles_any else 2
+    at_least = 1 if functions.handles_any else 2
     sides = 1 if rights is None else 2
     right_index = np.full_like(pairs.left_index, -1) if rights is None else pairs.right_index
     left_copies, right_copies = _copies(lefts, pairs.left_index, at_least), _copies(rights or [], right_index, at_least)

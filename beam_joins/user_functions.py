@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_joins.copied import copied, only_reads
+from beam_joins.copied import copied
 from beam_joins.function_failed import NO_KEY, FunctionFailed, failure
 from beam_joins.functions import vectorized
 
@@ -36,7 +36,7 @@ class Functions:
             called = given
         if not callable(called) or not (callable(given) or self._exc_class):
             return called if called is not None else given
-        run, needs_no_copy = called, not callable(given) or only_reads(given) or (fresh and self._exc_class is None)
+        run, needs_no_copy = called, not callable(given) or (fresh and self._exc_class is None)
         prepared = _itself if needs_no_copy else copied
 
         def call(*values: Any) -> Any:
