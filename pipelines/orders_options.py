@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from beam_joins.operations import DELETES, UPSERTS
 from beam_joins.pipelines.changelog_files.columns import NANOSECONDS, Columns
-from beam_joins.pipelines.changelog_files.csv_rows import TYPES, is_type
-from beam_joins.pipelines.changelog_files.files import Layout
+from beam_joins.pipelines.changelog_files.layout import TYPES, Layout, is_type
 from beam_joins.pipelines.command.command_line import parse_known
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.program import program

@@ -13,8 +13,9 @@ from beam_joins.pipelines.changelog_files import avro_records
 from beam_joins.pipelines.changelog_files.avro_records import Schema
 from beam_joins.pipelines.changelog_files.columns import Columns
 from beam_joins.pipelines.changelog_files.csv_rows import layout_of
-from beam_joins.pipelines.changelog_files.files import File, Layout, Part
+from beam_joins.pipelines.changelog_files.files import File, Part
 from beam_joins.pipelines.changelog_files.formats import SOURCES, format_of
+from beam_joins.pipelines.changelog_files.layout import Layout
 from beam_joins.pipelines.changelog_files.paths import absolute, is_local, matching, require_file_system
 from beam_joins.pipelines.changelog_files.reading import kind
 from beam_joins.pipelines.command.input_error import InputError

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import re
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
@@ -15,28 +14,17 @@ import pyarrow.csv
 from beam_joins.keys.columns import Bools
 from beam_joins.pipelines.changelog_files.columns import Unit
 from beam_joins.pipelines.changelog_files.exact_json import loads
-from beam_joins.pipelines.changelog_files.files import File, Layout, Part
+from beam_joins.pipelines.changelog_files.files import File, Part
 from beam_joins.pipelines.changelog_files.json_text import objects, texts_of
+from beam_joins.pipelines.changelog_files.layout import DECIMAL, Layout
 from beam_joins.pipelines.changelog_files.lines import cut_lines, line_number, open_lines, parts_by_bytes, whole_lines
 from beam_joins.pipelines.changelog_files.raw_rows import RawRows
 from beam_joins.pipelines.changelog_files.reading import Reading
 
-TYPES: Final = ("int64", "double", "decimal(P,S)", "bool", "string")
 _LOOKED_AT: Final = 1 << 20
-_DECIMAL: Final = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")
 _WHOLE: Final = r"^-?(0|[1-9][0-9]{0,17})$"
 _NUMBER: Final = r"^-?(0|[1-9][0-9]{0,200})(\.[0-9]{1,200})?([eE][+-]?[0-9]{1,2})?$"
 _TRUTH: Final = {"true": True, "false": False}
-
-
-def is_type(name: str) -> bool:
-    """Whether this is one of TYPES.
-
-    >>> is_type("decimal(12,2)"), is_type("float")
-    (True, False)
-    """
-    found = _DECIMAL.fullmatch(name)
-    return name in TYPES[:2] + TYPES[3:] or bool(found and 1 <= int(found[1]) <= 38 and int(found[2]) <= int(found[1]))
 
 
 def layout_of(file: File, declared: Layout) -> Layout:
@@ -219,7 +207,7 @@ def _type_in(texts: pa.Array) -> str:
 
 
 def _decimal(kind: str) -> pa.DataType:
-    found = _DECIMAL.fullmatch(kind)
+    found = DECIMAL.fullmatch(kind)
     assert found is not None
     return pa.decimal128(int(found[1]), int(found[2]))
 

@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol
 
 from beam_joins.pipelines.changelog_files.columns import Unit
+from beam_joins.pipelines.changelog_files.layout import Layout
 from beam_joins.pipelines.changelog_files.raw_rows import RawRows
 from beam_joins.pipelines.changelog_files.reading import Reading
 
 Format = Literal["avro", "json lines", "parquet", "csv"]
-Layout: TypeAlias = tuple[tuple[str, str], ...]
-"""The names of columns, each with the name of its type."""
 PLACES: Final = 1 << 40
 """A place is the number of its part times this, and the place in the part."""
 

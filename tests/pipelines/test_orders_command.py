@@ -26,6 +26,7 @@ def test_a_failed_run_leaves_earlier_results_as_they_were(run: Run, with_bad_lin
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_says_so_and_leaves_nothing(own_directory: Path, number: signal.Signals) -> None:
     files = write_sample(Path("in"), orders=60_000, customers=6_000)
+    files.orders.write_bytes(files.orders.read_bytes() * 15)  # for a run that is still there when it is interrupted
     command = [sys.executable, "-m", "beam_joins.pipelines.orders", *map(str, inputs(files)), "--output", "out/e.jsonl"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as running:
         give_up = time.monotonic() + 60

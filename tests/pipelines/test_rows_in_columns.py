@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from beam_joins.pipelines.changelog_files.columns import Columns
 from beam_joins.pipelines.changelog_files.csv_rows import Csv
-from beam_joins.pipelines.changelog_files.files import File, Layout, Part
+from beam_joins.pipelines.changelog_files.files import File, Part
 from beam_joins.pipelines.changelog_files.json_lines import JsonLines
+from beam_joins.pipelines.changelog_files.layout import Layout
 from beam_joins.pipelines.changelog_files.raw_rows import RawRows, typed_rows
 from beam_joins.pipelines.changelog_files.read_changelog import _ReadColumns
 from beam_joins.pipelines.changelog_files.reading import Reading

@@ -1,0 +1,20 @@
+"""The columns of CSV files and the names of their types, as options give them and files show them."""
+
+import re
+from typing import Final, TypeAlias
+
+Layout: TypeAlias = tuple[tuple[str, str], ...]
+"""The names of columns, each with the name of its type."""
+
+TYPES: Final = ("int64", "double", "decimal(P,S)", "bool", "string")
+DECIMAL: Final = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")
+
+
+def is_type(name: str) -> bool:
+    """Whether this is one of TYPES.
+
+    >>> is_type("decimal(12,2)"), is_type("float")
+    (True, False)
+    """
+    found = DECIMAL.fullmatch(name)
+    return name in TYPES[:2] + TYPES[3:] or bool(found and 1 <= int(found[1]) <= 38 and int(found[2]) <= int(found[1]))
