@@ -1,5 +1,6 @@
 """Files of lines, read in parts by byte offset, many lines at a time."""
 
+import bz2
 import gzip
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -27,10 +28,16 @@ class Lines(NamedTuple):
 
 
 def open_lines(path: str) -> Any:
-    """The file, decompressed as its suffix says; unlike Beam's reader a gzip file that stops short is an error, not its end."""
-    if path.endswith(".gz"):
-        return gzip.GzipFile(fileobj=FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
+    """The file, decompressed as its suffix says; unlike Beam's reader a gzip or bzip2 file that stops short is an error, not its end."""
+    if path.endswith((".gz", ".bz2")):
+        file = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+        return gzip.GzipFile(fileobj=file) if path.endswith(".gz") else bz2.BZ2File(file)
     return FileSystems.open(path)
+
+
+def lines_of(file: Any) -> Iterator[bytes]:
+    """The lines that follow in an open file; Beam's compressed files are no iterators."""
+    return iter(file.readline, b"")
 
 
 def parts_by_bytes(file: File, size: int) -> list[tuple[int, int]]:
