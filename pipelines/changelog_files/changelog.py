@@ -17,7 +17,7 @@ from beam_joins.pipelines.changelog_files.files import File, Part
 from beam_joins.pipelines.changelog_files.formats import SOURCES, format_of
 from beam_joins.pipelines.changelog_files.layout import Layout
 from beam_joins.pipelines.changelog_files.paths import absolute, is_local, matching, require_file_system
-from beam_joins.pipelines.changelog_files.reading import kind
+from beam_joins.pipelines.changelog_files.reading import KEY_TYPES, kind
 from beam_joins.pipelines.command.input_error import InputError
 
 PART_BYTES: Final = 16 << 20
@@ -72,8 +72,8 @@ class Changelog:
         return kinds.pop() if len(kinds) == 1 else None
 
     def first_kind_of(self, column: str) -> str | None:
-        """What the column holds, in words, in the first record looked at that has it."""
-        return next((kind(row[column]) for row in self.first if row.get(column) is not None), None)
+        """What the column holds, in words, in the first record looked at that has a key in it."""
+        return next((held for row in self.first if (held := kind(row.get(column))) in KEY_TYPES), None)
 
 
 def find_changelog(name: str, pattern: str, columns: Columns, layout: Layout = ()) -> Changelog:

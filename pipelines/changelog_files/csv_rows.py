@@ -1,7 +1,6 @@
 """CSV files as changelogs: a header, one record a line, an empty field for null. Numbers keep their digits, as they are text."""
 
 import csv
-import io
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
@@ -17,14 +16,18 @@ from beam_joins.pipelines.changelog_files.exact_json import loads
 from beam_joins.pipelines.changelog_files.files import File, Part
 from beam_joins.pipelines.changelog_files.json_text import objects, texts_of
 from beam_joins.pipelines.changelog_files.layout import DECIMAL, Layout
-from beam_joins.pipelines.changelog_files.lines import cut_lines, line_number, open_lines, parts_by_bytes, whole_lines
+from beam_joins.pipelines.changelog_files.lines import cut_lines, line_number, lines_of, open_lines, parts_by_bytes, whole_lines
 from beam_joins.pipelines.changelog_files.raw_rows import RawRows
 from beam_joins.pipelines.changelog_files.reading import Reading
 
 _LOOKED_AT: Final = 1 << 20
 _WHOLE: Final = r"^-?(0|[1-9][0-9]{0,17})$"
 _NUMBER: Final = r"^-?(0|[1-9][0-9]{0,200})(\.[0-9]{1,200})?([eE][+-]?[0-9]{1,2})?$"
+_FIELD: Final = r'(?:[^",]*|"(?:[^"]|"")*")'
+_RECORD: Final = rf"^{_FIELD}(?:,{_FIELD})*\r?\n?$"
+"""A line whose quotes begin and end fields, or are doubled within them: Arrow also takes others."""
 _TRUTH: Final = {"true": True, "false": False}
+csv.field_size_limit(2**31 - 1)  # a field may be as long as its line
 
 
 def layout_of(file: File, declared: Layout) -> Layout:
@@ -36,13 +39,13 @@ def layout_of(file: File, declared: Layout) -> Layout:
         head = opened.readline().removeprefix(b"\xef\xbb\xbf")
         data = opened.read(_LOOKED_AT)
         data += opened.readline() if data and not data.endswith(b"\n") else b""
-    names = _fields(head)
+    names = _fields_or_none(head)
     if not names or not all(names) or len(set(names)) < len(names):
         raise ValueError(f"has no header of different names, but begins with {head[:40]!r}")
     given = dict(declared)
     if missing := [name for name in given if name not in names]:
         raise ValueError(f"has no column '{missing[0]}'; it has {', '.join(names)}")
-    records = [fields for fields in map(_fields_or_none, data.splitlines()) if fields is not None and len(fields) == len(names)]
+    records = [fields for fields in map(_fields_or_none, data.split(b"\n")) if fields is not None and len(fields) == len(names)]
     texts = (
         pa.array([text or None for text in column], pa.string())
         for column in (zip(*records, strict=True) if records else [[]] * len(names))
@@ -63,7 +66,7 @@ class Csv:
         """The records."""
         with open_lines(file.path) as opened:
             opened.readline()
-            for line in opened:
+            for line in lines_of(opened):
                 if line.strip() and isinstance(row := _row(line, file.layout), dict):
                     yield row
 
@@ -84,7 +87,7 @@ class Csv:
 
 
 def _rows(data: bytes, start: int, layout: Layout, reading: Reading | None) -> RawRows | None:
-    begins, ends, _, there = cut_lines(data, b"\r\n")
+    begins, ends, lines, there = cut_lines(data, b"\r\n")
     if not there.any():
         return None
 
@@ -95,6 +98,8 @@ def _rows(data: bytes, start: int, layout: Layout, reading: Reading | None) -> R
     names = [name for name, _ in layout]
     if reading is None or reading.forms != ("json lines",) or reading.added in names:
         return RawRows(places, row)
+    if data.count(b"\r") > data.count(b"\r\n"):  # Arrow ends a line at each
+        return RawRows(places, row)
     try:
         table = _table(data, names)
     except pa.ArrowInvalid:
@@ -104,6 +109,8 @@ def _rows(data: bytes, start: int, layout: Layout, reading: Reading | None) -> R
     columns: dict[str, pa.Array] = {}
     texts: dict[str, pa.Array] = {}
     sure = np.ones(len(table), np.bool_)
+    if b'"' in data:
+        sure &= _true(pc.match_substring_regex(lines, _RECORD))[there]
     asked, left_out = reading.names(), reading.columns.about_the_change()
     for name, kind in layout:
         column = table[name].combine_chunks()
@@ -185,7 +192,7 @@ def _fields_or_none(line: bytes) -> list[str] | None:
 
 def _fields(line: bytes) -> list[str]:
     try:
-        return next(csv.reader(io.StringIO(line.decode().rstrip("\r\n"), newline=""), strict=True), [])
+        return next(csv.reader([line.decode().rstrip("\r\n")], strict=True))
     except csv.Error as error:
         raise ValueError(str(error)) from error
 

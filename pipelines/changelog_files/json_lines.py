@@ -9,7 +9,7 @@ from beam_joins.pipelines.changelog_files.columns import Unit
 from beam_joins.pipelines.changelog_files.exact_json import object_of
 from beam_joins.pipelines.changelog_files.files import File, Part
 from beam_joins.pipelines.changelog_files.json_rows import json_rows
-from beam_joins.pipelines.changelog_files.lines import content_of, line_number, open_lines, parts_by_bytes, whole_lines
+from beam_joins.pipelines.changelog_files.lines import content_of, line_number, lines_of, open_lines, parts_by_bytes, whole_lines
 from beam_joins.pipelines.changelog_files.raw_rows import RawRows
 from beam_joins.pipelines.changelog_files.reading import Reading
 
@@ -17,7 +17,7 @@ from beam_joins.pipelines.changelog_files.reading import Reading
 def read_objects(path: str) -> Iterator[dict[str, Any]]:
     """The objects of a file; lines that are none are left out. Raises OSError and EOFError for what cannot be read."""
     with open_lines(path) as file:
-        for line in file:
+        for line in lines_of(file):
             if line.strip() and isinstance(row := object_of(line), dict):
                 yield row
 

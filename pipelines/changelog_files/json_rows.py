@@ -30,7 +30,7 @@ _DEEP: Final = 1_000
 """So many brackets, and a row may be nested deeper than JSON is read otherwise."""
 _TEXT: Final = r'"(?:[^"\\]|\\.)*"'
 _SCALAR: Final = rf"(?:{_TEXT}|[^\s\",\[\]{{}}]+)"
-_NOT_PLAIN: Final = r"\\u|[:,\[]\s*(?:NaN|-?Inf|-?[0-9]+(?:\.[0-9]+)?[eE][+-]?[0-9]{3})|[0-9]{300}"
+_NOT_PLAIN: Final = r"\\u|[:,\[]\s*(?:NaN|-?Inf|-?[0-9]+(?:\.[0-9]+)?[eE][+-]?[0-9]{3})|[0-9]{200}"
 """What Arrow takes and JSON does not, or what may be beyond the range of doubles; a name spelt with escapes; a text that looks like these."""
 _PLAIN_NAME: Final = re.compile(r'[^"\\/\x00-\x1f]+')
 
@@ -109,10 +109,10 @@ def _without(lines: pa.Array, columns: dict[str, pa.Array], reading: Reading, *,
     if pc.max(lengths).as_py() > _DEEP:
         brackets = pc.add(pc.count_substring(lines, "["), pc.count_substring(lines, "{"))
         sure &= pc.less(brackets, _DEEP).to_numpy(zero_copy_only=False)
-    if not names:
-        return lines, sure
     if not all(map(_PLAIN_NAME.fullmatch, (*names, *filter(None, [reading.added])))):
         return lines, np.zeros(len(lines), np.bool_)
+    if not names:
+        return lines, sure
     name = _member_name(names)
     if not flat or any(columns[column].null_count for column in names):
         counted = pc.count_substring_regex(lines, name).to_numpy(zero_copy_only=False)

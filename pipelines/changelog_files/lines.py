@@ -1,6 +1,8 @@
 """Files of lines, read in parts by byte offset, many lines at a time."""
 
+import bz2
 import gzip
+import io
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
@@ -27,10 +29,41 @@ class Lines(NamedTuple):
 
 
 def open_lines(path: str) -> Any:
-    """The file, decompressed as its suffix says; unlike Beam's reader a gzip file that stops short is an error, not its end."""
+    """The file, decompressed as its suffix says; unlike Beam's reader a compressed file that stops short is an error, not its end."""
+    file = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
     if path.endswith(".gz"):
-        return gzip.GzipFile(fileobj=FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
-    return FileSystems.open(path)
+        return gzip.GzipFile(fileobj=file)
+    if path.endswith(".bz2"):
+        return bz2.BZ2File(file)
+    return io.BufferedReader(_Zstandard(file)) if path.endswith(".zst") else file
+
+
+class _Zstandard(io.RawIOBase):
+    """A file that Arrow decompresses; its end within a frame is EOFError, as in gzip's."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._stream = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            return int(self._stream.readinto(buffer))
+        except OSError as error:
+            if "Truncated" in str(error):
+                raise EOFError(str(error)) from error
+            raise
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def lines_of(file: Any) -> Iterator[bytes]:
+    """The lines that follow in an open file; Beam's compressed files are no iterators."""
+    return iter(file.readline, b"")
 
 
 def parts_by_bytes(file: File, size: int) -> list[tuple[int, int]]:

@@ -1,0 +1,113 @@
+"""Lines that Arrow reads otherwise than they are to be read, and compressed files of lines."""
+
+import bz2
+import gzip
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from beam_joins.pipelines.changelog_files.columns import Columns
+from beam_joins.pipelines.changelog_files.csv_rows import Csv
+from beam_joins.pipelines.changelog_files.json_lines import JsonLines
+from tests.pipelines.orders_run import GOOD, Run, dropped_in, numbers, one_sentence, read_lines, write
+from tests.pipelines.test_rows_in_columns import GOOD as TEXTS
+from tests.pipelines.test_rows_in_columns import LAYOUT, READING, both
+
+CUSTOMER = {"customer_id": 1, "op": "c", "lsn": 1, "updated_at": 1}
+FILES = ("--customers", "c.jsonl", "--latest", "l.jsonl", "--on-bad-record", "drop")
+LINE = ",".join(f'"{name}":{value}' for name, value in TEXTS.items())
+HEADER = ",".join(name for name, _ in LAYOUT)
+
+
+def fields(by: str) -> str:
+    return f"7,5,1,2,c,{by},0.5,0.25,true"
+
+
+@pytest.mark.parametrize("by", ['"a"b', '"a" ', '""x', '"a""b"c"', 'a"b', '"a\rb"', "a\rb"])
+def test_a_line_of_csv_is_a_bad_record_or_not_whatever_lines_are_beside_it(by: str) -> None:
+    for beside in (fields("ann"), "one field"):
+        fast, exact = both(Csv(), "\n".join([HEADER, fields("ann"), fields(by), beside]).encode(), READING, LAYOUT)
+        assert fast == exact
+        assert len(fast[0]) + fast[2] == 3
+
+
+def test_a_carriage_return_within_a_line_of_csv_begins_no_record() -> None:
+    two_in_one, one_in_two = f"{fields('ann')}\r{fields('bob')}", fields('"a\nb"')
+    fast, exact = both(Csv(), "\n".join([HEADER, fields("ann"), two_in_one, one_in_two]).encode(), READING, LAYOUT)
+    assert fast == exact
+    assert (len(fast[0]), fast[2]) == (1, 3)
+
+
+def test_a_csv_file_whose_lines_end_in_carriage_returns_alone_is_refused_and_not_taken_for_an_empty_one(run: Run) -> None:
+    write("c.jsonl", CUSTOMER)
+    Path("o.csv").write_bytes(b"\r".join([",".join(GOOD).encode(), ",".join(map(str, GOOD.values())).encode()]))
+    assert one_sentence(run("--orders", "o.csv", *FILES)).startswith("orders: o.csv has no header of different names, but begins with")
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_field_of_csv_may_be_as_long_as_its_line(quote: str) -> None:
+    long = f"{quote}{'x' * 200_000}{quote}"
+    fast, exact = both(Csv(), "\n".join([HEADER, fields("ann"), fields(long), fields("+")]).encode(), READING, LAYOUT)
+    assert fast == exact
+    assert len(fast[0]) == 3
+
+
+@pytest.mark.parametrize("column", ["amount", "x"])
+def test_a_long_number_with_a_short_exponent_may_be_beyond_the_range_of_doubles(column: str) -> None:
+    beyond = ",".join(f'"{name}":{value}' for name, value in {**TEXTS, column: "9" * 250 + "e99"}.items())
+    fast, exact = both(JsonLines(), f"{{{LINE}}}\n{{{beyond}}}\n".encode(), READING)
+    assert fast == exact
+    assert (len(fast[0]), fast[2]) == (1, 1)
+
+
+def test_an_orders_own_column_is_found_however_it_is_spelt() -> None:
+    reading = replace(READING, columns=Columns(key="id", timestamp="at"), added="a/b")
+    fast, exact = both(JsonLines(), f'{{{LINE}}}\n{{{LINE},"a\\/b":1}}\n'.encode(), reading)
+    assert fast == exact
+    assert (len(fast[0]), fast[2]) == (1, 1)
+
+
+@pytest.mark.parametrize(("suffix", "compress"), [("gz", gzip.compress), ("bz2", bz2.compress), ("zst", zstandard.compress)])
+def test_compressed_lines_may_be_cut_into_several_streams_anywhere(run: Run, suffix: str, compress: Callable[[bytes], bytes]) -> None:
+    write("c.jsonl", CUSTOMER)
+    rows = [{**GOOD, "order_id": n, "lsn": n + 1, "name": "é"} for n in range(50)]
+    as_json = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+    as_csv = "\n".join([",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]).encode()
+    for name, data in ((f"o.jsonl.{suffix}", as_json), (f"o.csv.{suffix}", as_csv)):
+        Path(name).write_bytes(b"".join(compress(data[start : start + 333]) for start in range(0, len(data), 333)))
+        ran = run("--orders", name, *FILES)
+        assert ran.code == 0, ran.err
+        found = {row["order_id"]: row for row in read_lines(Path("l.jsonl"))}
+        assert sorted(found) == list(range(50))
+        assert all(row["name"] == "é" for row in found.values())
+
+
+@pytest.mark.parametrize(("suffix", "compress"), [("gz", gzip.compress), ("bz2", bz2.compress), ("zst", zstandard.compress)])
+def test_a_compressed_file_that_is_cut_off_is_no_shorter_file(run: Run, suffix: str, compress: Callable[[bytes], bytes]) -> None:
+    write("c.jsonl", CUSTOMER)
+    lines = b"".join(json.dumps({**GOOD, "order_id": n}).encode() + b"\n" for n in range(100))
+    Path(f"o.jsonl.{suffix}").write_bytes(compress(lines) + compress(lines)[:-9])
+    ran = run("--orders", f"o.jsonl.{suffix}", *FILES)
+    assert ran.code != 0
+    assert not Path("l.jsonl").exists()
+
+
+@pytest.mark.parametrize("bad", [1.5, [1], {"a": 1}])
+@pytest.mark.parametrize("where", ["order_id", "customer_id", "customers"])
+def test_a_first_record_whose_key_is_none_does_not_say_what_keys_are(run: Run, bad: Any, where: str) -> None:
+    order, customer = {**GOOD, "order_id": 2}, {**CUSTOMER, "lsn": 2}
+    if where == "customers":
+        write("c.jsonl", {**customer, "customer_id": bad}, customer)
+        write("o.jsonl", order)
+    else:
+        write("c.jsonl", *([customer] if where == "order_id" else []))
+        write("o.jsonl", {**GOOD, where: bad}, order)
+    ran = run("--orders", "o.jsonl", *FILES, "--how", "left")
+    assert ran.code == 0, ran.err
+    assert [row["order_id"] for row in read_lines(Path("l.jsonl"))] == [2]
+    assert dropped_in(numbers(ran.out)) == {("customers" if where == "customers" else "orders", "bad_record"): 1}
