@@ -49,10 +49,7 @@ def overlap(left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind
 
 
 class Rights:
-    """All right rows of a join, arranged once for many batches of left rows.
-
-    >>> rights = Rights(pa.table({"key": ["a"], "value": [1], "timestamp": [0], "position": [0]}))
-    """
+    """All right rows of a join, arranged once for many batches of left rows."""
 
     def __init__(self, rows: pa.Table) -> None:
         self._rows = rows

@@ -1,6 +1,6 @@
 """Foreign-key joins with a small right table: its rows go to every worker as a side input, and left rows are joined where they are."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -69,7 +69,7 @@ def _block(batch: ChangeBatch, columns: frozenset[str] | None) -> bytes:
 class _Joining(Stage):
     """Left batches, each with all blocks of the right table."""
 
-    def __init__(self, dofn: Any, blocks: PCollection[bytes], *, to: tuple[str, ...]) -> None:
+    def __init__(self, dofn: Callable[[Emitter], beam.DoFn], blocks: PCollection[bytes], *, to: tuple[str, ...]) -> None:
         super().__init__(to, ChangeBatch)
         self._dofn = dofn
         self._blocks = blocks
