@@ -1,22 +1,21 @@
 """Tables that this library did not make: that a row has one change at a position is not known and is checked."""
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import two_changes
-from beam_joins.changelog import upsert
 from beam_joins.sorting import combine_chunks
-from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
+from beam_joins.transforms.engine.block_writer import MAIN
 from beam_joins.transforms.engine.door import in_batches
 from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.table_rows import batch_rows, keys_in_python
 from beam_joins.transforms.engine.table_type import TableType, as_table, table_type
-
-_ROWS = "rows"
+from beam_joins.transforms.engine.upserts import LATE, ROWS, upserts
 
 
 def checked_table(table: PCollection[Any]) -> PCollection[Any]:
@@ -37,18 +36,14 @@ def whole_table(table: PCollection[Any]) -> PCollection[Any]:
 def _by_key(table: PCollection[Any]) -> PCollection[Any]:
     known = table_type(table)
 
-    def one_change(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[ChangeBatch]:
-        yield table_of(inputs[_ROWS], known)
-
-    routed = in_batches(table) | "By key" >> Route(batch_rows(_ROWS), to=(_ROWS,))
-    checked = (routed[_ROWS],) | "One change each" >> Replay(one_change, main_type=ChangeBatch)
+    routed = in_batches(table) | "By key" >> Route(batch_rows(ROWS), to=(ROWS,))
+    checked = (routed[ROWS],) | "One change each" >> Replay(
+        upserts("records", known, partial(_require_one_change, known)), main_type=ChangeBatch
+    )
     return as_table(checked[MAIN], known._replace(whole=True))
 
 
-def table_of(rows: pa.Table, known: TableType) -> ChangeBatch:
-    """The changes of a table from its newest values; raises ``ValueError`` for two changes of one row at one position."""
-    batch, lost = upsert(rows, "records")
-    if len(lost):
-        key = keys_in_python(combine_chunks(lost["key"]), known)[0]
-        raise two_changes(key, lost["position"][0].as_py())
-    return batch
+def _require_one_change(known: TableType, lost: pa.Table) -> None:
+    twice = lost.filter(pc.invert(pc.is_in(lost["reason"], value_set=pa.array(LATE))))
+    if len(twice):
+        raise two_changes(keys_in_python(combine_chunks(twice["key"]), known)[0], twice["position"][0].as_py())
