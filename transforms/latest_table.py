@@ -18,7 +18,7 @@ from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timesta
 from beam_joins.transforms.engine.checked_table import checked_table
 from beam_joins.transforms.engine.operator import Turn, require_in_time
 from beam_joins.transforms.engine.outputs import Transform
-from beam_joins.transforms.engine.replay import Replay, Route
+from beam_joins.transforms.engine.replay import Replay, Route, has_one_turn
 from beam_joins.transforms.engine.table_rows import keys_in_python, newest, no_rows
 from beam_joins.transforms.engine.table_type import TableType, require_bounded, table_type
 
@@ -69,7 +69,7 @@ class LatestTable(Transform):
             return state
 
         element_type = pa.RecordBatch if known.is_typed else beam.typehints.KV[Any, Any]
-        if known.whole:
+        if known.whole and has_one_turn(pcoll):
             rows: PCollection[Any] = table | "Latest" >> beam.FlatMap(of_batch).with_output_types(element_type)
             return rows
         routed = table | "Last of batch" >> Route(_last_rows, to=(_ROWS,))

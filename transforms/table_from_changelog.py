@@ -24,7 +24,7 @@ from beam_joins.transforms.engine.notes import columns_are_there
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.records import RecordRoute
-from beam_joins.transforms.engine.replay import Replay
+from beam_joins.transforms.engine.replay import Replay, has_one_turn
 from beam_joins.transforms.engine.table_rows import records_of
 from beam_joins.transforms.engine.table_type import Order, TableType, as_table, require_bounded
 from beam_joins.transforms.engine.upserts import ROWS, upserts
@@ -112,6 +112,10 @@ class TableFromChangelog(WithOutputs):
     def build(self, pvalue: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The table and the dropped records."""
         require_bounded("TableFromChangelog", pvalue)
+        if self._emit == "latest" and not has_one_turn(pvalue):
+            raise ValueError(
+                "emit='latest' needs the whole changelog at once: leave it out in a run that goes on, and apply LatestTable"
+            )
         batches, functions = is_arrow(pvalue), self.handling.functions
         schema = self._schema_of_batches(pvalue) if batches else None
         declared = schema or self._schema

@@ -18,7 +18,7 @@ from beam_joins.overlap import State, overlap, step
 from beam_joins.references import listed_subscriptions, looking_up, rejoined, subscriptions
 from beam_joins.sorting import combine_chunks, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
-from beam_joins.transforms.engine.door import in_batches
+from beam_joins.transforms.engine.checked_table import table_in_turn
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.operator import Operator, Turn, require_in_time
 from beam_joins.transforms.engine.outputs import Handling
@@ -54,7 +54,7 @@ class Sides(NamedTuple):
 
 def in_sides(left: PCollection[Any], right: PCollection[Any]) -> Sides:
     """Two tables as they come in."""
-    left, right = in_batches(left, "Left in batches"), in_batches(right, "Right in batches")
+    left, right = table_in_turn(left, "Left"), table_in_turn(right, "Right")
     return Sides(left, right, (table_type(left), table_type(right)))
 
 

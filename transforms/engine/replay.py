@@ -33,7 +33,7 @@ BROADCAST_BYTES = 32 << 20
 
 
 class ReplayOptions(PipelineOptions):
-    """Pipeline options of the engine: ``--beam_joins_partitions`` and ``--beam_joins_broadcast_bytes``."""
+    """Pipeline options of the engine: ``--beam_joins_partitions``, ``--beam_joins_broadcast_bytes`` and ``--beam_joins_state``."""
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -52,6 +52,18 @@ class ReplayOptions(PipelineOptions):
             help="how large the right table of a foreign-key join may be, by what its reader says, to be copied to every worker; 0: never"
             f" (default: {BROADCAST_BYTES})",
         )
+
+        parser.add_argument(
+            "--beam_joins_state",
+            metavar="DIR",
+            help="a folder, of any filesystem that Beam knows, for what the transforms remember: the run goes on where the last one with this"
+            " folder ended (default: nothing is remembered)",
+        )
+
+
+def has_one_turn(pcoll: PCollection[Any]) -> bool:
+    """Whether all rows have their turn at once: the input is bounded, and no run was before or will be after."""
+    return bool(pcoll.is_bounded) and not pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_state
 
 
 def element_time(timestamp: Timestamp) -> int:

@@ -20,7 +20,7 @@ from beam_joins.pairs import Pairs
 from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.transforms.engine.arrow_input import is_arrow
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
-from beam_joins.transforms.engine.door import in_batches
+from beam_joins.transforms.engine.checked_table import table_in_turn
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.operator import Operator, Turn, in_time, require_in_time
 from beam_joins.transforms.engine.options import choice
@@ -77,7 +77,7 @@ class StreamLookupJoin(WithOutputs):
         keys = keys_like(of_table, f"the key that {name} looks up")
         rows = _stream_rows(self._row_key(), sequence, keys, self._null_reason, keeps_all)
         records = stream | "Stream" >> RecordRoute(rows, functions, to=(STREAM, *self.dropping, *handling.tags))
-        table = in_batches(table, "Table in batches")
+        table = table_in_turn(table, "Table")
         changes = table | "Table" >> Route(batch_rows(TABLE), to=(TABLE,))
         joined = (records[STREAM], changes[TABLE]) | "Join" >> Replay(
             functions.replay(_lookup(self._joiner, functions, known, table_type(table), keys.type, keeps_all)),
