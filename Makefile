@@ -25,6 +25,9 @@ orders: .venv/installed  ## Enrich the sample orders with their customers, on Sp
 test: lint .venv/tested  ## Run all tests, on the direct runner and on Spark
 	$(BIN)/python -m pytest
 
+test-postgres: .venv/tested  ## Run the tests on a real PostgreSQL, installed from the system's packages where it is missing
+	BEAM_JOINS_INSTALL=1 $(BIN)/python -m pytest tests/postgres
+
 test-quick: .venv/tested  ## Run the tests that need no Spark
 	$(BIN)/python -m pytest -m "not spark"
 

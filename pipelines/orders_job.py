@@ -51,6 +51,10 @@ class OrdersJob:
         """Raise InputError for columns that are not there, and for keys that could never meet."""
         for changelog in (self.orders, self.customers):
             columns = changelog.columns
+            if len(said := changelog.files[0].key) > 1:
+                raise InputError(
+                    f"{changelog.name} have a primary key of several columns, {', '.join(said)}: name one that tells their rows apart with --{changelog.name}-key"
+                )
             for option, column in (
                 ("key", columns.key),
                 ("timestamp", columns.timestamp),

@@ -77,7 +77,7 @@ def columns_of(side: str, own: argparse.Namespace) -> Columns:
             if given[name] is not None:
                 option = f"--{side}-{name.replace('_', '-')}"
                 raise InputError(f"{option} is not for --{side}-format={envelope}, whose envelopes say that themselves: leave it out")
-        return enveloped(given["key"] or "", side)
+        return enveloped(side)
     if vars(own)[f"{side}_table"]:
         raise InputError(f"--{side}-table is for files of envelopes: give --{side}-format too, or leave it out")
     said = {"key": KEYS[side], **_DEFAULTS} | {name: value for name, value in given.items() if value is not None}

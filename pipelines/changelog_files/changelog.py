@@ -77,12 +77,19 @@ class Changelog:
 
 
 def find_changelog(
-    name: str, pattern: str, columns: Columns, layout: Layout = (), *, envelope: Format | None = None, table: str = ""
+    name: str,
+    pattern: str,
+    columns: Columns,
+    layout: Layout = (),
+    *,
+    envelope: Format | None = None,
+    table: str = "",
+    key: tuple[str, ...] = (),
 ) -> Changelog:
     """Find the files of a path or glob, and look into them.
 
     The time unit of a file that says its own replaces the one in ``columns``; ``layout`` are the types of columns of CSV files. JSON lines are those of an
-    ``envelope``, if one is given, and of these the changes of one ``table`` count (empty: all); a key that ``columns`` does not name is the primary key that they name.
+    ``envelope``, if one is given, and of these the changes of one ``table`` count (empty: all); ``key`` is the primary key of its rows (empty: as they say).
 
     Raises:
         InputError: nothing there, not a file, not readable, of an unknown format, or without one of the columns.
@@ -103,7 +110,7 @@ def find_changelog(
             shown=shown(file.path),
             format=envelope if envelope and format_of(name, shown(file.path), ("json lines",)) else format_of(name, shown(file.path)),
             table=table,
-            key=columns.key if envelope else None,
+            key=key,
         )
         for file in found
     )
@@ -114,9 +121,10 @@ def find_changelog(
     try:
         for file in files:
             FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED).close()
-        if envelope and not columns.key:
-            columns = replace(columns, key=_primary_key(name, ENVELOPES[envelope].key_of(files[0])))
-            files = tuple(replace(file, key=columns.key) for file in files)
+        if envelope and not key:
+            files = tuple(replace(file, key=_primary_key(name, ENVELOPES[envelope].key_of(files[0]))) for file in files)
+        if envelope:
+            columns = replace(columns, key=files[0].key[0])
         files = tuple(_looked_into(name, file, columns, layout) for file in files)
         schema = _common_schema(name, files) if all(file.format == "avro" for file in files) else None
         first = tuple(_first_records(name, files))
@@ -129,13 +137,10 @@ def find_changelog(
     return Changelog(name=name, files=files, columns=columns, schema=schema, first=tuple(row for _, row in first), times=times)
 
 
-def _primary_key(name: str, said: tuple[str, ...]) -> str:
-    if len(said) != 1:
-        raise InputError(
-            f"{name}: the first change {'does not say which columns are its primary key' if not said else 'has a primary key of several columns'}:"
-            f" name the column of the key with --{name}-key"
-        )
-    return said[0]
+def _primary_key(name: str, said: tuple[str, ...]) -> tuple[str, ...]:
+    if not said:
+        raise InputError(f"{name}: the first change does not say which columns are its primary key: name them (--{name}-key, or key=)")
+    return said
 
 
 def _looked_into(name: str, file: File, columns: Columns, layout: Layout) -> File:

@@ -127,10 +127,10 @@ class Columns:
         return None
 
 
-def enveloped(key: str, side: str) -> Columns:
-    """The columns of changes in envelopes."""
+def enveloped(side: str) -> Columns:
+    """The columns of changes in envelopes, without the key."""
     return Columns(
-        key=key,
+        key="",
         timestamp=TIME,
         sequence=POSITION,
         within=(ORDER,),

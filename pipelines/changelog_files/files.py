@@ -19,7 +19,7 @@ class File:
     """A file: ``path`` is absolute, for workers with another working directory; ``shown`` is as the user knows it.
 
     ``unit`` is what the file itself says that its times count, ``layout`` what a CSV file has. Of a file of envelopes the rows of one ``table`` are
-    read, by its full name or the last part of it (empty: all rows), and ``key`` is the column of its primary key.
+    read, by its full name or the last part of it (empty: all rows), and ``key`` are the columns of its primary key.
     """
 
     path: str
@@ -29,7 +29,7 @@ class File:
     unit: Unit | None = None
     layout: Layout = ()
     table: str = ""
-    key: str | None = None
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -175,15 +175,15 @@ def test_a_row_that_gets_another_primary_key_leaves_the_old_one() -> None:
         "oldkeys": {"keynames": ["id"], "keyvalues": [1]},
     }
     same = {**one, "columnvalues": [1, 1.5]}
-    found = changes(Wal2Json("id"), {**PLACE, "change": [one, same]})
+    found = changes(Wal2Json(("id",)), {**PLACE, "change": [one, same]})
     assert [(change.operation, change.row) for change in found] == [
         ("d", b'{"id":1}'),
         ("u", b'{"id":2,"n":1.5}'),
         ("u", b'{"id":1,"n":1.5}'),
     ]
     row = {"type": "update", "table": "orders", "position": "b.1:7", "data": {"id": 2}, "old": {"id": 1}}
-    assert [change[1:3] for change in changes(Maxwell("id"), row, {**row, "old": {"n": 1}})] == [
-        ("d", b'{"id": 1}'),
+    assert [change[1:3] for change in changes(Maxwell(("id",)), row, {**row, "old": {"n": 1}})] == [
+        ("d", b'{"id":1}'),
         ("u", b'{"id": 2}'),
         ("u", b'{"id": 2}'),
     ]
@@ -204,6 +204,20 @@ def test_changes_of_a_transaction_have_one_position_and_an_order_within_it() -> 
         for n, gtid in ((0, None), (1, "a-b:12"))
     ]
     assert [(change.position, change.order) for change in changes(Debezium(), *rows)] == [((2 << 40) + 5, 0), (12, (5 << 20) + 1)]
+
+
+def test_a_large_value_that_an_update_leaves_out_is_that_of_the_old_row_or_the_update_is_refused() -> None:
+    def change(kind: str, row: Row, old: Row | None = None) -> Row:
+        made: Row = {"kind": kind, "table": "t", "columnnames": list(row), "columnvalues": list(row.values())}
+        return made if old is None else {**made, "oldkeys": {"keynames": list(old), "keyvalues": list(old.values())}}
+
+    insert, update = change("insert", {"id": 1, "text": "long", "n": 1}), {"id": 1, "n": 2}
+    *_, last = changes(Wal2Json(("id",)), {**PLACE, "change": [insert, change("update", update, {"id": 1, "text": "long", "n": 1})]})
+    assert json.loads(last.row) == {"id": 1, "text": "long", "n": 2}
+    with pytest.raises(ValueError, match="an update without the column 'text'"):
+        changes(Wal2Json(("id",)), {**PLACE, "change": [insert, change("update", update, {"id": 1})]})
+    with pytest.raises(ValueError, match="leaves a large value out"):
+        changes(Debezium(), {"op": "u", "after": {"id": 1, "text": "__debezium_unavailable_value"}, "source": SOURCE})
 
 
 def test_numbers_keep_all_their_digits() -> None:

@@ -9,9 +9,19 @@ from typing import Final
 
 import msgspec
 
-from beam_joins.pipelines.changelog_files.envelopes.row_change import DELETE, UPSERT, RowChange, in_binary_log, object_text
+from beam_joins.pipelines.changelog_files.envelopes.row_change import (
+    DELETE,
+    UPSERT,
+    RowChange,
+    full_name,
+    in_binary_log,
+    is_meant,
+    object_text,
+)
 
 _NULL: Final = b"null"
+_UNAVAILABLE: Final = b'"__debezium_unavailable_value"'
+_FULL: Final = "set the table's REPLICA IDENTITY to FULL"
 _OPERATIONS: Final[Mapping[str, str]] = {"c": UPSERT, "u": UPSERT, "r": UPSERT, "d": DELETE}
 _MARKS: Final = ("__op", "__deleted", "__table", "__lsn", "__source_lsn", "__ts_ms", "__source_ts_ms")
 
@@ -45,7 +55,8 @@ class _Line(_Event):
 class Debezium:
     """Reads events; a row that gets another primary key comes as a delete and an insert by itself."""
 
-    def __init__(self, key: str | None = None) -> None:
+    def __init__(self, key: tuple[str, ...] = (), table: str = "") -> None:
+        self._table = table
         self._line = msgspec.json.Decoder(_Line | None)
         self._flat = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -62,25 +73,30 @@ class Debezium:
             return
         if event.op == "m":
             return
+        source = event.source
+        if source is None:
+            raise ValueError("an event without its source")
+        schema = source.schema or source.db
+        if not is_meant(self._table, schema, source.table):
+            return
         operation = _OPERATIONS.get(event.op)
         if operation is None:
             raise ValueError(_not_supported(event.op))
         row = bytes(event.after if operation == UPSERT else event.before)
         if row == _NULL:
-            raise ValueError(
-                f"an event of operation {event.op!r} without its row: set the table's REPLICA IDENTITY so that its key is in the log"
-            )
-        source = event.source
-        if source is None:
-            raise ValueError("an event without its source")
+            raise ValueError(f"an event of operation {event.op!r} without its row: {_FULL}")
+        if _UNAVAILABLE in row and operation == UPSERT:
+            raise ValueError(f"an event that leaves a large value out as it has not changed: {_FULL}")
         position, order = _place(source)
         time = source.ts_us if source.ts_us is not None else (source.ts_ms or event.ts_ms or 0) * 1_000
-        names = (source.schema or source.db, source.table)
-        yield RowChange(".".join(filter(None, names)), operation, row, time, position, order)
+        yield RowChange(full_name(schema, source.table), operation, row, time, position, order)
 
     def _unwrapped(self, line: bytes) -> Iterator[RowChange]:
         members = self._flat.decode(line)
         marks = {name: msgspec.json.decode(members.pop(name)) for name in _MARKS if name in members}
+        table = str(marks.get("__table") or "")
+        if not is_meant(self._table, None, table):
+            return
         operation = _OPERATIONS.get(marks.get("__op") or "u")
         if operation is None:
             raise ValueError(_not_supported(marks["__op"]))
@@ -89,14 +105,8 @@ class Debezium:
         position = marks.get("__source_lsn", marks.get("__lsn"))
         time = marks.get("__source_ts_ms", marks.get("__ts_ms"))
         if position is None or time is None:
-            raise ValueError(
-                "no Debezium event: it has no op, and no __source_lsn and __source_ms as unwrapped events can have".replace(
-                    "__source_ms", "__source_ts_ms"
-                )
-            )
-        yield RowChange(
-            str(marks.get("__table") or ""), operation, object_text(members, members.values()), int(time) * 1_000, int(position)
-        )
+            raise ValueError("no Debezium event: it has no op, and no __source_lsn and __source_ts_ms as unwrapped events can have")
+        yield RowChange(table, operation, object_text(members, members.values()), int(time) * 1_000, int(position))
 
 
 def _place(source: _Source) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """Lines of JSON with changes in envelopes, read as lines of JSON with the rows themselves and what the envelopes say of them."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -19,13 +19,21 @@ from beam_joins.pipelines.changelog_files.reading import Reading
 _NO_ROW: Final = b"null"
 
 
+class Marked(NamedTuple):
+    """The JSON texts of rows with columns for what their envelopes say, their places, and what is wrong with some of them."""
+
+    texts: list[bytes]
+    places: list[int]
+    faults: dict[int, str]
+
+
 class EnvelopeLines(JsonLines):
     """How files of envelopes are read: a :class:`~beam_joins.pipelines.changelog_files.files.Source`.
 
-    ``envelope`` makes a reader, given the column of the key. ``whole``: a line is understood only after those before it.
+    ``envelope`` makes a reader, given the columns of the key and the table. ``whole``: a line is understood only after those before it.
     """
 
-    def __init__(self, envelope: Callable[[str | None], Envelope], *, whole: bool = False) -> None:
+    def __init__(self, envelope: Callable[[tuple[str, ...], str], Envelope], *, whole: bool = False) -> None:
         self._envelope = envelope
         self._whole = whole
 
@@ -47,43 +55,48 @@ class EnvelopeLines(JsonLines):
         return (row for row in rows if isinstance(row, dict))
 
     def _changes(self, file: File) -> Iterator[RowChange]:
-        envelope = self._envelope(file.key)
+        envelope = self._envelope(file.key, file.table)
         with open_lines(file.path) as lines:
             for line in lines_of(lines):
-                found = _read(envelope, line.strip(), file.table)
+                found = _read(envelope, line.strip())
                 yield from () if isinstance(found, str) else found
 
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
         """The changes of a part's lines, some lines at a time."""
-        envelope = self._envelope(part.file.key)
-        for place, data in whole_lines(part):
-            texts, places, faults = list[bytes](), list[int](), dict[int, str]()
-            at = part.first_place + place
-            for line in data.splitlines(keepends=True):
-                found = _read(envelope, line.strip(), part.file.table)
-                if isinstance(found, str):
-                    faults[len(texts)] = found
-                    texts.append(_NO_ROW)
-                    places.append(at)
-                else:
-                    texts += map(_marked, found)
-                    places += range(at, at + len(found))
-                at += len(line)
+        for texts, places, faults in self.marked(part):
             rows = json_rows(b"\n".join(texts), 0, reading)
             if rows is not None:
                 yield rows._replace(places=pa.array(places), row=_with_faults(rows.row, faults))
+
+    def marked(self, part: Part) -> Iterator[Marked]:
+        """The rows with what the envelopes say of them."""
+        envelope = self._envelope(part.file.key, part.file.table)
+        for place, data in whole_lines(part):
+            found = Marked([], [], {})
+            at = part.first_place + place
+            for line in data.splitlines(keepends=True):
+                changes = _read(envelope, line.strip())
+                if isinstance(changes, str):
+                    found.faults[len(found.texts)] = changes
+                    found.texts.append(_NO_ROW)
+                    found.places.append(at)
+                else:
+                    found.texts.extend(map(_marked, changes))
+                    found.places.extend(range(at, at + len(changes)))
+                at += len(line)
+            yield found
 
 
 def _with_faults(row: Callable[[int], dict[str, Any] | str], faults: dict[int, str]) -> Callable[[int], dict[str, Any] | str]:
     return lambda n: faults.get(n) or row(n)
 
 
-def _read(envelope: Envelope, line: bytes, table: str) -> list[RowChange] | str:
-    """The changes of a table that a line has, or what is wrong with it."""
+def _read(envelope: Envelope, line: bytes) -> list[RowChange] | str:
+    """The changes that a line has, or what is wrong with it."""
     if not line:
         return []
     try:
-        found = [change for change in envelope.changes(line) if not table or table in (change.table, change.table.rpartition(".")[2])]
+        found = list(envelope.changes(line))
     except msgspec.ValidationError as error:
         return f"no envelope of this format: {error}"
     except msgspec.DecodeError as error:

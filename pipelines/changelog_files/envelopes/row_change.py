@@ -27,10 +27,24 @@ class RowChange(NamedTuple):
 
 
 class Envelope(Protocol):
-    """Reads the lines of a file in their order."""
+    """Reads the lines of a file in their order, for the rows of one table or of all."""
 
     def changes(self, line: bytes) -> Iterable[RowChange]:
         """The changes of a line, none for one that is about no row; raises ValueError, a sentence, for a line that is none of the format."""
+
+
+def full_name(schema: str | None, table: str | None) -> str:
+    """The name of a table with that of its schema or database, where it has one."""
+    return ".".join(filter(None, (schema, table)))
+
+
+def is_meant(wanted: str, schema: str | None, table: str | None) -> bool:
+    """Whether a table is the one that is wanted, by its full name or the last part of it; any is if none is named.
+
+    >>> is_meant("orders", "public", "orders"), is_meant("shop.orders", "public", "orders"), is_meant("", None, "orders")
+    (True, False, True)
+    """
+    return not wanted or wanted in (table, full_name(schema, table))
 
 
 def object_text(names: Iterable[str], values: Iterable[msgspec.Raw]) -> bytes:
@@ -73,9 +87,15 @@ def in_binary_log(position: str | None, offset: int) -> int:
     return ((int(number) if number.isdigit() else 0) << 40) + offset
 
 
-def moved(old: bytes | None, new: bytes, key: str) -> bool:
-    """Whether a row has left its key for another one; ``old`` has some columns as they were before, or is None."""
-    if old is None:
-        return False
+def key_left(old: bytes | None, new: bytes, key: tuple[str, ...]) -> bytes | None:
+    """The key that a row has left for another one, as a JSON object; ``old`` has some columns as they were before, or is None.
+
+    >>> key_left(b'{"id":1}', b'{"shop":7,"id":2}', ("shop", "id"))
+    b'{"shop":7,"id":1}'
+    """
+    if old is None or not key:
+        return None
     before, after = (msgspec.json.decode(text, type=dict[str, msgspec.Raw]) for text in (old, new))
-    return key in before and key in after and bytes(before[key]) != bytes(after[key])
+    if all(bytes(before.get(name, after[name])) == bytes(after[name]) for name in key if name in after):
+        return None
+    return object_text(key, (before.get(name, after.get(name, msgspec.Raw(b"null"))) for name in key))

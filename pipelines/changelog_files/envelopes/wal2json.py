@@ -7,9 +7,20 @@ from collections.abc import Iterator
 
 import msgspec
 
-from beam_joins.pipelines.changelog_files.envelopes.row_change import DELETE, UPSERT, RowChange, lsn, microseconds, moved, object_text
+from beam_joins.pipelines.changelog_files.envelopes.row_change import (
+    DELETE,
+    UPSERT,
+    RowChange,
+    full_name,
+    is_meant,
+    key_left,
+    lsn,
+    microseconds,
+    object_text,
+)
 
-_KINDS = {"insert": "I", "update": "U", "delete": "D", "truncate": "T", "message": "M"}
+_KINDS = {"insert": "I", "update": "U", "delete": "D", "truncate": "T"}
+_Row = dict[str, msgspec.Raw]
 
 
 class _Column(msgspec.Struct):
@@ -50,45 +61,46 @@ class _Line(msgspec.Struct):
 
 
 class Wal2Json:
-    """Reads lines; ``key`` is the column by which a row that gets another primary key is deleted first."""
+    """Reads lines; ``key`` are the columns by which a row that gets another primary key is deleted first.
 
-    def __init__(self, key: str | None = None) -> None:
+    An update does not have large values (TOAST) that have not changed: they are those of the old row where the log has it, as with REPLICA IDENTITY FULL.
+    """
+
+    def __init__(self, key: tuple[str, ...] = (), table: str = "") -> None:
         self._line = msgspec.json.Decoder(_Line)
         self._key = key
+        self._table = table
         self._begin: _Line | None = None
         self._order = 0
+        self._columns: dict[str, tuple[str, ...]] = {}
+        """Of each table those of the last insert, which has all."""
 
     def changes(self, line: bytes) -> Iterator[RowChange]:
         """The changes of a line."""
         found = self._line.decode(line)
         if found.change is not None:
-            yield from self._transaction(found, found.change)
+            for number, change in enumerate(found.change):
+                if change.kind != "message" and is_meant(self._table, change.schema, change.table):
+                    new = dict(zip(change.columnnames, change.columnvalues, strict=True))
+                    old = dict(zip(change.oldkeys.keynames, change.oldkeys.keyvalues, strict=True)) if change.oldkeys else {}
+                    key = tuple(change.pk.pknames) if change.pk else ()
+                    said = full_name(change.schema, change.table), _KINDS.get(change.kind, change.kind)
+                    yield from self._of_row(*said, new, old, found, number, key)
         elif found.action in ("B", "C"):
             self._begin, self._order = (found if found.action == "B" else None), 0
         elif found.action is None:
             raise ValueError("no line of wal2json: it has neither change nor action")
-        else:
-            new = object_text((c.name for c in found.columns), (c.value for c in found.columns)) if found.columns else None
-            old = object_text((c.name for c in found.identity), (c.value for c in found.identity)) if found.identity else None
-            begin = self._begin or found
+        elif found.action != "M":
             self._order += 1
-            names = tuple(column.name for column in found.pk)
-            yield from self._of_row(found.action, _name(found.schema, found.table), new, old, begin, self._order, names)
-
-    def _transaction(self, line: _Line, changes: list[_Change]) -> Iterator[RowChange]:
-        for number, change in enumerate(changes):
-            new = object_text(change.columnnames, change.columnvalues) if change.columnnames else None
-            keys = change.oldkeys
-            old = object_text(keys.keynames, keys.keyvalues) if keys else None
-            names = tuple(change.pk.pknames) if change.pk else ()
-            action = _KINDS.get(change.kind, change.kind)
-            yield from self._of_row(action, _name(change.schema, change.table), new, old, line, number, names)
+            if is_meant(self._table, found.schema, found.table):
+                new, old = ({column.name: column.value for column in columns} for columns in (found.columns, found.identity))
+                key = tuple(column.name for column in found.pk)
+                said = full_name(found.schema, found.table), found.action
+                yield from self._of_row(*said, new, old, self._begin or found, self._order, key)
 
     def _of_row(
-        self, action: str, table: str, new: bytes | None, old: bytes | None, place: _Line, order: int, key: tuple[str, ...]
+        self, table: str, action: str, new: _Row, old: _Row, place: _Line, order: int, key: tuple[str, ...]
     ) -> Iterator[RowChange]:
-        if action == "M":
-            return
         if action == "T":
             raise ValueError("a truncate empties its table, which a changelog of rows cannot say: delete its rows instead")
         if action not in ("I", "U", "D"):
@@ -96,14 +108,26 @@ class Wal2Json:
         at = place.nextlsn or place.lsn
         if at is None or place.timestamp is None:
             raise ValueError("a line without lsn or timestamp: read the slot with include-lsn and include-timestamp")
-        row = old if action == "D" else new
-        if row is None:
+        if not (old if action == "D" else new):
             raise ValueError(f"a change without its row: give {table} a primary key, or set its REPLICA IDENTITY")
         time, position = microseconds(place.timestamp), lsn(at)
-        if action == "U" and self._key is not None and moved(old, row, self._key):
-            yield RowChange(table, DELETE, old or b"", time, position, order, key)
-        yield RowChange(table, DELETE if action == "D" else UPSERT, row, time, position, order, key)
+        if action == "D":
+            yield RowChange(table, DELETE, _text(old), time, position, order, key)
+            return
+        if action == "I":
+            self._columns[table] = tuple(new)
+        elif missing := [name for name in self._columns.get(table, ()) if name not in new]:
+            if any(name not in old for name in missing):
+                raise ValueError(
+                    f"an update without the column {missing[0]!r}, as the log leaves out large values that have not changed: set the REPLICA"
+                    f" IDENTITY of {table} to FULL"
+                )
+            new = {name: new[name] if name in new else old[name] for name in self._columns[table]}
+        row = _text(new)
+        if action == "U" and old and (left := key_left(_text(old), row, self._key)) is not None:
+            yield RowChange(table, DELETE, left, time, position, order, key)
+        yield RowChange(table, UPSERT, row, time, position, order, key)
 
 
-def _name(schema: str | None, table: str) -> str:
-    return f"{schema}.{table}" if schema else table
+def _text(row: _Row) -> bytes:
+    return object_text(row, row.values())

@@ -1,0 +1,72 @@
+"""A PostgreSQL server of a test's own: on loopback, in a directory that is removed, with logical decoding by wal2json."""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PACKAGES = ("postgresql", "postgresql-15-wal2json")
+INSTALL = ("apt-get", "install", "--yes", "--quiet", *PACKAGES)
+SETTINGS = {
+    "wal_level": "logical",
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "max_wal_size": "4GB",
+    "listen_addresses": "127.0.0.1",
+}
+
+
+def programs() -> Path | None:
+    """Where PostgreSQL's programs lie, None if it or wal2json is not installed."""
+    for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
+        if (folder.parent / "lib" / "wal2json.so").exists() and (folder / "initdb").exists():
+            return folder
+    return None
+
+
+def install() -> str | None:
+    """Install what is missing, from the system's packages; gives the reason where that cannot be."""
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        return f"PostgreSQL with wal2json is missing: install it, on Debian with '{' '.join(INSTALL)}'"
+    subprocess.run(["apt-get", "update", "--quiet"], check=False, capture_output=True)
+    done = subprocess.run(
+        INSTALL, check=False, capture_output=True, text=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    )
+    return None if programs() else f"{' '.join(INSTALL)} failed: {done.stderr[-300:]}"
+
+
+@contextmanager
+def server(bin_: Path) -> Iterator[str]:
+    """A server; gives what to connect with."""
+    directory = Path(tempfile.mkdtemp(prefix="beam-joins-postgres-"))
+    # PostgreSQL refuses to run as root
+    user = "postgres" if os.geteuid() == 0 else None
+    if user is not None:
+        shutil.chown(directory, user)
+    data, log = directory / "data", directory / "log"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def run(*command: object) -> None:
+        subprocess.run([str(part) for part in command], check=True, capture_output=True, user=user, cwd=directory)
+
+    try:
+        run(bin_ / "initdb", "--pgdata", data, "--username", "test", "--auth", "trust", "--no-sync")
+        options = " ".join(
+            f"-c {name}={value}" for name, value in {**SETTINGS, "unix_socket_directories": directory, "port": port}.items()
+        )
+        # pg_ctl hands its pipes to the server, so nothing may wait for their end
+        started = [str(bin_ / "pg_ctl"), "--pgdata", str(data), "--log", str(log), "--wait", "--options", options, "start"]
+        subprocess.run(started, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, user=user, cwd=directory)
+        try:
+            yield f"host=127.0.0.1 port={port} user=test dbname=postgres"
+        finally:
+            run(bin_ / "pg_ctl", "--pgdata", data, "--mode", "immediate", "--wait", "stop")
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,149 @@
+"""Tables and joins of a database's log hold what the database held, at every position that was looked at."""
+
+import os
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.pvalue import PCollection
+
+from beam_joins import ChangeBatch, ForeignKeyJoin, SumTable
+from beam_joins.keys.columns import factorize
+from beam_joins.pipelines.read_table import ReadTable
+from beam_joins.sorting import combine_chunks, ends, integers, ordered
+from tests.postgres.workload import CONTENT, Seen, Shop
+
+TRANSACTIONS = int(os.environ.get("BEAM_JOINS_TRANSACTIONS", "100000"))
+LOOKS = 20
+SEED = 20261122
+SCHEMAS = {
+    "orders": pa.schema(
+        [("id", pa.int64()), ("customer_id", pa.int64()), ("product_id", pa.int64()), ("amount", pa.decimal128(12, 2))]
+    ),
+    "customers": pa.schema([("id", pa.int64()), ("name", pa.string()), ("region_id", pa.int64())]),
+    "products": pa.schema([("id", pa.int64()), ("title", pa.string()), ("price", pa.decimal128(10, 2))]),
+    "regions": pa.schema([("id", pa.int64()), ("region", pa.string())]),
+}
+BOTH = {"order": "left.id", "amount": "left.amount", "customer": "right.id", "name": "right.name"}
+LEFT = {"order": "left.id", "amount": "left.amount"}
+
+
+class Log:
+    """What was seen of the database, and its log in the two formats of wal2json."""
+
+    def __init__(self, shop: Shop, folder: Path) -> None:
+        self.seen: list[Seen] = shop.transact(TRANSACTIONS, looks=LOOKS)
+        common = ("include-lsn", "1", "include-timestamp", "1", "include-pk", "1")
+        self.paths = {}
+        for version, slot in (("1", "one"), ("2", "two")):
+            path = folder / f"log-{version}.jsonl"
+            path.write_text("".join(f"{line}\n" for line in shop.log(slot, "format-version", version, *common)))
+            self.paths[version] = str(path)
+
+
+@pytest.fixture(scope="module")
+def log(postgres: str) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        yield Log(Shop(postgres, seed=SEED), Path(folder))
+
+
+def tables_of(pipeline: beam.Pipeline, path: str) -> dict[str, PCollection[Any]]:
+    return {
+        name: pipeline | f"read {name}" >> ReadTable(path, format="wal2json", table=f"public.{name}", schema=schema)
+        for name, schema in SCHEMAS.items()
+    }
+
+
+def results_of(tables: dict[str, PCollection[Any]]) -> dict[str, PCollection[Any]]:
+    """The tables that CONTENT names."""
+    orders, customers = tables["orders"], tables["customers"]
+    results = {}
+    for how in ("inner", "left", "right", "outer", "semi", "anti"):
+        joiner = LEFT if how in ("semi", "anti") else BOTH
+        results[how] = (orders, customers) | how >> ForeignKeyJoin(joiner, foreign_key="customer_id", how=how)
+    placed = {
+        "order": "left.id",
+        "amount": "left.amount",
+        "product": "left.product_id",
+        "name": "right.name",
+        "region": "right.region_id",
+    }
+    one = (orders, customers) | "chain 1" >> ForeignKeyJoin(placed, foreign_key="customer_id")
+    in_region = {**{name: f"left.{name}" for name in ("order", "amount", "product", "name")}, "region": "right.region"}
+    two = (one, tables["regions"]) | "chain 2" >> ForeignKeyJoin(in_region, foreign_key="region")
+    whole = {
+        **{name: f"left.{name}" for name in ("order", "amount", "name", "region")},
+        "title": "right.title",
+        "price": "right.price",
+    }
+    results["chain"] = (two, tables["products"]) | "chain 3" >> ForeignKeyJoin(whole, foreign_key="product", how="left")
+    results["sums"] = orders | "sums" >> SumTable(group_by="customer_id", of="amount")
+    return results
+
+
+def write(batch: ChangeBatch, folder: str, name: str) -> None:
+    """Add the changes of a batch to a folder."""
+    key = batch.key.storage if isinstance(batch.key, pa.ExtensionArray) else batch.key
+    table = pa.table({"key": key, "value": batch.new, "position": batch.position})
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=f"{name}-", suffix=".parquet", delete=False) as file:
+        pq.write_table(table, file)
+
+
+def changes_in(folder: Path, name: str) -> pa.Table:
+    return pa.concat_tables(map(pq.read_table, folder.glob(f"{name}-*.parquet"))).combine_chunks()
+
+
+def content(changes: pa.Table, position: int) -> Counter[Any]:
+    """The values that a table has at a position."""
+    (code,) = factorize(combine_chunks(changes["key"]))
+    at = integers(changes["position"])
+    by = ordered(code, at)
+    by = by[at[by] <= position]
+    last = changes["value"].take(pa.array(by[ends(code[by])])).drop_null().to_pylist()
+    return Counter(tuple(value.values()) if isinstance(value, dict) else value for value in last)
+
+
+def test_the_joins_of_a_database_s_log_hold_what_it_held_at_every_position_that_was_looked_at(log: Log, tmp_path: Path) -> None:
+    with beam.Pipeline(options=PipelineOptions(["--runner=DirectRunner"])) as pipeline:
+        for name, table in results_of(tables_of(pipeline, log.paths["2"])).items():
+            _ = table | f"write {name}" >> beam.Map(write, str(tmp_path), name)
+    assert len(log.seen) == LOOKS + 1
+    for name in CONTENT:
+        changes = changes_in(tmp_path, name)
+        assert len(np.unique(integers(changes["position"]))) > TRANSACTIONS // 4
+        for seen in log.seen:
+            held = Counter(row for row in seen.rows[name])
+            if name == "sums":  # a group that had a row keeps its sum when the last one has left
+                sums = {row[0]: row[1] for row in seen.rows[name]}
+                ours = sums_at(changes, seen.position)
+                assert {group: total for group, total in ours.items() if total or group in sums} == sums
+                continue
+            assert content(changes, seen.position) == held, (name, seen.position)
+
+
+def sums_at(changes: pa.Table, position: int) -> dict[int, Any]:
+    (code,) = factorize(combine_chunks(changes["key"]))
+    at = integers(changes["position"])
+    by = ordered(code, at)
+    by = by[at[by] <= position]
+    last = pa.array(by[ends(code[by])])
+    return dict(zip(changes["key"].take(last).to_pylist(), changes["value"].take(last).to_pylist(), strict=True))
+
+
+def test_both_formats_of_wal2json_give_the_same_tables(log: Log, tmp_path: Path) -> None:
+    found = []
+    for version, path in log.paths.items():
+        folder = tmp_path / version
+        folder.mkdir()
+        with beam.Pipeline(options=PipelineOptions(["--runner=DirectRunner"])) as pipeline:
+            orders = pipeline | ReadTable(path, format="wal2json", table="orders", schema=SCHEMAS["orders"])
+            _ = orders | beam.Map(write, str(folder), "orders")
+        found.append(changes_in(folder, "orders").sort_by([("key", "ascending"), ("position", "ascending")]))
+    assert found[0].equals(found[1])
