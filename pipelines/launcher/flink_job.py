@@ -44,13 +44,12 @@ class FlinkJob:
         """
         return self._written("savepoints", {"cancel-job": False, **_target(directory)})
 
-    def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
+    def stop(self, directory: str | None = None) -> str:
         """Write a savepoint and end the job with it, so that another run continues where it ended; returns the savepoint's URL.
 
-        With `drain` the watermark goes to the end of time before: all windows and timers fire, and the job should not be continued.
         Raises FlinkJobError, and the job runs on, if the savepoint cannot be written.
         """
-        written = self._written("stop", {"drain": drain, **_target(directory, "targetDirectory")})
+        written = self._written("stop", {"drain": False, **_target(directory, "targetDirectory")})
         self._wait_for_end()
         return written
 

@@ -14,6 +14,14 @@ from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
 _LEAST_IDLE_MS = 60_000
 _BACKENDS = ("hashmap", "rocksdb")
 
+# With checkpoints, a job whose worker or function fails goes on from the last one, three times within a minute.
+_RESTARTS = (
+    "restart-strategy.type=failure-rate",
+    "restart-strategy.failure-rate.max-failures-per-interval=3",
+    "restart-strategy.failure-rate.failure-rate-interval=1 min",
+    "restart-strategy.failure-rate.delay=1 s",
+)
+
 
 class FlinkOptions(PipelineOptions):
     """Options of `flink_runner`, besides Beam's own `--flink_master`, `--parallelism`, `--environment_type` and the like."""
@@ -68,8 +76,12 @@ def is_meant(options: PipelineOptions) -> bool:
 def _settings(asked: FlinkOptions) -> list[str]:
     """What the options say, as settings of Flink; raises RunnerSetupError for an option that cannot be."""
     settings = []
-    if asked.checkpointing_interval is not None and asked.checkpointing_interval < 1:
-        raise RunnerSetupError(f"--checkpointing_interval={asked.checkpointing_interval} is not a number of milliseconds, 1 or more.")
+    if asked.checkpointing_interval is not None:
+        if asked.checkpointing_interval < 1:
+            raise RunnerSetupError(
+                f"--checkpointing_interval={asked.checkpointing_interval} is not a number of milliseconds, 1 or more."
+            )
+        settings += _RESTARTS
     if asked.shutdown_sources_after_idle_ms is not None and asked.shutdown_sources_after_idle_ms < _LEAST_IDLE_MS:
         raise RunnerSetupError(
             f"--shutdown_sources_after_idle_ms={asked.shutdown_sources_after_idle_ms} would end a job before its sources have begun; "

@@ -25,16 +25,11 @@ _LOGGING = (
     "-Dorg.slf4j.simpleLogger.log.org.apache.flink.runtime.checkpoint=warn",
 )
 
-# A worker or a task that fails is started again from the last checkpoint, three times within a minute.
 _SETTINGS = {
     "rest.address": "localhost",
     "rest.bind-address": "localhost",
     "jobmanager.bind-host": "localhost",
     "taskmanager.bind-host": "localhost",
-    "restart-strategy.type": "failure-rate",
-    "restart-strategy.failure-rate.max-failures-per-interval": "3",
-    "restart-strategy.failure-rate.failure-rate-interval": "1 min",
-    "restart-strategy.failure-rate.delay": "1 s",
 }
 
 

@@ -24,8 +24,6 @@ from beam_joins.pipelines.launcher.staging import staged_in
 from beam_joins.pipelines.launcher.warm_start import take
 from beam_joins.pipelines.launcher.workers import WorkerPool
 
-_ENVIRONMENT_CACHE_MS = 60_000
-
 
 class Launch(NamedTuple):
     """How one runner is recognized in the options, and what its job server is started with.
@@ -95,7 +93,6 @@ class _Run:
         if self._pool is not None:
             portable.environment_type, portable.environment_config = "EXTERNAL", self._pool.serve()
             stack.callback(self._pool.close)  # before the server ends: workers would complain of the lost connection
-        portable.environment_cache_millis = int(portable.environment_cache_millis) or _ENVIRONMENT_CACHE_MS
         portable.sdk_worker_parallelism = workers
         portable.job_endpoint = server.wait()
         setattr(options.view_as(launch.options), runner.log_option.lstrip("-"), str(server.log))

@@ -12,6 +12,8 @@ from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
 from beam_joins.pipelines.launcher.spark_server import SPARK, spark_master
 from beam_joins.pipelines.launcher.warm_start import is_spark
 
+_ENVIRONMENT_CACHE_MS = 60_000
+
 
 class SparkOptions(PipelineOptions):
     """Options of `spark_runner`, besides Beam's own `--spark_master_url`, `--environment_type` and the like."""
@@ -62,4 +64,7 @@ def spark_server(options: PipelineOptions) -> ServerOptions:
         if not re.match(r"spark\.[^=\s]+=", pair):
             raise RunnerSetupError(f"--spark_conf={pair} is not of the form spark.KEY=VALUE.")
     options.view_as(SparkRunnerOptions).spark_master_url = master.url
+    # Spark gives workers back after every stage. Flink keeps its own, and must not be given a dead one again when it restarts a job.
+    portable = options.view_as(PortableOptions)
+    portable.environment_cache_millis = int(portable.environment_cache_millis) or _ENVIRONMENT_CACHE_MS
     return server_options(options, SPARK, master, memory=asked.driver_memory, settings=asked.spark_conf or (), log=asked.spark_log)

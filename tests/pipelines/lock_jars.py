@@ -50,7 +50,7 @@ LOCKS = {
             "org.slf4j:slf4j-simple:1.7.30",
         ],
     ),
-    "kafka": Lock(Path(__file__).parent, "A Kafka broker 4.3.1", ["org.apache.kafka:kafka_2.13:4.3.1"]),
+    "kafka": Lock(Path(__file__).parent / "streaming", "A Kafka broker 4.3.1", ["org.apache.kafka:kafka_2.13:4.3.1"]),
 }
 
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">

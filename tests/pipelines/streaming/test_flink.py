@@ -1,0 +1,145 @@
+"""Jobs on Flink: bounded ones, endless ones that stop and go on, workers that die, and nothing left behind."""
+
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import apache_beam as beam
+import pyarrow as pa
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from beam_joins.pipelines.flink import FlinkJob, JobFailed, flink_job, flink_runner
+from beam_joins.pipelines.read_growing_files import ReadGrowingFiles
+from tests.pipelines.streaming.jobs import Append, count_windows, lines, rows_of, wait_until, windows_of, written
+from tests.pipelines.test_spark_launcher import SumAtTheEnd, fail, is_alive, keyed
+
+pytestmark = [pytest.mark.flink, pytest.mark.usefixtures("flink")]
+
+SCHEMA = pa.schema({"id": pa.int64(), "n": pa.int64(), "at": pa.int64()})
+ENDLESS = ("--streaming", "--checkpointing_interval=500", "--parallelism=1", "--python_workers=1")
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory for temporary files of its own, so that what is left behind can be seen."""
+    directory = tmp_path / "tmp"
+    directory.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(directory))
+    monkeypatch.setenv("TMPDIR", str(directory))
+    return directory
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """Where rows come from and go to."""
+    for name in ("in", "out"):
+        (tmp_path / name).mkdir()
+    return tmp_path / "in", tmp_path / "out"
+
+
+def options(*flags: str) -> PipelineOptions:
+    return PipelineOptions(["--runner=FlinkRunner", "--flink_memory=1g", *flags])
+
+
+def started(on_flink: PipelineOptions, into: Path, out: Path) -> tuple[beam.runners.runner.PipelineResult, FlinkJob]:
+    """The job that counts the rows of files in windows."""
+    pipeline = beam.Pipeline(options=on_flink)
+    batches = pipeline | ReadGrowingFiles(f"{into}/*.jsonl", timestamp_by="at", schema=SCHEMA)
+    count_windows(batches | beam.FlatMap(rows_of), out)
+    result = pipeline.run()
+    return result, flink_job(result, on_flink)
+
+
+def test_a_bounded_job_with_state_and_timers_gives_its_result_and_leaves_nothing_behind(tmp_path, scratch, capfd):
+    with flink_runner(options()) as on_flink, beam.Pipeline(options=on_flink) as p:
+        rows = p | beam.Create(range(100)) | "Key" >> beam.Map(keyed).with_output_types(tuple[int, int])
+        sums = rows | beam.ParDo(SumAtTheEnd()).with_output_types(str)
+        sums | beam.io.WriteToText(str(tmp_path / "sums"))
+    found = [line.split() for path in tmp_path.glob("sums-*") for line in path.read_text().splitlines()]
+    assert {int(key): int(total) for key, total, _ in found} == {key: sum(range(key, 100, 4)) for key in range(4)}
+    assert not [pid for _, _, pid in found if is_alive(int(pid))]
+    assert list(scratch.iterdir()) == []
+    said = [line for line in capfd.readouterr().err.splitlines() if "classes" not in line and "jars" not in line]
+    assert len(said) == 1
+    assert said[0].startswith("Flink's log: ")
+
+
+def test_a_failing_function_is_named_with_its_own_frames_and_the_log(scratch):
+    with pytest.raises(JobFailed) as caught, flink_runner(options()) as on_flink, beam.Pipeline(options=on_flink) as p:
+        p | beam.Create([1]) | "Share out" >> beam.Map(fail)
+    message = str(caught.value)
+    assert "in step 'Share out'" in message
+    assert "return 1 // (number - number)" in message
+    assert "apache_beam" not in message
+    assert message.endswith(f"The log is {caught.value.log}.")
+    assert list(scratch.iterdir()) == [caught.value.log]
+
+
+def test_a_job_that_is_stopped_goes_on_from_its_savepoint_with_every_row_once(tmp_path, scratch, folders):
+    into, out = folders
+    (into / "a.jsonl").write_text(lines(range(1_500)))
+    with flink_runner(options(*ENDLESS)) as on_flink:
+        result, job = started(on_flink, into, out)
+        wait_until(lambda: sorted(written(out)) == windows_of(range(1_500)))
+        while_it_runs = job.savepoint(str(tmp_path / "savepoints"))
+        assert job.state == "RUNNING"
+        savepoint = job.stop(str(tmp_path / "savepoints"))
+        assert result.wait_until_finish() == "DONE"
+    assert savepoint != while_it_runs
+    assert list(scratch.iterdir()) == []
+    with (into / "a.jsonl").open("a") as file:
+        file.write(lines(range(1_500, 2_000)))
+    (into / "b.jsonl").write_text(lines(range(2_000, 3_000)))
+    with flink_runner(options(*ENDLESS, f"--savepoint_path={savepoint}")) as on_flink:
+        result, job = started(on_flink, into, out)
+        wait_until(lambda: sorted(written(out)) == windows_of(range(3_000)))
+        job.cancel()
+        with pytest.raises(RuntimeError, match="JobCancellationException"):
+            result.wait_until_finish()
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_a_worker_that_is_killed_comes_again_with_the_state_of_the_last_checkpoint(tmp_path, scratch, folders, backend):
+    into, out = folders
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    (into / "a.jsonl").write_text(lines(range(1_000)))
+    flags = (*ENDLESS, f"--flink_state_backend={backend}", f"--flink_checkpoints={tmp_path / 'checkpoints'}")
+    with flink_runner(options(*flags)) as on_flink:
+        pipeline = beam.Pipeline(options=on_flink)
+        rows = pipeline | ReadGrowingFiles(f"{into}/*.jsonl", timestamp_by="at")
+        rows | beam.Map(lambda row: os.getpid()) | "Who" >> beam.ParDo(Append(pids))
+        count_windows(rows, out)
+        result = pipeline.run()
+        job = flink_job(result, on_flink)
+        wait_until(lambda: sorted(written(out)) == windows_of(range(1_000)))
+        wait_until(lambda: any((tmp_path / "checkpoints").rglob("_metadata")))
+        first = set(written(pids))
+        for pid in first:
+            os.kill(pid, signal.SIGKILL)
+        with (into / "a.jsonl").open("a") as file:
+            file.write(lines(range(1_000, 2_000)))
+        # a sink that is not transactional may have a window twice, and then the same twice
+        wait_until(lambda: sorted({json_key(each): each for each in written(out)}.values()) == windows_of(range(2_000)))
+        assert set(written(pids)) > first
+        job.cancel()
+
+
+def json_key(window: list[object]) -> str:
+    return repr(window)
+
+
+def test_a_job_of_an_existing_cluster_is_ended_through_its_rest_interface(scratch, folders):
+    into, out = folders
+    (into / "a.jsonl").write_text(lines(range(500)))
+    with flink_runner(options(*ENDLESS)) as on_flink:
+        result, job = started(on_flink, into, out)
+        wait_until(lambda: sorted(written(out)) == windows_of(range(500)))
+        job.cancel()
+        with pytest.raises((OSError, RuntimeError)):
+            _ = job.state
+        with pytest.raises(RuntimeError, match="JobCancellationException"):
+            result.wait_until_finish()
