@@ -45,7 +45,7 @@ class Files:
         The files are listed before any is read: one that has a later file beside it grows no more, and is read to its end.
         """
         paths = [file.path for file in matching(element) if file.path >= place[0] and (end is None or file.path <= end[0])]
-        for path, following in zip(paths, [*paths[1:], None], strict=True):
+        for path, following in zip(paths, [*paths[1:], None], strict=False):
             is_whole = following is not None or end is not None
             try:
                 yield from format_of(path)(Part(path, place[1] if path == place[0] else 0, is_whole), self.rows)

@@ -65,7 +65,8 @@ class Broker:
     def make_topic(self, name: str, *, partitions: int) -> None:
         from confluent_kafka.admin import AdminClient, NewTopic
 
-        for made in AdminClient({"bootstrap.servers": self.address}).create_topics([NewTopic(name, partitions, 1)]).values():
+        admin = AdminClient({"bootstrap.servers": self.address})
+        for made in admin.create_topics([NewTopic(name, partitions, 1)]).values():
             made.result(30)
 
     def put(
