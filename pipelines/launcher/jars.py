@@ -196,7 +196,7 @@ def main(runners: Sequence[str] = ("spark",)) -> None:
         if runner not in RUNNERS:
             sys.exit(f"{runner} is not one of {' and '.join(RUNNERS)}.")
         try:
-            there = provide(locked_jars(runner), of=runner.capitalize(), progress=sys.stderr)
+            there = provide(locked_jars(runner), of=runner.capitalize(), cache=CACHE / runner, progress=sys.stderr)
         except RunnerSetupError as failure:
             sys.exit(f"{failure}")
         print(f"{len(there)} jars of Beam's {runner.capitalize()} runner are in {there[0].parent}")

@@ -60,10 +60,11 @@ class JobServer:
             return
         runner, options = self.options.runner, self.options
         java, kept = java_launcher(options.java), options.cache / runner.slug
+        # in a folder for each runner: a jar's manifest names others beside it, which come along where they are
         # Beam's come first, as Spark's older guava would win otherwise
         locked = locked_jars(runner.slug)
         beam = provide(
-            locked, of=runner.name, cache=options.cache, repository=options.repository, progress=sys.stderr, offline=offline
+            locked, of=runner.name, cache=kept, repository=options.repository, progress=sys.stderr, offline=offline
         )
         class_path = [*beam, *runner.provided()]
         if is_writable(kept):

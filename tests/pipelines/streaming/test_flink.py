@@ -12,7 +12,10 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.pipelines.flink import FlinkJob, JobFailed, flink_job, flink_runner
+from beam_joins.pipelines.launcher.jars import locked_jars, provide
+from beam_joins.pipelines.launcher.java import find_java
 from beam_joins.pipelines.read_growing_files import ReadGrowingFiles
+from tests.pipelines.streaming.cluster import flink_cluster
 from tests.pipelines.streaming.jobs import Append, count_windows, lines, rows_of, wait_until, windows_of, written
 from tests.pipelines.test_spark_launcher import SumAtTheEnd, fail, is_alive, keyed
 
@@ -123,23 +126,25 @@ def test_a_worker_that_is_killed_comes_again_with_the_state_of_the_last_checkpoi
         with (into / "a.jsonl").open("a") as file:
             file.write(lines(range(1_000, 2_000)))
         # a sink that is not transactional may have a window twice, and then the same twice
-        wait_until(lambda: sorted({json_key(each): each for each in written(out)}.values()) == windows_of(range(2_000)))
+        wait_until(lambda: sorted({str(each): each for each in written(out)}.values()) == windows_of(range(2_000)))
         assert set(written(pids)) > first
         job.cancel()
 
 
-def json_key(window: list[object]) -> str:
-    return repr(window)
-
-
-def test_a_job_of_an_existing_cluster_is_ended_through_its_rest_interface(scratch, folders):
+def test_a_cluster_that_exists_runs_a_job_until_it_is_cancelled_there_and_goes_on_from_a_savepoint(tmp_path, scratch, folders):
     into, out = folders
     (into / "a.jsonl").write_text(lines(range(500)))
-    with flink_runner(options(*ENDLESS)) as on_flink:
-        result, job = started(on_flink, into, out)
-        wait_until(lambda: sorted(written(out)) == windows_of(range(500)))
-        job.cancel()
-        with pytest.raises((OSError, RuntimeError)):
-            _ = job.state
-        with pytest.raises(RuntimeError, match="JobCancellationException"):
-            result.wait_until_finish()
+    (tmp_path / "cluster").mkdir()
+    savepoint: list[str] = []
+    with flink_cluster(find_java(), provide(locked_jars("flink"), of="Flink"), tmp_path / "cluster") as address:
+        for numbers in (range(500), range(1_000)):
+            flags = [f"--flink_master={address}", *(f"--savepoint_path={path}" for path in savepoint)]
+            with flink_runner(options(*ENDLESS, *flags)) as on_flink:
+                result, job = started(on_flink, into, out)
+                wait_until(lambda numbers=numbers: sorted(written(out)) == windows_of(numbers))
+                savepoint = [job.savepoint(str(tmp_path / "savepoints"))]
+                job.cancel()
+                assert job.state == "CANCELED"
+                with pytest.raises(RuntimeError, match="JobCancellationException"):
+                    result.wait_until_finish()
+            (into / "b.jsonl").write_text(lines(range(500, 1_000)))
