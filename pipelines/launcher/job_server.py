@@ -63,9 +63,7 @@ class JobServer:
         # in a folder for each runner: a jar's manifest names others beside it, which come along where they are
         # Beam's come first, as Spark's older guava would win otherwise
         locked = locked_jars(runner.slug)
-        beam = provide(
-            locked, of=runner.name, cache=kept, repository=options.repository, progress=sys.stderr, offline=offline
-        )
+        beam = provide(locked, of=runner.name, cache=kept, repository=options.repository, progress=sys.stderr, offline=offline)
         class_path = [*beam, *runner.provided()]
         if is_writable(kept):
             self._archive = ClassArchive(java, class_path, kept)
