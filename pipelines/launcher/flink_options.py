@@ -75,7 +75,7 @@ def is_meant(options: PipelineOptions) -> bool:
 
 def _settings(asked: FlinkOptions) -> list[str]:
     """What the options say, as settings of Flink; raises RunnerSetupError for an option that cannot be."""
-    settings = []
+    settings: list[str] = []
     if asked.checkpointing_interval is not None:
         if asked.checkpointing_interval < 1:
             raise RunnerSetupError(

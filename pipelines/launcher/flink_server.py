@@ -49,7 +49,7 @@ def flink_master(url: str) -> Master:
 
 
 def _arguments(options: ServerOptions, directory: Path) -> tuple[list[str], list[str]]:
-    settings = {}
+    settings: dict[str, str] = {}
     if options.master.cores is not None:
         settings = {**_SETTINGS, "io.tmp.dirs": str(directory), "state.checkpoints.dir": (directory / "checkpoints").as_uri()}
     settings |= dict(setting.split("=", 1) for setting in options.settings)

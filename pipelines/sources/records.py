@@ -1,6 +1,7 @@
 """The records of a Kafka topic as elements: pairs of key and value, or Arrow batches of declared columns."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -46,30 +47,37 @@ class Records:
         return cls(value, timestamp_by, None)
 
     def piece(self, after: int, messages: Sequence[Any]) -> Piece:
-        """The elements of these records. Raises InputError for a value that is no JSON."""
+        """The elements of these records. Raises InputError for a value or a time that is not what it should be."""
         if self.rows is not None:
-            return self.rows.of_dicts(after, [self._row(message, self.rows.schema) for message in messages])
+            rows = [self._row(message, self.rows.schema) for message in messages]
+            with _said_of(*messages[:1], *messages[-1:]):
+                return self.rows.of_dicts(after, rows)
         timed = []
         for message in messages:
-            key, value = message.key(), self._value(message)
-            time = _COLUMNS["kafka_timestamp"](message) if self.timestamp_by is None else micros(self.timestamp_by(key, value))
+            with _said_of(message):
+                key, value = message.key(), self._value(message)
+                time = _COLUMNS["kafka_timestamp"](message) if self.timestamp_by is None else micros(self.timestamp_by(key, value))
             timed.append(Timed((key, value), time))
         return Piece(after, timed, max((each.micros for each in timed), default=None), len(timed))
 
     def _value(self, message: Any) -> Any:
         value = message.value()
-        if value is None or self.value == "bytes":
-            return value
-        try:
-            return orjson.loads(value)
-        except orjson.JSONDecodeError as error:
-            where = f"{message.topic()}, partition {message.partition()}, offset {message.offset()}"
-            raise InputError(f"{where}: the value is not JSON ({error})") from error
+        return value if value is None or self.value == "bytes" else orjson.loads(value)
 
     def _row(self, message: Any, schema: pa.Schema) -> dict[str, Any]:
-        row = self._value(message) or {}
-        if not isinstance(row, dict):
-            raise InputError(
-                f"{message.topic()}, partition {message.partition()}, offset {message.offset()}: the value is no JSON object"
-            )
+        with _said_of(message):
+            row = self._value(message) or {}
+            if not isinstance(row, dict):
+                raise ValueError("the value is not a JSON object")
         return {**row, **{name: read(message) for name, read in _COLUMNS.items() if name in schema.names}}
+
+
+@contextmanager
+def _said_of(*messages: Any) -> Iterator[None]:
+    """What is wrong with records, with their topic and offset; of several, the first and the last are given."""
+    try:
+        yield
+    except ValueError as error:
+        first, *more = messages
+        offsets = " to ".join(dict.fromkeys(f"{message.offset()}" for message in (first, *more)))
+        raise InputError(f"{first.topic()}, partition {first.partition()}, offset {offsets}: {error}") from error
