@@ -12,6 +12,7 @@ from beam_joins.pipelines.launcher.runner import ServerOptions
 from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
 
 _LEAST_IDLE_MS = 60_000
+_BUNDLE_MS = 100
 _BACKENDS = ("hashmap", "rocksdb")
 
 # With checkpoints, a job whose worker or function fails goes on from the last one, three times within a minute.
@@ -56,6 +57,12 @@ class FlinkOptions(PipelineOptions):
             "--finish_bundle_before_checkpointing",
             action="store_true",
             help="Always on: without it, Beam's runner loses elements at checkpoints.",
+        )
+        parser.add_argument(
+            "--max_bundle_time_mills",
+            type=int,
+            metavar="MS",
+            help=f"Milliseconds after which elements go on to the next stage; a source is asked for more at the same pace. Default: {_BUNDLE_MS}.",
         )
         parser.add_argument(
             "--shutdown_sources_after_idle_ms",
@@ -116,6 +123,8 @@ def flink_server(options: PipelineOptions) -> ServerOptions:
     master, settings = flink_master(str(flink.flink_master)), _settings(asked)
     flink.flink_master = master.url
     asked.finish_bundle_before_checkpointing = True
+    if asked.max_bundle_time_mills is None:
+        asked.max_bundle_time_mills = _BUNDLE_MS
     if asked.savepoint_path:
         asked.savepoint_path = location(asked.savepoint_path)
     if flink.parallelism < 1 and master.cores is not None:

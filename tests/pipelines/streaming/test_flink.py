@@ -66,7 +66,7 @@ def test_a_bounded_job_with_state_and_timers_gives_its_result_and_leaves_nothing
     assert not [pid for _, _, pid in found if is_alive(int(pid))]
     assert list(scratch.iterdir()) == []
     said = [line for line in capfd.readouterr().err.splitlines() if "classes" not in line and "jars" not in line]
-    assert len(said) == 1
+    assert len(said) == 1, "\n".join(said)
     assert said[0].startswith("Flink's log: ")
 
 
