@@ -13,6 +13,7 @@ from beam_joins.keys.columns import Bools, Ints, factorize
 from beam_joins.keys.encoded import encoded_keys, encoded_values, prefixes
 from beam_joins.keys.opaque import is_opaque
 from beam_joins.sorting import combine_chunks, ends, gather, integers, record_order, starts, valid
+from beam_joins.versions import FOREVER
 
 
 def upsert(rows: pa.Table, emit: Emit) -> tuple[ChangeBatch, pa.Table]:
@@ -23,10 +24,18 @@ def upsert(rows: pa.Table, emit: Emit) -> tuple[ChangeBatch, pa.Table]:
     ``"duplicate_position"`` if the next one has the same timestamp and value, else as ``"ambiguous_position"``; with ``emit="latest"`` only at the last
     position of their key.
     """
+    return _upserted(rows, *_in_order(rows), emit)
+
+
+def _in_order(rows: pa.Table) -> tuple[Ints, Ints]:
+    """Numbers for the rows' keys, and the indices that order rows by key and :func:`~beam_joins.sorting.record_order`."""
+    (code,) = factorize(combine_chunks(rows["key"]))
+    return code, record_order(rows, code)
+
+
+def _upserted(rows: pa.Table, code: Ints, by: Ints, emit: Emit) -> tuple[ChangeBatch, pa.Table]:
     key, value = combine_chunks(rows["key"]), combine_chunks(rows["value"])
     position, timestamp = integers(rows["position"]), integers(rows["timestamp"])
-    (code,) = factorize(key)
-    by = record_order(rows, code)
     wins = ends(code[by], position[by])
     at = np.flatnonzero(~wins)
     lost, following, by = by[at], by[at + 1], by[wins]
@@ -70,32 +79,105 @@ def _dropped(rows: pa.Table, lost: Ints, following: Ints) -> pa.Table:
 
 
 class State(NamedTuple):
-    """The state of a table between steps: its current rows, ordered by the bytes of their keys, and the frontier, the last position processed."""
+    """What a table remembers between steps, ordered by the bytes of keys: its rows and its deletes, each as of its last record; and the frontier."""
 
     rows: Arrangement = Arrangement()
+    deletes: Arrangement = Arrangement()
     frontier: int | None = None
+    """The last position processed."""
 
 
-def step(state: State, rows: pa.Table, emit: Emit) -> tuple[ChangeBatch, pa.Table, State]:
-    """The changes and dropped rows that new rows make, all at positions after the frontier, and the state after them.
+def step(state: State, rows: pa.Table, emit: Emit, *, horizon: int | None = None) -> tuple[ChangeBatch, pa.Table, State]:
+    """The changes and dropped rows that new rows make, and the state after them.
 
-    A changelog that is cut at any positions gives the same changes, step by step, as in one step. Raises ``ValueError`` for
-    ``emit="latest"``, which has no steps.
+    A changelog that is cut at any positions gives the same changes, step by step, as in one step.
+
+    A row at or before the frontier is late, and among the dropped rows. The last one of a key that is newer than the last record of its key is applied too, as a change
+    right behind the frontier, and dropped as ``"late_applied"``; others, and those with timestamps before the ``horizon``, up to which deletes are forgotten,
+    as ``"late_stale"``.
+
+    Raises ``ValueError`` for ``emit="latest"``, which has no steps.
     """
     if emit == "latest":
         raise ValueError("emit='latest' gives the last change of a whole changelog: it has no steps")
-    order = prefixes(encoded_keys(combine_chunks(rows["key"])))
-    alive = state.rows.starting_with(pc.unique(order))
-    new = pa.table(rows.columns, names=rows.schema.names).append_column(ORDER, order)
-    table = new if alive is None else pa.concat_tables([alive, new], promote_options="default")
-    batch, dropped = upsert(table, emit)
+    new = rows.append_column(ORDER, prefixes(encoded_keys(combine_chunks(rows["key"]))))
+    touched = pc.unique(new[ORDER])
+    known = [found for each in (state.rows, state.deletes) if (found := each.starting_with(touched)) is not None]
+    tables, late = [*known, new], list[pa.Table]()
+    if state.frontier is not None and pc.any(is_late := pc.less_equal(new["position"], state.frontier)).as_py():
+        in_time = new.filter(pc.invert(is_late))
+        applied, late = _applied(known, in_time, new.filter(is_late), state.frontier, horizon)
+        tables = [*known, applied, in_time]
+    table = pa.concat_tables(tables, promote_options="default").combine_chunks()
+    code, by = _in_order(table)
+    batch, dropped = _upserted(table, code, by, emit)
     if state.frontier is not None:
         batch = batch.filter(pc.greater(batch.position, state.frontier))
-    seen = pc.max(rows["position"]).as_py()
-    frontier = max((place for place in (seen, state.frontier) if place is not None), default=None)
-    columns = {"key": batch.key, "value": batch.new, "timestamp": batch.timestamp, "position": batch.position}
-    last = pa.table({**columns, ORDER: prefixes(encoded_keys(batch.key))})
-    return batch, dropped, State(state.rows.updated(last), frontier)
+    last = by[ends(code[by])]
+    is_new = last >= sum(map(len, known))
+    frontier = max((place for place in (pc.max(table["position"]).as_py(), state.frontier) if place is not None), default=None)
+    after = _remembered(state, table.take(pa.array(last[is_new])), horizon)
+    return batch, pa.concat_tables([dropped, *late]), after._replace(frontier=frontier)
+
+
+_PLACED = "placed"
+"""The position that a row that is applied late has by itself."""
+_KNOWN = ("key", "value", "timestamp", "position")
+
+
+def _remembered(state: State, last: pa.Table, horizon: int | None) -> State:
+    """The state after the last records of some keys."""
+    if _PLACED in last.column_names:
+        place = last.schema.get_field_index("position")
+        last = last.set_column(place, "position", pc.coalesce(last[_PLACED], last["position"]))
+    last = last.select([ORDER, *_KNOWN, *({"within"} & {*last.column_names})])
+    there = pa.array(valid(combine_chunks(last["value"])))
+    present, deleted = last.filter(there), last.filter(pc.invert(there))
+    rows = state.rows.replaced(combine_chunks(deleted[ORDER]), present)
+    deletes = state.deletes.replaced(combine_chunks(present[ORDER]), deleted)
+    remembered = None if horizon is None else deletes.table()
+    if remembered is not None:
+        forgotten = remembered.filter(pc.less(remembered["timestamp"], horizon))
+        deletes = deletes.replaced(combine_chunks(forgotten[ORDER]), forgotten.slice(0, 0))
+    return State(rows, deletes)
+
+
+def _applied(
+    known: list[pa.Table], in_time: pa.Table, late: pa.Table, frontier: int, horizon: int | None
+) -> tuple[pa.Table, list[pa.Table]]:
+    """The late rows that are applied, with positions right behind the frontier; and all of them with the reason for which they are dropped."""
+    after = min(frontier, FOREVER - 1) + 1
+    able = np.ones(len(late), np.bool_) if horizon is None else integers(late["timestamp"]) >= horizon
+    # a record in time at the same position is newer
+    able &= ~pc.is_in(late[ORDER], value_set=combine_chunks(in_time.filter(pc.equal(in_time["position"], after))[ORDER])).to_numpy()
+    candidates = late.filter(pa.array(able))
+    rows = pa.concat_tables([*known, candidates], promote_options="default").combine_chunks()
+    code, by = _in_order(rows)
+    known_rows = len(rows) - len(candidates)
+    last = by[ends(code[by])]
+    last = last[last >= known_rows]
+    place = np.full(1 + int(code.max(initial=-1)), -1)
+    place[code[:known_rows]] = np.arange(known_rows)
+    before = place[code[last]]
+    last = last[(before < 0) | _later(rows, last, before)]
+    applied = rows.take(pa.array(last))
+    at = applied.schema.get_field_index("position")
+    applied = applied.append_column(_PLACED, applied["position"]).set_column(at, "position", pa.array(np.full(len(applied), after)))
+    is_applied = np.zeros(len(late), np.bool_)
+    is_applied[np.flatnonzero(able)[last - known_rows]] = True
+    reason = pa.array(np.where(is_applied, "late_applied", "late_stale"), pa.string())
+    return applied, [late.select(list(_KNOWN)).append_column("reason", reason)]
+
+
+def _later(rows: pa.Table, one: Ints, other: Ints) -> Bools:
+    """Whether rows have a later place in the sequence than others, which are not behind them."""
+    names = ["position", *({"within"} & {*rows.column_names})]
+    differs = np.zeros(len(one), np.bool_)
+    for name in names:
+        column = combine_chunks(rows[name])
+        column = column.fill_null(b"") if name == "within" else column
+        differs |= ~same(column.take(pa.array(one)), column.take(pa.array(other)))
+    return differs
 
 
 def same(values: pa.Array, others: pa.Array) -> Bools:

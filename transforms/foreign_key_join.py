@@ -15,6 +15,7 @@ from beam_joins.transforms.engine.joins import by_reference, combined_type, in_s
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.referring import keys_like, listed_references, one_reference
+from beam_joins.transforms.engine.replay import has_one_turn
 from beam_joins.transforms.engine.table_type import TableType, as_table, common_key_type, common_order, table_type, two_tables
 from beam_joins.typed_rows import Schema
 
@@ -38,7 +39,7 @@ class ForeignKeyJoin(WithOutputs):
     * ``schema``, a ``pyarrow.Schema`` or ``DataType``: what a joiner of one record gives. Without it the result's values are opaque.
     * ``broadcast=True`` copies the right table to every worker, which must have memory for it, and shuffles neither table for the join; the result is
       the same. With ``foreign_key`` and left, inner, semi and anti joins. By default that is done where the right table's reader says that it
-      is at most ``--beam_joins_broadcast_bytes`` large, 32 MiB if not given otherwise; ``False``: never.
+      is at most ``--beam_joins_broadcast_bytes`` large, 32 MiB if not given otherwise; ``False``: never. A run that goes on, with ``--beam_joins_state``, never does.
 
     With ``foreign_keys``, ``how="right"`` or ``how="outer"`` a left key does not identify one row of the result: it is keyed by
     ``CombinedKey(foreign key, left key)``, the foreign key ``None`` for a left row that refers to nothing, the left key ``None`` for a right
@@ -105,7 +106,8 @@ class ForeignKeyJoin(WithOutputs):
         """The joined table and the dropped records."""
         left, right = two_tables("ForeignKeyJoin", pvalue)
         by_pair = self._foreign_keys is not None or self._how in ("right", "outer")
-        broadcast = not by_pair and (is_small(right, table_type(right)) if self._broadcast is None else self._broadcast)
+        broadcast = not by_pair and has_one_turn(left) and has_one_turn(right)
+        broadcast = broadcast and (is_small(right, table_type(right)) if self._broadcast is None else self._broadcast)
         sides = in_sides(whole_table(left) if broadcast else checked_table(left), right)
         functions, known = self.handling.functions, sides.known
         order = common_order("ForeignKeyJoin", *known)

@@ -1,22 +1,25 @@
 """LatestTable: the content of a table at the end of bounded input."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
+from beam_joins.arrangement import ORDER, Arrangement
 from beam_joins.batch import ChangeBatch
 from beam_joins.keys.columns import factorize, kinds
+from beam_joins.keys.encoded import encoded_keys, prefixes
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.opaque import python_values
 from beam_joins.sorting import combine_chunks, ends, integers, ordered, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.checked_table import checked_table
+from beam_joins.transforms.engine.operator import Turn, require_in_time
 from beam_joins.transforms.engine.outputs import Transform
-from beam_joins.transforms.engine.replay import Replay, Route
-from beam_joins.transforms.engine.table_rows import keys_in_python, newest
+from beam_joins.transforms.engine.replay import Replay, Route, has_one_turn
+from beam_joins.transforms.engine.table_rows import keys_in_python, newest, no_rows
 from beam_joins.transforms.engine.table_type import TableType, require_bounded, table_type
 
 _ROWS = "rows"
@@ -48,15 +51,25 @@ class LatestTable(Transform):
         require_bounded("LatestTable", pcoll)
         table = checked_table(pcoll)
         known = table_type(table)
+        none = no_rows(known)
 
         def of_batch(batch: ChangeBatch) -> Iterator[Any]:
             return _elements(_last(newest(batch)), known)
 
-        def latest(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[Any]:
-            return _elements(_last(inputs[_ROWS]), known)
+        def latest(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[Any, None, Arrangement | None]:
+            rows = inputs.get(_ROWS, none)
+            if turn.is_only:
+                yield from _elements(_last(rows), known)
+                return None
+            require_in_time(rows, turn.frontier)
+            order = prefixes(encoded_keys(combine_chunks(rows["key"])))
+            state: Arrangement = (turn.state or Arrangement()).updated(rows.append_column(ORDER, order))
+            if (content := state.table()) is not None:
+                yield from _elements(content, known)
+            return state
 
         element_type = pa.RecordBatch if known.is_typed else beam.typehints.KV[Any, Any]
-        if known.whole:
+        if known.whole and has_one_turn(pcoll):
             rows: PCollection[Any] = table | "Latest" >> beam.FlatMap(of_batch).with_output_types(element_type)
             return rows
         routed = table | "Last of batch" >> Route(_last_rows, to=(_ROWS,))

@@ -1,6 +1,6 @@
 """TableFromChangelog: the table of a raw changelog, with the options of Spark's AUTO CDC."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,6 @@ from apache_beam.pvalue import PCollection
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
 from beam_joins.batch import ChangeBatch
-from beam_joins.changelog import upsert
 from beam_joins.coders.key import key_coder
 from beam_joins.content import Emit
 from beam_joins.fields import Deleting, Field, Fields, names_in
@@ -18,18 +17,17 @@ from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import vectorized
 from beam_joins.keys.opaque import is_opaque
 from beam_joins.transforms.engine.arrow_input import arrow_bytes, arrow_schema, declared_schema, is_arrow
-from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
+from beam_joins.transforms.engine.block_writer import MAIN
 from beam_joins.transforms.engine.changelog import ChangelogRows, no_records, options_of, require_columns_there
 from beam_joins.transforms.engine.element_types import annotated, columns_of_type, known, pair_types
 from beam_joins.transforms.engine.notes import columns_are_there
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.records import RecordRoute
-from beam_joins.transforms.engine.replay import Operator, Replay
+from beam_joins.transforms.engine.replay import Replay, has_one_turn
 from beam_joins.transforms.engine.table_rows import records_of
 from beam_joins.transforms.engine.table_type import Order, TableType, as_table, require_bounded
-
-ROWS = "rows"
+from beam_joins.transforms.engine.upserts import ROWS, upserts
 
 
 class TableFromChangelog(WithOutputs):
@@ -114,6 +112,10 @@ class TableFromChangelog(WithOutputs):
     def build(self, pvalue: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The table and the dropped records."""
         require_bounded("TableFromChangelog", pvalue)
+        if self._emit == "latest" and not has_one_turn(pvalue):
+            raise ValueError(
+                "emit='latest' needs the whole changelog at once: leave it out in a run that goes on, and apply LatestTable"
+            )
         batches, functions = is_arrow(pvalue), self.handling.functions
         schema = self._schema_of_batches(pvalue) if batches else None
         declared = schema or self._schema
@@ -135,7 +137,7 @@ class TableFromChangelog(WithOutputs):
         key, value = key_type if is_opaque(key) else key, value_type if is_opaque(value) else value
         known_type = TableType(key, value, order, whole=True, final=self._emit == "latest", bytes=size)
         replayed = (routed[ROWS],) | "Replay" >> Replay(
-            _upserts(self._emit, known_type),
+            upserts(self._emit, known_type, partial(_require_order, known_type)),
             main_type=ChangeBatch,
             to=(MAIN, *self.dropping),
             check=columns_are_there("except_columns", ROWS, self._left_out) if self._left_out and not batches else None,
@@ -173,21 +175,9 @@ class TableFromChangelog(WithOutputs):
         return key_type, Any if self._left_out else known(element_type)
 
 
-def _upserts(emit: Emit, known_type: TableType) -> Operator:
-    def upserts(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[ChangeBatch]:
-        batch, lost = upsert(inputs[ROWS], emit)
-        if len(lost) and known_type.order == "time":
-            _require_order(lost, known_type)
-        for reason in ("duplicate_position", "ambiguous_position"):
-            dropped = lost.filter(pc.equal(lost["reason"], reason))
-            writer.drop_rows(reason, len(dropped), partial(records_of, dropped, known_type))
-        if len(batch):
-            yield batch
-
-    return upserts
-
-
-def _require_order(lost: pa.Table, known_type: TableType) -> None:
+def _require_order(known_type: TableType, lost: pa.Table) -> None:
+    if known_type.order != "time":
+        return
     unordered = lost.filter(pc.less_equal(lost["position"], MIN_TIMESTAMP.micros))
     for (key, _), _ in records_of(unordered.slice(0, 1), known_type):
         raise ValueError(

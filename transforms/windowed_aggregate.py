@@ -1,6 +1,6 @@
 """WindowedAggregate: a stream aggregated by key and window, as a windowed table."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from beam_joins.fields import Fields
 from beam_joins.fold import Fold
 from beam_joins.spans import Span, span_micros
 from beam_joins.transforms.engine.block_writer import DROPPED, MAIN, BlockWriter
+from beam_joins.transforms.engine.operator import Turn, in_time
 from beam_joins.transforms.engine.options import OF_AGGREGATE, function, initial_of
 from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.replay import Replay
@@ -102,11 +103,14 @@ class WindowedAggregate(WithOutputs):
         made = stream.type._replace(value=Any, windowed=True, whole=True)
         windows, grace = windows_of(self._window_fn), self._grace
 
-        def aggregated(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[ChangeBatch]:
-            (changes, late), _ = step(State(), inputs["records"], windows, fold, grace)
+        def aggregated(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, State]:
+            rows, behind = in_time(inputs["records"], turn.frontier)
+            writer.drop_rows("late", len(behind), lambda: records_of(behind, stream.type))
+            (changes, late), state = step(turn.state or State(), rows, windows, fold, grace, turn.until)
             writer.drop_rows("late", len(late), lambda: records_of(late, made, "group"))
             if len(changes):
                 yield changes
+            return state
 
         replayed = (routed["records"],) | "Aggregate" >> Replay(
             functions.replay(aggregated), to=(MAIN, *self.dropping, *handling.tags), main_type=ChangeBatch

@@ -35,13 +35,10 @@ def main(argv: list[str] | None = None) -> None:
     made.add_argument("--functions", choices=FUNCTIONS, default="columns", help="of what the joiner and the foreign key are functions")
     made.add_argument("--environment", choices=ENVIRONMENTS, default="pool", help="what runs Python on Spark (default: %(default)s)")
     made.add_argument("--partitions", type=int, metavar="N", help="partitions of every join (default: as suggested for the input)")
-    made.add_argument("--replay", choices=("state", "group"), help="how the blocks of a partition wait (default: the engine's)")
     options = made.parse_args(argv)
     given = task(options)
     bytes_read = sum(ReadParquet(given.input_files(name)).bytes for name in WORKS[given.work].tables)
     asked = [f"--beam_joins_partitions={options.partitions or suggested_partitions(bytes_read)}"]
-    if options.replay:
-        asked.append(f"--beam_joins_replay={options.replay}")
     with pipeline(options.runner, environment=options.environment, options=asked) as run:
         build(run, given, options.functions)
 

@@ -13,8 +13,8 @@ from beam_joins.pipelines.changelog_files import avro_records
 from beam_joins.pipelines.changelog_files.avro_records import Schema
 from beam_joins.pipelines.changelog_files.columns import Columns
 from beam_joins.pipelines.changelog_files.csv_rows import layout_of
-from beam_joins.pipelines.changelog_files.files import File, Part
-from beam_joins.pipelines.changelog_files.formats import SOURCES, format_of
+from beam_joins.pipelines.changelog_files.files import File, Format, Part
+from beam_joins.pipelines.changelog_files.formats import ENVELOPES, SOURCES, format_of
 from beam_joins.pipelines.changelog_files.layout import Layout
 from beam_joins.pipelines.changelog_files.paths import absolute, is_local, matching, require_file_system
 from beam_joins.pipelines.changelog_files.reading import KEY_TYPES, kind
@@ -76,10 +76,13 @@ class Changelog:
         return next((held for row in self.first if (held := kind(row.get(column))) in KEY_TYPES), None)
 
 
-def find_changelog(name: str, pattern: str, columns: Columns, layout: Layout = ()) -> Changelog:
+def find_changelog(
+    name: str, pattern: str, columns: Columns, layout: Layout = (), *, envelope: Format | None = None, table: str = ""
+) -> Changelog:
     """Find the files of a path or glob, and look into them.
 
-    The time unit of a file that says its own replaces the one in ``columns``; ``layout`` are the types of columns of CSV files.
+    The time unit of a file that says its own replaces the one in ``columns``; ``layout`` are the types of columns of CSV files. JSON lines are those of an
+    ``envelope``, if one is given, and of these the changes of one ``table`` count (empty: all); a key that ``columns`` does not name is the primary key that they name.
 
     Raises:
         InputError: nothing there, not a file, not readable, of an unknown format, or without one of the columns.
@@ -94,7 +97,15 @@ def find_changelog(name: str, pattern: str, columns: Columns, layout: Layout = (
         raise InputError(f"{name}: cannot look for {pattern}: {_reason(error)}") from error
     shown = (lambda path: path) if absolute(pattern) == pattern else os.path.relpath
     files = tuple(
-        File(path=file.path, bytes=file.bytes, shown=shown(file.path), format=format_of(name, shown(file.path))) for file in found
+        File(
+            path=file.path,
+            bytes=file.bytes,
+            shown=shown(file.path),
+            format=envelope if envelope and format_of(name, shown(file.path), ("json lines",)) else format_of(name, shown(file.path)),
+            table=table,
+            key=columns.key if envelope else None,
+        )
+        for file in found
     )
     if not files:
         raise InputError(f"{name}: there is no file {pattern}")
@@ -103,6 +114,9 @@ def find_changelog(name: str, pattern: str, columns: Columns, layout: Layout = (
     try:
         for file in files:
             FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED).close()
+        if envelope and not columns.key:
+            columns = replace(columns, key=_primary_key(name, ENVELOPES[envelope].key_of(files[0])))
+            files = tuple(replace(file, key=columns.key) for file in files)
         files = tuple(_looked_into(name, file, columns, layout) for file in files)
         schema = _common_schema(name, files) if all(file.format == "avro" for file in files) else None
         first = tuple(_first_records(name, files))
@@ -113,6 +127,15 @@ def find_changelog(name: str, pattern: str, columns: Columns, layout: Layout = (
     by_unit = {file: columns if file.unit is None else replace(columns, unit=file.unit) for file in files}
     times = tuple(by_unit[file].time_of(row) for file, row in first if by_unit[file].fault(row) is None)
     return Changelog(name=name, files=files, columns=columns, schema=schema, first=tuple(row for _, row in first), times=times)
+
+
+def _primary_key(name: str, said: tuple[str, ...]) -> str:
+    if len(said) != 1:
+        raise InputError(
+            f"{name}: the first change {'does not say which columns are its primary key' if not said else 'has a primary key of several columns'}:"
+            f" name the column of the key with --{name}-key"
+        )
+    return said[0]
 
 
 def _looked_into(name: str, file: File, columns: Columns, layout: Layout) -> File:

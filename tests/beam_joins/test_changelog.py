@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from beam_joins import Change
 from beam_joins.changelog import State, step, upsert
 from beam_joins.content import Emit
+from beam_joins.sorting import record_order
 from tests.properties import strategies
 from tests.properties.strategies import rows_of, split
 from tests.reference.record import Record
@@ -41,9 +42,9 @@ def test_a_step_takes_only_the_rows_that_it_touches(monkeypatch: pytest.MonkeyPa
 
     def counted(rows: pa.Table, *rest: Any) -> Any:
         seen.append(len(rows))
-        return upsert(rows, *rest)
+        return record_order(rows, *rest)
 
-    monkeypatch.setattr("beam_joins.changelog.upsert", counted)
+    monkeypatch.setattr("beam_joins.changelog.record_order", counted)
     many = [Record(b"%d" % n, b"a", 1, 1) for n in range(1_000)]
     changes, _, state = in_steps([*many, Record(b"7", b"b", 2, 2), Record(b"8", None, 2, 2)], "updates", [1])
     assert seen == [1_000, 4]

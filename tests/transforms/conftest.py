@@ -33,17 +33,15 @@ def direct():
 @pytest.fixture(
     params=[
         "direct",
-        "direct, grouped",
         pytest.param("spark", marks=pytest.mark.spark),
     ]
 )
 def pipeline(request):
-    """A new pipeline on either runner, and with partitions that wait grouped; with a number of partitions if one is given."""
-    if request.param.startswith("direct"):
-        waits = "group" if "grouped" in request.param else "state"
+    """A new pipeline on either runner; with a number of partitions if one is given."""
+    if request.param == "direct":
 
         def on_direct(partitions=16):
-            options = PipelineOptions([f"--beam_joins_replay={waits}", f"--beam_joins_partitions={partitions}"])
+            options = PipelineOptions([f"--beam_joins_partitions={partitions}"])
             return beam.Pipeline(runner=FnApiRunner(), options=options)
 
         return on_direct

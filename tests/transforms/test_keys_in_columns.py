@@ -159,14 +159,13 @@ NOTED = {"numbers and texts": ([1] * 50, [f"{n}" for n in range(50)]), "both on 
 WAYS = {
     "one worker": [],
     "two workers": ["--direct_num_workers=2", "--direct_running_mode=multi_threading"],
-    "two workers and state": ["--direct_num_workers=2", "--direct_running_mode=multi_threading", "--beam_joins_replay=state"],
 }
 
 
 @pytest.mark.parametrize("noted", NOTED)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("form", ["records", "columns"])
-def test_what_is_noted_of_keys_does_not_depend_on_bundles_workers_or_state(form, way, noted):
+def test_what_is_noted_of_keys_does_not_depend_on_bundles_or_workers(form, way, noted):
     left, right = map(Side, ("left", "right"), NOTED[noted])
     failed = ""
     try:

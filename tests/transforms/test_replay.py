@@ -60,7 +60,7 @@ def test_what_waits_goes_out_when_it_is_large_and_counts_no_longer(monkeypatch):
     assert sent(writer.pop_ready()) == [(0, ["a", "b"]), (0, ["c", "d"]), (0, ["e", "f"])]
 
 
-def test_a_chain_of_joins_is_the_same_wherever_partitions_wait_and_however_many_there_are(pipeline):
+def test_a_chain_of_joins_is_the_same_however_many_partitions_there_are(pipeline):
     with pipeline(partitions=3) as p:
         a, b = (p | name >> beam.Create([("k", name), ("l", "k")]) | f"table {name}" >> at_one_position() for name in "ab")
         both = (a, b) | TableTableJoin(lambda left, right: left + right)
@@ -73,8 +73,8 @@ def at_one_position():
     return table | "value" >> MapTable(lambda key, pair: pair[1])
 
 
-@pytest.mark.parametrize("option", ["--beam_joins_replay=hope", "--beam_joins_partitions=many"])
-def test_an_unknown_way_to_wait_is_refused(option):
+@pytest.mark.parametrize("option", ["--beam_joins_broadcast_bytes=none", "--beam_joins_partitions=many"])
+def test_a_wrong_option_of_the_engine_is_refused(option):
     with pytest.raises(SystemExit):
         PipelineOptions([option]).view_as(ReplayOptions)
 

@@ -156,7 +156,7 @@ def test_what_a_transform_of_ours_made_is_not_looked_at_again(direct):
         p.visit(
             type("Labels", (beam.pipeline.PipelineVisitor,), {"visit_transform": lambda self, node: seen.append(node.full_label)})()
         )
-        return [label for label in seen if "One change each" in label]
+        return [label for label in seen if "with one change each" in label]
 
     with direct() as p:
         hand_made = p | "rows" >> beam.Create(ONCE)

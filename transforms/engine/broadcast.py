@@ -1,6 +1,6 @@
 """Foreign-key joins with a small right table: its rows go to every worker as a side input, and left rows are joined where they are."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -13,9 +13,10 @@ from beam_joins.joiner import Join
 from beam_joins.keys.columns import kinds
 from beam_joins.matching import Shape
 from beam_joins.overlap import Rights
-from beam_joins.transforms.engine.block_writer import MAIN
+from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.joins import LEFT, RIGHT, LeftRows, Sides
 from beam_joins.transforms.engine.notes import keys_may_meet
+from beam_joins.transforms.engine.operator import Turn
 from beam_joins.transforms.engine.outputs import Handling
 from beam_joins.transforms.engine.replay import BundleDoFn, Emitter, Replay, ReplayOptions, Stage
 from beam_joins.transforms.engine.table_rows import newest, no_rows
@@ -58,8 +59,12 @@ def broadcast_join(
     handling.collect(joined)
     if notes:
         kinds_met = keys_may_meet(transform, LEFT, RIGHT, *keys)
-        _ = tuple(joined[name] for name in notes) | "Kinds of keys" >> Replay(lambda inputs, writer: iter(()), check=kinds_met)
+        _ = tuple(joined[name] for name in notes) | "Kinds of keys" >> Replay(_nothing, check=kinds_met)
     return joined[MAIN], joined
+
+
+def _nothing(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[Any, None, None]:
+    yield from ()
 
 
 def _block(batch: ChangeBatch, columns: frozenset[str] | None) -> bytes:

@@ -1,54 +1,57 @@
 """Tables that this library did not make: that a row has one change at a position is not known and is checked."""
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import two_changes
-from beam_joins.changelog import upsert
 from beam_joins.sorting import combine_chunks
-from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
+from beam_joins.transforms.engine.block_writer import MAIN
 from beam_joins.transforms.engine.door import in_batches
-from beam_joins.transforms.engine.replay import Replay, Route
+from beam_joins.transforms.engine.replay import Replay, Route, has_one_turn
 from beam_joins.transforms.engine.table_rows import batch_rows, keys_in_python
 from beam_joins.transforms.engine.table_type import TableType, as_table, table_type
+from beam_joins.transforms.engine.upserts import LATE, ROWS, upserts
 
-_ROWS = "rows"
+
+def table_in_turn(table: PCollection[Any], label: str) -> PCollection[Any]:
+    """The table as batches for a transform in which all changes of a row meet.
+
+    That finds two changes of a row at one position by itself, but not a late change: where there are many turns it gets a :func:`checked_table`.
+    """
+    return in_batches(table, f"{label} in batches") if has_one_turn(table) else checked_table(table, label)
 
 
-def checked_table(table: PCollection[Any]) -> PCollection[Any]:
+def checked_table(table: PCollection[Any], label: str = "Table") -> PCollection[Any]:
     """The table as batches with one change of a row at a position, each with the old value that the one before gave.
 
     What a transform of this library made is such a table and costs nothing. Any other is grouped by its keys, and the run raises
     ``ValueError`` for two changes of one row at one position. It is for transforms in which the changes of a row do not meet.
     """
-    return in_batches(table) if table_type(table).checked else _by_key(table)
+    return in_batches(table, f"{label} in batches") if table_type(table).checked else _by_key(table, label)
 
 
 def whole_table(table: PCollection[Any]) -> PCollection[Any]:
     """As :func:`checked_table`, and all changes of a row are in one batch, in the order of their positions."""
     known = table_type(table)
-    return table if known.checked and known.whole else _by_key(table)
+    return table if known.checked and known.whole else _by_key(table, "Table")
 
 
-def _by_key(table: PCollection[Any]) -> PCollection[Any]:
+def _by_key(table: PCollection[Any], label: str) -> PCollection[Any]:
     known = table_type(table)
 
-    def one_change(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[ChangeBatch]:
-        yield table_of(inputs[_ROWS], known)
-
-    routed = in_batches(table) | "By key" >> Route(batch_rows(_ROWS), to=(_ROWS,))
-    checked = (routed[_ROWS],) | "One change each" >> Replay(one_change, main_type=ChangeBatch)
+    routed = in_batches(table, f"{label} in batches") | f"{label} by key" >> Route(batch_rows(ROWS), to=(ROWS,))
+    checked = (routed[ROWS],) | f"{label} with one change each" >> Replay(
+        upserts("records", known, partial(_require_one_change, known)), main_type=ChangeBatch
+    )
     return as_table(checked[MAIN], known._replace(whole=True))
 
 
-def table_of(rows: pa.Table, known: TableType) -> ChangeBatch:
-    """The changes of a table from its newest values; raises ``ValueError`` for two changes of one row at one position."""
-    batch, lost = upsert(rows, "records")
-    if len(lost):
-        key = keys_in_python(combine_chunks(lost["key"]), known)[0]
-        raise two_changes(key, lost["position"][0].as_py())
-    return batch
+def _require_one_change(known: TableType, lost: pa.Table) -> None:
+    twice = lost.filter(pc.invert(pc.is_in(lost["reason"], value_set=pa.array(LATE))))
+    if len(twice):
+        raise two_changes(keys_in_python(combine_chunks(twice["key"]), known)[0], twice["position"][0].as_py())

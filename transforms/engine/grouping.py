@@ -1,6 +1,6 @@
 """Tables that are grouped by something that is not their key: their rows by group, and the aggregates of groups."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from numbers import Number
 from typing import Any, TypeAlias
 
@@ -9,7 +9,6 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 from beam_joins import aggregate, totals
-from beam_joins.arrangement import Arrangement
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders.key import KeyCoder, encode_key
 from beam_joins.fields import of_row
@@ -23,6 +22,7 @@ from beam_joins.sorting import valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.checked_table import checked_table
 from beam_joins.transforms.engine.each_value import each_value
+from beam_joins.transforms.engine.operator import Turn, require_in_time
 from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.table_rows import changes_in_python
@@ -109,11 +109,17 @@ class GroupedTable(WithOutputs):
             sent = aggregate.members(batch, groups, numbers if fold is None else batch.values)
             writer.send(MEMBERS, hashes(sent["group"]), sent)
 
-        def aggregated(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[ChangeBatch]:
-            rows = inputs[MEMBERS]
-            batch, _ = totals.step(Arrangement(), rows) if fold is None else aggregate.step(aggregate.State(), rows, fold)
+        def aggregated(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, aggregate.State]:
+            rows, before = inputs[MEMBERS], turn.state or aggregate.State()
+            require_in_time(rows, turn.frontier)
+            if fold is None:
+                batch, groups = totals.step(before.groups, rows)
+                state = aggregate.State(groups)
+            else:
+                batch, state = aggregate.step(before, rows, fold)
             if len(batch):
                 yield batch
+            return state
 
         routed = table | "Group" >> Route(rows, to=(MEMBERS, *self.dropping, *handling.tags))
         replayed = (routed[MEMBERS],) | "Aggregate" >> Replay(

@@ -1,6 +1,6 @@
 """The joins of tables: rows of both sides in one partition, their overlap there, and the way back of rows that moved."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -14,15 +14,16 @@ from beam_joins.keys.columns import joined_keys, kinds
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.nested import CombinedKeyType
 from beam_joins.matching import Shape
-from beam_joins.overlap import overlap
+from beam_joins.overlap import State, overlap, step
 from beam_joins.references import listed_subscriptions, looking_up, rejoined, subscriptions
 from beam_joins.sorting import combine_chunks, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
-from beam_joins.transforms.engine.door import in_batches
+from beam_joins.transforms.engine.checked_table import table_in_turn
 from beam_joins.transforms.engine.notes import keys_may_meet
+from beam_joins.transforms.engine.operator import Operator, Turn, require_in_time
 from beam_joins.transforms.engine.outputs import Handling
 from beam_joins.transforms.engine.referring import References
-from beam_joins.transforms.engine.replay import Operator, Replay, Route, RowRouter
+from beam_joins.transforms.engine.replay import Replay, Route, RowRouter
 from beam_joins.transforms.engine.table_rows import batch_rows, changes_in_python, no_rows
 from beam_joins.transforms.engine.table_type import TableType, table_type
 
@@ -53,7 +54,7 @@ class Sides(NamedTuple):
 
 def in_sides(left: PCollection[Any], right: PCollection[Any]) -> Sides:
     """Two tables as they come in."""
-    left, right = in_batches(left, "Left in batches"), in_batches(right, "Right in batches")
+    left, right = table_in_turn(left, "Left"), table_in_turn(right, "Right")
     return Sides(left, right, (table_type(left), table_type(right)))
 
 
@@ -167,21 +168,27 @@ def _overlapped(
     if isinstance(looks_up, pa.DataType):
         no_left = looking_up(no_left, pa.nulls(0, looks_up))
 
-    def overlapped(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[ChangeBatch]:
+    def overlapped(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, State | None]:
         left, right = inputs.get(LEFT, no_left), inputs.get(RIGHT, no_right)
         if not isinstance(looks_up, pa.DataType):
             left = looking_up(left, looks_up(combine_chunks(left["key"])))
-        joined = overlap(left, right, join, shape)
+        for rows in (left, right):
+            require_in_time(rows, turn.frontier)
+        if turn.is_only:
+            joined, state = overlap(left, right, join, shape), None
+        else:
+            joined, state = step((turn.state or State())._replace(frontier=turn.frontier), left, right, join, shape)
         if moving:
             writer.send(HALVES, hashes(joined.halves.column("key")), joined.halves)
         for batch in (joined.changes, *(() if moving else (rejoined(joined.halves),))):
             if len(batch):
                 yield batch if finish is None else finish(batch)
+        return state
 
     return overlapped
 
 
-def _moved(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[ChangeBatch]:
+def _moved(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, None]:
     """The changes of rows that moved."""
     batch = rejoined(inputs[HALVES])
     if len(batch):

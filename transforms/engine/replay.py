@@ -5,19 +5,18 @@ Every stateful transform is one or more uses of it:
 1. a :class:`Route` puts batches into a :class:`~beam_joins.transforms.engine.block_writer.BlockWriter`, each row with the hash of the key by which
    it meets others (single elements become batches first: :mod:`beam_joins.transforms.engine.records`);
 2. the rows of a partition travel in blocks (:mod:`beam_joins.coders.block`), so that a runner sees few large elements;
-3. :class:`Replay` has a partition's blocks wait for each other: in the bag state of a stateful DoFn, keyed by partition, until its
-   event-time timer fires, or grouped by partition (:class:`ReplayOptions`);
+3. :class:`Replay` has a partition's blocks wait for each other in the bag state of a stateful DoFn, keyed by partition, until its
+   event-time timer fires;
 4. then it gives them to its operator, which calls a kernel of :mod:`beam_joins`.
 
 What comes out does not depend on the order of arrival, the number of partitions or the runner, since an operator sees all rows of a
 routing key in the order of their positions and nothing else.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 import apache_beam as beam
-import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import PCollection, TaggedOutput
 from apache_beam.utils.timestamp import Timestamp
@@ -26,6 +25,7 @@ from beam_joins.coders.block import read_blocks
 from beam_joins.coders.own_types import OwnTypes
 from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN, BlockWriter, Output, timestamped
 from beam_joins.transforms.engine.notes import Check, NoteReader
+from beam_joins.transforms.engine.operator import Operator, Turn
 from beam_joins.transforms.engine.partitions import DEFAULT_PARTITIONS, partition_count
 from beam_joins.transforms.engine.waiting import stateful_dofn
 
@@ -33,17 +33,10 @@ BROADCAST_BYTES = 32 << 20
 
 
 class ReplayOptions(PipelineOptions):
-    """Pipeline options of the engine: ``--beam_joins_replay``, ``--beam_joins_partitions`` and ``--beam_joins_broadcast_bytes``."""
+    """Pipeline options of the engine: ``--beam_joins_partitions``, ``--beam_joins_broadcast_bytes`` and ``--beam_joins_state``."""
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
-        parser.add_argument(
-            "--beam_joins_replay",
-            choices=("state", "group"),
-            default="state",
-            help="how the blocks of a partition wait until all are there: in the state of a stateful DoFn until its timer fires, or, for"
-            " bounded input only, grouped (default: state)",
-        )
         parser.add_argument(
             "--beam_joins_partitions",
             type=int,
@@ -60,6 +53,18 @@ class ReplayOptions(PipelineOptions):
             f" (default: {BROADCAST_BYTES})",
         )
 
+        parser.add_argument(
+            "--beam_joins_state",
+            metavar="DIR",
+            help="a folder, of any filesystem that Beam knows, for what the transforms remember: the run goes on where the last one with this"
+            " folder ended (default: nothing is remembered)",
+        )
+
+
+def has_one_turn(pcoll: PCollection[Any]) -> bool:
+    """Whether all rows have their turn at once: the input is bounded, and no run was before or will be after."""
+    return bool(pcoll.is_bounded) and not pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_state
+
 
 def element_time(timestamp: Timestamp) -> int:
     """The event time of an element in microseconds, cut to the millisecond as Beam cuts it between stages: towards 1970.
@@ -75,10 +80,6 @@ def element_time(timestamp: Timestamp) -> int:
 
 RowRouter = Callable[[Any, int, BlockWriter], None]
 """Puts the rows of an element, whose timestamp in microseconds is given, into the writer; 0 is given where it does not look at it."""
-
-
-Operator = Callable[[dict[str, pa.Table], BlockWriter], Iterator[Any]]
-"""Gives the elements that follow from the rows of a partition, by the inputs that they are of; rows for another replay go into the writer."""
 
 
 class Emitter:
@@ -140,30 +141,25 @@ class _Partition:
         self._check = check
         self._emitter = emitter
 
-    def replay(self, elements: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
-        reader, emit = NoteReader(elements), self._emitter.emit
-        blocks = reader.blocks()
-        for output in () if blocks is None else self._operator(read_blocks(blocks), writer):
-            yield output
-            yield from emit(writer.pop_ready())
+    def released(self, elements: Iterable[bytes], turn: Turn) -> Generator[Any, None, Any]:
+        """What follows from the elements that have their turn; returns what is to be remembered, which is ``turn.state`` if none of them holds rows."""
+        reader, writer, emit = NoteReader(elements), self._emitter.writer(), self._emitter.emit
+        blocks, state = reader.blocks(), turn.state
+        if blocks is not None:
+            replayed = self._operator(read_blocks(blocks), writer, turn)
+            while True:
+                try:
+                    output = next(replayed)
+                except StopIteration as end:
+                    state = end.value
+                    break
+                yield output
+                yield from emit(writer.pop_ready())
         if self._check is not None:
             self._check(reader.notes)
         yield from emit(writer.pop_ready())
-
-    def released(self, elements: Iterable[bytes]) -> Iterator[Any]:
-        """The same with a writer of its own, which is empty then."""
-        writer = self._emitter.writer()
-        yield from self.replay(elements, writer)
-        yield from self._emitter.emit((to, block) for to, block, _ in writer.flush())
-
-
-class _GroupedDoFn(BundleDoFn):
-    def __init__(self, partition: _Partition, emitter: Emitter) -> None:
-        super().__init__(emitter)
-        self._partition = partition
-
-    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        return self._partition.replay(element[1], self._writer)
+        yield from emit((to, block) for to, block, _ in writer.flush())
+        return state
 
 
 class Stage(beam.PTransform[Any, Any]):
@@ -233,9 +229,6 @@ class Replay(Stage):
         together = blocks | "Together" >> beam.Flatten() if len(blocks) > 1 else blocks[0]
         emitter = self._emitter(together)
         partition = _Partition(self._operator, self._check, emitter)
-        if together.pipeline.options.view_as(ReplayOptions).beam_joins_replay == "group":
-            grouped = together | "Partitions" >> beam.GroupByKey()
-            return self._outputs(grouped, _GroupedDoFn(partition, emitter))
         # The full label is unique in a pipeline and the same at every submission; Beam shows it to nobody else.
         name = together.pipeline._current_transform().full_label
         return self._outputs(together, stateful_dofn(name, partition.released))

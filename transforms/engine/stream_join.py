@@ -1,6 +1,6 @@
 """The join of two streams in a partition, and what comes out of it: pairs for pairs, record batches for record batches."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import Any
 
@@ -8,15 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.copied import copied
-from beam_joins.interval import Matches, Spans, StreamHow, step
+from beam_joins.interval import Matches, Spans, State, StreamHow, step
 from beam_joins.joiner import TypedJoin
 from beam_joins.keys.columns import Ints, joined_keys
 from beam_joins.keys.opaque import python_values
 from beam_joins.pairs import Pairs, each_joined
 from beam_joins.sorting import combine_chunks
-from beam_joins.stream_time import ALWAYS
 from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped
-from beam_joins.transforms.engine.replay import Operator
+from beam_joins.transforms.engine.operator import Operator, Turn, in_time
 from beam_joins.transforms.engine.table_rows import keys_in_python, no_rows, records_of
 from beam_joins.transforms.engine.table_type import TableType
 from beam_joins.user_functions import Functions
@@ -80,11 +79,13 @@ def batches_joined(join: TypedJoin) -> Results:
 def joined_streams(how: StreamHow, spans: Spans, results: Results, types: tuple[TableType, TableType]) -> Operator:
     """The join of the records of a partition; ``types`` is what is known of the two streams."""
 
-    def joined(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[Any]:
-        left, right = (inputs.get(side, no_rows(known)) for side, known in zip(SIDES, types, strict=True))
-        found, _ = step(None, left, right, how, spans, ALWAYS)
-        for side, rows, known in zip(SIDES, found.late, types, strict=True):
-            writer.drop_rows(f"late_{side}", len(rows), partial(records_of, rows, known))
-        return results(found)
+    def joined(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[Any, None, State]:
+        given = [in_time(inputs.get(side, no_rows(known)), turn.frontier) for side, known in zip(SIDES, types, strict=True)]
+        found, state = step(turn.state, given[0][0], given[1][0], how, spans, turn.until)
+        for side, late, (_, behind), known in zip(SIDES, found.late, given, types, strict=True):
+            for rows in (behind, late):
+                writer.drop_rows(f"late_{side}", len(rows), partial(records_of, rows, known))
+        yield from results(found)
+        return state
 
     return joined

@@ -1,6 +1,7 @@
 """Streams that look rows of a table up, each record as of its position; :func:`beam_joins.versions.as_of` says which row that is."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -8,25 +9,28 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 from apache_beam.typehints import typehints
 
+from beam_joins.arrangement import Arrangement
 from beam_joins.fields import Fields
 from beam_joins.joiner import of_records
 from beam_joins.keys.columns import kinds
 from beam_joins.keys.hashes import hashes
-from beam_joins.keys.opaque import opaque_values, python_values
+from beam_joins.keys.opaque import VALUES, opaque_values, python_values
+from beam_joins.lookup import step
 from beam_joins.pairs import Pairs
 from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.transforms.engine.arrow_input import is_arrow
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
-from beam_joins.transforms.engine.door import in_batches
+from beam_joins.transforms.engine.checked_table import table_in_turn
 from beam_joins.transforms.engine.notes import keys_may_meet
+from beam_joins.transforms.engine.operator import Operator, Turn, in_time, require_in_time
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.records import Option, RecordRoute, Records, pairs, present
 from beam_joins.transforms.engine.referring import KeyColumn, keys_like
-from beam_joins.transforms.engine.replay import Operator, Replay, Route
+from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.stream_join import keyed_results
 from beam_joins.transforms.engine.streams import NO_PAIR, OfRow, require_one_order, sequence_of, stream_type
-from beam_joins.transforms.engine.table_rows import batch_rows, no_rows
+from beam_joins.transforms.engine.table_rows import batch_rows, no_rows, records_of
 from beam_joins.transforms.engine.table_type import TableType, table_type, two_inputs
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.versions import as_of
@@ -73,16 +77,16 @@ class StreamLookupJoin(WithOutputs):
         keys = keys_like(of_table, f"the key that {name} looks up")
         rows = _stream_rows(self._row_key(), sequence, keys, self._null_reason, keeps_all)
         records = stream | "Stream" >> RecordRoute(rows, functions, to=(STREAM, *self.dropping, *handling.tags))
-        table = in_batches(table, "Table in batches")
+        table = table_in_turn(table, "Table")
         changes = table | "Table" >> Route(batch_rows(TABLE), to=(TABLE,))
         joined = (records[STREAM], changes[TABLE]) | "Join" >> Replay(
-            functions.replay(_lookup(self._joiner, functions, table_type(table), keeps_all)),
-            to=(MAIN, *handling.tags),
+            functions.replay(_lookup(self._joiner, functions, known, table_type(table), keys.type, keeps_all)),
+            to=(MAIN, *self.dropping, *handling.tags),
             main_type=typehints.KV[Any, Any],
             check=keys_may_meet(name, STREAM, TABLE, "keys that the stream looks up", "table's keys"),
         )
         handling.collect(records, joined)
-        return joined[MAIN], self.all_dropped(records)
+        return joined[MAIN], self.all_dropped(records, joined)
 
 
 def _stream_rows(
@@ -110,16 +114,28 @@ def _stream_rows(
     return rows
 
 
-def _lookup(joiner: Callable[..., Any], functions: StageFunctions, known: TableType, keeps_all: bool) -> Operator:
+def _lookup(
+    joiner: Callable[..., Any],
+    functions: StageFunctions,
+    stream_type: TableType,
+    table_type: TableType,
+    looked_up_by: pa.DataType,
+    keeps_all: bool,
+) -> Operator:
     """The records of a partition with the rows that they look up."""
-    none = no_rows(known)
+    no_changes = no_rows(table_type)
+    types = {"key": VALUES, "value": VALUES, "reference": looked_up_by, "timestamp": pa.int64(), "position": pa.int64()}
+    no_records = pa.table({name: pa.nulls(0, kind) for name, kind in types.items()})
 
-    def looked_up(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[Any]:
-        if STREAM not in inputs:
-            return
-        stream = inputs[STREAM]
-        table = inputs.get(TABLE, none)
-        found = as_of(stream, table)
+    def looked_up(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[Any, None, Arrangement | None]:
+        stream, late = in_time(inputs.get(STREAM, no_records), turn.frontier, "reference")
+        writer.drop_rows("late", len(late), partial(records_of, late, stream_type))
+        table = inputs.get(TABLE, no_changes)
+        require_in_time(table, turn.frontier)
+        if turn.is_only:
+            found, state = as_of(stream, table), None
+        else:
+            (found, table), state = step(turn.state or Arrangement(), stream, table)
         if not keeps_all:
             stream, found = stream.filter(pa.array(found >= 0)), found[found >= 0]
         used, index = np.unique(found, return_inverse=True)
@@ -130,5 +146,6 @@ def _lookup(joiner: Callable[..., Any], functions: StageFunctions, known: TableT
         )
         pairs = Pairs(stream["value"], np.arange(len(stream)), table["value"], index, timestamp=integers(stream["timestamp"]))
         yield from keyed_results(joiner, functions, pairs, values, rows, keys)
+        return state
 
     return looked_up

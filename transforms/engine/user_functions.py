@@ -3,7 +3,7 @@
 An element of ``bad`` is ``(record, (class name, message, traceback lines))``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +12,8 @@ from apache_beam.pvalue import TaggedOutput
 from beam_joins.coders.own_types import OwnTypes
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.transforms.engine.block_writer import BAD, BlockWriter, timestamped
-from beam_joins.transforms.engine.replay import Operator, RowRouter
+from beam_joins.transforms.engine.operator import Operator, Turn
+from beam_joins.transforms.engine.replay import RowRouter
 from beam_joins.user_functions import ExceptionClass, Functions
 
 
@@ -49,9 +50,10 @@ class StageFunctions(Functions):
         if not self.handles_any:
             return operator
 
-        def handling(inputs: dict[str, pa.Table], writer: BlockWriter) -> Iterator[Any]:
-            yield from operator(inputs, writer)
+        def handling(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[Any, None, Any]:
+            state = yield from operator(inputs, writer, turn)
             self.give(writer)
+            return state
 
         return handling
 

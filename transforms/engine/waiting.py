@@ -1,6 +1,6 @@
 """Blocks of a partition that wait for each other in the state of a stateful DoFn, keyed by partition, until its event-time timer fires."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -8,8 +8,10 @@ from apache_beam.coders import BytesCoder
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 
-Released = Callable[[Iterable[bytes]], Iterator[Any]]
-"""Gives the elements that follow from the blocks of a partition."""
+from beam_joins.transforms.engine.operator import Turn
+
+Released = Callable[[Iterable[bytes], Turn], Generator[Any, None, Any]]
+"""Gives the elements that follow from the blocks of a partition, and returns what is to be remembered."""
 
 
 def stateful_dofn(name: str, released: Released) -> beam.DoFn:
@@ -52,5 +54,5 @@ class _Waiting(beam.DoFn):
         return ()
 
     def release(self, blocks: Any) -> Iterator[Any]:
-        yield from self._released(blocks.read())
+        yield from self._released(blocks.read(), Turn())
         blocks.clear()

@@ -1,0 +1,59 @@
+"""What a replay does with the rows of a partition whose turn has come, and what it is told about the turn."""
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_joins.stream_time import ALWAYS
+from beam_joins.transforms.engine.block_writer import BlockWriter
+
+
+class Turn(NamedTuple):
+    """A turn of a partition: the only one of bounded input, or one of many.
+
+    * ``state``: what the operator gave back after the turn before, ``None`` if there was none.
+    * ``frontier``: the largest position of earlier turns, of this and of other partitions; rows at or before it are late. ``None`` if there was no turn.
+    * ``until``: all rows of later turns have timestamps after it, ``None`` if that is not known; :data:`~beam_joins.stream_time.ALWAYS` if there
+      is no later turn, so that nothing needs to be remembered.
+    * ``horizon``: deletes with earlier timestamps are not remembered any more; ``None``: all deletes are remembered.
+    """
+
+    state: Any = None
+    frontier: int | None = None
+    until: int | None = ALWAYS
+    horizon: int | None = None
+
+    @property
+    def is_only(self) -> bool:
+        """Whether all rows that there ever are have their turn at once."""
+        return self.frontier is None and self.until == ALWAYS
+
+
+Operator = Callable[[dict[str, pa.Table], BlockWriter, Turn], Generator[Any, None, Any]]
+"""Gives the elements that follow from the rows of a partition, by the inputs that they are of; rows for another replay go into the writer.
+
+The generator returns what it has to remember for the next turn: a ``NamedTuple`` of :class:`~beam_joins.arrangement.Arrangement`, ``pyarrow.Table``,
+``int`` or ``None``, or ``None`` for nothing.
+"""
+
+
+def in_time(rows: pa.Table, frontier: int | None, meets_by: str = "key") -> tuple[pa.Table, pa.Table]:
+    """The records of a stream behind the frontier, and the late ones. Those that meet nothing, as they have no key, have no position and are never late.
+
+    >>> rows = pa.table({"key": ["a", "a", None], "position": [3, 7, 0]})
+    >>> [part["position"].to_pylist() for part in in_time(rows, 5)]
+    [[7, 0], [3]]
+    """
+    if frontier is None:
+        return rows, rows.slice(0, 0)
+    is_late = pc.and_(pc.less_equal(rows["position"], frontier), rows[meets_by].is_valid())
+    return rows.filter(pc.invert(is_late)), rows.filter(is_late)
+
+
+def require_in_time(rows: pa.Table, frontier: int | None) -> None:
+    """Raise ``RuntimeError`` for late rows of a table: the transform that made it gives changes behind the frontier only."""
+    if frontier is not None and len(rows) and (least := int(np.min(rows["position"].to_numpy()))) <= frontier:
+        raise RuntimeError(f"a change at position {least} comes after the frontier {frontier} has passed")
