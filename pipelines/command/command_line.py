@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins.pipelines.command.failed_function import failed_function_in
 from beam_joins.pipelines.command.input_error import OutputError, input_error_in, os_sentence
-from beam_joins.pipelines.launcher.job_failure import SparkJobFailed
+from beam_joins.pipelines.launcher.job_failure import JobFailed
 from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
 from beam_joins.pipelines.launcher.warm_start import start_early
 
@@ -33,13 +33,15 @@ def parse_known(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> 
 def _unknown(rest: Sequence[str]) -> list[str]:
     from apache_beam.options.pipeline_options import PipelineOptions
 
+    from beam_joins.pipelines.launcher.flink_options import FlinkOptions
+    from beam_joins.pipelines.launcher.run_options import WorkerOptions
     from beam_joins.pipelines.launcher.spark_options import SparkOptions
     from beam_joins.transforms.engine.replay import ReplayOptions
 
     # two classes of options may declare the same one
     beams = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
     options: Any
-    for options in {*_all_subclasses(PipelineOptions), SparkOptions, ReplayOptions}:
+    for options in {*_all_subclasses(PipelineOptions), SparkOptions, FlinkOptions, WorkerOptions, ReplayOptions}:
         options._add_argparse_args(beams)
     return beams.parse_known_args(rest)[1]
 
@@ -83,7 +85,7 @@ def _failed_function(error: BaseException) -> tuple[object, int] | None:
 
 
 def _failed_job(error: BaseException) -> tuple[object, int] | None:
-    return (error, FAILED) if isinstance(error, SparkJobFailed) else None
+    return (error, FAILED) if isinstance(error, JobFailed) else None
 
 
 def _system(error: BaseException) -> tuple[object, int] | None:

@@ -17,15 +17,18 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.runners.runner import create_runner
 from google.auth.exceptions import DefaultCredentialsError
 
+from beam_joins.pipelines.flink import ON_FLINK
+from beam_joins.pipelines.launcher.portable_run import launched
 from beam_joins.pipelines.launcher.reachable import check_docker
-from beam_joins.pipelines.spark import RunnerSetupError, spark_runner
+from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
+from beam_joins.pipelines.spark import ON_SPARK
 
 _JOB_SERVER: Final = "start a job server yourself and name it with --job_endpoint=HOST:PORT"
 
 
 @contextmanager
 def any_runner(options: PipelineOptions) -> Iterator[PipelineOptions]:
-    """What :func:`spark_runner` does, and the other runners' well-known failures as RunnerSetupError.
+    """What :func:`spark_runner` and :func:`flink_runner` do, and the other runners' well-known failures as RunnerSetupError.
 
     >>> with any_runner(PipelineOptions(["--runner=Nonsense"])):
     ...     pass
@@ -34,7 +37,7 @@ def any_runner(options: PipelineOptions) -> Iterator[PipelineOptions]:
     """
     name = _checked(options)
     try:
-        with spark_runner(options) as ready:
+        with launched(options, ON_SPARK, ON_FLINK) as ready:
             yield ready
     except (RuntimeError, ValueError, OSError, grpc.RpcError, grpc.FutureTimeoutError) as error:
         sentence = runner_failure(error, name)

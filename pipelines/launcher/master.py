@@ -1,57 +1,33 @@
-"""Spark's master: which ones are meant by `--spark_master_url`, and whether the cluster is this machine."""
+"""Where a runner runs: on cores of this machine, or on a cluster at an address."""
 
 import os
-import re
 import socket
 from dataclasses import dataclass
 
-from beam_joins.pipelines.launcher.setup_error import SparkSetupError
+from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
 
-CHOICES = "local[*], local[N] or spark://HOST:PORT"
-_LOCAL = re.compile(r"local(?:\[(\*|[1-9]\d*)\])?")
-_CLUSTER = re.compile(r"spark://([^/:,\s]+):(\d+)")
 _CONNECT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Master:
-    """A master as Spark takes it. `cores` is the number of local cores, None for a cluster; `host` a cluster's host."""
+    """A master as its runner takes it. `cores` is the number of local cores, None for a cluster; `host` a cluster's host."""
 
     url: str
     cores: int | None = None
     host: str = ""
     port: int = 0
 
-    @classmethod
-    def parse(cls, url: str) -> "Master":
-        """Read a master URL; `local[*]` becomes the number of cores that this process may use.
-
-        Raises SparkSetupError that lists the choices.
-
-        >>> Master.parse("local[2]").cores
-        2
-        >>> Master.parse("spark://localhost:7077").host
-        'localhost'
-        """
-        local, cluster = _LOCAL.fullmatch(url), _CLUSTER.fullmatch(url)
-        if local:
-            # A number, as Beam takes only that for local and would ship all its jars for a star.
-            cores = usable_cores() if local[1] == "*" else int(local[1] or 1)
-            return cls(f"local[{cores}]", cores=cores)
-        if cluster:
-            return cls(url, host=cluster[1], port=int(cluster[2]))
-        raise SparkSetupError(f"--spark_master_url={url} is not one of {CHOICES}.")
-
-    def check(self) -> None:
-        """Raise SparkSetupError when nothing listens at a cluster's address."""
+    def check(self, runner: str, option: str) -> None:
+        """Raise RunnerSetupError, which names runner and option, when nothing listens at a cluster's address."""
         if self.cores is not None:
             return
         try:
             socket.create_connection((self.host, self.port), _CONNECT_SECONDS).close()
         except OSError as error:
             reason = error.strerror or str(error)
-            raise SparkSetupError(
-                f"No Spark master answers at {self.host}:{self.port} ({reason}); start it, or take --spark_master_url "
+            raise RunnerSetupError(
+                f"No {runner} master answers at {self.host}:{self.port} ({reason}); start it, or take {option} "
                 f"from the top of its web page."
             ) from None
 

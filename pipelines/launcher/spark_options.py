@@ -3,21 +3,16 @@
 import argparse
 import re
 import sys
-from pathlib import Path
 
-from apache_beam.options.pipeline_options import (
-    JobServerOptions,
-    PipelineOptions,
-    PortableOptions,
-    SetupOptions,
-    SparkRunnerOptions,
-)
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, SparkRunnerOptions, StandardOptions
 
-from beam_joins.pipelines.launcher.jars import CACHE
-from beam_joins.pipelines.launcher.job_server import ServerOptions
-from beam_joins.pipelines.launcher.master import Master
-from beam_joins.pipelines.launcher.setup_error import SparkSetupError
-from beam_joins.pipelines.launcher.warm_start import HEAP
+from beam_joins.pipelines.launcher.run_options import server_options
+from beam_joins.pipelines.launcher.runner import ServerOptions
+from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
+from beam_joins.pipelines.launcher.spark_server import SPARK, spark_master
+from beam_joins.pipelines.launcher.warm_start import is_spark
+
+_ENVIRONMENT_CACHE_MS = 60_000
 
 
 class SparkOptions(PipelineOptions):
@@ -29,11 +24,6 @@ class SparkOptions(PipelineOptions):
             "--driver_memory",
             help="Memory of Spark's driver, which is all of Spark with a local master, such as 2g or 512m. "
             "Default: half of this machine's.",
-        )
-        parser.add_argument(
-            "--python_workers",
-            type=int,
-            help="Number of Python worker processes (per executor). Default: the cores of a local master, else 1.",
         )
         parser.add_argument(
             "--spark_conf",
@@ -48,6 +38,13 @@ class SparkOptions(PipelineOptions):
         )
 
 
+def is_meant(options: PipelineOptions) -> bool:
+    """Whether the options ask for Spark, and bring no job server of their own."""
+    spark = options.view_as(SparkRunnerOptions)
+    elsewhere = options.view_as(PortableOptions).job_endpoint or spark.spark_job_server_jar or spark.spark_submit_uber_jar
+    return is_spark(options.view_as(StandardOptions).runner) and not elsewhere
+
+
 def master_url(options: PipelineOptions) -> str:
     """The master that is meant: what was asked for, else all cores of this machine."""
     url = str(options.view_as(SparkRunnerOptions).spark_master_url)
@@ -57,45 +54,17 @@ def master_url(options: PipelineOptions) -> str:
     return url if asked or url != "local[4]" else "local[*]"
 
 
-def python_workers(asked: int | None, portable: PortableOptions, master: Master) -> int:
-    """The number of Python worker processes per executor: asked for, or as many as a local master has cores."""
-    if asked is not None and asked < 1:
-        raise SparkSetupError(f"--python_workers={asked} is not a number of processes, which is 1 or more.")
-    beams = int(portable.sdk_worker_parallelism)
-    return asked or (beams if beams > 1 else master.cores or 1)
+def spark_server(options: PipelineOptions) -> ServerOptions:
+    """What Spark's job server is started with; `--spark_master_url` names its master from now on.
 
-
-def needs_pool(portable: PortableOptions, master: Master) -> bool:
-    """Whether the Python workers are ours to start; raises SparkSetupError for a cluster elsewhere without any."""
-    kind = portable.environment_type
-    if kind and (kind != "EXTERNAL" or portable.environment_config or portable.environment_options):
-        return False
-    if not master.is_here():
-        raise SparkSetupError(
-            f"The Spark master {master.host} is another machine: on each machine of its workers run 'python -m "
-            f"apache_beam.runners.worker.worker_pool_main --service_port=50000', and here add "
-            f"--environment_type=EXTERNAL --environment_config=localhost:50000."
-        )
-    return True
-
-
-def server_options(options: PipelineOptions) -> ServerOptions:
-    """What the job server is started with; raises SparkSetupError for an option that is not of its form."""
-    asked, given = options.view_as(SparkOptions), options.view_as(JobServerOptions)
-    memory = HEAP
-    if asked.driver_memory:
-        if not re.fullmatch(r"[1-9]\d*[kmgt]", asked.driver_memory.lower()):
-            raise SparkSetupError(f"--driver_memory={asked.driver_memory} is not a number with a unit k, m, g or t, such as 2g.")
-        memory = f"-Xmx{asked.driver_memory.lower()}"
-    settings = asked.spark_conf or []
-    for pair in settings:
+    Raises RunnerSetupError for an option that is not of its form.
+    """
+    asked, master = options.view_as(SparkOptions), spark_master(master_url(options))
+    for pair in asked.spark_conf or ():
         if not re.match(r"spark\.[^=\s]+=", pair):
-            raise SparkSetupError(f"--spark_conf={pair} is not of the form spark.KEY=VALUE.")
-    return ServerOptions(
-        master=Master.parse(master_url(options)),
-        jvm=(memory, *(f"-D{pair}" for pair in settings), *(given.job_server_jvm_properties or ())),
-        java=given.job_server_java_launcher,
-        cache=Path(given.jar_cache_dir) if given.jar_cache_dir else CACHE,
-        # an option of newer Beam versions only
-        repository=getattr(options.view_as(SetupOptions), "maven_repository_url", None),
-    )
+            raise RunnerSetupError(f"--spark_conf={pair} is not of the form spark.KEY=VALUE.")
+    options.view_as(SparkRunnerOptions).spark_master_url = master.url
+    # Spark gives workers back after every stage. Flink keeps its own, and must not be given a dead one again when it restarts a job.
+    portable = options.view_as(PortableOptions)
+    portable.environment_cache_millis = int(portable.environment_cache_millis) or _ENVIRONMENT_CACHE_MS
+    return server_options(options, SPARK, master, memory=asked.driver_memory, settings=asked.spark_conf or (), log=asked.spark_log)

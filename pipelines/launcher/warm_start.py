@@ -3,13 +3,11 @@
 import atexit
 from collections.abc import Sequence
 
-from beam_joins.pipelines.launcher.job_server import JobServer, ServerOptions
-from beam_joins.pipelines.launcher.master import Master
-from beam_joins.pipelines.launcher.setup_error import SparkSetupError
-from beam_joins.pipelines.launcher.spark_log import new_log_file
-
-HEAP = "-XX:MaxRAMPercentage=50"
-"""The JVM's memory if nothing else is asked for."""
+from beam_joins.pipelines.launcher.job_server import JobServer
+from beam_joins.pipelines.launcher.run_log import new_log_file
+from beam_joins.pipelines.launcher.runner import HEAP, ServerOptions
+from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
+from beam_joins.pipelines.launcher.spark_server import SPARK, spark_master
 
 # How options begin that say something else about the JVM, or name another job server.
 _TELLING = ("--spark", "--driver_memory", "--job_", "--jar_cache", "--maven", "--environment")
@@ -30,11 +28,11 @@ def start_early(runner: str | None, flags: Sequence[str]) -> None:
     discard()
     if not is_spark(runner) or any(flag.startswith(_TELLING) for flag in flags):
         return
-    server = JobServer(ServerOptions(Master.parse("local[*]"), (HEAP,)), new_log_file())
+    server = JobServer(ServerOptions(SPARK, spark_master("local[*]"), (HEAP,)), new_log_file(SPARK.slug))
     _started.append(server)
     try:
         server.start(offline=True)
-    except SparkSetupError:
+    except RunnerSetupError:
         discard()  # the run will say so
 
 

@@ -9,7 +9,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from beam_joins import Change, FunctionFailed, MapTable
 from beam_joins.pipelines.command.command_line import FAILED, WRONG_INPUT, said
 from beam_joins.pipelines.command.input_error import InputError
-from beam_joins.pipelines.spark import SparkJobFailed
+from beam_joins.pipelines.spark import JobFailed
 
 SENTENCE = "Prices: fn raised ZeroDivisionError: division by zero for the key 'k', given 0"
 
@@ -28,7 +28,7 @@ def test_a_function_that_raises_is_one_sentence_and_no_stack_trace():
 
 def test_it_is_found_in_what_spark_wrote_down():
     text = f"the job failed:\n  File 'shop.py', line 7\nbeam_joins.function_failed.FunctionFailed: {SENTENCE}\nThe log is x."
-    sentence, code = said(SparkJobFailed(text, log=Path("x"), user=True))
+    sentence, code = said(JobFailed(text, log=Path("x"), user=True))
     assert (str(sentence), code) == (SENTENCE, FAILED)
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.launcher import jars, job_server
+from beam_joins.pipelines.launcher import jars, spark_server
 from beam_joins.pipelines.launcher.jars import Jar, is_writable, locked_jars, provide
 from beam_joins.pipelines.launcher.java import find_java
-from beam_joins.pipelines.launcher.job_server import argument_file, spark_jars
+from beam_joins.pipelines.launcher.job_server import argument_file
 from beam_joins.pipelines.launcher.local_connections import no_proxy_here
-from beam_joins.pipelines.launcher.setup_error import SparkSetupError
+from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
+from beam_joins.pipelines.launcher.spark_server import spark_jars
 
 CONTENT = b"the bytes of a jar"
 
@@ -88,12 +89,12 @@ def test_a_corrupted_jar_in_the_cache_is_replaced(tmp_path):
 
 def test_a_corrupted_jar_offline_is_one_sentence_that_names_the_file(tmp_path):
     (tmp_path / "a-1.0.jar").write_bytes(b"corrupted")
-    with pytest.raises(SparkSetupError, match=r"a-1\.0\.jar is corrupted and could not be fetched \(Name or service"):
+    with pytest.raises(RunnerSetupError, match=r"a-1\.0\.jar is corrupted and could not be fetched \(Name or service"):
         provide([jar("a")], cache=tmp_path, fetch=offline, progress=None)
 
 
 def test_a_missing_jar_offline_leaves_nothing_in_the_cache(tmp_path):
-    with pytest.raises(SparkSetupError, match=r"a-1\.0\.jar is not there .* copy the directory"):
+    with pytest.raises(RunnerSetupError, match=r"a-1\.0\.jar is not there .* copy the directory"):
         provide([jar("a")], cache=tmp_path, fetch=offline, progress=None)
     assert list(tmp_path.iterdir()) == []
 
@@ -102,13 +103,13 @@ def test_offline_nothing_is_fetched_and_what_is_missing_is_one_sentence(tmp_path
     (tmp_path / "a-1.0.jar").write_bytes(CONTENT)
     assert provide([jar("a")], cache=tmp_path, fetch=offline, offline=True) == [tmp_path / "a-1.0.jar"]
     repository = Repository()
-    with pytest.raises(SparkSetupError, match=r"^1 jars of Beam's Spark runner are not in "):
+    with pytest.raises(RunnerSetupError, match=r"^1 jars of Beam's Spark runner are not in "):
         provide([jar("a"), jar("b")], cache=tmp_path, fetch=repository, offline=True)
     assert repository.urls == []
 
 
 def test_a_repository_that_does_not_answer_is_one_sentence(tmp_path):
-    with pytest.raises(SparkSetupError, match=r"could not be fetched \(.*refused\)"):
+    with pytest.raises(RunnerSetupError, match=r"could not be fetched \(.*refused\)"):
         provide([jar("a")], cache=tmp_path, repository="http://127.0.0.1:9", progress=None)
 
 
@@ -136,7 +137,7 @@ def test_jars_are_fetched_through_the_proxy_of_the_network(tmp_path, monkeypatch
 
 
 def test_wrong_bytes_from_the_repository_never_reach_the_cache(tmp_path):
-    with pytest.raises(SparkSetupError, match="does not have the SHA-256"):
+    with pytest.raises(RunnerSetupError, match="does not have the SHA-256"):
         provide([jar("a")], cache=tmp_path, fetch=Repository(b"something else"), progress=None)
     assert list(tmp_path.iterdir()) == []
 
@@ -146,7 +147,7 @@ def test_wrong_bytes_from_the_repository_never_reach_the_cache(tmp_path):
     [
         (
             errno.ENOSPC,
-            "There is no room for the jars of Beam's Spark runner in {}; free 100 MB there, or name another directory with",
+            "There is no room for the jars of Beam's Spark runner in {}; free 200 MB there, or name another directory with",
         ),
         (
             errno.EROFS,
@@ -159,7 +160,7 @@ def test_a_disk_that_takes_no_more_jars_is_one_sentence_that_names_the_option(tm
     def full(url: str, directory: str) -> str:
         raise OSError(number, os.strerror(number))
 
-    with pytest.raises(SparkSetupError) as caught:
+    with pytest.raises(RunnerSetupError) as caught:
         provide([jar("a"), jar("b")], cache=tmp_path, fetch=full, progress=None)
     assert str(caught.value) == f"{said.format(tmp_path)} --jar_cache_dir."
     assert list(tmp_path.iterdir()) == []
@@ -167,7 +168,7 @@ def test_a_disk_that_takes_no_more_jars_is_one_sentence_that_names_the_option(tm
 
 def test_a_cache_that_cannot_be_made_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(SparkSetupError, match=r"cannot be written into .*/file/cache \(Not a directory\); name another"):
+    with pytest.raises(RunnerSetupError, match=r"cannot be written into .*/file/cache \(Not a directory\); name another"):
         provide([jar("a")], cache=tmp_path / "file" / "cache", fetch=Repository(), progress=None)
 
 
@@ -184,7 +185,7 @@ def test_jars_that_arrived_before_a_failure_are_kept(tmp_path):
     def fetch(url: str, directory: str) -> str:
         return offline(url, directory) if "bad" in url else good(url, directory)
 
-    with pytest.raises(SparkSetupError, match="bad-1.0.jar"):
+    with pytest.raises(RunnerSetupError, match="bad-1.0.jar"):
         provide([jar("a"), jar("bad")], cache=tmp_path, fetch=fetch, progress=None)
     assert {path.name for path in tmp_path.iterdir()} <= {"a-1.0.jar"}
 
@@ -204,6 +205,6 @@ def test_sparks_jars_are_those_of_pyspark():
 
 
 def test_another_pyspark_than_3_5_is_refused(monkeypatch):
-    monkeypatch.setattr(job_server, "version", lambda name: "4.0.1")
-    with pytest.raises(SparkSetupError, match=r"PySpark 4\.0\.1 is installed but Beam's runner is built for Spark 3\.5"):
+    monkeypatch.setattr(spark_server, "version", lambda name: "4.0.1")
+    with pytest.raises(RunnerSetupError, match=r"PySpark 4\.0\.1 is installed but Beam's runner is built for Spark 3\.5"):
         spark_jars()

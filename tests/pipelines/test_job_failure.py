@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from beam_joins.pipelines.launcher.job_failure import job_failure, user_error
+from beam_joins.pipelines.launcher.spark_server import SPARK
 
 LOG = Path("/tmp/x.log")
 
@@ -21,7 +22,7 @@ MESSAGE = (
 
 
 def test_the_message_holds_the_users_frames_exception_and_step_and_nothing_of_java():
-    failure = job_failure(MESSAGE, LOG)
+    failure = job_failure(MESSAGE, LOG, SPARK)
     assert str(failure) == f"the job failed in step 'Price it':\n{USER}ZeroDivisionError: division by zero\nThe log is {LOG}."
     assert failure.user
     assert failure.log == LOG
@@ -53,15 +54,15 @@ def test_a_message_without_python_has_no_user_error():
 
 
 def test_a_failure_of_spark_is_its_first_line():
-    failure = job_failure("Pipeline job_1 failed in state FAILED: java.lang.IllegalStateException: no\n\tat x", LOG)
+    failure = job_failure("Pipeline job_1 failed in state FAILED: java.lang.IllegalStateException: no\n\tat x", LOG, SPARK)
     assert str(failure) == f"the job failed: java.lang.IllegalStateException: no The log is {LOG}."
     assert not failure.user
 
 
 def test_a_full_heap_names_the_option_that_helps():
-    assert "--driver_memory" in str(job_failure("java.lang.OutOfMemoryError: Java heap space", LOG))
+    assert "--driver_memory" in str(job_failure("java.lang.OutOfMemoryError: Java heap space", LOG, SPARK))
 
 
 def test_a_lost_worker_is_said_to_be_one():
     message = "java.util.concurrent.ExecutionException: io.grpc.StatusRuntimeException: CANCELLED: client cancelled"
-    assert "worker process ended" in str(job_failure(message, LOG))
+    assert "worker process ended" in str(job_failure(message, LOG, SPARK))

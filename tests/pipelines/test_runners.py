@@ -15,7 +15,7 @@ from google.auth.exceptions import DefaultCredentialsError
 
 from beam_joins.pipelines.command.runner import any_runner, runner_failure
 from beam_joins.pipelines.sample import SampleFiles
-from beam_joins.pipelines.spark import RunnerSetupError, SparkSetupError, spark_runner
+from beam_joins.pipelines.spark import RunnerSetupError, spark_runner
 from tests.pipelines.orders_run import ENVIRONMENT, Run, inputs, one_sentence
 
 NO_JOB_SERVER = "No job server answers at {} ({}); start one there, or correct --job_endpoint."
@@ -149,7 +149,7 @@ def test_a_failure_of_beams_that_is_known_is_one_sentence_that_names_the_runner(
     assert "\n" not in sentence
 
 
-@pytest.mark.parametrize("error", [ValueError("of the job"), SparkSetupError("no"), FileNotFoundError(2, "No such file", "x")])
+@pytest.mark.parametrize("error", [ValueError("of the job"), RunnerSetupError("no"), FileNotFoundError(2, "No such file", "x")])
 def test_another_failure_is_left_as_it_is(error: Exception) -> None:
     with pytest.raises(type(error)) as caught, any_runner(PipelineOptions(["--runner=DirectRunner"])):
         raise error

@@ -15,7 +15,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 
-from beam_joins.pipelines.spark import SparkJobFailed, spark_runner
+from beam_joins.pipelines.spark import JobFailed, spark_runner
 
 pytestmark = pytest.mark.spark
 
@@ -109,7 +109,7 @@ def test_a_stateful_job_with_timers_gives_its_result_and_leaves_nothing_running(
 
 def test_a_failing_function_is_named_with_its_own_frames_and_the_log(scratch):
     with (
-        pytest.raises(SparkJobFailed) as caught,
+        pytest.raises(JobFailed) as caught,
         spark_runner(options()) as on_spark,
         beam.Pipeline(options=on_spark) as p,
     ):

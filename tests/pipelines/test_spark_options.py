@@ -7,9 +7,10 @@ import tempfile
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 
-from beam_joins.pipelines.launcher.master import Master, usable_cores
+from beam_joins.pipelines.launcher.master import usable_cores
 from beam_joins.pipelines.launcher.spark_options import master_url
-from beam_joins.pipelines.spark import SparkSetupError, spark_runner
+from beam_joins.pipelines.launcher.spark_server import spark_master
+from beam_joins.pipelines.spark import RunnerSetupError, spark_runner
 
 
 def start(*flags: str) -> None:
@@ -30,7 +31,7 @@ def start(*flags: str) -> None:
     ],
 )
 def test_a_wrong_option_is_one_sentence_that_lists_the_choices(flag, message):
-    with pytest.raises(SparkSetupError, match=message):
+    with pytest.raises(RunnerSetupError, match=message):
         start(flag)
 
 
@@ -38,19 +39,19 @@ def test_a_master_that_does_not_answer_is_one_sentence():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening
         port = taken.getsockname()[1]
-        with pytest.raises(SparkSetupError, match=rf"No Spark master answers at 127\.0\.0\.1:{port} \("):
+        with pytest.raises(RunnerSetupError, match=rf"No Spark master answers at 127\.0\.0\.1:{port} \("):
             start(f"--spark_master_url=spark://127.0.0.1:{port}")
 
 
 def test_a_run_that_is_refused_leaves_no_log(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with pytest.raises(SparkSetupError):
+    with pytest.raises(RunnerSetupError):
         start("--spark_master_url=spark://127.0.0.1:1")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_cluster_elsewhere_without_a_worker_pool_is_told_how_to_start_one():
-    with pytest.raises(SparkSetupError, match=r"worker_pool_main .* --environment_type=EXTERNAL"):
+    with pytest.raises(RunnerSetupError, match=r"worker_pool_main .* --environment_type=EXTERNAL"):
         start("--spark_master_url=spark://192.0.2.77:7077")
 
 
@@ -63,8 +64,8 @@ def test_options_for_another_runner_or_job_server_pass_unchanged(flags):
 
 
 def test_a_star_is_all_cores_of_this_machine():
-    assert Master.parse("local[*]").url == f"local[{usable_cores()}]"
-    assert Master.parse("local").cores == 1
+    assert spark_master("local[*]").url == f"local[{usable_cores()}]"
+    assert spark_master("local").cores == 1
 
 
 @pytest.mark.parametrize(("flags", "url"), [([], "local[*]"), (["--spark_master_url=local[4]"], "local[4]")])

@@ -8,11 +8,11 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.pipelines.launcher.job_server import JobServer
-from beam_joins.pipelines.launcher.setup_error import SparkSetupError
-from beam_joins.pipelines.launcher.spark_options import server_options
+from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
+from beam_joins.pipelines.launcher.spark_options import spark_server
 from beam_joins.pipelines.launcher.warm_start import discard, start_early, take
 
-DEFAULTS = server_options(PipelineOptions(["--runner=SparkRunner"]))
+DEFAULTS = spark_server(PipelineOptions(["--runner=SparkRunner"]))
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_a_run_with_sparks_defaults_takes_the_server_that_was_started_early_and_
 
 def test_a_run_with_other_options_ends_the_early_server(started: list[JobServer], tmp_path: Path) -> None:
     start_early("SparkRunner", [])
-    assert take(server_options(PipelineOptions(["--runner=SparkRunner", "--driver_memory=1g"]))) is None
+    assert take(spark_server(PipelineOptions(["--runner=SparkRunner", "--driver_memory=1g"]))) is None
     assert list(tmp_path.iterdir()) == []
 
 
@@ -72,7 +72,7 @@ def test_a_server_that_nobody_takes_leaves_nothing_behind(started: list[JobServe
 def test_a_server_that_cannot_start_early_is_left_to_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(self: JobServer, *, offline: bool) -> None:
         assert offline
-        raise SparkSetupError("no Java")
+        raise RunnerSetupError("no Java")
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(JobServer, "start", fails)

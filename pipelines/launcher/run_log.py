@@ -1,4 +1,4 @@
-"""Where the noise of a Spark run goes: into a file, while the terminal stays the job's own."""
+"""Where the noise of a run goes: into a file, while the terminal stays the job's own."""
 
 import logging
 import sys
@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-# Loggers that tell how a job reaches Spark; a job's author has no use for them on a terminal.
+# Loggers that tell how a job reaches its runner; a job's author has no use for them on a terminal.
 _MACHINERY = ("apache_beam.runners", "apache_beam.utils.subprocess_server")
 _ROOT_CALLER = "portable_runner.py"
 
 
-def new_log_file() -> Path:
-    """A path for a new log in the directory for temporary files."""
-    handle, name = tempfile.mkstemp(prefix=time.strftime("beam-spark-%Y%m%d-%H%M%S-"), suffix=".log")
+def new_log_file(runner: str) -> Path:
+    """A path for a new log in the directory for temporary files, named after the runner."""
+    handle, name = tempfile.mkstemp(prefix=time.strftime(f"beam-{runner}-%Y%m%d-%H%M%S-"), suffix=".log")
     open(handle, "wb").close()
     return Path(name)
 

@@ -1,0 +1,91 @@
+"""Topics of Kafka as streams, over confluent-kafka (``pip install 'beam-joins[kafka]'``): no expansion service, no Java."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.pvalue import PBegin, PCollection
+
+from beam_joins.pipelines.sources.event_time import EventTime
+from beam_joins.pipelines.sources.follow import Follow
+from beam_joins.pipelines.sources.records import Records, Value
+from beam_joins.pipelines.sources.topics import Topics, kafka, partitions_of
+from beam_joins.spans import Span
+from beam_joins.transforms.engine.arrow_input import as_arrow
+
+__all__ = ["ReadKafka"]
+
+_STARTS = ("earliest", "latest")
+
+
+class ReadKafka(beam.PTransform[PBegin, PCollection[Any]]):
+    """The records of Kafka topics, of all partitions that they have when the run begins.
+
+    Elements are pairs of key (bytes, or None) and value; with a schema, ``pyarrow.RecordBatch``. Where a job goes on from a savepoint or a
+    checkpoint, each partition goes on at its offset: nothing is committed to Kafka.
+
+    * ``topics``: a name or several. ``bootstrap_servers``: HOST:PORT, several with commas between.
+    * ``value``: ``"bytes"`` or ``"json"``; a record without a value (a tombstone) has None.
+    * ``schema``: for JSON objects, a ``pyarrow.Schema``, a ``NamedTuple`` or a dataclass. Columns named ``kafka_key``, ``kafka_partition``,
+      ``kafka_offset`` and ``kafka_timestamp`` (microseconds) are filled with what Kafka knows; a tombstone has nulls in all others.
+    * ``timestamp_by``: a function of key and value, or a column of the schema, that gives the event time as microseconds since the epoch or a time with a
+      time zone. By default the record's own time in Kafka; with a schema, its column ``kafka_timestamp``.
+    * ``out_of_orderness``: how far behind the largest event time of a partition its watermark stays: seconds, a ``timedelta`` or a Beam
+      ``Duration``. The watermark of the source is the smallest of its partitions'.
+    * ``idle_after``: after so long without a record a partition's watermark follows the clock, ``out_of_orderness`` behind it. By default it waits for
+      the next record, so that no result depends on when records come; a partition that stays empty then holds all up.
+    * ``start``: ``"earliest"`` or ``"latest"``: where to begin without a checkpoint.
+    * ``config``: further settings of librdkafka's consumer, such as those for security.
+    * ``follow=False`` reads what is there when the run begins, and ends.
+
+    Raises ``ValueError`` at construction for an option that is not of its form, ImportError without confluent-kafka, and InputError at run time for a topic that
+    is not there and a value that is not what it should be.
+
+    >>> ReadKafka("orders", bootstrap_servers="localhost:9092", start="first")
+    Traceback (most recent call last):
+    ValueError: start='first' is not one of 'earliest' and 'latest'
+    """
+
+    def __init__(
+        self,
+        topics: str | Sequence[str],
+        *,
+        bootstrap_servers: str,
+        value: Value = "bytes",
+        schema: Any = None,
+        timestamp_by: Any = None,
+        out_of_orderness: Span = 0,
+        idle_after: Span | None = None,
+        start: str = "earliest",
+        config: Mapping[str, Any] | None = None,
+        follow: bool = True,
+    ) -> None:
+        super().__init__()
+        self._topics = [topics] if isinstance(topics, str) else list(topics)
+        if not self._topics or not all(isinstance(topic, str) and topic for topic in self._topics):
+            raise ValueError(f"topics={topics!r}: give the name of a topic, or several")
+        if start not in _STARTS:
+            raise ValueError(f"start={start!r} is not one of {' and '.join(map(repr, _STARTS))}")
+        self._records = Records.of(value, timestamp_by, schema)
+        self._event_time = EventTime.of(out_of_orderness, idle_after)
+        self._config = {**(config or {}), "bootstrap.servers": bootstrap_servers}
+        kafka()
+        self._source = Topics(self._config, self._records, start, follow)
+
+    def expand(self, begin: PBegin) -> PCollection[Any]:
+        """Apply the transform."""
+        config = self._config
+        partitions = (
+            begin
+            | "Topics" >> beam.Create(self._topics, reshuffle=False)
+            | "Partitions" >> beam.FlatMap(lambda topic: partitions_of(topic, config)).with_output_types(tuple[str, int])
+            | "Spread" >> beam.Reshuffle()
+        )
+        read = beam.ParDo(Follow(self._source, self._event_time))
+        if self._records.rows is None:
+            pairs: PCollection[Any] = partitions | "Read" >> read.with_output_types(tuple[Any, Any])
+            return pairs
+        batches: PCollection[pa.RecordBatch] = partitions | "Read" >> read.with_output_types(pa.RecordBatch)
+        assert self._records.rows.schema is not None
+        return as_arrow(batches, self._records.rows.schema)

@@ -1,0 +1,148 @@
+"""One run on a portable runner: its job server, its Python workers and its log, from the start to the end."""
+
+import copy
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+import grpc
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+
+from beam_joins.pipelines.launcher.job_failure import JobFailed, job_failure
+from beam_joins.pipelines.launcher.job_server import JobServer
+from beam_joins.pipelines.launcher.local_connections import no_proxy_here
+from beam_joins.pipelines.launcher.reachable import check_docker, check_job_endpoint
+from beam_joins.pipelines.launcher.run_log import machinery_into, new_log_file, tell
+from beam_joins.pipelines.launcher.run_options import needs_pool, python_workers
+from beam_joins.pipelines.launcher.runner import ServerOptions
+from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
+from beam_joins.pipelines.launcher.staging import staged_in
+from beam_joins.pipelines.launcher.warm_start import take
+from beam_joins.pipelines.launcher.workers import WorkerPool
+
+
+class Launch(NamedTuple):
+    """How one runner is recognized in the options, and what its job server is started with.
+
+    `server` changes the options to fit. `options` is the class that has the runner's option for the log file.
+    """
+
+    is_meant: Callable[[PipelineOptions], bool]
+    server: Callable[[PipelineOptions], ServerOptions]
+    options: type[PipelineOptions]
+
+
+@contextmanager
+def launched(options: PipelineOptions, *launches: Launch) -> Iterator[PipelineOptions]:
+    """Start what the first of the launches that is meant needs, yield the options that use it, and end all of it.
+
+    Options that none of them is meant by are yielded unchanged, once their `--job_endpoint` answers.
+    """
+    launch = next((launch for launch in launches if launch.is_meant(options)), None)
+    if launch is None:
+        with no_proxy_here():
+            check_job_endpoint(options)
+            yield options
+        return
+    with _interruptible(), no_proxy_here(), ExitStack() as stack:
+        run = _Run(copy.deepcopy(options), launch, stack)
+        try:
+            yield run.options
+        except (RuntimeError, grpc.RpcError) as error:
+            failure = run.explain(error)
+            if failure is None:
+                raise
+            raise failure from None
+        run.succeeded = True
+
+
+class _Run:
+    """One stay in the context: the pieces that run, on a stack that ends them in reverse order."""
+
+    def __init__(self, options: PipelineOptions, launch: Launch, stack: ExitStack) -> None:
+        self.options = options
+        self.succeeded = False
+        self._pool: WorkerPool | None = None
+        portable = options.view_as(PortableOptions)
+        wanted = launch.server(options)
+        runner, master = wanted.runner, wanted.master
+        workers = python_workers(options, master)
+        self._server = server = take(wanted) or JobServer(wanted, _log_file(wanted))
+        if not wanted.log:
+            stack.callback(self._forget_log)
+        stack.callback(server.remove)
+        stack.callback(self._end_server)
+        stack.enter_context(staged_in(server.scratch, options))
+
+        # The workers' process is forked first of all, as threads and gRPC do not survive a fork.
+        if needs_pool(portable, runner, master):
+            values = options.get_all_options(drop_default=True, retain_unknown_options=True)
+            self._pool = stack.enter_context(WorkerPool(values, log=server.log, orphan=server.scratch))
+        master.check(runner.name, runner.master_option)
+        if portable.environment_type == "DOCKER" and master.cores is not None:
+            check_docker()
+
+        stack.enter_context(machinery_into(server.log))
+        stack.callback(self._end_server)  # what that makes Beam say goes into the log
+        server.start()
+        tell(f"{runner.name}'s log: {server.log}" + ("" if wanted.log else f" (kept if the job fails, or with {runner.log_option})"))
+        if self._pool is not None:
+            portable.environment_type, portable.environment_config = "EXTERNAL", self._pool.serve()
+            stack.callback(self._pool.close)  # before the server ends: workers would complain of the lost connection
+        portable.sdk_worker_parallelism = workers
+        portable.job_endpoint = server.wait()
+        setattr(options.view_as(launch.options), runner.log_option.lstrip("-"), str(server.log))
+
+    def _end_server(self) -> None:
+        # its workers have ended already, and on this machine nobody else knows of it
+        alone = self._pool is not None and self._server.options.master.cores is not None
+        self._server.close(succeeded=self.succeeded, at_once=alone and self.succeeded)
+
+    def _forget_log(self) -> None:
+        # an empty one is of a run that was refused before anything started
+        if self.succeeded or not self._server.log.stat().st_size:
+            self._server.log.unlink(missing_ok=True)
+
+    def explain(self, error: Exception) -> JobFailed | None:
+        """The failure that a RuntimeError or a broken connection means, or None when it is not of the job."""
+        reported = isinstance(error, RuntimeError) and " failed in state " in str(error)
+        code, log, runner = self._server.exit_code, self._server.log, self._server.options.runner
+        if code is not None and (reported or isinstance(error, grpc.RpcError)):
+            text = f"{runner.name}'s JVM ended in the middle of the job (exit code {code}); the log is {log}."
+            return JobFailed(text, log=log, user=False)
+        return job_failure(str(error), log, runner) if reported else None
+
+
+def _log_file(options: ServerOptions) -> Path:
+    if not options.log:
+        return new_log_file(options.runner.slug)
+    log = Path(options.log).absolute()
+    try:
+        log.open("ab").close()
+    except OSError as error:
+        raise RunnerSetupError(
+            f"The log {log} cannot be written ({error.strerror}); name another with {options.runner.log_option}."
+        ) from None
+    return log
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    # SIGTERM and SIGHUP would end Python on the spot, and what it has started would live on.
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    changed = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                changed[number] = signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number, handler in changed.items():
+            signal.signal(number, handler)

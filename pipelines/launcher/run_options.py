@@ -1,0 +1,74 @@
+"""What the options of runs on Spark and on Flink have in common."""
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from apache_beam.options.pipeline_options import JobServerOptions, PipelineOptions, PortableOptions, SetupOptions
+
+from beam_joins.pipelines.launcher.jars import CACHE
+from beam_joins.pipelines.launcher.master import Master
+from beam_joins.pipelines.launcher.runner import HEAP, Runner, ServerOptions
+from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
+
+
+class WorkerOptions(PipelineOptions):
+    """Options of the Python worker processes, on any runner that the launcher starts."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--python_workers",
+            type=int,
+            help="Number of Python worker processes (per executor of Spark, per TaskManager of Flink). "
+            "Default: the cores of a local master, else 1.",
+        )
+
+
+def python_workers(options: PipelineOptions, master: Master) -> int:
+    """The number of Python worker processes per executor: asked for, or as many as a local master has cores."""
+    asked = options.view_as(WorkerOptions).python_workers
+    if asked is not None and asked < 1:
+        raise RunnerSetupError(f"--python_workers={asked} is not a number of processes, which is 1 or more.")
+    beams = int(options.view_as(PortableOptions).sdk_worker_parallelism)
+    return asked or (beams if beams > 1 else master.cores or 1)
+
+
+def needs_pool(portable: PortableOptions, runner: Runner, master: Master) -> bool:
+    """Whether the Python workers are ours to start; raises RunnerSetupError for a cluster elsewhere without any."""
+    kind = portable.environment_type
+    if kind and (kind != "EXTERNAL" or portable.environment_config or portable.environment_options):
+        return False
+    if not master.is_here():
+        raise RunnerSetupError(
+            f"The {runner.name} master {master.host} is another machine: on each machine of its workers run 'python -m "
+            f"apache_beam.runners.worker.worker_pool_main --service_port=50000', and here add "
+            f"--environment_type=EXTERNAL --environment_config=localhost:50000."
+        )
+    return True
+
+
+def server_options(
+    options: PipelineOptions, runner: Runner, master: Master, *, memory: str | None, settings: Sequence[str], log: str | None
+) -> ServerOptions:
+    """What the job server is started with; without `memory` it has half of this machine's.
+
+    Raises RunnerSetupError for an amount of memory that is not of its form.
+    """
+    given, heap = options.view_as(JobServerOptions), HEAP
+    if memory:
+        if not re.fullmatch(r"[1-9]\d*[kmgt]", memory.lower()):
+            raise RunnerSetupError(f"{runner.memory_option}={memory} is not a number with a unit k, m, g or t, such as 2g.")
+        heap = f"-Xmx{memory.lower()}"
+    return ServerOptions(
+        runner=runner,
+        master=master,
+        jvm=(heap, *(given.job_server_jvm_properties or ())),
+        settings=tuple(settings),
+        java=given.job_server_java_launcher,
+        cache=Path(given.jar_cache_dir) if given.jar_cache_dir else CACHE,
+        # an option of newer Beam versions only
+        repository=getattr(options.view_as(SetupOptions), "maven_repository_url", None),
+        log=log,
+    )

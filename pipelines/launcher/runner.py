@@ -1,0 +1,47 @@
+"""What Beam's runners of Spark and Flink have in common: each is a job server made of locked jars, told apart by a few facts."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from beam_joins.pipelines.launcher.jars import CACHE
+from beam_joins.pipelines.launcher.master import Master
+
+HEAP: Final = "-XX:MaxRAMPercentage=50"
+"""The JVM's memory if nothing else is asked for."""
+
+
+class Runner(NamedTuple):
+    """One of Beam's runners: what its job server is made of, and what its options are called.
+
+    `name` is Spark or Flink; its lock file and its files for temporary data are named after it. `provided` gives the jars
+    that are installed already. `arguments` gives the JVM's options and the program's for one server, and writes what they
+    name into the directory.
+    """
+
+    name: str
+    main_class: str
+    opened: str
+    master_option: str
+    memory_option: str
+    log_option: str
+    provided: Callable[[], list[Path]]
+    arguments: Callable[["ServerOptions", Path], tuple[list[str], list[str]]]
+
+    @property
+    def slug(self) -> str:
+        """The name in file names."""
+        return self.name.lower()
+
+
+class ServerOptions(NamedTuple):
+    """What a job server is started with: settings are KEY=VALUE of the runner's own, `log` is the log file if one is asked for."""
+
+    runner: Runner
+    master: Master
+    jvm: tuple[str, ...]
+    settings: tuple[str, ...] = ()
+    java: str = "java"
+    cache: Path = CACHE
+    repository: str | None = None
+    log: str | None = None

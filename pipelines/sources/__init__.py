@@ -1,0 +1,1 @@
+"""Sources that never end: what they have in common, and how files and topics are followed."""

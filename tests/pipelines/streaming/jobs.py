@@ -1,0 +1,68 @@
+"""Endless pipelines that the tests run, what they write, and how the tests wait for it."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+
+FIRST = 1_700_000_000_000_000
+STEP = 100_000
+WAIT_SECONDS = 60.0
+
+
+def row(number: int) -> dict[str, int]:
+    """The rows of all tests: ten a second of event time."""
+    return {"id": number % 7, "n": number, "at": FIRST + number * STEP}
+
+
+def lines(numbers: range) -> str:
+    return "".join(json.dumps(row(number)) + "\n" for number in numbers)
+
+
+class Append(beam.DoFn):
+    """Appends a line for each element to a file of this process; what a worker that is killed has written stays."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def process(self, element: Any) -> None:
+        with (self._directory / f"{os.getpid()}.out").open("a") as file:
+            file.write(json.dumps(element) + "\n")
+
+
+def rows_of(batch: Any) -> Iterator[Any]:
+    for each in batch.to_pylist():
+        yield TimestampedValue(each, each["at"] / 1e6)
+
+
+def count_windows(rows: Any, directory: Path) -> None:
+    """Writes [key, start of the window of ten seconds, its numbers in order]: each window once, when the watermark has passed it."""
+    pairs = rows | "Pairs" >> beam.Map(lambda row: (row["id"], row["n"])).with_output_types(tuple[int, int])
+    windows = pairs | beam.WindowInto(FixedWindows(10)) | beam.GroupByKey()
+    written = windows | beam.MapTuple(lambda key, numbers, window=beam.DoFn.WindowParam: [key, int(window.start), sorted(numbers)])
+    _ = written | "Append" >> beam.ParDo(Append(directory))
+
+
+def written(directory: Path) -> list[Any]:
+    return [json.loads(line) for file in directory.glob("*.out") for line in file.read_text().splitlines()]
+
+
+def windows_of(numbers: range) -> list[list[Any]]:
+    """What `count_windows` should have written of the rows, the last and unfinished window left out."""
+    windows: dict[tuple[int, int], list[int]] = {}
+    for each in map(row, numbers):
+        windows.setdefault((each["id"], each["at"] // 10_000_000 * 10), []).append(each["n"])
+    last = row(numbers[-1])["at"] // 10_000_000 * 10
+    return sorted([key, start, found] for (key, start), found in windows.items() if start < last)
+
+
+def wait_until(what: Callable[[], bool]) -> None:
+    until = time.monotonic() + WAIT_SECONDS
+    while not what():
+        assert time.monotonic() < until, "it did not happen within a minute"
+        time.sleep(0.1)

@@ -1,0 +1,149 @@
+"""Jobs on Flink: bounded ones, endless ones that stop and go on, workers that die, and nothing left behind."""
+
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import apache_beam as beam
+import pyarrow as pa
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from beam_joins.pipelines.flink import FlinkJob, JobFailed, flink_job, flink_runner
+from beam_joins.pipelines.launcher.jars import locked_jars, provide
+from beam_joins.pipelines.launcher.java import find_java
+from beam_joins.pipelines.read_growing_files import ReadGrowingFiles
+from tests.pipelines.streaming.cluster import flink_cluster
+from tests.pipelines.streaming.jobs import Append, count_windows, lines, rows_of, wait_until, windows_of, written
+from tests.pipelines.test_spark_launcher import SumAtTheEnd, fail, is_alive, keyed
+
+pytestmark = [pytest.mark.flink, pytest.mark.usefixtures("flink")]
+
+SCHEMA = pa.schema({"id": pa.int64(), "n": pa.int64(), "at": pa.int64()})
+ENDLESS = ("--streaming", "--checkpointing_interval=500", "--parallelism=1", "--python_workers=1")
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory for temporary files of its own, so that what is left behind can be seen."""
+    directory = tmp_path / "tmp"
+    directory.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(directory))
+    monkeypatch.setenv("TMPDIR", str(directory))
+    return directory
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """Where rows come from and go to."""
+    for name in ("in", "out"):
+        (tmp_path / name).mkdir()
+    return tmp_path / "in", tmp_path / "out"
+
+
+def options(*flags: str) -> PipelineOptions:
+    return PipelineOptions(["--runner=FlinkRunner", "--flink_memory=1g", *flags])
+
+
+def started(on_flink: PipelineOptions, into: Path, out: Path) -> tuple[beam.runners.runner.PipelineResult, FlinkJob]:
+    """The job that counts the rows of files in windows."""
+    pipeline = beam.Pipeline(options=on_flink)
+    batches = pipeline | ReadGrowingFiles(f"{into}/*.jsonl", timestamp_by="at", schema=SCHEMA)
+    count_windows(batches | beam.FlatMap(rows_of), out)
+    result = pipeline.run()
+    return result, flink_job(result, on_flink)
+
+
+def test_a_bounded_job_with_state_and_timers_gives_its_result_and_leaves_nothing_behind(tmp_path, scratch, capfd):
+    with flink_runner(options()) as on_flink, beam.Pipeline(options=on_flink) as p:
+        rows = p | beam.Create(range(100)) | "Key" >> beam.Map(keyed).with_output_types(tuple[int, int])
+        sums = rows | beam.ParDo(SumAtTheEnd()).with_output_types(str)
+        sums | beam.io.WriteToText(str(tmp_path / "sums"))
+    found = [line.split() for path in tmp_path.glob("sums-*") for line in path.read_text().splitlines()]
+    assert {int(key): int(total) for key, total, _ in found} == {key: sum(range(key, 100, 4)) for key in range(4)}
+    assert not [pid for _, _, pid in found if is_alive(int(pid))]
+    assert list(scratch.iterdir()) == []
+    said = [line for line in capfd.readouterr().err.splitlines() if "classes" not in line and "jars" not in line]
+    assert len(said) == 1, "\n".join(said)
+    assert said[0].startswith("Flink's log: ")
+
+
+def test_a_failing_function_is_named_with_its_own_frames_and_the_log(scratch):
+    with pytest.raises(JobFailed) as caught, flink_runner(options()) as on_flink, beam.Pipeline(options=on_flink) as p:
+        p | beam.Create([1]) | "Share out" >> beam.Map(fail)
+    message = str(caught.value)
+    assert "in step 'Share out'" in message
+    assert "return 1 // (number - number)" in message
+    assert "apache_beam" not in message
+    assert message.endswith(f"The log is {caught.value.log}.")
+    assert list(scratch.iterdir()) == [caught.value.log]
+
+
+def test_a_job_that_is_stopped_goes_on_from_its_savepoint_with_every_row_once(tmp_path, scratch, folders):
+    into, out = folders
+    (into / "a.jsonl").write_text(lines(range(1_500)))
+    with flink_runner(options(*ENDLESS)) as on_flink:
+        result, job = started(on_flink, into, out)
+        wait_until(lambda: sorted(written(out)) == windows_of(range(1_500)))
+        while_it_runs = job.savepoint(str(tmp_path / "savepoints"))
+        assert job.state == "RUNNING"
+        savepoint = job.stop(str(tmp_path / "savepoints"))
+        assert result.wait_until_finish() == "DONE"
+    assert savepoint != while_it_runs
+    assert list(scratch.iterdir()) == []
+    with (into / "a.jsonl").open("a") as file:
+        file.write(lines(range(1_500, 2_000)))
+    (into / "b.jsonl").write_text(lines(range(2_000, 3_000)))
+    with flink_runner(options(*ENDLESS, f"--savepoint_path={savepoint}")) as on_flink:
+        result, job = started(on_flink, into, out)
+        wait_until(lambda: sorted(written(out)) == windows_of(range(3_000)))
+        job.cancel()
+        with pytest.raises(RuntimeError, match="JobCancellationException"):
+            result.wait_until_finish()
+
+
+def test_a_worker_that_is_killed_comes_again_with_the_state_of_the_last_checkpoint(tmp_path, scratch, folders):
+    into, out = folders
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    (into / "a.jsonl").write_text(lines(range(1_000)))
+    flags = (*ENDLESS, "--flink_state_backend=rocksdb", f"--flink_checkpoints={tmp_path / 'checkpoints'}")
+    with flink_runner(options(*flags)) as on_flink:
+        pipeline = beam.Pipeline(options=on_flink)
+        rows = pipeline | ReadGrowingFiles(f"{into}/*.jsonl", timestamp_by="at")
+        rows | beam.Map(lambda row: os.getpid()) | "Who" >> beam.ParDo(Append(pids))
+        count_windows(rows, out)
+        result = pipeline.run()
+        job = flink_job(result, on_flink)
+        wait_until(lambda: sorted(written(out)) == windows_of(range(1_000)))
+        wait_until(lambda: any((tmp_path / "checkpoints").rglob("_metadata")))
+        first = set(written(pids))
+        for pid in first:
+            os.kill(pid, signal.SIGKILL)
+        with (into / "a.jsonl").open("a") as file:
+            file.write(lines(range(1_000, 2_000)))
+        # a sink that is not transactional may have a window twice, and then the same twice
+        wait_until(lambda: sorted({str(each): each for each in written(out)}.values()) == windows_of(range(2_000)))
+        assert set(written(pids)) > first
+        job.cancel()
+
+
+def test_a_cluster_that_exists_runs_a_job_until_it_is_cancelled_there_and_goes_on_from_a_savepoint(tmp_path, scratch, folders):
+    into, out = folders
+    (into / "a.jsonl").write_text(lines(range(500)))
+    (tmp_path / "cluster").mkdir()
+    savepoint: list[str] = []
+    with flink_cluster(find_java(), provide(locked_jars("flink"), of="Flink"), tmp_path / "cluster") as address:
+        for numbers in (range(500), range(1_000)):
+            flags = [f"--flink_master={address}", *(f"--savepoint_path={path}" for path in savepoint)]
+            with flink_runner(options(*ENDLESS, *flags)) as on_flink:
+                result, job = started(on_flink, into, out)
+                wait_until(lambda numbers=numbers: sorted(written(out)) == windows_of(numbers))
+                savepoint = [job.savepoint(str(tmp_path / "savepoints"))]
+                job.cancel()
+                assert job.state == "CANCELED"
+                with pytest.raises(RuntimeError, match="JobCancellationException"):
+                    result.wait_until_finish()
+            (into / "b.jsonl").write_text(lines(range(500, 1_000)))

@@ -1,0 +1,223 @@
+"""Sources that never end, without a runner: how event time goes on, what a checkpoint leaves, and what of a file is read when."""
+
+import json
+from pathlib import Path
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_joins.pipelines.command.input_error import InputError
+from beam_joins.pipelines.read_growing_files import ReadGrowingFiles
+from beam_joins.pipelines.sources import event_time
+from beam_joins.pipelines.sources.event_time import EventTime, EventTimeEstimator, Seen
+from beam_joins.pipelines.sources.files import Files
+from beam_joins.pipelines.sources.follow import OpenEnded
+from beam_joins.pipelines.sources.rows import Rows
+from tests.pipelines.streaming.jobs import lines, row
+
+SCHEMA = pa.schema({"id": pa.int64(), "n": pa.int64(), "at": pa.int64()})
+SECOND = 1_000_000
+
+
+class Reader:
+    """Reads what has come since the last time, as the DoFn does."""
+
+    def __init__(self, pattern: str, *, schema: pa.Schema | None = None, follow: bool = True) -> None:
+        self._files = Files(Rows.of("at", schema), follow)
+        self._pattern = pattern
+        self.place, self.end = self._files.range(pattern)
+
+    def read(self, pieces: int | None = None) -> list[int]:
+        """The numbers of the rows of so many pieces."""
+        numbers: list[int] = []
+        for count, piece in enumerate(self._files.pieces(self._pattern, self.place, self.end)):
+            if count == pieces:
+                break
+            self.place = piece.after
+            for value, micros in piece.elements:
+                found = [value] if isinstance(value, dict) else value.to_pylist()
+                assert micros == min(each["at"] for each in found)
+                numbers += [each["n"] for each in found]
+        return numbers
+
+
+def append(path: Path, text: str) -> None:
+    with path.open("a") as file:
+        file.write(text)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1_000), st.integers(0, 30)), min_size=1), st.integers(0, 50), st.none() | st.integers(0, 20))
+def test_the_watermark_never_goes_back_and_without_idleness_depends_on_the_rows_alone(arrivals, disorder, idle):
+    clock, seen, before = 0, Seen(None, 0), -50 * SECOND
+    policy = EventTime.of(disorder, idle)
+    for time, pause in arrivals:
+        clock += pause * SECOND
+        seen = policy.after(seen, time * SECOND, clock)
+        watermark = policy.at(seen, clock + pause * SECOND)
+        assert watermark is not None
+        assert watermark >= before
+        assert watermark >= (time - disorder) * SECOND
+        before = watermark
+        seen = seen._replace(watermark=watermark)
+    if idle is None:
+        assert before == (max(time for time, _ in arrivals) - disorder) * SECOND
+
+
+def test_a_source_without_rows_has_no_watermark_until_it_is_idle(monkeypatch):
+    monkeypatch.setattr(event_time, "_now", lambda: 100 * SECOND)
+    assert EventTimeEstimator(EventTime.of(10, None), Seen(None, 0)).current_watermark() == MIN_TIMESTAMP
+    assert EventTimeEstimator(EventTime.of(10, 101), Seen(None, 0)).current_watermark() == MIN_TIMESTAMP
+    assert EventTimeEstimator(EventTime.of(10, 100), Seen(None, 0)).current_watermark() == Timestamp(90)
+
+
+def test_a_watermark_goes_on_from_its_checkpoint_and_is_cut_to_the_millisecond():
+    estimator = EventTimeEstimator(EventTime.of(0, None), Seen(None, 0))
+    estimator.saw(1_234_567)
+    again = EventTimeEstimator(EventTime.of(0, None), Seen(*estimator.get_estimator_state()))
+    again.saw(1_000_000)
+    assert again.current_watermark() == Timestamp(micros=1_234_000)
+
+
+@pytest.mark.parametrize("option", ["out_of_orderness", "idle_after"])
+def test_a_span_that_is_none_is_named(option):
+    with pytest.raises(ValueError, match=option):
+        ReadGrowingFiles("*.jsonl", timestamp_by="at", **{option: "soon"})
+
+
+def test_a_checkpoint_leaves_what_was_not_claimed_and_nothing_can_be_claimed_after_it():
+    tracker = OpenEnded((("", 0), None))
+    with pytest.raises(ValueError, match="was left at"):
+        tracker.check_done()
+    assert tracker.try_claim(("a", 7))
+    assert tracker.try_split(0.5) is None
+    assert tracker.try_split(0) == ((("", 0), ("a", 7)), (("a", 7), None))
+    assert not tracker.try_claim(("a", 9))
+    assert tracker.current_restriction() == (("", 0), ("a", 7))
+    assert tracker.check_done()
+    assert not tracker.is_bounded()
+
+
+def test_a_range_with_an_end_is_done_when_all_of_it_is_claimed():
+    tracker = OpenEnded((3, 9))
+    assert tracker.is_bounded()
+    assert tracker.try_claim(9)
+    assert tracker.try_split(0) is None
+    assert tracker.check_done()
+
+
+def test_only_whole_lines_are_read_and_a_line_once(tmp_path):
+    file, reader = tmp_path / "a.jsonl", Reader(f"{tmp_path}/*.jsonl")
+    assert reader.read() == []
+    text = lines(range(3))
+    append(file, text[:-10])
+    assert reader.read() == [0, 1]
+    assert reader.read() == []
+    append(file, text[-10:])
+    assert reader.read() == [2]
+
+
+@pytest.mark.parametrize("schema", [None, SCHEMA], ids=["dicts", "batches"])
+def test_files_are_read_in_the_order_of_their_names_and_each_once(tmp_path, schema):
+    reader = Reader(f"{tmp_path}/*.jsonl", schema=schema)
+    (tmp_path / "b.jsonl").write_text(lines(range(10, 12)))
+    (tmp_path / "a.jsonl").write_text(lines(range(2)))
+    assert reader.read() == [0, 1, 10, 11]
+    (tmp_path / "c.jsonl").write_text(lines(range(20, 22)))
+    append(tmp_path / "b.jsonl", lines(range(12, 13)))
+    (tmp_path / "a5.jsonl").write_text(lines(range(5, 6)))  # too late: b.jsonl has been begun
+    assert reader.read() == [12, 20, 21]
+    append(tmp_path / "b.jsonl", lines(range(13, 14)))
+    assert reader.read() == []
+
+
+def test_the_last_line_of_a_file_needs_no_newline_once_there_is_a_later_file(tmp_path):
+    reader = Reader(f"{tmp_path}/*.jsonl")
+    (tmp_path / "a.jsonl").write_text(lines(range(2)).rstrip("\n"))
+    assert reader.read() == [0]
+    (tmp_path / "b.jsonl").write_text(lines(range(2, 3)))
+    assert reader.read() == [1, 2]
+
+
+def test_files_behind_one_that_ends_within_a_record_wait_for_it_and_that_is_said(tmp_path, caplog):
+    reader = Reader(f"{tmp_path}/*.jsonl")
+    (tmp_path / "a.jsonl").write_text(lines(range(2))[:-10])
+    (tmp_path / "b.jsonl").write_text(lines(range(2, 3)))
+    assert reader.read() == [0]
+    assert "a.jsonl ends within a record" in caplog.text
+    append(tmp_path / "a.jsonl", lines(range(2))[-10:])
+    assert reader.read() == [1, 2]
+
+
+def test_avro_is_read_by_whole_blocks(tmp_path):
+    whole, file = tmp_path / "whole", tmp_path / "a.avro"
+    schema = {"type": "record", "name": "r", "fields": [{"name": name, "type": "long"} for name in ("id", "n", "at")]}
+    with whole.open("wb") as out:
+        fastavro.writer(out, schema, map(row, range(1_000)), sync_interval=1_000)
+    data = whole.read_bytes()
+    whole.unlink()
+    reader, numbers = Reader(f"{tmp_path}/*.avro"), []
+    for cut in (3, 100, len(data) // 3, len(data) // 2, len(data) - 1, len(data)):
+        file.write_bytes(data[:cut])
+        numbers.append(reader.read())
+    assert [number for some in numbers for number in some] == list(range(1_000))
+    assert numbers[0] == []
+    assert all(numbers[2:4])
+
+
+def test_parquet_is_read_by_row_groups_once_it_has_its_footer(tmp_path):
+    file, reader = tmp_path / "a.parquet", Reader(f"{tmp_path}/*.parquet", schema=SCHEMA)
+    pq.write_table(pa.Table.from_pylist([{**row(n), "more": "x"} for n in range(100)]), file, row_group_size=40)
+    data = file.read_bytes()
+    file.write_bytes(data[:-1])
+    assert reader.read() == []
+    file.write_bytes(data)
+    assert reader.read(pieces=1) == list(range(40))
+    assert reader.read() == list(range(40, 100))
+    assert reader.read() == []
+
+
+def test_what_is_there_is_read_to_its_end_and_no_later_file(tmp_path):
+    (tmp_path / "a.jsonl").write_text(lines(range(2)))
+    (tmp_path / "b.jsonl").write_text(lines(range(2, 4)).rstrip("\n"))
+    reader = Reader(f"{tmp_path}/*.jsonl", follow=False)
+    (tmp_path / "c.jsonl").write_text(lines(range(4, 5)))
+    assert reader.read() == [0, 1, 2, 3]
+    assert reader.place == reader.end
+    (tmp_path / "c.jsonl").write_text(lines(range(4, 5))[:-5])
+    with pytest.raises(InputError, match=r"c\.jsonl ends within a record"):
+        Reader(f"{tmp_path}/*.jsonl", follow=False).read()
+
+
+@pytest.mark.parametrize(
+    ("line", "schema", "said"),
+    [
+        ("nonsense", None, r"a\.jsonl: a line cannot be read"),
+        ("nonsense", SCHEMA, r"a\.jsonl: a line cannot be read"),
+        (json.dumps({"id": 1, "n": 1}), SCHEMA, r"a\.jsonl: a row has no time: its column 'at' is null"),
+        (json.dumps({"id": 1, "n": 1, "at": "noon"}), None, r"a\.jsonl: timestamp_by gave 'noon'"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_an_error_that_names_the_file(tmp_path, line, schema, said):
+    (tmp_path / "a.jsonl").write_text(line + "\n")
+    with pytest.raises(InputError, match=said):
+        Reader(f"{tmp_path}/*.jsonl", schema=schema).read()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"pattern": "*.xml"}, r"ends with one of \.jsonl, \.json, \.ndjson, \.avro, \.parquet"),
+        ({"pattern": "*.parquet"}, "there is no file .* give a schema"),
+        ({"schema": SCHEMA, "timestamp_by": "when"}, "timestamp_by='when': with a schema give one of its columns: id, n, at"),
+        ({"timestamp_by": 7}, "timestamp_by=7: give the name of a column, or a function"),
+    ],
+)
+def test_a_wrong_option_lists_the_choices(tmp_path, options, said):
+    given = {"pattern": "*.jsonl", "timestamp_by": "at", **options}
+    with pytest.raises(ValueError, match=said):
+        ReadGrowingFiles(f"{tmp_path}/{given.pop('pattern')}", **given)
