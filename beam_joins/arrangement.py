@@ -6,6 +6,7 @@ rows that a step does not touch cost nothing but that.
 """
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ class Arrangement:
 
     def starting_with(self, prefixes: pa.Array) -> pa.Table | None:
         """The rows whose ``order`` begins with one of the prefixes, in order; no prefix may begin with another one."""
+        prefixes = prefixes.take(pc.sort_indices(prefixes))
         behind = pa.array([_behind(prefix) for prefix in prefixes.to_pylist()], pa.binary())
         found = [_between(run, prefixes, behind) for run in self.runs]
         return _newest(found, forget=True).drop_columns([_GONE]) if found else None
@@ -74,8 +76,7 @@ class Arrangement:
         there = np.zeros(len(order), np.bool_)
         for run in self.runs:
             known = combine_chunks(run[ORDER])
-            at = np.minimum(_search(known, order), len(known) - 1)
-            there |= pc.equal(known.take(pa.array(at)), order).to_numpy(zero_copy_only=False) if len(known) else False
+            there |= _equal(known, _search(known, order), order) if len(known) else False
         return there
 
     def updated(self, rows: pa.Table) -> "Arrangement":
@@ -90,16 +91,30 @@ class Arrangement:
 
 
 def _newest(runs: Sequence[pa.Table], *, forget: bool) -> pa.Table:
-    """Merge runs, given oldest first: of rows with one ``order`` the newest stays; ``forget`` removes the marks of deleted rows."""
-    rows = pa.concat_tables(runs)
-    age = np.repeat(np.arange(len(runs)), [len(run) for run in runs])
-    order = combine_chunks(rows[ORDER])
-    code = pc.rank(order, tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64) if len(order) else np.zeros(0, np.int64)
-    by = np.lexsort((age, code))
-    kept = by[np.append(code[by][1:] != code[by][:-1], True)[: len(by)]]
-    if forget:
-        kept = kept[~combine_chunks(rows[_GONE]).to_numpy(zero_copy_only=False)[kept]]
-    return rows.take(pa.array(kept))
+    """Merge sorted runs, given oldest first: of rows with one ``order`` the newest stays; ``forget`` removes the marks of deleted rows."""
+    rows = reduce(_merged, reversed(runs))
+    gone = combine_chunks(rows[_GONE])
+    return rows.filter(pc.invert(gone)) if forget and gone.true_count else rows
+
+
+def _merged(newer: pa.Table, older: pa.Table) -> pa.Table:
+    if not len(newer) or not len(older):
+        return newer if len(newer) else older
+    known, order = combine_chunks(older[ORDER]), combine_chunks(newer[ORDER])
+    at = _search(known, order)
+    kept = np.ones(len(known) + 1, np.bool_)
+    kept[at[_equal(known, at, order)]] = False
+    kept[-1] = False
+    place = np.append(0, np.cumsum(kept))[at]
+    index = np.insert(np.flatnonzero(kept), place, len(known) + np.arange(len(order)))
+    return pa.concat_tables([older, newer]).take(pa.array(index))
+
+
+def _equal(known: pa.Array, at: Ints, order: pa.Array) -> Bools:
+    """Which of ``order`` are among the known ones, ``at`` being where each would be."""
+    found = known.take(pa.array(np.minimum(at, len(known) - 1)))
+    equal: Bools = (at < len(known)) & pc.equal(found, order).to_numpy(zero_copy_only=False)
+    return equal
 
 
 def _between(run: pa.Table, low: pa.Array, high: pa.Array) -> pa.Table:
