@@ -49,16 +49,28 @@ class Arrangement:
         return [] if table is None else table.to_pylist()
 
     def starting_with(self, prefixes: pa.Array) -> pa.Table | None:
-        """The rows whose ``order`` begins with one of the prefixes, in order; no prefix may begin with another one."""
-        prefixes = prefixes.take(pc.sort_indices(prefixes))
-        behind = pa.array([_behind(prefix) for prefix in prefixes.to_pylist()], pa.binary())
-        found = [_between(run, prefixes, behind) for run in self.runs]
-        return _newest(found, forget=True).drop_columns([_GONE]) if found else None
+        """The rows whose ``order`` begins with one of the prefixes, in order; no prefix may begin with another one.
+
+        The byte 255 stands behind no prefix: keys in their canonical encoding do not begin with it.
+        """
+        if not self.runs:
+            return None
+        low = prefixes.take(pc.sort_indices(prefixes))
+        behind = pc.binary_join_element_wise(low, pa.scalar(b"\xff"), pa.scalar(b""))
+        return _newest([_between(run, low, behind) for run in self.runs], forget=True).drop_columns([_GONE])
+
+    def having(self, order: pa.Array) -> pa.Table | None:
+        """The rows whose ``order`` is one of those given."""
+        if not self.runs:
+            return None
+        wanted = order.take(pc.sort_indices(order))
+        return _newest([_among(run, wanted) for run in self.runs], forget=True).drop_columns([_GONE])
 
     def replaced(self, gone: pa.Array, rows: pa.Table) -> "Arrangement":
         """The arrangement with ``rows`` put in and those whose ``order`` is among ``gone`` removed; a row replaces one with the same ``order``."""
         removed = gone.filter(pc.invert(pc.is_in(gone, value_set=combine_chunks(rows[ORDER]))))
-        removed = removed.filter(pa.array(self._has(removed)))
+        known = [combine_chunks(_among(run, removed)[ORDER]) for run in self.runs]
+        removed = pc.unique(pa.concat_arrays([removed.slice(0, 0), *known]))
         if not len(removed) and not len(rows) and self.runs:
             return self
         run = rows.append_column(_GONE, pa.array(np.zeros(len(rows), np.bool_)))
@@ -70,14 +82,6 @@ class Arrangement:
         while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
             runs[-2:] = [_newest(runs[-2:], forget=len(runs) == 2)]
         return Arrangement(tuple(runs))
-
-    def _has(self, order: pa.Array) -> Bools:
-        """For each ``order`` whether some run has it."""
-        there = np.zeros(len(order), np.bool_)
-        for run in self.runs:
-            known = combine_chunks(run[ORDER])
-            there |= _equal(known, _search(known, order), order) if len(known) else False
-        return there
 
     def updated(self, rows: pa.Table) -> "Arrangement":
         """The arrangement after changes with ``order``, ``position`` and ``value`` (null: delete); the last change of each row counts."""
@@ -117,6 +121,13 @@ def _equal(known: pa.Array, at: Ints, order: pa.Array) -> Bools:
     return equal
 
 
+def _among(run: pa.Table, order: pa.Array) -> pa.Table:
+    """The rows of a run whose ``order`` is one of those given."""
+    known = combine_chunks(run[ORDER])
+    at = _search(known, order)
+    return run.take(pa.array(at[_equal(known, at, order)])) if len(known) else run
+
+
 def _between(run: pa.Table, low: pa.Array, high: pa.Array) -> pa.Table:
     """The rows of a run from each of ``low`` up to, and without, each of ``high``."""
     order = combine_chunks(run[ORDER])
@@ -127,17 +138,11 @@ def _between(run: pa.Table, low: pa.Array, high: pa.Array) -> pa.Table:
 
 
 def _search(ordered: pa.Array, wanted: pa.Array) -> Ints:
-    """For each of ``wanted`` the index of the first of the ordered bytes that is not smaller. A null is larger than all."""
+    """For each of ``wanted`` the index of the first of the ordered bytes that is not smaller."""
     low, high = np.zeros(len(wanted), np.int64), np.full(len(wanted), len(ordered), np.int64)
     while (low < high).any():
         middle = np.minimum((low + high) // 2, len(ordered) - 1)
-        smaller = pc.less(ordered.take(pa.array(middle)), wanted).fill_null(True).to_numpy(zero_copy_only=False)
+        smaller = pc.less(ordered.take(pa.array(middle)), wanted).to_numpy(zero_copy_only=False)
         open_ = low < high
         low, high = np.where(open_ & smaller, middle + 1, low), np.where(open_ & ~smaller, middle, high)
     return low
-
-
-def _behind(prefix: bytes) -> bytes | None:
-    """The upper bound of a prefix: the smallest bytes larger than all that begin with it; ``None`` if there are none."""
-    stripped = prefix.rstrip(b"\xff")
-    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None
