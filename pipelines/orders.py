@@ -14,7 +14,7 @@ from beam_joins.pipelines.command.command_line import beam_options, said
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.interruption import interruptible
 from beam_joins.pipelines.command.progress import Progress
-from beam_joins.pipelines.orders_options import PROGRAM, Arguments, columns_of, layout_given, parse
+from beam_joins.pipelines.orders_options import PROGRAM, Arguments, columns_of, envelopes_of, layout_given, parse
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.orders_job import OrdersJob
@@ -77,9 +77,7 @@ def _job(arguments: Arguments) -> "OrdersJob":
             vars(own)[side],
             columns_of(side, own),
             layout_given(side, own),
-            envelope=vars(own)[f"{side}_format"],
-            table=vars(own)[f"{side}_table"],
-            key=tuple(filter(None, [vars(own)[f"{side}_key"]])),
+            envelopes_of(side, own),
         )
         for side in ("orders", "customers")
     )

@@ -7,7 +7,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple
 
 from beam_joins.operations import DELETES, UPSERTS
-from beam_joins.pipelines.changelog_files.columns import NANOSECONDS, Columns, enveloped
+from beam_joins.pipelines.changelog_files.columns import NANOSECONDS, Columns, Envelopes, enveloped
 from beam_joins.pipelines.changelog_files.layout import TYPES, Layout, is_type
 from beam_joins.pipelines.command.command_line import parse_known
 from beam_joins.pipelines.command.input_error import InputError
@@ -97,6 +97,12 @@ def columns_of(side: str, own: argparse.Namespace) -> Columns:
         upserts=upserts,
         side=side,
     )
+
+
+def envelopes_of(side: str, own: argparse.Namespace) -> Envelopes:
+    """The envelopes that the rows of the orders or of the customers are in, as the options say."""
+    key = vars(own)[f"{side}_key"]
+    return Envelopes(vars(own)[f"{side}_format"], vars(own)[f"{side}_table"], (key,) if key else ())
 
 
 def layout_given(side: str, own: argparse.Namespace) -> Layout:

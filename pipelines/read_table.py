@@ -10,7 +10,7 @@ from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.content import Emit
 from beam_joins.pipelines.changelog_files.changelog import find_changelog
-from beam_joins.pipelines.changelog_files.columns import OPERATION, ORDER, POSITION, TIME, enveloped
+from beam_joins.pipelines.changelog_files.columns import OPERATION, ORDER, POSITION, TIME, Envelopes, enveloped
 from beam_joins.pipelines.changelog_files.envelopes.lines import Marked
 from beam_joins.pipelines.changelog_files.exact_json import object_of
 from beam_joins.pipelines.changelog_files.files import Part
@@ -60,10 +60,10 @@ class ReadTable(beam.PTransform[PBegin, Any]):
         emit: Emit = "updates",
     ) -> None:
         super().__init__()
-        self._format: EnvelopeFormat = choice("format", format, EnvelopeFormat)
+        choice("format", format, EnvelopeFormat)
         given = () if key is None else (key,) if isinstance(key, str) else tuple(key)
         name = table or "changelog"
-        self._changelog = find_changelog(name, pattern, enveloped(name), envelope=self._format, table=table, key=given)
+        self._changelog = find_changelog(name, pattern, enveloped(name), (), Envelopes(format, table, given))
         self._schema = None if schema is None else pa.schema([*schema, *_MARKS])
         self._emit: Emit = emit
 

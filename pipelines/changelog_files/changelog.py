@@ -11,9 +11,9 @@ from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.changelog_files import avro_records
 from beam_joins.pipelines.changelog_files.avro_records import Schema
-from beam_joins.pipelines.changelog_files.columns import Columns
+from beam_joins.pipelines.changelog_files.columns import Columns, Envelopes
 from beam_joins.pipelines.changelog_files.csv_rows import layout_of
-from beam_joins.pipelines.changelog_files.files import File, Format, Part
+from beam_joins.pipelines.changelog_files.files import File, Part
 from beam_joins.pipelines.changelog_files.formats import ENVELOPES, SOURCES, format_of
 from beam_joins.pipelines.changelog_files.layout import Layout
 from beam_joins.pipelines.changelog_files.paths import absolute, is_local, matching, require_file_system
@@ -21,6 +21,7 @@ from beam_joins.pipelines.changelog_files.reading import KEY_TYPES, kind
 from beam_joins.pipelines.command.input_error import InputError
 
 PART_BYTES: Final = 16 << 20
+PLAIN: Final = Envelopes()
 LOOK_RECORDS: Final = 10_000
 """How many records are looked at to learn what columns there are."""
 _PLAIN: Final = (*SOURCES["json lines"].suffixes, *SOURCES["csv"].suffixes)
@@ -76,20 +77,11 @@ class Changelog:
         return next((held for row in self.first if (held := kind(row.get(column))) in KEY_TYPES), None)
 
 
-def find_changelog(
-    name: str,
-    pattern: str,
-    columns: Columns,
-    layout: Layout = (),
-    *,
-    envelope: Format | None = None,
-    table: str = "",
-    key: tuple[str, ...] = (),
-) -> Changelog:
+def find_changelog(name: str, pattern: str, columns: Columns, layout: Layout = (), envelopes: Envelopes = PLAIN) -> Changelog:
     """Find the files of a path or glob, and look into them.
 
-    The time unit of a file that says its own replaces the one in ``columns``; ``layout`` are the types of columns of CSV files. JSON lines are those of an
-    ``envelope``, if one is given, and of these the changes of one ``table`` count (empty: all); ``key`` is the primary key of its rows (empty: as they say).
+    The time unit of a file that says its own replaces the one in ``columns``; ``layout`` are the types of columns of CSV files. Lines of JSON are
+    ``envelopes`` if these have a format.
 
     Raises:
         InputError: nothing there, not a file, not readable, of an unknown format, or without one of the columns.
@@ -108,9 +100,11 @@ def find_changelog(
             path=file.path,
             bytes=file.bytes,
             shown=shown(file.path),
-            format=envelope if envelope and format_of(name, shown(file.path), ("json lines",)) else format_of(name, shown(file.path)),
-            table=table,
-            key=key,
+            format=format_of(name, shown(file.path), ("json lines",)) and envelopes.format
+            if envelopes.format
+            else format_of(name, shown(file.path)),
+            table=envelopes.table,
+            key=envelopes.key,
         )
         for file in found
     )
@@ -121,10 +115,9 @@ def find_changelog(
     try:
         for file in files:
             FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED).close()
-        if envelope and not key:
-            files = tuple(replace(file, key=_primary_key(name, ENVELOPES[envelope].key_of(files[0]))) for file in files)
-        if envelope:
-            columns = replace(columns, key=files[0].key[0])
+        if columns.enveloped:
+            key = files[0].key or _primary_key(name, files)
+            files, columns = tuple(replace(file, key=key) for file in files), replace(columns, key=key[0])
         files = tuple(_looked_into(name, file, columns, layout) for file in files)
         schema = _common_schema(name, files) if all(file.format == "avro" for file in files) else None
         first = tuple(_first_records(name, files))
@@ -137,9 +130,11 @@ def find_changelog(
     return Changelog(name=name, files=files, columns=columns, schema=schema, first=tuple(row for _, row in first), times=times)
 
 
-def _primary_key(name: str, said: tuple[str, ...]) -> tuple[str, ...]:
+def _primary_key(name: str, files: Sequence[File]) -> tuple[str, ...]:
+    """The columns of the primary key as the first change of the files names them."""
+    said = next((key for file in files if (key := ENVELOPES[file.format].key_of(file))), ())
     if not said:
-        raise InputError(f"{name}: the first change does not say which columns are its primary key: name them (--{name}-key, or key=)")
+        raise InputError(f"{name}: no change says which columns are its primary key: name them (--{name}-key, or key=)")
     return said
 
 

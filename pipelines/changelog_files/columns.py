@@ -4,7 +4,7 @@ import datetime as dt
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from beam_joins.operations import DELETES, UPSERTS, word
 
@@ -125,6 +125,16 @@ class Columns:
             if number is not None and not _LEAST <= number <= _MOST:
                 return f"column '{column}' does not fit in 64 bits: {number}"
         return None
+
+
+class Envelopes(NamedTuple):
+    """What is told of envelopes: their ``format``, None for rows without; the ``table`` whose rows count, by its full name or the last part of it (empty: all
+    rows); and the columns of its primary ``key`` (empty: those that the envelopes name).
+    """
+
+    format: Literal["debezium", "wal2json", "maxwell"] | None = None
+    table: str = ""
+    key: tuple[str, ...] = ()
 
 
 def enveloped(side: str) -> Columns:

@@ -46,7 +46,7 @@ class EnvelopeLines(JsonLines):
         return "us"
 
     def key_of(self, file: File) -> tuple[str, ...]:
-        """The columns of the primary key as the first change of the file's table says, none where none does."""
+        """The columns of the primary key as the first change of the file's table says, none where that does not or there is none."""
         return next((change.key for change in self._changes(file)), ())
 
     def first(self, file: File) -> Iterator[dict[str, Any]]:
