@@ -12,6 +12,7 @@ from beam_joins.pipelines.changelog_files.layout import TYPES, Layout, is_type
 from beam_joins.pipelines.command.command_line import parse_known
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.program import program
+from beam_joins.pipelines.orders_runs_options import add_runs_options
 
 PROGRAM = program("orders")
 EXAMPLES = f"""\
@@ -34,6 +35,9 @@ examples:
 
   {PROGRAM} --orders o.jsonl --customers c.jsonl --orders-sequence commit_lsn,lsn --customers-sequence commit_lsn,lsn
       transactions that change a row several times: they are seen whole, with the last change of each row
+
+  {PROGRAM} --orders in/orders --customers in/customers --state-dir state --changes out/changes --latest out/latest.jsonl
+      every night: only the files that no run has read, with their changes in a file of their own; with --follow all day
 
   {PROGRAM} --runner=SparkRunner
       on Spark, on all cores of this machine; --spark_master_url=spark://host:7077 for a cluster
@@ -173,6 +177,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="leave each result in the parts in which it was written, PATH-00000-of-00016, instead of joining them",
     )
+    add_runs_options(parser)
     for side, key in (("orders", "order_id"), ("customers", "customer_id")):
         group = parser.add_argument_group(f"columns of the {side}")
         group.add_argument(f"--{side}-key", default=key, metavar="COLUMN", help="default: %(default)s")

@@ -16,7 +16,7 @@ PLACES: Final = 1 << 40
 
 @dataclass(frozen=True, kw_only=True)
 class File:
-    """A file: ``path`` is absolute, for workers with another working directory; ``shown`` is as the user knows it.
+    """A file: ``path`` is absolute, for workers with another working directory; ``shown`` is as the user knows it; ``written`` as in ``Found``.
 
     ``unit`` is what the file itself says that its times count, ``layout`` what a CSV file has.
     """
@@ -27,6 +27,7 @@ class File:
     format: Format
     unit: Unit | None = None
     layout: Layout = ()
+    written: int = 0
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,20 @@ _OF_LINES: Final = ("json lines", "csv")
 
 def format_of(what: str, path: str, formats: Sequence[Any] = tuple(SOURCES)) -> Any:
     """The format, among these, that a path's suffix stands for; raises InputError, naming the suffixes that there are."""
-    bare = path
-    for packed in PACKED:
-        bare = bare.removesuffix(packed)
     for name in formats:
-        if (bare if name in _OF_LINES else path).endswith(SOURCES[name].suffixes):
+        if _is_of(name, path):
             return name
     suffixes = ", ".join(suffix for name in formats for suffix in SOURCES[name].suffixes)
     lines = " and ".join({"json lines": "JSON lines", "csv": "CSV"}[name] for name in _OF_LINES if name in formats)
     raise InputError(f"{what}: {path} must end in {suffixes} ({lines} also with {' or '.join(PACKED)}), which says what format it has")
+
+
+def has_format(path: str) -> bool:
+    """Whether a path's suffix stands for one of the formats."""
+    return any(_is_of(name, path) for name in SOURCES)
+
+
+def _is_of(name: Format, path: str) -> bool:
+    for packed in PACKED if name in _OF_LINES else ():
+        path = path.removesuffix(packed)
+    return path.endswith(SOURCES[name].suffixes)
