@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(run(arguments, options, progress, interruption))
         except (Exception, KeyboardInterrupt) as error:
             interrupted = "interrupted; no results were written", 0 if own.follow else interruption.exit_code
-            sentence, code = interrupted if isinstance(error, KeyboardInterrupt) or interruption.by and not own.follow else said(error)
+            sentence, code = interrupted if interruption.has_raised else said(error)
             print(f"{PROGRAM}: {sentence}", file=sys.stderr)
             return code
     return 0

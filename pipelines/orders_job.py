@@ -174,7 +174,9 @@ class OrdersJob:
         for output in self.outputs:
             directory = staging.beside(output)
             if output.name == CHANGES and folder is not None:
-                facts.append(table | f"Write {output.name}" >> WriteInOrder(output, directory, partial(encoded_changes, output=output)))
+                facts.append(
+                    table | f"Write {output.name}" >> WriteInOrder(output, directory, partial(encoded_changes, output=output))
+                )
                 continue
             rows = table if output.name == CHANGES else table | "Latest" >> LatestTable()
             records = rows | f"Records of {output.name}" >> beam.FlatMap(RECORDS[output.name], output)

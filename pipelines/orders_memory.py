@@ -33,9 +33,7 @@ class OrdersMemory:
 
     def stored(self) -> dict[str, Any]:
         """All of it, as JSON can hold it."""
-        sides = {
-            side: {"files": self.seen[side].stored(), "types": self._types[side], "avro": self._schemas[side]} for side in SIDES
-        }
+        sides = {side: {"files": self.seen[side].stored(), "types": self._types[side], "avro": self._schemas[side]} for side in SIDES}
         return {"options": self.options, "kinds": self.kinds, "totals": self._totals, **sides}
 
     def changelog(self, side: str, files: Sequence[File], columns: Columns, layout: Layout, *, avro: bool) -> Changelog:
@@ -52,7 +50,9 @@ class OrdersMemory:
         if known is None:
             self._schemas[side] = found.schema
         elif found.files and found.schema != known:
-            raise InputError(f"{side}: {found.files[0].shown} does not have the Avro schema of the files before, which the results have")
+            raise InputError(
+                f"{side}: {found.files[0].shown} does not have the Avro schema of the files before, which the results have"
+            )
         return replace(found, schema=self._schemas[side])
 
     def learn(self, job: OrdersJob) -> None:

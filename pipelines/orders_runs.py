@@ -114,9 +114,7 @@ class OrdersRuns:
 
     def _job(self, memory: OrdersMemory, new: Arrived, number: int) -> OrdersJob:
         own, avro = self._own, "avro" in self._formats.values()
-        orders, customers = (
-            memory.changelog(side, new[side], self._columns[side], self._layouts[side], avro=avro) for side in SIDES
-        )
+        orders, customers = (memory.changelog(side, new[side], self._columns[side], self._layouts[side], avro=avro) for side in SIDES)
         job = OrdersJob(
             orders=orders,
             customers=customers,

@@ -76,7 +76,9 @@ def changes_pattern(place: str) -> str:
     if "*" in name:
         return place
     if os.path.isfile(place) or re.search(r"\.(jsonl|json|ndjson|avro|parquet|csv)(\.\w+)?$", name):
-        raise InputError(f"--changes: {place} is one file, and each run writes another one: name a folder, or a file with a * in its name")
+        raise InputError(
+            f"--changes: {place} is one file, and each run writes another one: name a folder, or a file with a * in its name"
+        )
     return os.path.join(place, "changes-*.jsonl")
 
 

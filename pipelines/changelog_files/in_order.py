@@ -54,7 +54,12 @@ class WriteInOrder(beam.PTransform[Any, Any]):
         def rows(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
             for some, records in encode(batch):
                 hashed = hashes(some.key)
-                columns = {"position": some.position, "timestamp": some.timestamp, "key": pa.array(hashed.view(np.int64)), "record": records}
+                columns = {
+                    "position": some.position,
+                    "timestamp": some.timestamp,
+                    "key": pa.array(hashed.view(np.int64)),
+                    "record": records,
+                }
                 writer.send(_ROWS, hashed, pa.record_batch(list(columns.values()), names=list(columns)))
 
         routed = pcoll | "By key" >> Route(rows, to=(_ROWS,))

@@ -15,6 +15,7 @@ class Interruption:
     """Which signal has come (``by``), if any; ``exit_code`` is then what a shell expects."""
 
     by: signal.Signals | None = None
+    has_raised = False
     is_later = False
 
     def wait(self, seconds: float) -> None:
@@ -57,6 +58,7 @@ def interruptible(*, at_second: bool = False) -> Iterator[Interruption]:
         is_first = interruption.by is None
         interruption.by = signal.Signals(number)
         if not interruption.is_later and not (at_second and is_first):
+            interruption.has_raised = True
             raise KeyboardInterrupt
 
     before = {}

@@ -2,7 +2,9 @@
 
 import re
 
-_SAID = re.compile(r"\b(?:state_files\.StateRefused|corrupt\.CorruptData): (?P<sentence>[^\n]+?)(?: \[while running '[^\n]*)?$", re.MULTILINE)
+_SAID = re.compile(
+    r"\b(?:state_files\.StateRefused|corrupt\.CorruptData): (?P<sentence>[^\n]+?)(?: \[while running '[^\n]*)?$", re.MULTILINE
+)
 _NAMES = ("StateRefused", "CorruptData")
 
 
