@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.keys.columns import Ints, factorize
+from beam_joins.keys.columns import Bools, Ints, factorize
 from beam_joins.sorting import combine_chunks, integers, ordered, starts, valid
 
 ORDER = "order"
@@ -29,17 +29,18 @@ class Arrangement:
     """
 
     def __init__(self, runs: tuple[pa.Table, ...] = ()) -> None:
-        self._runs = runs
+        self.runs = runs
+        """Its sorted runs, the oldest first. One that a step has not touched is the same object afterwards."""
 
     def __bool__(self) -> bool:
         """Whether there ever was a row."""
-        return bool(self._runs)
+        return bool(self.runs)
 
     def table(self) -> pa.Table | None:
         """All rows in order; ``None`` if there never was a row, as the columns are not known then."""
-        if not self._runs:
+        if not self.runs:
             return None
-        return _newest(self._runs, forget=True).drop_columns([_GONE])
+        return _newest(self.runs, forget=True).drop_columns([_GONE])
 
     def rows(self) -> list[dict[str, Any]]:
         """All rows in order, as dicts."""
@@ -49,23 +50,33 @@ class Arrangement:
     def starting_with(self, prefixes: pa.Array) -> pa.Table | None:
         """The rows whose ``order`` begins with one of the prefixes, in order; no prefix may begin with another one."""
         behind = pa.array([_behind(prefix) for prefix in prefixes.to_pylist()], pa.binary())
-        found = [_between(run, prefixes, behind) for run in self._runs]
+        found = [_between(run, prefixes, behind) for run in self.runs]
         return _newest(found, forget=True).drop_columns([_GONE]) if found else None
 
     def replaced(self, gone: pa.Array, rows: pa.Table) -> "Arrangement":
         """The arrangement with ``rows`` put in and those whose ``order`` is among ``gone`` removed; a row replaces one with the same ``order``."""
-        if not len(gone) and not len(rows):
-            return self
         removed = gone.filter(pc.invert(pc.is_in(gone, value_set=combine_chunks(rows[ORDER]))))
+        removed = removed.filter(pa.array(self._has(removed)))
+        if not len(removed) and not len(rows) and self.runs:
+            return self
         run = rows.append_column(_GONE, pa.array(np.zeros(len(rows), np.bool_)))
         if len(removed):
             columns = [removed if name == ORDER else pa.nulls(len(removed), run[name].type) for name in run.column_names[:-1]]
             absent = pa.table([*columns, pa.array(np.ones(len(removed), np.bool_))], names=run.column_names)
             run = pa.concat_tables([run, absent])
-        runs = [*self._runs, run.sort_by(ORDER)]
+        runs = [*self.runs, run.sort_by(ORDER)]
         while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
             runs[-2:] = [_newest(runs[-2:], forget=len(runs) == 2)]
         return Arrangement(tuple(runs))
+
+    def _has(self, order: pa.Array) -> Bools:
+        """For each ``order`` whether some run has it."""
+        there = np.zeros(len(order), np.bool_)
+        for run in self.runs:
+            known = combine_chunks(run[ORDER])
+            at = np.minimum(_search(known, order), len(known) - 1)
+            there |= pc.equal(known.take(pa.array(at)), order).to_numpy(zero_copy_only=False) if len(known) else False
+        return there
 
     def updated(self, rows: pa.Table) -> "Arrangement":
         """The arrangement after changes with ``order``, ``position`` and ``value`` (null: delete); the last change of each row counts."""

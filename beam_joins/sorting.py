@@ -183,6 +183,8 @@ def combine_chunks(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         return column
     if not column.num_chunks:  # Arrow puts no chunks together for columns of UUIDs or opaque ones
         return pa.nulls(0, column.type)
+    if column.num_chunks == 1:  # Arrow copies it
+        return column.chunk(0)
     whole = column.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         if whole.num_chunks != 1:

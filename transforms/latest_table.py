@@ -17,10 +17,10 @@ from beam_joins.sorting import combine_chunks, ends, integers, ordered, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.checked_table import checked_table
 from beam_joins.transforms.engine.operator import Turn, require_in_time
-from beam_joins.transforms.engine.outputs import Transform
 from beam_joins.transforms.engine.replay import Replay, Route, has_one_turn
 from beam_joins.transforms.engine.table_rows import keys_in_python, newest, no_rows
 from beam_joins.transforms.engine.table_type import TableType, require_bounded, table_type
+from beam_joins.transforms.engine.transform import Transform
 
 _ROWS = "rows"
 
@@ -73,7 +73,7 @@ class LatestTable(Transform):
             rows: PCollection[Any] = table | "Latest" >> beam.FlatMap(of_batch).with_output_types(element_type)
             return rows
         routed = table | "Last of batch" >> Route(_last_rows, to=(_ROWS,))
-        replayed: PCollection[Any] = ((routed[_ROWS],) | "Last" >> Replay(latest, main_type=element_type))[MAIN]
+        replayed: PCollection[Any] = ((routed[_ROWS],) | "Last" >> Replay(latest, main_type=element_type, gives_all=True))[MAIN]
         return replayed
 
 

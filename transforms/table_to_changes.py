@@ -11,9 +11,9 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
 from beam_joins.transforms.engine.block_writer import timestamped
 from beam_joins.transforms.engine.door import in_batches
-from beam_joins.transforms.engine.outputs import Transform
 from beam_joins.transforms.engine.table_rows import changes_in_python
 from beam_joins.transforms.engine.table_type import as_table, table_type
+from beam_joins.transforms.engine.transform import Transform
 
 
 class TableToChanges(Transform):

@@ -11,9 +11,9 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.keys.opaque import python_values
 from beam_joins.transforms.engine.block_writer import timestamped
 from beam_joins.transforms.engine.door import in_batches
-from beam_joins.transforms.engine.outputs import Transform
 from beam_joins.transforms.engine.table_rows import keys_in_python
 from beam_joins.transforms.engine.table_type import table_type
+from beam_joins.transforms.engine.transform import Transform
 
 
 class TableToStream(Transform):

@@ -25,6 +25,18 @@ def write_note(to: str, noted: Iterable[str]) -> bytes:
     return _MARK + json.dumps([to, sorted(noted)]).encode()
 
 
+def read_note(element: bytes) -> tuple[str, list[str]] | None:
+    """The name of the input and what was noted; ``None`` for a block.
+
+    >>> read_note(write_note("left", {"text"})), read_note(b"rows")
+    (('left', ['text']), None)
+    """
+    if not element.startswith(_MARK):
+        return None
+    to, noted = json.loads(element[len(_MARK) :])
+    return to, noted
+
+
 class NoteReader:
     """Takes the notes out of the blocks of a partition.
 
@@ -45,11 +57,10 @@ class NoteReader:
 
     def _rows(self) -> Iterator[bytes]:
         for element in self._elements:
-            if element.startswith(_MARK):
-                to, noted = json.loads(element[len(_MARK) :])
-                self.notes.setdefault(to, set()).update(noted)
-            else:
+            if (note := read_note(element)) is None:
                 yield element
+            else:
+                self.notes.setdefault(note[0], set()).update(note[1])
 
 
 def keys_may_meet(transform: str, left: str, right: str, left_keys: str = "left keys", right_keys: str = "right keys") -> Check:

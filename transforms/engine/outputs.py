@@ -1,15 +1,15 @@
 """The outputs of a transform: the main one, the records that it cannot use with their reasons, and those that a user's function raises for."""
 
 import copy
-import inspect
 from collections import namedtuple
 from typing import Any, NamedTuple, Self
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from beam_joins.functions import vectorized, with_key
+from beam_joins.functions import vectorized
 from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN
+from beam_joins.transforms.engine.transform import Transform
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.user_functions import ExceptionClass
 
@@ -48,29 +48,6 @@ class Handling:
         if not self.tags:
             return None
         return tuple(self._bad) | "Bad" >> beam.Flatten() if len(self._bad) > 1 else self._bad[0]
-
-
-class Transform(beam.PTransform[Any, Any]):
-    """A public transform: it shows the options that it was given wherever a runner displays its steps."""
-
-    _options: dict[str, Any]
-
-    def __new__(cls, *args: Any, **options: Any) -> Self:
-        """Take note of the options as given."""
-        made = super().__new__(cls)
-        positional = list(inspect.signature(cls.__init__).parameters)[1:]
-        made._options = {**dict(zip(positional, args, strict=False)), **options}
-        return made
-
-    def display_data(self) -> dict[str, Any]:
-        """The options as given, functions by their names."""
-        return {name: _displayed(given) for name, given in self._options.items() if given is not None}
-
-
-def _displayed(given: Any) -> Any:
-    if isinstance(given, vectorized | with_key):
-        return f"{type(given).__name__}({_displayed(given.function)})"
-    return given if isinstance(given, str | int | float | bool) else getattr(given, "__qualname__", None) or repr(given)
 
 
 class HandlesExceptions(Transform):

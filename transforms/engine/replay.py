@@ -13,7 +13,7 @@ What comes out does not depend on the order of arrival, the number of partitions
 routing key in the order of their positions and nothing else.
 """
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -27,13 +27,17 @@ from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN, BlockW
 from beam_joins.transforms.engine.notes import Check, NoteReader
 from beam_joins.transforms.engine.operator import Operator, Turn
 from beam_joins.transforms.engine.partitions import DEFAULT_PARTITIONS, partition_count
+from beam_joins.transforms.engine.resumed import ResumedTurn, observed
+from beam_joins.transforms.engine.state_folder import StateFolder, folder_of
+from beam_joins.transforms.engine.transform import fingerprint
 from beam_joins.transforms.engine.waiting import stateful_dofn
 
 BROADCAST_BYTES = 32 << 20
+REMEMBER_DELETES = 2 * 24 * 60 * 60
 
 
 class ReplayOptions(PipelineOptions):
-    """Pipeline options of the engine: ``--beam_joins_partitions``, ``--beam_joins_broadcast_bytes`` and ``--beam_joins_state``."""
+    """Pipeline options of the engine, each of which begins with ``--beam_joins``."""
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -59,11 +63,23 @@ class ReplayOptions(PipelineOptions):
             help="a folder, of any filesystem that Beam knows, for what the transforms remember: the run goes on where the last one with this"
             " folder ended (default: nothing is remembered)",
         )
+        parser.add_argument(
+            "--beam_joins_remember_deletes",
+            type=float,
+            default=REMEMBER_DELETES,
+            metavar="SECONDS",
+            help="how much older than the latest event time of the runs before a delete may be, so that a late record does not bring back its row"
+            f" (default: {REMEMBER_DELETES}, two days)",
+        )
 
 
 def has_one_turn(pcoll: PCollection[Any]) -> bool:
     """Whether all rows have their turn at once: the input is bounded, and no run was before or will be after."""
-    return bool(pcoll.is_bounded) and not pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_state
+    return bool(pcoll.is_bounded) and _folder(pcoll) is None
+
+
+def _folder(pcoll: PCollection[Any]) -> StateFolder | None:
+    return folder_of(pcoll.pipeline, pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_state)
 
 
 def element_time(timestamp: Timestamp) -> int:
@@ -136,17 +152,18 @@ class _UntimedRouteDoFn(_RouteDoFn):
 class _Partition:
     """A partition's blocks through the operator, and the notes of the whole input through the check."""
 
-    def __init__(self, operator: Operator, check: Check | None, emitter: Emitter) -> None:
+    def __init__(self, operator: Operator, check: Check | None, emitter: Emitter, *, calls_always: bool = False) -> None:
         self._operator = operator
         self._check = check
         self._emitter = emitter
+        self._calls_always = calls_always
 
     def released(self, elements: Iterable[bytes], turn: Turn) -> Generator[Any, None, Any]:
         """What follows from the elements that have their turn; returns what is to be remembered, which is ``turn.state`` if none of them holds rows."""
         reader, writer, emit = NoteReader(elements), self._emitter.writer(), self._emitter.emit
         blocks, state = reader.blocks(), turn.state
-        if blocks is not None:
-            replayed = self._operator(read_blocks(blocks), writer, turn)
+        if blocks is not None or self._calls_always:
+            replayed = self._operator(read_blocks(blocks or ()), writer, turn)
             while True:
                 try:
                     output = next(replayed)
@@ -172,7 +189,9 @@ class Stage(beam.PTransform[Any, Any]):
         self._size = size
 
     def _emitter(self, pcoll: PCollection[Any]) -> Emitter:
-        given = pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_partitions
+        given, folder = pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_partitions, _folder(pcoll)
+        if folder is not None:
+            return Emitter(self._names, folder.partition_count(given, partition_count(given)))
         return Emitter(self._names, partition_count(given, self._size))
 
     def _outputs(self, pcoll: PCollection[Any], dofn: beam.DoFn, *side_inputs: Any) -> dict[str, PCollection[Any]]:
@@ -210,6 +229,7 @@ class Replay(Stage):
 
     The outputs are a dict with the names in ``to``: ``MAIN``, of elements of ``main_type``; ``DROPPED``; ``BAD``; any other name is a collection of
     blocks for another replay. ``check`` gets what the writers noted of the whole input (:mod:`beam_joins.transforms.engine.notes`).
+    ``gives_all`` says that the operator gives all that it remembers, so that partitions without rows have a turn too.
     """
 
     def __init__(
@@ -219,16 +239,50 @@ class Replay(Stage):
         to: tuple[str, ...] = (MAIN,),
         main_type: Any = Any,
         check: Check | None = None,
+        gives_all: bool = False,
     ) -> None:
         super().__init__(to, main_type)
         self._operator = operator
         self._check = check
+        self._gives_all = gives_all
 
     def expand(self, blocks: Any) -> Any:
         """Apply the transform."""
-        together = blocks | "Together" >> beam.Flatten() if len(blocks) > 1 else blocks[0]
-        emitter = self._emitter(together)
-        partition = _Partition(self._operator, self._check, emitter)
-        # The full label is unique in a pipeline and the same at every submission; Beam shows it to nobody else.
-        name = together.pipeline._current_transform().full_label
-        return self._outputs(together, stateful_dofn(name, partition.released))
+        folder = _folder(blocks[0])
+        if folder is not None:
+            return self._resumed(blocks, folder)
+        together = _together(blocks)
+        partition = _Partition(self._operator, self._check, self._emitter(together))
+        return self._outputs(together, stateful_dofn(_label(together), OnlyTurn(partition.released)))
+
+    def _resumed(self, blocks: Any, folder: StateFolder) -> Any:
+        pipeline = blocks[0].pipeline
+        label, seconds = _label(blocks[0]), pipeline.options.view_as(ReplayOptions).beam_joins_remember_deletes
+        memory = folder.memory(label, fingerprint(pipeline), seconds)
+        if self._gives_all:
+            every = pipeline | "Every partition" >> beam.Create(memory.elements).with_output_types(beam.typehints.KV[int, bytes])
+            blocks = (*blocks, every)
+        together = _together(blocks)
+        partition = _Partition(observed(self._operator, memory), self._check, self._emitter(together), calls_always=self._gives_all)
+        return self._outputs(together, stateful_dofn(label, ResumedTurn(memory, partition.released)))
+
+
+class OnlyTurn:
+    """The turn of a partition of which nothing is remembered."""
+
+    def __init__(self, released: Callable[[Iterable[bytes], Turn], Generator[Any, None, Any]]) -> None:
+        self._released = released
+
+    def __call__(self, partition: int, elements: Iterable[bytes]) -> Iterator[Any]:
+        """What follows from the elements of the partition."""
+        yield from self._released(elements, Turn())
+
+
+def _together(blocks: Any) -> PCollection[Any]:
+    together: PCollection[Any] = blocks | "Together" >> beam.Flatten() if len(blocks) > 1 else blocks[0]
+    return together
+
+
+def _label(pcoll: PCollection[Any]) -> str:
+    # The full label is unique in a pipeline and the same at every submission; Beam shows it to nobody else.
+    return str(pcoll.pipeline._current_transform().full_label)

@@ -1,6 +1,6 @@
 """Blocks of a partition that wait for each other in the state of a stateful DoFn, keyed by partition, until its event-time timer fires."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -8,10 +8,8 @@ from apache_beam.coders import BytesCoder
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 
-from beam_joins.transforms.engine.operator import Turn
-
-Released = Callable[[Iterable[bytes], Turn], Generator[Any, None, Any]]
-"""Gives the elements that follow from the blocks of a partition, and returns what is to be remembered."""
+Released = Callable[[int, Iterable[bytes]], Iterator[Any]]
+"""Gives the elements that follow from the blocks of a partition, whose number is given."""
 
 
 def stateful_dofn(name: str, released: Released) -> beam.DoFn:
@@ -31,8 +29,8 @@ def stateful_dofn(name: str, released: Released) -> beam.DoFn:
         return self.wait(element[1], window, blocks, timer)
 
     @on_timer(timer_spec)
-    def replay(self: _Waiting, blocks: Any = beam.DoFn.StateParam(blocks_spec)) -> Iterator[Any]:
-        return self.release(blocks)
+    def replay(self: _Waiting, partition: Any = beam.DoFn.KeyParam, blocks: Any = beam.DoFn.StateParam(blocks_spec)) -> Iterator[Any]:
+        return self.release(partition, blocks)
 
     made: beam.DoFn = type("Waiting", (_Waiting,), {"process": process, "replay": replay})(name, released)
     return made
@@ -53,6 +51,6 @@ class _Waiting(beam.DoFn):
         timer.set(window.max_timestamp())
         return ()
 
-    def release(self, blocks: Any) -> Iterator[Any]:
-        yield from self._released(blocks.read(), Turn())
+    def release(self, partition: int, blocks: Any) -> Iterator[Any]:
+        yield from self._released(partition, blocks.read())
         blocks.clear()

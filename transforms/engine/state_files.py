@@ -1,0 +1,120 @@
+"""The files of a folder, on any filesystem that Beam knows: local ones are mapped into memory, and replaced atomically."""
+
+import fcntl
+import os
+from collections.abc import Iterable
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+from apache_beam.io.filesystems import FileSystems
+
+
+class StateRefused(ValueError):
+    """A run that cannot go on with a folder: the message is one sentence that says why and what to do."""
+
+
+class StateFiles:
+    """Files by their names, paths relative to the folder. A lock, on local filesystems, keeps other processes and pipelines away."""
+
+    def __init__(self, root: str) -> None:
+        self.is_local = FileSystems.get_scheme(root) is None
+        self.root = os.path.abspath(root) if self.is_local else root
+        self._lock: Any = None
+
+    def __reduce__(self) -> Any:
+        return StateFiles, (self.root,)
+
+    def path(self, name: str) -> str:
+        """The path of a file."""
+        path: str = os.path.join(self.root, name) if self.is_local else FileSystems.join(self.root, *name.split("/"))
+        return path
+
+    def put(self, name: str, content: Any) -> None:
+        """Write a file; whoever reads it under its name gets it whole, or the one that was there before."""
+        path = self.path(name)
+        if not self.is_local:
+            with FileSystems.create(path) as file:
+                file.write(bytes(content))
+            return
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        part = f"{path}.{uuid4().hex[:8]}.part"
+        with open(part, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+
+    def get(self, name: str) -> pa.Buffer:
+        """The content of a file; raises ``OSError`` if there is none."""
+        path = self.path(name)
+        if not self.is_local:
+            with FileSystems.open(path) as file:
+                return pa.py_buffer(file.read())
+        if not os.path.getsize(path):  # cannot be mapped
+            return pa.py_buffer(b"")
+        with pa.memory_map(path) as file:
+            return file.read_buffer()
+
+    def text(self, name: str) -> str | None:
+        """The content of a file as text; ``None`` if there is none."""
+        return self.get(name).to_pybytes().decode() if self.exists(name) else None
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+        path = self.path(name)
+        return os.path.exists(path) if self.is_local else bool(FileSystems.exists(path))
+
+    def names(self, folder: str) -> list[str]:
+        """The names of all files in a folder below this one."""
+        root = self.path(folder)
+        if not self.is_local:
+            found = FileSystems.match([FileSystems.join(root, "**")])[0].metadata_list
+            return sorted(folder + file.path.removeprefix(root) for file in found)
+        return sorted(os.path.relpath(os.path.join(parent, name), self.root) for parent, _, files in os.walk(root) for name in files)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files, and the local folders that are empty then."""
+        for name in names:
+            path = self.path(name)
+            if not self.is_local:
+                FileSystems.delete([path])
+                continue
+            os.remove(path)
+            if not os.listdir(os.path.dirname(path)):
+                os.rmdir(os.path.dirname(path))
+
+    def lock(self) -> None:
+        """Keep other runs away; raises :class:`StateRefused` if there is one. On filesystems that are not local nothing is locked."""
+        if not self.is_local or self._lock is not None:
+            return
+        os.makedirs(self.root, exist_ok=True)
+        file = open(self.path("lock"), "w")  # noqa: SIM115
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise StateRefused(f"{self.root} is in use by another run: wait for its end, or give each its own folder") from None
+        self._lock = file
+
+    def unlock(self) -> None:
+        """Let other runs begin."""
+        if self._lock is not None:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+            self._lock.close()
+            self._lock = None
+
+
+def move(source: str, target: str) -> None:
+    """Rename a file, in place of one that is there; raises ``FileNotFoundError`` if it is under neither name."""
+    local = FileSystems.get_scheme(source) is None
+    if os.path.exists(source) if local else FileSystems.exists(source):
+        if local:
+            os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
+            os.replace(source, target)
+            return
+        if FileSystems.exists(target):  # some filesystems do not replace
+            FileSystems.delete([target])
+        FileSystems.rename([source], [target])
+    elif not (os.path.exists(target) if local else FileSystems.exists(target)):
+        raise FileNotFoundError(f"neither {source} nor {target} is there")
