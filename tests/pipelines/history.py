@@ -1,6 +1,7 @@
 """A history of orders and customers cut into files that arrive one after the other, in any format."""
 
 import csv
+import datetime as dt
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from beam_joins.pipelines.changelog_files.columns import EPOCH
 from beam_joins.pipelines.sample import CUSTOMER_SCHEMA, ORDER_SCHEMA, SampleFiles
 from tests.pipelines.naive_orders import Row
 from tests.pipelines.orders_run import read_avro, read_lines
@@ -29,14 +31,16 @@ def cut(files: SampleFiles, pieces: int) -> list[dict[str, list[Row]]]:
 
 
 def arrive(number: int, piece: dict[str, list[Row]], format_: str = "jsonl") -> None:
-    """Write a piece as ``in/orders/<number>.<format>`` and the same of the customers; a file without records is not written."""
+    """Write a piece as ``in/orders/<number>.<format>`` and the same of the customers, in one moment; a file without records is not written."""
+    written = []
     for side, rows in piece.items():
         path = Path("in", side, f"{number:03d}.{format_}")
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}")
         if rows:
-            _write(part, rows, format_, side)
-            part.rename(path)
+            written.append((path.with_name(f".{path.name}"), path))
+            _write(written[-1][0], rows, format_, side)
+    for part, path in written:
+        part.rename(path)
 
 
 def _write(path: Path, rows: list[Row], format_: str, side: str) -> None:
@@ -55,8 +59,14 @@ def _write(path: Path, rows: list[Row], format_: str, side: str) -> None:
 
 
 def records(path: Path) -> list[Row]:
-    """The records of a result."""
-    return list(read_avro(path)) if path.suffix == ".avro" else read_lines(path)
+    """The records of a result, times as whole numbers."""
+    return [as_stored(row) for row in read_avro(path)] if path.suffix == ".avro" else read_lines(path)
+
+
+def as_stored(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: as_stored(each) for name, each in value.items()}
+    return (value - EPOCH) // dt.timedelta(microseconds=1) if isinstance(value, dt.datetime) else value
 
 
 def changes(pattern: str = "out/changes/changes-*.jsonl") -> list[Row]:

@@ -17,8 +17,7 @@ def sorted_rows(rows: list[Row]) -> list[str]:
     return sorted(map(json.dumps, rows))
 
 
-@pytest.mark.parametrize("format_", FORMATS)
-@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize(("format_", "how"), [*((each, "inner") for each in FORMATS), ("jsonl", "left")])
 def test_a_history_in_three_runs_gives_what_the_naive_job_gives_at_once(run: Run, small: SampleFiles, format_: str, how: str) -> None:
     suffix = "avro" if format_ == "avro" else "jsonl"
     places = ["--changes", f"out/c-*.{suffix}", "--latest", f"out/latest.{suffix}", "--how", how]
@@ -32,7 +31,7 @@ def test_a_history_in_three_runs_gives_what_the_naive_job_gives_at_once(run: Run
     assert changes_in(changes(f"out/c-*.{suffix}")) == in_order(answer.changes)
     assert sorted_rows(records(Path(f"out/latest.{suffix}"))) == sorted_rows(list(answer.latest.values()))
     assert f"of {len(naive(small, how='left').latest):,} in the end" in ran.out
-    assert "late" not in ran.out
+    assert ("late", "orders") not in numbers(ran.out)
 
 
 @pytest.mark.parametrize("least", [None, 60])
@@ -130,7 +129,7 @@ def test_a_run_with_a_state_needs_inputs_and_the_first_one_files_of_both(run: Ru
 
 def test_a_run_may_have_new_files_of_one_input_only(run: Run, small: SampleFiles) -> None:
     whole = cut(small, 1)[0]
-    last = max(row["lsn"] for row in whole["orders"]) + 1
+    last = max(row["lsn"] for rows in whole.values() for row in rows) + 1
     later = {**whole["customers"][-1], "customer_id": 1, "op": "u", "lsn": last + 1, "name": "Nemo"}
     arrive(1, whole)
     assert run(*BOTH).code == 0
