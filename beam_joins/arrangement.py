@@ -6,6 +6,7 @@ rows that a step does not touch cost nothing but that.
 """
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -48,15 +49,28 @@ class Arrangement:
         return [] if table is None else table.to_pylist()
 
     def starting_with(self, prefixes: pa.Array) -> pa.Table | None:
-        """The rows whose ``order`` begins with one of the prefixes, in order; no prefix may begin with another one."""
-        behind = pa.array([_behind(prefix) for prefix in prefixes.to_pylist()], pa.binary())
-        found = [_between(run, prefixes, behind) for run in self.runs]
-        return _newest(found, forget=True).drop_columns([_GONE]) if found else None
+        """The rows whose ``order`` begins with one of the prefixes, in order; no prefix may begin with another one.
+
+        The byte 255 stands behind no prefix: keys in their canonical encoding do not begin with it.
+        """
+        if not self.runs:
+            return None
+        low = prefixes.take(pc.sort_indices(prefixes))
+        behind = pc.binary_join_element_wise(low, pa.scalar(b"\xff"), pa.scalar(b""))
+        return _newest([_between(run, low, behind) for run in self.runs], forget=True).drop_columns([_GONE])
+
+    def having(self, order: pa.Array) -> pa.Table | None:
+        """The rows whose ``order`` is one of those given."""
+        if not self.runs:
+            return None
+        wanted = order.take(pc.sort_indices(order))
+        return _newest([_among(run, wanted) for run in self.runs], forget=True).drop_columns([_GONE])
 
     def replaced(self, gone: pa.Array, rows: pa.Table) -> "Arrangement":
         """The arrangement with ``rows`` put in and those whose ``order`` is among ``gone`` removed; a row replaces one with the same ``order``."""
         removed = gone.filter(pc.invert(pc.is_in(gone, value_set=combine_chunks(rows[ORDER]))))
-        removed = removed.filter(pa.array(self._has(removed)))
+        known = [combine_chunks(_among(run, removed)[ORDER]) for run in self.runs]
+        removed = pc.unique(pa.concat_arrays([removed.slice(0, 0), *known]))
         if not len(removed) and not len(rows) and self.runs:
             return self
         run = rows.append_column(_GONE, pa.array(np.zeros(len(rows), np.bool_)))
@@ -68,15 +82,6 @@ class Arrangement:
         while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
             runs[-2:] = [_newest(runs[-2:], forget=len(runs) == 2)]
         return Arrangement(tuple(runs))
-
-    def _has(self, order: pa.Array) -> Bools:
-        """For each ``order`` whether some run has it."""
-        there = np.zeros(len(order), np.bool_)
-        for run in self.runs:
-            known = combine_chunks(run[ORDER])
-            at = np.minimum(_search(known, order), len(known) - 1)
-            there |= pc.equal(known.take(pa.array(at)), order).to_numpy(zero_copy_only=False) if len(known) else False
-        return there
 
     def updated(self, rows: pa.Table) -> "Arrangement":
         """The arrangement after changes with ``order``, ``position`` and ``value`` (null: delete); the last change of each row counts."""
@@ -90,16 +95,37 @@ class Arrangement:
 
 
 def _newest(runs: Sequence[pa.Table], *, forget: bool) -> pa.Table:
-    """Merge runs, given oldest first: of rows with one ``order`` the newest stays; ``forget`` removes the marks of deleted rows."""
-    rows = pa.concat_tables(runs)
-    age = np.repeat(np.arange(len(runs)), [len(run) for run in runs])
-    order = combine_chunks(rows[ORDER])
-    code = pc.rank(order, tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64) if len(order) else np.zeros(0, np.int64)
-    by = np.lexsort((age, code))
-    kept = by[np.append(code[by][1:] != code[by][:-1], True)[: len(by)]]
-    if forget:
-        kept = kept[~combine_chunks(rows[_GONE]).to_numpy(zero_copy_only=False)[kept]]
-    return rows.take(pa.array(kept))
+    """Merge sorted runs, given oldest first: of rows with one ``order`` the newest stays; ``forget`` removes the marks of deleted rows."""
+    rows = reduce(_merged, reversed(runs))
+    gone = combine_chunks(rows[_GONE])
+    return rows.filter(pc.invert(gone)) if forget and gone.true_count else rows
+
+
+def _merged(newer: pa.Table, older: pa.Table) -> pa.Table:
+    if not len(newer) or not len(older):
+        return newer if len(newer) else older
+    known, order = combine_chunks(older[ORDER]), combine_chunks(newer[ORDER])
+    at = _search(known, order)
+    kept = np.ones(len(known) + 1, np.bool_)
+    kept[at[_equal(known, at, order)]] = False
+    kept[-1] = False
+    place = np.append(0, np.cumsum(kept))[at]
+    index = np.insert(np.flatnonzero(kept), place, len(known) + np.arange(len(order)))
+    return pa.concat_tables([older, newer]).take(pa.array(index))
+
+
+def _equal(known: pa.Array, at: Ints, order: pa.Array) -> Bools:
+    """Which of ``order`` are among the known ones, ``at`` being where each would be."""
+    found = known.take(pa.array(np.minimum(at, len(known) - 1)))
+    equal: Bools = (at < len(known)) & pc.equal(found, order).to_numpy(zero_copy_only=False)
+    return equal
+
+
+def _among(run: pa.Table, order: pa.Array) -> pa.Table:
+    """The rows of a run whose ``order`` is one of those given."""
+    known = combine_chunks(run[ORDER])
+    at = _search(known, order)
+    return run.take(pa.array(at[_equal(known, at, order)])) if len(known) else run
 
 
 def _between(run: pa.Table, low: pa.Array, high: pa.Array) -> pa.Table:
@@ -112,17 +138,11 @@ def _between(run: pa.Table, low: pa.Array, high: pa.Array) -> pa.Table:
 
 
 def _search(ordered: pa.Array, wanted: pa.Array) -> Ints:
-    """For each of ``wanted`` the index of the first of the ordered bytes that is not smaller. A null is larger than all."""
+    """For each of ``wanted`` the index of the first of the ordered bytes that is not smaller."""
     low, high = np.zeros(len(wanted), np.int64), np.full(len(wanted), len(ordered), np.int64)
     while (low < high).any():
         middle = np.minimum((low + high) // 2, len(ordered) - 1)
-        smaller = pc.less(ordered.take(pa.array(middle)), wanted).fill_null(True).to_numpy(zero_copy_only=False)
+        smaller = pc.less(ordered.take(pa.array(middle)), wanted).to_numpy(zero_copy_only=False)
         open_ = low < high
         low, high = np.where(open_ & smaller, middle + 1, low), np.where(open_ & ~smaller, middle, high)
     return low
-
-
-def _behind(prefix: bytes) -> bytes | None:
-    """The upper bound of a prefix: the smallest bytes larger than all that begin with it; ``None`` if there are none."""
-    stripped = prefix.rstrip(b"\xff")
-    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None

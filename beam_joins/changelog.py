@@ -102,7 +102,10 @@ def step(state: State, rows: pa.Table, emit: Emit, *, horizon: int | None = None
         raise ValueError("emit='latest' gives the last change of a whole changelog: it has no steps")
     new = rows.append_column(ORDER, prefixes(encoded_keys(combine_chunks(rows["key"]))))
     touched = pc.unique(new[ORDER])
-    known = [found for each in (state.rows, state.deletes) if (found := each.starting_with(touched)) is not None]
+    rows_known, deletes_known = (each.starting_with(touched) for each in (state.rows, state.deletes))
+    if deletes_known is not None and horizon is not None:  # forgotten ones may still be there
+        deletes_known = deletes_known.filter(pc.greater_equal(deletes_known["timestamp"], horizon))
+    known = [found for found in (rows_known, deletes_known) if found is not None]
     tables, late = [*known, new], list[pa.Table]()
     if state.frontier is not None and pc.any(is_late := pc.less_equal(new["position"], state.frontier)).as_py():
         in_time = new.filter(pc.invert(is_late))
@@ -135,10 +138,13 @@ def _remembered(state: State, last: pa.Table, horizon: int | None) -> State:
     present, deleted = last.filter(there), last.filter(pc.invert(there))
     rows = state.rows.replaced(combine_chunks(deleted[ORDER]), present)
     deletes = state.deletes.replaced(combine_chunks(present[ORDER]), deleted)
-    remembered = None if horizon is None else deletes.table()
-    if remembered is not None:
-        forgotten = remembered.filter(pc.less(remembered["timestamp"], horizon))
-        deletes = deletes.replaced(combine_chunks(forgotten[ORDER]), forgotten.slice(0, 0))
+    if horizon is not None:
+        early = [combine_chunks(run[ORDER].filter(pc.less(run["timestamp"], horizon))) for run in deletes.runs]
+        # a newer run may have a later delete of the same key
+        found = deletes.starting_with(pc.unique(pa.concat_arrays(early))) if early else None
+        if found is not None:
+            forgotten = found.filter(pc.less(found["timestamp"], horizon))
+            deletes = deletes.replaced(combine_chunks(forgotten[ORDER]), last.slice(0, 0))
     return State(rows, deletes)
 
 
@@ -159,7 +165,7 @@ def _applied(
     place = np.full(1 + int(code.max(initial=-1)), -1)
     place[code[:known_rows]] = np.arange(known_rows)
     before = place[code[last]]
-    last = last[(before < 0) | _later(rows, last, before)]
+    last = last[(before < 0) | _later(rows, last, np.maximum(before, 0))]
     applied = rows.take(pa.array(last))
     at = applied.schema.get_field_index("position")
     applied = applied.append_column(_PLACED, applied["position"]).set_column(at, "position", pa.array(np.full(len(applied), after)))

@@ -41,4 +41,4 @@ def step(state: Arrangement, left: pa.Table, right: pa.Table) -> tuple[LookedUp,
     )
     alive = state.starting_with(touched)
     rows = new if alive is None else pa.concat_tables([alive, new])
-    return LookedUp(as_of(left, rows), rows.drop_columns([ORDER])), state.updated(rows)
+    return LookedUp(as_of(left, rows), rows.drop_columns([ORDER])), state.updated(new)

@@ -120,15 +120,21 @@ def step(state: State, left: pa.Table, right: pa.Table, join: Join, shape: Shape
     references = encoded_keys(combine_chunks(left["reference"]))
     looked_up = prefixes(references)
     right_keys = encoded_keys(combine_chunks(right["key"]))
-    touched = pc.unique(pa.concat_arrays([looked_up, prefixes(right_keys)]))
-    alive_left = state.left.starting_with(touched)
-    alive_right = state.right.starting_with(touched)
+    changed = prefixes(right_keys)
+    touched = pc.unique(pa.concat_arrays([looked_up, changed]))
     order = combined_bytes(references, encoded_keys(combine_chunks(left["key"])))
-    lefts, rights = _with_alive(alive_left, left, order, _LEFT), _with_alive(alive_right, right, prefixes(right_keys), _RIGHT)
+    # left rows that refer to the same right row meet only where that has a result of its own without any
+    alive_left = state.left.starting_with(touched if shape.keeps_right else pc.unique(changed))
+    if alive_left is not None and not shape.keeps_right:
+        elsewhere = order.filter(pc.invert(pc.is_in(looked_up, value_set=changed)))
+        alive_left = pa.concat_tables([alive_left, state.left.having(pc.unique(elsewhere))])
+    alive_right = state.right.starting_with(touched)
+    lefts, rights = _with_alive(alive_left, left, order, _LEFT), _with_alive(alive_right, right, changed, _RIGHT)
     joined = overlap(lefts, rights, join, shape, behind=state.frontier)
     positions = [pc.max(rows["position"]).as_py() for rows in (left, right) if len(rows)]
     frontier = max([*positions, *([] if state.frontier is None else [state.frontier])], default=None)
-    return joined, State(state.left.updated(_there(lefts)), state.right.updated(rights), frontier)
+    new_left, new_right = (rows.slice(len(rows) - len(new)) for rows, new in ((lefts, left), (rights, right)))
+    return joined, State(state.left.updated(_there(new_left)), state.right.updated(new_right), frontier)
 
 
 _RIGHT = ["key", "value", "timestamp", "position"]

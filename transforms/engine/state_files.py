@@ -3,6 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
@@ -41,9 +42,15 @@ class StateFiles:
         part = f"{path}.{uuid4().hex[:8]}.part"
         with open(part, "wb") as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
         os.replace(part, path)
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Have local files, and the folders that they are in, survive a loss of power."""
+        if self.is_local:
+            paths = {path for name in names for path in (self.path(name), os.path.dirname(self.path(name)))}
+            with ThreadPoolExecutor(8) as threads:
+                for _ in threads.map(_sync, paths):
+                    pass
 
     def get(self, name: str) -> pa.Buffer:
         """The content of a file; raises ``OSError`` if there is none."""
@@ -103,6 +110,14 @@ class StateFiles:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
             self._lock.close()
             self._lock = None
+
+
+def _sync(path: str) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def move(source: str, target: str) -> None:

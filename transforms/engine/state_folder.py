@@ -137,7 +137,9 @@ class StateFolder:
         names = [name for name in self.files.names(self._attempt) if name.endswith(".json")]
         turns = [TurnEnded(**json.loads(self.files.get(name).to_pybytes())) for name in names]
         after = after_run(self._before, self._fingerprints, turns, self._groups, self.partitions or 1, self.inputs)
+        self.files.sync(after.files - self._before.files)
         self.files.put(JOURNAL, json.dumps({"manifest": write_manifest(after), "moves": [list(pair) for pair in moves]}).encode())
+        self.files.sync([JOURNAL])
 
     def finish(self) -> None:
         """Do what was written down: rename the files, replace the manifest, and remove the files that it does not name."""
@@ -159,6 +161,7 @@ class StateFolder:
         for source, target in content["moves"]:
             move(source, target)
         self.files.put(MANIFEST, content["manifest"].encode())
+        self.files.sync([MANIFEST])
         self.files.remove([JOURNAL])
 
     def _remove_unnamed(self, manifest: Manifest, folder: str = RUNS) -> None:
