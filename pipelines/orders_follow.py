@@ -6,11 +6,12 @@ from contextlib import nullcontext
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 
 from beam_joins.pipelines.changelog_files.arrivals import Arrivals
+from beam_joins.pipelines.changelog_files.read_changelog import READ
 from beam_joins.pipelines.changelog_files.tally import add_up
 from beam_joins.pipelines.command.interruption import Interruption
 from beam_joins.pipelines.command.progress import Progress
 from beam_joins.pipelines.command.runner import any_runner
-from beam_joins.pipelines.command.summary import LATE, READ
+from beam_joins.pipelines.command.summary import LATE
 from beam_joins.pipelines.orders_job import CHANGES
 from beam_joins.pipelines.orders_runs import Ended, OrdersRuns
 

@@ -130,14 +130,15 @@ def test_a_run_with_a_state_needs_inputs_and_the_first_one_files_of_both(run: Ru
 def test_a_run_may_have_new_files_of_one_input_only(run: Run, small: SampleFiles) -> None:
     whole = cut(small, 1)[0]
     last = max(row["lsn"] for rows in whole.values() for row in rows) + 1
-    later = {**whole["customers"][-1], "customer_id": 1, "op": "u", "lsn": last + 1, "name": "Nemo"}
     arrive(1, whole)
     assert run(*BOTH).code == 0
+    bought = records(Path("out/latest.jsonl"))[0]["customer_id"]
+    later = {**whole["customers"][-1], "customer_id": bought, "op": "u", "lsn": last + 1, "name": "Nemo"}
     arrive(2, {"orders": [], "customers": [later]})
     ran = run(*BOTH)
     assert ran.code == 0, ran.err
     assert {change["new"]["customer"]["name"] for change in records(Path("out/changes/changes-000002.jsonl"))} == {"Nemo"}
-    arrive(3, {"orders": [{**GOOD, "order_id": 10**6, "lsn": last + 2}], "customers": []})
+    arrive(3, {"orders": [{**GOOD, "order_id": 10**6, "customer_id": bought, "lsn": last + 2}], "customers": []})
     assert run(*BOTH).code == 0
     (change,) = records(Path("out/changes/changes-000003.jsonl"))
     assert (change["op"], change["new"]["customer"]["name"]) == ("insert", "Nemo")
