@@ -68,9 +68,9 @@ class Arrangement:
 
     def replaced(self, gone: pa.Array, rows: pa.Table) -> "Arrangement":
         """The arrangement with ``rows`` put in and those whose ``order`` is among ``gone`` removed; a row replaces one with the same ``order``."""
-        removed = gone.filter(pc.invert(pc.is_in(gone, value_set=combine_chunks(rows[ORDER]))))
-        known = [combine_chunks(_among(run, removed)[ORDER]) for run in self.runs]
-        removed = pc.unique(pa.concat_arrays([removed.slice(0, 0), *known]))
+        known = [combine_chunks(_among(run, gone)[ORDER]) for run in self.runs]
+        removed = pc.unique(pa.concat_arrays([gone.slice(0, 0), *known]))
+        removed = removed.filter(pc.invert(pc.is_in(removed, value_set=combine_chunks(rows[ORDER])))) if len(removed) else removed
         if not len(removed) and not len(rows) and self.runs:
             return self
         run = rows.append_column(_GONE, pa.array(np.zeros(len(rows), np.bool_)))

@@ -101,7 +101,7 @@ def step(state: State, rows: pa.Table, emit: Emit, *, horizon: int | None = None
     if emit == "latest":
         raise ValueError("emit='latest' gives the last change of a whole changelog: it has no steps")
     new = rows.append_column(ORDER, prefixes(encoded_keys(combine_chunks(rows["key"]))))
-    touched = pc.unique(new[ORDER])
+    touched = pc.unique(new[ORDER]) if state.rows or state.deletes else combine_chunks(new[ORDER])
     rows_known, deletes_known = (each.starting_with(touched) for each in (state.rows, state.deletes))
     if deletes_known is not None and horizon is not None:  # forgotten ones may still be there
         deletes_known = deletes_known.filter(pc.greater_equal(deletes_known["timestamp"], horizon))

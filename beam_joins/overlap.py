@@ -121,7 +121,9 @@ def step(state: State, left: pa.Table, right: pa.Table, join: Join, shape: Shape
     looked_up = prefixes(references)
     right_keys = encoded_keys(combine_chunks(right["key"]))
     changed = prefixes(right_keys)
-    touched = pc.unique(pa.concat_arrays([looked_up, changed]))
+    touched = pa.concat_arrays([looked_up, changed])
+    if state.left or state.right:
+        touched = pc.unique(touched)
     order = combined_bytes(references, encoded_keys(combine_chunks(left["key"])))
     # left rows that refer to the same right row meet only where that has a result of its own without any
     alive_left = state.left.starting_with(touched if shape.keeps_right else pc.unique(changed))

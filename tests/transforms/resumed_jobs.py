@@ -31,6 +31,7 @@ from beam_joins import (
     WindowedTableJoin,
 )
 from beam_joins.transforms.engine.block_writer import timestamped
+from beam_joins.transforms.engine.table_type import is_batches
 
 SECOND = 1_000_000
 LEFT = pa.schema([("id", pa.int64()), ("by", pa.string()), ("n", pa.int64()), ("at", pa.int64())])
@@ -184,16 +185,21 @@ class Lines(beam.DoFn):
             file.writelines(f"{row!r} {timestamp.micros if self._timed else ''}\n" for row in rows)
 
 
-def run(job, records, out, *, state=None, options=(), runner=None, latest=False):
-    """Run a job; its changes, or its stream, become lines of ``out``, and with ``latest`` its rows those of ``out.latest``."""
+def run(job, records, out, *, state=None, options=(), latest=False):
+    """Run a job on the direct runner, remembering in ``state`` if there is one, as :func:`write` has it."""
     given = PipelineOptions([*options, *([f"--beam_joins_state={state}"] if state else [])])
-    with beam.Pipeline(runner=runner or FnApiRunner(), options=given) as p:
-        for n, made in enumerate(JOBS[job](p, records)):
-            is_table = not str(made.element_type).startswith("Tuple")
-            lines = made | f"changes {n}" >> TableToChanges() if is_table else made
-            _ = lines | f"lines {n}" >> beam.ParDo(Lines(out, timed=not is_table))
-            if latest and is_table:
-                _ = made | f"latest {n}" >> LatestTable() | f"latest lines {n}" >> beam.ParDo(Lines(f"{out}.latest", timed=False))
+    with beam.Pipeline(runner=FnApiRunner(), options=given) as p:
+        write(job, p, records, out, latest=latest)
+
+
+def write(job, p, records, out, *, latest=False):
+    """The changes of a job, or its stream, become lines of ``out``, and with ``latest`` its rows those of ``out.latest``."""
+    for n, made in enumerate(JOBS[job](p, records)):
+        is_table = is_batches(made)
+        lines = made | f"changes {n}" >> TableToChanges() if is_table else made
+        _ = lines | f"lines {n}" >> beam.ParDo(Lines(out, timed=not is_table))
+        if latest and is_table:
+            _ = made | f"latest {n}" >> LatestTable() | f"latest lines {n}" >> beam.ParDo(Lines(f"{out}.latest", timed=False))
 
 
 def lines_of(path):

@@ -1,35 +1,60 @@
 """A history that is cut into runs, each of which goes on where the last one ended, gives what one run gives."""
 
+import copy
+import random
+
+import apache_beam as beam
 import pytest
 
-from tests.transforms.resumed_jobs import JOBS, history, lines_of, parts, run
+from beam_joins.transforms.engine.replay import ReplayOptions
+from tests.transforms.resumed_jobs import JOBS, history, lines_of, parts, run, write
 
 NEEDS_AN_END = {"streams, outer"}
 """In a run without state records without a match come out at its end; in one that goes on when they are closed."""
 
 
+FEW = ["--beam_joins_partitions=3"]
+
+
 @pytest.mark.parametrize("job", JOBS)
 def test_a_history_cut_into_runs_gives_what_one_run_gives(job, tmp_path):
     records = history(7)
-    whole = tmp_path / "whole"
-    run(job, records, whole, state=tmp_path / "one" if job in NEEDS_AN_END else None)
-    assert lines_of(whole)
-    for seed, cuts in enumerate([[30], [5, 6, 40], [0, 20]]):
-        for piece in parts(records, cuts):
-            run(job, piece, tmp_path / f"pieces {seed}", state=tmp_path / f"state {seed}")
-        assert lines_of(tmp_path / f"pieces {seed}") == lines_of(whole)
+    run(job, records, tmp_path / "whole", state=tmp_path / "one" if job in NEEDS_AN_END else None, options=FEW)
+    assert lines_of(tmp_path / "whole")
+    for piece in parts(records, [5, 6, 40]):
+        run(job, piece, tmp_path / "pieces", state=tmp_path / "state", options=FEW)
+    assert lines_of(tmp_path / "pieces") == lines_of(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_histories_cut_at_random_give_what_one_run_gives(seed, tmp_path):
+    records, draw = history(seed), random.Random(seed)
+    for job in draw.sample(sorted(JOBS), 3):
+        run(job, records, tmp_path / job, state=tmp_path / f"{job} one" if job in NEEDS_AN_END else None, options=FEW)
+        for piece in parts(records, sorted(draw.sample(range(60), draw.randrange(1, 4)))):
+            run(job, piece, tmp_path / f"{job} pieces", state=tmp_path / f"{job} state", options=FEW)
+        assert lines_of(tmp_path / f"{job} pieces") == lines_of(tmp_path / job)
+
+
+@pytest.mark.spark
+def test_a_history_cut_into_runs_gives_what_one_run_gives_on_spark(tmp_path, spark_options):
+    records = history(7)
+    run("typed chain", records, tmp_path / "whole", options=FEW)
+    for piece in parts(records, [20, 40]):
+        options = copy.deepcopy(spark_options)
+        options.view_as(ReplayOptions).beam_joins_state = str(tmp_path / "state")
+        options.view_as(ReplayOptions).beam_joins_partitions = 3
+        with beam.Pipeline(options=options) as p:
+            write("typed chain", p, piece, tmp_path / "pieces")
+    assert lines_of(tmp_path / "pieces") == lines_of(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("job", ["inner", "opaque chain", "sums"])
 def test_the_latest_rows_after_a_run_are_those_of_all_runs_up_to_it(job, tmp_path):
     records = history(3)
-    for n, cut in enumerate(range(0, 75, 15)):
-        run(
-            job,
-            [each for each in records if cut <= each[1]["at"] < cut + 15],
-            tmp_path / f"{n}",
-            state=tmp_path / "state",
-            latest=True,
-        )
-        run(job, [each for each in records if each[1]["at"] < cut + 15], tmp_path / f"whole {n}", latest=True)
-        assert lines_of(tmp_path / f"{n}.latest") == lines_of(tmp_path / f"whole {n}.latest")
+    for cut in range(0, 60, 20):
+        out, whole = tmp_path / f"{cut}", tmp_path / f"whole {cut}"
+        piece = [each for each in records if cut <= each[1]["at"] < cut + 20]
+        run(job, piece, out, state=tmp_path / "state", options=FEW, latest=True)
+        run(job, [each for each in records if each[1]["at"] < cut + 20], whole, options=FEW, latest=True)
+        assert lines_of(f"{out}.latest") == lines_of(f"{whole}.latest")

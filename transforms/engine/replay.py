@@ -13,7 +13,7 @@ What comes out does not depend on the order of arrival, the number of partitions
 routing key in the order of their positions and nothing else.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 import apache_beam as beam
@@ -30,7 +30,7 @@ from beam_joins.transforms.engine.partitions import DEFAULT_PARTITIONS, partitio
 from beam_joins.transforms.engine.resumed import ResumedTurn, observed
 from beam_joins.transforms.engine.state_folder import StateFolder, folder_of
 from beam_joins.transforms.engine.transform import fingerprint
-from beam_joins.transforms.engine.waiting import stateful_dofn
+from beam_joins.transforms.engine.waiting import OnlyTurn, stateful_dofn
 
 BROADCAST_BYTES = 32 << 20
 REMEMBER_DELETES = 2 * 24 * 60 * 60
@@ -265,17 +265,6 @@ class Replay(Stage):
         together = _together(blocks)
         partition = _Partition(observed(self._operator, memory), self._check, self._emitter(together), calls_always=self._gives_all)
         return self._outputs(together, stateful_dofn(label, ResumedTurn(memory, partition.released)))
-
-
-class OnlyTurn:
-    """The turn of a partition of which nothing is remembered."""
-
-    def __init__(self, released: Callable[[Iterable[bytes], Turn], Generator[Any, None, Any]]) -> None:
-        self._released = released
-
-    def __call__(self, partition: int, elements: Iterable[bytes]) -> Iterator[Any]:
-        """What follows from the elements of the partition."""
-        yield from self._released(elements, Turn())
 
 
 def _together(blocks: Any) -> PCollection[Any]:

@@ -5,6 +5,7 @@ The layout is described in docs/every_night.md. What a run writes lies in a fold
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -13,6 +14,7 @@ from uuid import uuid4
 from apache_beam.pipeline import Pipeline
 from apache_beam.runners.runner import PipelineState
 
+from beam_joins.stream_time import EARLIEST
 from beam_joins.transforms.engine.connected import connected
 from beam_joins.transforms.engine.manifest import (
     Fingerprint,
@@ -87,7 +89,8 @@ class StateFolder:
     def close(self) -> None:
         """Unlock the folder, and remove what was written and not committed."""
         if self.is_open:
-            self._remove_unnamed(self._before, self._attempt)
+            with suppress(OSError):  # what stays is removed when the folder is opened
+                self._remove_unnamed(self._before, self._attempt)
             self.files.unlock()
             self.is_open = False
 
@@ -117,7 +120,7 @@ class StateFolder:
         known = self._before.transforms.get(label, Remembered(fingerprint))
         prefix = f"{self._attempt}/{len(self._fingerprints):03d}"
         self._fingerprints[label] = fingerprint
-        horizon = None if known.latest is None else known.latest - round(remember_deletes * _MICROS)
+        horizon = None if known.latest is None else max(int(EARLIEST), known.latest - round(remember_deletes * _MICROS))
         return Memory(self.files, prefix, label, known.frontier, horizon, known.columns, known.notes, known.partitions)
 
     def check(self, pipeline: Pipeline) -> None:

@@ -12,8 +12,9 @@ from apache_beam.pvalue import PCollection
 from beam_joins.coders.key import type_name
 from beam_joins.functions import vectorized, with_key
 from beam_joins.transforms.engine.arrow_input import arrow_schema, is_arrow
+from beam_joins.transforms.engine.element_types import pair_types
 from beam_joins.transforms.engine.manifest import Fingerprint
-from beam_joins.transforms.engine.table_type import table_type
+from beam_joins.transforms.engine.table_type import TableType, is_batches, is_changes, table_type
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _OF_RUN = {"broadcast"}
@@ -61,6 +62,6 @@ def _columns(pcoll: PCollection[Any]) -> dict[str, str]:
     schema = arrow_schema(pcoll) if is_arrow(pcoll) else None
     if schema is not None:
         return {name: str(kind) for name, kind in zip(schema.names, schema.types, strict=True)}
-    known = table_type(pcoll)
+    known = table_type(pcoll) if is_batches(pcoll) or is_changes(pcoll) else TableType(*pair_types(pcoll.element_type))
     columns = {"key": str(known.key_column), "value": str(known.value_column), "order": known.order}
     return columns if isinstance(known.key, pa.DataType) else {**columns, "key coder": type_name(known.key)}

@@ -1,6 +1,6 @@
 """Blocks of a partition that wait for each other in the state of a stateful DoFn, keyed by partition, until its event-time timer fires."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -8,8 +8,21 @@ from apache_beam.coders import BytesCoder
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 
+from beam_joins.transforms.engine.operator import Turn
+
 Released = Callable[[int, Iterable[bytes]], Iterator[Any]]
 """Gives the elements that follow from the blocks of a partition, whose number is given."""
+
+
+class OnlyTurn:
+    """The turn of a partition of which nothing is remembered."""
+
+    def __init__(self, released: Callable[[Iterable[bytes], Turn], Generator[Any, None, Any]]) -> None:
+        self._released = released
+
+    def __call__(self, partition: int, elements: Iterable[bytes]) -> Iterator[Any]:
+        """What follows from the elements of the partition."""
+        yield from self._released(elements, Turn())
 
 
 def stateful_dofn(name: str, released: Released) -> beam.DoFn:
