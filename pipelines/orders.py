@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from beam_joins.pipelines.command.command_line import beam_options, said
 from beam_joins.pipelines.command.input_error import InputError
-from beam_joins.pipelines.command.interruption import interruptible
+from beam_joins.pipelines.command.interruption import Interruption, interruptible
 from beam_joins.pipelines.command.progress import Progress
 from beam_joins.pipelines.orders_options import PROGRAM, Arguments, columns_of, envelopes_of, layout_given, parse
+from beam_joins.pipelines.orders_runs_options import check_runs_options
 
 if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
     from beam_joins.pipelines.orders_job import OrdersJob
 
 SAMPLE_DIRECTORY: Final = "sample-data"
@@ -28,21 +31,46 @@ def main(argv: Sequence[str] | None = None) -> int:
     progress = Progress()
     with progress.phase("start-up"):
         arguments = parse(argv)
-    with interruptible() as interruption:
+    own = arguments.own
+    with interruptible(at_second=own.follow) as interruption:
         try:
             with progress.phase("start-up"):
-                options = beam_options(arguments.own.runner, arguments.beam)
-                job = _job(arguments)
-            report, files = job.run(options, progress)
+                check_runs_options(own)
+                options = beam_options(own.runner, arguments.beam)
+            run = _alone if own.state_dir is None else _in_runs
+            print(run(arguments, options, progress, interruption))
         except (Exception, KeyboardInterrupt) as error:
-            interrupted = "interrupted; no results were written", interruption.exit_code
-            sentence, code = interrupted if interruption.by else said(error)
+            interrupted = "interrupted; no results were written", 0 if own.follow else interruption.exit_code
+            sentence, code = interrupted if interruption.has_raised else said(error)
             print(f"{PROGRAM}: {sentence}", file=sys.stderr)
             return code
+    return 0
+
+
+def _alone(arguments: Arguments, options: "PipelineOptions", progress: Progress, interruption: Interruption) -> str:
+    with progress.phase("start-up"):
+        job = _job(arguments)
+    report, files = job.run(options, progress)
     from beam_joins.pipelines.command.summary import summary
 
-    print(summary(report, files, progress.seconds, job.remarks()))
-    return 0
+    return summary(report, files, progress.seconds, job.remarks())
+
+
+def _in_runs(arguments: Arguments, options: "PipelineOptions", progress: Progress, interruption: Interruption) -> str:
+    with progress.phase("start-up"):
+        from beam_joins.pipelines.command.runner import any_runner
+        from beam_joins.pipelines.command.summary import summary
+        from beam_joins.pipelines.orders_follow import follow
+        from beam_joins.pipelines.orders_runs import OrdersRuns
+
+        own = arguments.own
+        runs = OrdersRuns(own)
+    if own.follow:
+        return follow(runs, options, every=own.every, whole_files=own.whole_files, interruption=interruption)
+    ended = runs.run(runs.arrived(), any_runner(options), progress, interruption)
+    if ended is None:
+        return "no new files: nothing to do"
+    return summary(ended.report, ended.paths, progress.seconds, ended.remarks)
 
 
 def _job(arguments: Arguments) -> "OrdersJob":

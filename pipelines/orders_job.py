@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import Final
 
 import apache_beam as beam
@@ -14,9 +15,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_joins import ChangeBatch, LatestTable
 from beam_joins.pipelines.changelog_files.changelog import Changelog
 from beam_joins.pipelines.changelog_files.enriched_schema import changelog_schema, enriched_schema, key_type, row_schema
+from beam_joins.pipelines.changelog_files.in_order import WriteInOrder
 from beam_joins.pipelines.changelog_files.outputs import Output, Staging
 from beam_joins.pipelines.changelog_files.read_changelog import OnBadRecord, ReadChangelog
-from beam_joins.pipelines.changelog_files.reading import Form, Reading
+from beam_joins.pipelines.changelog_files.reading import Form, Kind, Reading
 from beam_joins.pipelines.changelog_files.splicing import avro_changes, json_changes, json_rows_as_lines
 from beam_joins.pipelines.changelog_files.tally import TallyDropped, TallyRows, TallyUnreferring
 from beam_joins.pipelines.changelog_files.time_units import remarks_on, require_one_unit
@@ -30,6 +32,7 @@ from beam_joins.sorting import valid
 from beam_joins.transforms.engine.checked_table import whole_table
 from beam_joins.transforms.engine.partitions import suggested_partitions
 from beam_joins.transforms.engine.replay import ReplayOptions
+from beam_joins.transforms.engine.state_folder import StateFolder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +49,14 @@ class OrdersJob:
     customer_field: str
     on_bad_record: OnBadRecord
     one_file: bool
+    known_kinds: tuple[Kind, Kind] | None = None
+    """What the keys of the orders and of the customers hold, where an earlier run has seen it."""
 
     def check(self) -> None:
         """Raise InputError for columns that are not there, and for keys that could never meet."""
         for changelog in (self.orders, self.customers):
             columns = changelog.columns
-            if len(said := changelog.files[0].key) > 1:
+            if changelog.files and len(said := changelog.files[0].key) > 1:
                 raise InputError(
                     f"{changelog.name} have a primary key of several columns, {', '.join(said)}: name one that tells their rows apart with --{changelog.name}-key"
                 )
@@ -94,18 +99,22 @@ class OrdersJob:
                 with progress.phase("starting the runner"):
                     ready = running.enter_context(any_runner(options))
                 with progress.phase("run", staging.said):
-                    self._pipeline(ready, staging, report_path).run().wait_until_finish()
+                    self.pipeline(ready, staging, report_path).run().wait_until_finish()
             with progress.phase("finishing"):
                 report = read_report(report_path)
-                parts = {
-                    output.name: sorted(part.path for part in report.parts if part.output == output.name) for output in self.outputs
-                }
-                return report, staging.publish(parts, one_file=self.one_file)
+                return report, staging.publish(report.parts_of(self.outputs), one_file=self.one_file)
+
+    def kinds(self) -> tuple[Kind, Kind]:
+        """What the keys of the orders and of the customers hold, in words."""
+        if self.known_kinds is not None:
+            return self.known_kinds
+        referred = self.customers.first_kind_of(self.customers.columns.key) or self.orders.first_kind_of(self.foreign_key)
+        return self.orders.first_kind_of(self.orders.columns.key) or "text", referred or "text"
 
     def readings(self) -> tuple[Reading, Reading]:
         """What is read of the orders and of the customers."""
         forms = tuple(dict.fromkeys(output.format for output in self.outputs))
-        referred = self.customers.first_kind_of(self.customers.columns.key) or self.orders.first_kind_of(self.foreign_key)
+        key, referred = self.kinds()
         schemas = [
             row_schema(changelog.name, changelog.schema, changelog.columns.about_the_change())
             if changelog.schema is not None and "avro" in forms
@@ -114,21 +123,31 @@ class OrdersJob:
         ]
         orders = Reading(
             columns=self.orders.columns,
-            key=self.orders.first_kind_of(self.orders.columns.key) or "text",
+            key=key,
             reference=self.foreign_key,
-            refers=referred or "text",
+            refers=referred,
             amount=None if self.min_amount is None else self.amount,
             least=self.min_amount,
             added=self.customer_field,
             forms=forms,
             avro=schemas[0],
         )
-        return orders, Reading(columns=self.customers.columns, key=referred or "text", forms=forms, avro=schemas[1])
+        return orders, Reading(columns=self.customers.columns, key=referred, forms=forms, avro=schemas[1])
 
-    def _pipeline(self, options: PipelineOptions, staging: Staging, report_path: str) -> beam.Pipeline:
+    def pipeline(
+        self, options: PipelineOptions, staging: Staging, report_path: str, folder: StateFolder | None = None
+    ) -> beam.Pipeline:
+        """The pipeline, which writes parts of the outputs, and a report that names them; with a folder it goes on where the last run ended.
+
+        There the changes are in the order of their positions, in parts that are to be merged.
+        """
         replay = options.view_as(ReplayOptions)
-        replay.beam_joins_partitions = replay.beam_joins_partitions or suggested_partitions(self.orders.bytes + self.customers.bytes)
+        if folder is None:  # else as many as in the runs before
+            suggested = suggested_partitions(self.orders.bytes + self.customers.bytes)
+            replay.beam_joins_partitions = replay.beam_joins_partitions or suggested
         pipeline = beam.Pipeline(options=options)
+        if folder is not None:
+            folder.attach(pipeline)
         readings = self.readings()
         orders, customers = (
             pipeline | f"Read {changelog.name}" >> ReadChangelog(changelog, reading, on_bad_record=self.on_bad_record)
@@ -144,7 +163,8 @@ class OrdersJob:
         )
         refer = {ROWS: valid, UNREFERRING: refers_to_none}
         # the changes of an order stand one after the other in the file
-        table = whole_table(enriched.table) if any(output.name == CHANGES for output in self.outputs) else enriched.table
+        whole = folder is None and any(output.name == CHANGES for output in self.outputs)
+        table = whole_table(enriched.table) if whole else enriched.table
         facts = [
             orders.tallies,
             customers.tallies,
@@ -156,23 +176,33 @@ class OrdersJob:
         if self.how == "inner":
             facts.append(enriched.orders | "Tally join" >> beam.ParDo(TallyUnreferring("join", refers_to_none)))
         for output in self.outputs:
+            directory = staging.beside(output)
+            if output.name == CHANGES and folder is not None:
+                facts.append(
+                    table | f"Write {output.name}" >> WriteInOrder(output, directory, partial(encoded_changes, output=output))
+                )
+                continue
             rows = table if output.name == CHANGES else table | "Latest" >> LatestTable()
             records = rows | f"Records of {output.name}" >> beam.FlatMap(RECORDS[output.name], output)
-            facts.append(records | f"Write {output.name}" >> beam.ParDo(WriteParts(output, staging.beside(output))))
+            facts.append(records | f"Write {output.name}" >> beam.ParDo(WriteParts(output, directory, by_content=folder is not None)))
         _ = tuple(facts) | "Report" >> WriteReport(report_path)
         return pipeline
 
 
-def changes_of(batch: ChangeBatch, output: Output) -> Iterator[pa.Array]:
-    """The changes of a batch, encoded, some at a time."""
+def encoded_changes(batch: ChangeBatch, output: Output) -> Iterator[tuple[ChangeBatch, pa.Array]]:
+    """The changes of a batch, some at a time, and their records; old values are those of the whole batch."""
     rows = pc.struct_field(batch.values, output.format)
     for start in range(0, len(batch), AT_A_TIME):
         columns = {name: getattr(batch, name).slice(start, AT_A_TIME) for name in ("key", "new", "before", "timestamp", "position")}
         some = ChangeBatch(**columns)
         old, new = rows.take(some.before), rows.slice(start, len(some))
-        yield (
-            json_changes(some, old, new) if output.schema is None else avro_changes(some, old, new, output.schema["fields"][0]["type"])
-        )
+        schema = output.schema
+        yield some, json_changes(some, old, new) if schema is None else avro_changes(some, old, new, schema["fields"][0]["type"])
+
+
+def changes_of(batch: ChangeBatch, output: Output) -> Iterator[pa.Array]:
+    """The changes of a batch, encoded, some at a time."""
+    return (records for _, records in encoded_changes(batch, output))
 
 
 def latest_of(batch: pa.RecordBatch, output: Output) -> Iterator[pa.Array]:

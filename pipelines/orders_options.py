@@ -12,6 +12,7 @@ from beam_joins.pipelines.changelog_files.layout import TYPES, Layout, is_type
 from beam_joins.pipelines.command.command_line import parse_known
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.program import program
+from beam_joins.pipelines.orders_runs_options import add_runs_options
 
 PROGRAM = program("orders")
 EXAMPLES = f"""\
@@ -39,6 +40,9 @@ examples:
   {PROGRAM} --orders o.jsonl --customers c.jsonl --orders-sequence commit_lsn,lsn --customers-sequence commit_lsn,lsn
       transactions that change a row several times: they are seen whole, with the last change of each row
 
+  {PROGRAM} --orders in/orders --customers in/customers --state-dir state --changes out/changes --latest out/latest.jsonl
+      every night: only the files that no run has read, with their changes in a file of their own; with --follow all day
+
   {PROGRAM} --runner=SparkRunner
       on Spark, on all cores of this machine; --spark_master_url=spark://host:7077 for a cluster
 """
@@ -65,7 +69,13 @@ class Arguments(NamedTuple):
 
 def parse(argv: Sequence[str] | None) -> Arguments:
     """Parse the command line; exits with code 2 for an option that neither we nor Beam knows."""
-    return Arguments(*parse_known(_parser(), argv))
+    arguments = Arguments(*parse_known(_parser(), argv))
+    own = vars(arguments.own)
+    for side in (side for side in KEYS if own[f"{side}_format"] is None):
+        for name, default in (("key", KEYS[side]), *_DEFAULTS.items()):
+            if own[f"{side}_{name}"] is None:
+                own[f"{side}_{name}"] = default
+    return arguments
 
 
 def columns_of(side: str, own: argparse.Namespace) -> Columns:
@@ -80,19 +90,18 @@ def columns_of(side: str, own: argparse.Namespace) -> Columns:
         return enveloped(side)
     if vars(own)[f"{side}_table"]:
         raise InputError(f"--{side}-table is for files of envelopes: give --{side}-format too, or leave it out")
-    said = {"key": KEYS[side], **_DEFAULTS} | {name: value for name, value in given.items() if value is not None}
     for option in ("key", "timestamp"):
-        if not said[option]:
+        if not given[option]:
             raise InputError(f"--{side}-{option} must name a column")
-    columns = [column for name in said["sequence"].split(",") if (column := name.strip())]
-    deletes, upserts = _operations(side, said["deletes"], said["upserts"])
+    columns = [column for name in given["sequence"].split(",") if (column := name.strip())]
+    deletes, upserts = _operations(side, given["deletes"], given["upserts"])
     return Columns(
-        key=said["key"],
-        timestamp=said["timestamp"],
-        unit=said["timestamp_unit"],
+        key=given["key"],
+        timestamp=given["timestamp"],
+        unit=given["timestamp_unit"],
         sequence=columns[0] if columns else None,
         within=tuple(columns[1:]),
-        delete=said["delete_column"] or None,
+        delete=given["delete_column"] or None,
         deletes=deletes,
         upserts=upserts,
         side=side,
@@ -205,6 +214,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="leave each result in the parts in which it was written, PATH-00000-of-00016, instead of joining them",
     )
+    add_runs_options(parser)
     for side, key in KEYS.items():
         group = parser.add_argument_group(f"columns of the {side}")
         group.add_argument(

@@ -1,5 +1,6 @@
 """A changelog in files: found, looked at before the run starts, and cut into parts that are read side by side."""
 
+import glob
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from beam_joins.pipelines.changelog_files.avro_records import Schema
 from beam_joins.pipelines.changelog_files.columns import Columns, Envelopes
 from beam_joins.pipelines.changelog_files.csv_rows import layout_of
 from beam_joins.pipelines.changelog_files.files import File, Part
-from beam_joins.pipelines.changelog_files.formats import ENVELOPES, SOURCES, format_of
+from beam_joins.pipelines.changelog_files.formats import ENVELOPES, PLAIN_FORMATS, SOURCES, format_of, has_format
 from beam_joins.pipelines.changelog_files.layout import Layout
 from beam_joins.pipelines.changelog_files.paths import absolute, is_local, matching, require_file_system
 from beam_joins.pipelines.changelog_files.reading import KEY_TYPES, kind
@@ -33,7 +34,7 @@ _COMPRESSION: Final = 8
 class Changelog:
     """The files of one changelog and what was seen in them: the first records, and the times of those of them that can be used.
 
-    ``schema`` is that of the files if all are Avro.
+    ``schema`` is that of the files if all are Avro. A changelog without files has had them in an earlier run.
     """
 
     name: str
@@ -78,51 +79,73 @@ class Changelog:
 
 
 def find_changelog(name: str, pattern: str, columns: Columns, layout: Layout = (), envelopes: Envelopes = PLAIN) -> Changelog:
-    """Find the files of a path or glob, and look into them.
-
-    The time unit of a file that says its own replaces the one in ``columns``; ``layout`` are the types of columns of CSV files. Lines of JSON are
-    ``envelopes`` if these have a format.
+    """Find the files of a path or glob, and look into them: :func:`find_files` and :func:`look_into`.
 
     Raises:
         InputError: nothing there, not a file, not readable, of an unknown format, or without one of the columns.
     """
     if os.path.isdir(pattern):
         raise InputError(f"{name}: {pattern} is a directory: name a file, or a glob such as {os.path.join(pattern, '*.jsonl')}")
-    if not is_local(pattern):
-        require_file_system(name, pattern)
-    try:
-        found = matching(pattern)
-    except Exception as error:  # each file system has errors of its own: of the network, of credentials
-        raise InputError(f"{name}: cannot look for {pattern}: {_reason(error)}") from error
-    shown = (lambda path: path) if absolute(pattern) == pattern else os.path.relpath
-    files = tuple(
-        File(
-            path=file.path,
-            bytes=file.bytes,
-            shown=shown(file.path),
-            format=format_of(name, shown(file.path), ("json lines",)) and envelopes.format
-            if envelopes.format
-            else format_of(name, shown(file.path)),
-            table=envelopes.table,
-            key=envelopes.key,
-        )
-        for file in found
-    )
+    files = find_files(name, pattern, envelopes)
     if not files:
         raise InputError(f"{name}: there is no file {pattern}")
     if layout and not any(file.format == "csv" for file in files):
         raise InputError(f"--{name}-schema is for CSV files, and {pattern} finds none")
+    return look_into(name, files, columns, layout)
+
+
+def find_files(name: str, pattern: str, envelopes: Envelopes = PLAIN) -> tuple[File, ...]:
+    """The files of a path, of a glob, or of a folder: there those whose suffix is one of a format, without hidden ones.
+
+    Lines of JSON are ``envelopes`` if these have a format.
+
+    Raises InputError for a file of an unknown format, and where the file system does not answer.
+    """
+    if not is_local(pattern):
+        require_file_system(name, pattern)
+    folder = os.path.isdir(pattern)
+    try:
+        found = matching(os.path.join(glob.escape(pattern), "*") if folder else pattern)
+    except Exception as error:  # each file system has errors of its own: of the network, of credentials
+        raise InputError(f"{name}: cannot look for {pattern}: {_reason(error)}") from error
+    shown = (lambda path: path) if absolute(pattern) == pattern else os.path.relpath
+    formats = ("json lines",) if envelopes.format else PLAIN_FORMATS
+    return tuple(
+        File(
+            path=file.path,
+            bytes=file.bytes,
+            written=file.written,
+            shown=shown(file.path),
+            format=envelopes.format or said,
+            table=envelopes.table,
+            key=envelopes.key,
+        )
+        for file in found
+        if not folder or has_format(file.path)
+        for said in [format_of(name, shown(file.path), formats)]
+    )
+
+
+def look_into(name: str, files: tuple[File, ...], columns: Columns, layout: Layout = (), known: Layout = ()) -> Changelog:
+    """Look at what files say of themselves, and at their first records.
+
+    The time unit of a file that says its own replaces the one in ``columns``; ``layout`` are the types of columns of CSV files, and ``known`` those
+    of columns that a file need not have.
+
+    Raises InputError for a file that cannot be read, or does not have a column of ``layout``.
+    """
     try:
         for file in files:
             FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED).close()
-        if columns.enveloped:
+        if columns.enveloped and files:
             key = files[0].key or _primary_key(name, files)
             files, columns = tuple(replace(file, key=key) for file in files), replace(columns, key=key[0])
-        files = tuple(_looked_into(name, file, columns, layout) for file in files)
-        schema = _common_schema(name, files) if all(file.format == "avro" for file in files) else None
+        files = tuple(_looked_into(name, file, columns, layout, known) for file in files)
+        schema = _common_schema(name, files) if files and all(file.format == "avro" for file in files) else None
         first = tuple(_first_records(name, files))
     except (OSError, EOFError) as error:
-        raise InputError(f"{name}: cannot read {getattr(error, 'filename', None) or pattern}: {_reason(error)}") from error
+        shown = getattr(error, "filename", None) or files[0].shown
+        raise InputError(f"{name}: cannot read {shown}: {_reason(error)}") from error
     units = {file.unit or columns.unit for file in files}
     columns = replace(columns, unit=units.pop()) if len(units) == 1 else columns
     by_unit = {file: columns if file.unit is None else replace(columns, unit=file.unit) for file in files}
@@ -138,11 +161,11 @@ def _primary_key(name: str, files: Sequence[File]) -> tuple[str, ...]:
     return said
 
 
-def _looked_into(name: str, file: File, columns: Columns, layout: Layout) -> File:
+def _looked_into(name: str, file: File, columns: Columns, layout: Layout, known: Layout) -> File:
     """The file with what it says itself of its columns."""
     try:
         unit = SOURCES[file.format].unit(file, columns.timestamp)
-        return replace(file, unit=unit, layout=layout_of(file, layout) if file.format == "csv" else ())
+        return replace(file, unit=unit, layout=layout_of(file, layout, known) if file.format == "csv" else ())
     except OSError:
         raise
     except ValueError as error:

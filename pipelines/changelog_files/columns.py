@@ -128,8 +128,10 @@ class Columns:
 
 
 class Envelopes(NamedTuple):
-    """What is told of envelopes: their ``format``, None for rows without; the ``table`` whose rows count, by its full name or the last part of it (empty: all
-    rows); and the columns of its primary ``key`` (empty: those that the envelopes name).
+    """What is told of envelopes.
+
+    Their ``format``, None for rows without; the ``table`` whose rows count, by its full name or the last part of it (empty: all rows); and the columns of
+    its primary ``key`` (empty: those that the envelopes name).
     """
 
     format: Literal["debezium", "wal2json", "maxwell"] | None = None

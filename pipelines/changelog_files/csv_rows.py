@@ -30,8 +30,8 @@ _TRUTH: Final = {"true": True, "false": False}
 csv.field_size_limit(2**31 - 1)  # a field may be as long as its line
 
 
-def layout_of(file: File, declared: Layout) -> Layout:
-    """The columns of a file and their types: those that are declared, the others as the first megabyte has them.
+def layout_of(file: File, declared: Layout, known: Layout = ()) -> Layout:
+    """The columns of a file and their types: those that are declared or known, the others as the first megabyte has them.
 
     Raises ValueError, one sentence without the path, for a file without a header and for a declared column that it does not have.
     """
@@ -50,7 +50,8 @@ def layout_of(file: File, declared: Layout) -> Layout:
         pa.array([text or None for text in column], pa.string())
         for column in (zip(*records, strict=True) if records else [[]] * len(names))
     )
-    return tuple((name, given.get(name) or _type_in(column)) for name, column in zip(names, texts, strict=True))
+    types = {**dict(known), **given}
+    return tuple((name, types.get(name) or _type_in(column)) for name, column in zip(names, texts, strict=True))
 
 
 class Csv:

@@ -16,7 +16,7 @@ PLACES: Final = 1 << 40
 
 @dataclass(frozen=True, kw_only=True)
 class File:
-    """A file: ``path`` is absolute, for workers with another working directory; ``shown`` is as the user knows it.
+    """A file: ``path`` is absolute, for workers with another working directory; ``shown`` is as the user knows it; ``written`` as in ``Found``.
 
     ``unit`` is what the file itself says that its times count, ``layout`` what a CSV file has. Of a file of envelopes the rows of one ``table`` are
     read, by its full name or the last part of it (empty: all rows), and ``key`` are the columns of its primary key.
@@ -30,6 +30,7 @@ class File:
     layout: Layout = ()
     table: str = ""
     key: tuple[str, ...] = ()
+    written: int = 0
 
 
 @dataclass(frozen=True)

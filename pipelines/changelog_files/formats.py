@@ -15,7 +15,7 @@ from beam_joins.pipelines.changelog_files.lines import PACKED
 from beam_joins.pipelines.changelog_files.parquet_rows import Parquet
 from beam_joins.pipelines.command.input_error import InputError
 
-_FORMATS: Final = ("avro", "json lines", "parquet", "csv")
+PLAIN_FORMATS: Final = ("avro", "json lines", "parquet", "csv")
 ENVELOPES: Final[dict[Format, EnvelopeLines]] = {
     "debezium": EnvelopeLines(Debezium),
     "wal2json": EnvelopeLines(Wal2Json, whole=True),
@@ -25,14 +25,22 @@ SOURCES: Final[dict[Format, Source]] = {"avro": Avro(), "json lines": JsonLines(
 _OF_LINES: Final = ("json lines", "csv")
 
 
-def format_of(what: str, path: str, formats: Sequence[Any] = _FORMATS) -> Any:
+def format_of(what: str, path: str, formats: Sequence[Any] = PLAIN_FORMATS) -> Any:
     """The format, among these, that a path's suffix stands for; raises InputError, naming the suffixes that there are."""
-    bare = path
-    for packed in PACKED:
-        bare = bare.removesuffix(packed)
     for name in formats:
-        if (bare if name in _OF_LINES else path).endswith(SOURCES[name].suffixes):
+        if _is_of(name, path):
             return name
     suffixes = ", ".join(suffix for name in formats for suffix in SOURCES[name].suffixes)
     lines = " and ".join({"json lines": "JSON lines", "csv": "CSV"}[name] for name in _OF_LINES if name in formats)
     raise InputError(f"{what}: {path} must end in {suffixes} ({lines} also with {' or '.join(PACKED)}), which says what format it has")
+
+
+def has_format(path: str) -> bool:
+    """Whether a path's suffix stands for one of the formats."""
+    return any(_is_of(name, path) for name in SOURCES)
+
+
+def _is_of(name: Format, path: str) -> bool:
+    for packed in PACKED if name in _OF_LINES else ():
+        path = path.removesuffix(packed)
+    return path.endswith(SOURCES[name].suffixes)

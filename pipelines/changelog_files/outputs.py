@@ -3,8 +3,8 @@
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import fastavro
@@ -23,12 +23,21 @@ from beam_joins.pipelines.command.input_error import InputError, writing
 
 
 class Output(NamedTuple):
-    """One result: what it is called in the summary, where it goes, and its format (``schema`` for Avro)."""
+    """One result: what it is called in the summary, where it goes, and its format (``schema`` for Avro).
+
+    ``owner`` is what a run claims where several runs have paths of their own.
+    """
 
     name: str
     path: str
     format: Form
     schema: Schema | None = None
+    owner: str = ""
+
+    @property
+    def claimed(self) -> str:
+        """The path that one run at a time may claim."""
+        return self.owner or self.path
 
     def create(self, path: str) -> AvroWriter | JsonLinesWriter:
         """A writer of this format to a new file."""
@@ -74,12 +83,13 @@ class Staging:
         self._outputs = outputs
         self._claim = new_claim()
         self._stack = ExitStack()
+        self._unfinished = False
 
     def __enter__(self) -> "Staging":
         with ExitStack() as stack, writing(self._outputs[0].path):
             for output in self._outputs:
-                take(output.path, self._claim)
-                stack.callback(release, output.path, self._claim)
+                take(output.claimed, self._claim)
+                stack.callback(release, output.claimed, self._claim)
             for output in self._outputs:
                 directory = self.beside(output)
                 stack.callback(remove, directory)
@@ -89,11 +99,23 @@ class Staging:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._stack.close()
+        if not self._unfinished:
+            self._stack.close()
+
+    @contextmanager
+    def until_renamed(self) -> Iterator[None]:
+        """If the block fails, what is in the directories stays, and with it the claims: whoever finishes the renames needs them."""
+        self._unfinished = True
+        yield
+        self._unfinished = False
 
     def beside(self, output: Output) -> str:
         """The hidden directory in the output's own one."""
-        return staging_of(output.path, self._claim)
+        return staging_of(output.claimed, self._claim)
+
+    def whole(self, output: Output) -> str:
+        """Where an output is made whole before it is renamed."""
+        return os.path.join(self.beside(output), f"whole-{output.name}-{os.path.basename(output.path)}")
 
     def said(self) -> str:
         """How much is in it by now, in words; nothing where that cannot be seen from here."""
@@ -108,29 +130,30 @@ class Staging:
             InputError: another run has taken an output over.
             OutputError: they cannot be written.
         """
-        moves: list[list[Move]] = []
-        for output in self._outputs:
-            with writing(output.path):
-                moves.append(_prepared(output, parts[output.name], self.beside(output), one_file))
-            if not held(output.path, self._claim):
-                raise InputError(f"{output.path} has been taken over by another run: no results were written")
+        moves = [self.prepared(output, parts[output.name], one_file=one_file) for output in self._outputs]
+        self.require_held()
         first = self._outputs[0]
         with writing(first.path):
             earlier = {path for output in self._outputs for path in _earlier(output)}
             publish([Move(source, absolute(target)) for each in moves for source, target in each], earlier, self.beside(first))
         return {output.name: [move.target for move in each] for output, each in zip(self._outputs, moves, strict=True)}
 
+    def prepared(self, output: Output, parts: Sequence[str], *, one_file: bool) -> list[Move]:
+        """The files of an output, its parts joined into one or as they are, and their names. Raises OutputError."""
+        if one_file and len(parts) == 1:
+            return [Move(parts[0], output.path)]
+        if one_file or not parts:
+            with writing(output.path):
+                (_join_avro if output.schema is not None else _join_lines)(output, parts, self.whole(output))
+            return [Move(self.whole(output), output.path)]
+        stem, suffix = split_suffix(output.path)
+        return [Move(part, part_name(stem, number, len(parts), suffix)) for number, part in enumerate(parts)]
 
-def _prepared(output: Output, parts: Sequence[str], directory: str, one_file: bool) -> list[Move]:
-    """The files of an output: its parts joined into one, or as they are."""
-    if one_file and len(parts) == 1:
-        return [Move(parts[0], output.path)]
-    if one_file or not parts:
-        whole = os.path.join(directory, f"whole-{output.name}-{os.path.basename(output.path)}")
-        (_join_avro if output.schema is not None else _join_lines)(output, parts, whole)
-        return [Move(whole, output.path)]
-    stem, suffix = split_suffix(output.path)
-    return [Move(part, part_name(stem, number, len(parts), suffix)) for number, part in enumerate(parts)]
+    def require_held(self) -> None:
+        """Raise InputError if another run has taken an output over."""
+        for output in self._outputs:
+            if not held(output.claimed, self._claim):
+                raise InputError(f"{output.path} has been taken over by another run: no results were written")
 
 
 def split_suffix(path: str) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import Final, NamedTuple
 
+from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.command.input_error import InputError
@@ -17,10 +18,11 @@ _EXTRA: Final = {"gs": "gcp", "s3": "aws", "abfs": "azure", "abfss": "azure", "a
 
 
 class Found(NamedTuple):
-    """A file that is there."""
+    """A file that is there, and when it was last written, in nanoseconds since 1970."""
 
     path: str
     bytes: int
+    written: int
 
 
 def is_local(path: str) -> bool:
@@ -53,10 +55,15 @@ def matching(path: str) -> list[Found]:
             if os.path.isfile(path)
             else filter(os.path.isfile, map(os.path.normpath, glob.iglob(pattern, recursive=True)))
         )
-        return sorted(Found(file, os.path.getsize(file)) for file in there)
+        seen = ((file, os.stat(file)) for file in there)
+        return sorted(Found(file, status.st_size, status.st_mtime_ns) for file, status in seen)
     if _PATTERN.search(path) and FileSystems.exists(path):
-        return [Found(path, FileSystems.get_filesystem(path).metadata(path).size_in_bytes)]
-    return sorted(Found(file.path, file.size_in_bytes) for file in FileSystems.match([path])[0].metadata_list)
+        return [_found(FileSystems.get_filesystem(path).metadata(path))]
+    return sorted(map(_found, FileSystems.match([path])[0].metadata_list))
+
+
+def _found(file: FileMetadata) -> Found:
+    return Found(file.path, file.size_in_bytes, round(file.last_updated_in_seconds * 1e9))
 
 
 def beginning_with(prefix: str) -> list[str]:

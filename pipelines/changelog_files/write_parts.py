@@ -3,16 +3,18 @@
 import json
 import os
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import apache_beam as beam
 import pyarrow as pa
+import xxhash
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.changelog_files.avro_records import AvroWriter
 from beam_joins.pipelines.changelog_files.json_lines import JsonLinesWriter
+from beam_joins.pipelines.changelog_files.lines import content_of
 from beam_joins.pipelines.changelog_files.outputs import Output
 from beam_joins.pipelines.changelog_files.paths import remove
 from beam_joins.pipelines.changelog_files.tally import Tally, at_bundle_end
@@ -33,36 +35,53 @@ class Report(NamedTuple):
     tallies: list[Tally]
     parts: list[WrittenPart]
 
+    def parts_of(self, outputs: Sequence[Output]) -> dict[str, list[str]]:
+        """The paths of each output's parts, in order."""
+        return {output.name: sorted(part.path for part in self.parts if part.output == output.name) for output in outputs}
+
 
 class WriteParts(beam.DoFn):
-    """Arrays of encoded records into one file a bundle in the directory; gives a :class:`WrittenPart` for each. A file that a failed bundle left is never named."""
+    """Arrays of encoded records into one file a bundle in the directory; gives a :class:`WrittenPart` for each. A file that a failed bundle left is never named.
 
-    def __init__(self, output: Output, directory: str) -> None:
+    ``by_content``: one file an array, with a name that begins with the checksum of what is in it, so that their order does not depend on bundles.
+    """
+
+    def __init__(self, output: Output, directory: str, *, by_content: bool = False) -> None:
         self._output = output
         self._directory = directory
+        self._by_content = by_content
 
     def start_bundle(self) -> None:
         """Begin with no file."""
         self._writer: AvroWriter | JsonLinesWriter | None = None
         self._records = 0
 
-    def process(self, element: pa.Array) -> None:
+    def process(self, element: pa.Array) -> Iterator[WrittenPart]:
         """Write some records, each encoded as the output's format has it."""
         with self._whole():
             if self._writer is None:
                 # the output's own name comes last, since its suffix says how to compress
-                name = f"{uuid.uuid4().hex}-{self._output.name}-{os.path.basename(self._output.path)}"
+                content = f"{xxhash.xxh3_64_hexdigest(content_of(element))}-" if self._by_content else ""
+                name = f"{content}{uuid.uuid4().hex}-{self._output.name}-{os.path.basename(self._output.path)}"
                 self._path = os.path.join(self._directory, name)
                 self._writer = self._output.create(self._path)
             self._writer.write(element)
         self._records += len(element)
+        if self._by_content:
+            yield self._closed()
 
     def finish_bundle(self) -> Iterator[Any]:
         """Close the file and name it."""
         if self._writer is not None:
-            with self._whole():
+            yield at_bundle_end(self._closed())
+
+    def _closed(self) -> WrittenPart:
+        with self._whole():
+            if self._writer is not None:
                 self._writer.close()
-            yield at_bundle_end(WrittenPart(self._output.name, self._path, self._records))
+        part = WrittenPart(self._output.name, self._path, self._records)
+        self._writer, self._records = None, 0
+        return part
 
     @contextmanager
     def _whole(self) -> Iterator[None]:

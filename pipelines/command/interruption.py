@@ -2,15 +2,36 @@
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Final
+
+_LOOK_SECONDS: Final = 0.1
 
 
 class Interruption:
     """Which signal has come (``by``), if any; ``exit_code`` is then what a shell expects."""
 
     by: signal.Signals | None = None
+    has_raised = False
+    is_later = False
+
+    def wait(self, seconds: float) -> None:
+        """Wait so long, or until a signal comes."""
+        until = time.monotonic() + seconds
+        while not self.by and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, _LOOK_SECONDS))  # a lock that the handler would have to open may be held when it is called
+
+    @contextmanager
+    def later(self) -> Iterator[None]:
+        """Within the block a signal is only remembered."""
+        self.is_later = True
+        try:
+            yield
+        finally:
+            self.is_later = False
 
     @property
     def exit_code(self) -> int:
@@ -19,8 +40,8 @@ class Interruption:
 
 
 @contextmanager
-def interruptible() -> Iterator[Interruption]:
-    """Within the block SIGINT and SIGTERM raise KeyboardInterrupt, and are remembered.
+def interruptible(*, at_second: bool = False) -> Iterator[Interruption]:
+    """Within the block SIGINT and SIGTERM raise KeyboardInterrupt, and are remembered; ``at_second``: the first one is only remembered.
 
     Beam turns whatever is raised in a function of the pipeline into another exception, so that the type does not tell.
 
@@ -34,8 +55,11 @@ def interruptible() -> Iterator[Interruption]:
     interruption = Interruption()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
+        is_first = interruption.by is None
         interruption.by = signal.Signals(number)
-        raise KeyboardInterrupt
+        if not interruption.is_later and not (at_second and is_first):
+            interruption.has_raised = True
+            raise KeyboardInterrupt
 
     before = {}
     if threading.current_thread() is threading.main_thread():

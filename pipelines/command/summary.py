@@ -18,11 +18,15 @@ REASONS: Final = {
     "--{side}-sequence commit_lsn,lsn",
     "null_foreign_key": "orders that refer to no customer",
 }
+LATE: Final = {
+    "late_applied": "at or before the end of the last run: applied behind it",
+    "late_stale": "at or before the end of the last run, and nothing new: not applied",
+}
 ROWS: Final = "rows"
 """Orders in the end; of these:"""
 MATCHED: Final = "matched"
 UNREFERRING: Final = "unreferring"
-_NOT_DROPPED: Final = frozenset({READ, ROWS, MATCHED, UNREFERRING})
+_NOT_DROPPED: Final = frozenset({READ, ROWS, MATCHED, UNREFERRING, *LATE})
 
 
 def summary(report: Report, files: Mapping[str, Sequence[str]], seconds: Mapping[str, float], remarks: Sequence[str] = ()) -> str:
@@ -55,6 +59,9 @@ def summary(report: Report, files: Mapping[str, Sequence[str]], seconds: Mapping
         lines += [f"    {example}" for example in tally.examples]
     if not dropped:
         lines.append("  nothing")
+    if late := [tallies[side, what] for side in ("orders", "customers") for what in LATE if (side, what) in tallies]:
+        lines.append("late")
+        lines += [f"{_line(tally.place, tally.records)}  {LATE[tally.what]} ({tally.what})" for tally in late]
     rows, matched, unreferring = (
         tallies.get(("orders", what), Tally("orders", what, 0)).records for what in (ROWS, MATCHED, UNREFERRING)
     )

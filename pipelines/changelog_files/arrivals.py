@@ -1,0 +1,25 @@
+"""Files that arrive while somebody looks: one that is still being written is left for a later look."""
+
+from collections.abc import Sequence
+
+from beam_joins.pipelines.changelog_files.files import File
+
+
+class Arrivals:
+    """Tells files that are whole from those that may not be: a file is whole when its size and its time are what they were at the last look.
+
+    >>> growing, whole = (File(path=f"{n}.csv", bytes=n, shown="", format="csv", written=7) for n in (1, 2))
+    >>> arrivals = Arrivals()
+    >>> arrivals.whole([growing, whole])
+    []
+    >>> [file.path for file in arrivals.whole([File(path="1.csv", bytes=9, shown="", format="csv", written=8), whole])]
+    ['2.csv']
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, int]] = {}
+
+    def whole(self, files: Sequence[File]) -> list[File]:
+        """Those of all the files there are now that have not changed since the last call."""
+        before, self._seen = self._seen, {file.path: (file.bytes, file.written) for file in files}
+        return [file for file in files if before.get(file.path) == self._seen[file.path]]

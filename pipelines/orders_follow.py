@@ -1,0 +1,81 @@
+"""``python -m pipelines.orders --follow``: one run after the other, on a runner that stays warm."""
+
+import time
+from contextlib import nullcontext
+from typing import Final
+
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+
+from beam_joins.pipelines.changelog_files.arrivals import Arrivals
+from beam_joins.pipelines.changelog_files.read_changelog import READ
+from beam_joins.pipelines.changelog_files.tally import add_up
+from beam_joins.pipelines.command.interruption import Interruption
+from beam_joins.pipelines.command.progress import Progress
+from beam_joins.pipelines.command.runner import any_runner
+from beam_joins.pipelines.command.summary import LATE
+from beam_joins.pipelines.orders_job import CHANGES
+from beam_joins.pipelines.orders_runs import Arrived, Ended, OrdersRuns
+
+_ROUNDS_WARM: Final = 3
+_LOOK_SECONDS: Final = 0.1
+_LOOKS: Final = 20
+
+
+def follow(runs: OrdersRuns, options: PipelineOptions, *, every: float, whole_files: bool, interruption: Interruption) -> str:
+    """Run until a signal asks to stop, at once and then every so many seconds, and print a line for each run; gives what to say at the end.
+
+    A round without a new file reads nothing but the names of files. A round that fails ends it: the error says why, and nothing of the round is kept.
+    """
+    arrivals, rounds, last = Arrivals(), 0, set[str]()
+    # workers that wait for the next round stay
+    portable = options.view_as(PortableOptions)
+    portable.environment_cache_millis = max(int(portable.environment_cache_millis), 60_000, round(_ROUNDS_WARM * every * 1_000))
+    with any_runner(options) as ready:
+        while not interruption.by:
+            begin = time.monotonic()
+            arrived = _arrived(runs, last, interruption)
+            last = _paths(arrived)
+            whole = arrivals.whole([file for files in arrived.values() for file in files])
+            taken = arrived if whole_files else {side: [file for file in files if file in whole] for side, files in arrived.items()}
+            ended = runs.run(taken, nullcontext(ready), Progress(), interruption)
+            if ended is not None:
+                rounds += 1
+                print(line(ended, time.monotonic() - begin), flush=True)
+            interruption.wait(begin + every - time.monotonic())
+    return f"stopped after {_counted(rounds, 'run')}"
+
+
+def _arrived(runs: OrdersRuns, last: set[str], interruption: Interruption) -> Arrived:
+    """All files that there are now; if one is new, those that come right behind it too, as they may belong together."""
+    for _ in range(_LOOKS):
+        arrived = runs.arrived()
+        if (now := _paths(arrived)) <= last:
+            break
+        last = now
+        interruption.wait(_LOOK_SECONDS)
+    return arrived
+
+
+def _paths(arrived: Arrived) -> set[str]:
+    return {file.path for files in arrived.values() for file in files}
+
+
+def line(ended: Ended, seconds: float) -> str:
+    """What a round has done.
+
+    >>> from beam_joins.pipelines.changelog_files.tally import Tally
+    >>> from beam_joins.pipelines.changelog_files.write_parts import Report, WrittenPart
+    >>> report = Report([Tally("orders", "read", 1200), Tally("orders", "late_applied", 2)], [WrittenPart("changes", "p", 7)])
+    >>> line(Ended(3, 1, report, {}, []), 1.25)
+    'run 3: 1 file, 1,200 records, 7 changes, 2 late, 1.2 s'
+    """
+    counted = add_up(ended.report.tallies).items()
+    records = sum(tally.records for (_, what), tally in counted if what == READ)
+    late = sum(tally.records for (_, what), tally in counted if what in LATE)
+    changes = sum(part.records for part in ended.report.parts if part.output == CHANGES)
+    said = ", ".join(_counted(*each) for each in ((ended.files, "file"), (records, "record"), (changes, "change")))
+    return f"run {ended.number}: {said}, {late:,} late, {seconds:.1f} s"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -1,0 +1,139 @@
+"""The options of ``python -m pipelines.orders`` for runs that go on where the one before ended."""
+
+import argparse
+import os
+import re
+from typing import Any, Final
+
+from beam_joins.pipelines.command.input_error import InputError
+
+SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)?")
+_COLUMNS: Final = (
+    "format",
+    "table",
+    "key",
+    "schema",
+    "sequence",
+    "timestamp",
+    "timestamp_unit",
+    "delete_column",
+    "deletes",
+    "upserts",
+)
+_FIXED: Final = (
+    *("foreign_key", "how", "amount", "min_amount", "customer_field"),
+    *(f"{side}_{column}" for side in ("orders", "customers") for column in _COLUMNS),
+)
+
+
+def add_runs_options(parser: argparse.ArgumentParser) -> None:
+    """Add them to the command line."""
+    group = parser.add_argument_group(
+        "runs that go on",
+        "With --state-dir a run reads the files that no run has read, and goes on where the one before ended. --orders and --customers may be "
+        "folders.",
+    )
+    group.add_argument(
+        "--state-dir", metavar="DIR", help="what is remembered from run to run; made by the first one (default: nothing is remembered)"
+    )
+    group.add_argument(
+        "--changes",
+        metavar="PLACE",
+        help="the changes of each run in a file of its own, in the order of their positions: a folder, for changes-000001.jsonl and so on, or a name "
+        "with a * for the number of the run",
+    )
+    group.add_argument("--follow", action="store_true", help="run again and again, until SIGINT or SIGTERM")
+    group.add_argument(
+        "--every",
+        type=_seconds,
+        default="10s",
+        metavar="TIME",
+        help="with --follow, how long after the beginning of a round the next one begins: 500ms, 10s, 5m (default: %(default)s)",
+    )
+    group.add_argument(
+        "--whole-files",
+        action="store_true",
+        help="with --follow, files are whole as soon as they have their names: take them at once, not when they have stayed the same for a round",
+    )
+
+
+def check_runs_options(own: argparse.Namespace) -> None:
+    """Raise InputError for options that do not go together."""
+    if own.state_dir is None:
+        for given, option in ((own.changes, "--changes"), (own.follow, "--follow")):
+            if given:
+                raise InputError(f"{option} is for runs that go on: give --state-dir too")
+        return
+    if own.output:
+        raise InputError("--output is one file for a run that stands alone: with --state-dir name a folder with --changes")
+    if own.parts:
+        raise InputError("--parts is for a run that stands alone: with --state-dir each result is one file, leave it out")
+    if own.orders is None or own.customers is None:
+        raise InputError("--state-dir needs --orders and --customers: a file, a folder or a pattern that finds those that arrive")
+    if not own.changes and not own.latest:
+        raise InputError("--state-dir needs --changes, --latest or both, for what the run gives")
+
+
+def changes_pattern(place: str) -> str:
+    """The path with a * for the number of the run that ``--changes`` means. Raises InputError for a name that is the same in every run.
+
+    >>> changes_pattern("out/changes"), changes_pattern("out/c-*.jsonl.gz")
+    ('out/changes/changes-*.jsonl', 'out/c-*.jsonl.gz')
+    """
+    folder, name = os.path.split(place)
+    if "*" in folder or name.count("*") > 1:
+        raise InputError(f"--changes: {place} has another * than one for the number of the run in the name of the file")
+    if "*" in name:
+        return place
+    if os.path.isfile(place) or re.search(r"\.(jsonl|json|ndjson|avro|parquet|csv)(\.\w+)?$", name):
+        raise InputError(
+            f"--changes: {place} is one file, and each run writes another one: name a folder, or a file with a * in its name"
+        )
+    return os.path.join(place, "changes-*.jsonl")
+
+
+def of_run(pattern: str, number: int) -> str:
+    """The path of a run's changes.
+
+    >>> of_run("out/changes-*.jsonl", 12)
+    'out/changes-000012.jsonl'
+    """
+    return pattern.replace("*", f"{number:06d}")
+
+
+def fixed_options(own: argparse.Namespace) -> dict[str, str]:
+    """The options that must be the same in all runs, those that are given or have a default."""
+    given = {f"--{name.replace('_', '-')}": vars(own)[name] for name in _FIXED}
+    formats = {option: _suffix(place) for option, place in (("--changes", own.changes), ("--latest", own.latest)) if place}
+    return {option: str(value) for option, value in given.items() if value is not None} | formats
+
+
+def require_same(options: dict[str, str], before: dict[str, str], state_dir: str) -> None:
+    """Raise InputError, naming option and value, if an option is not as in the runs before.
+
+    >>> require_same({"--how": "left"}, {"--how": "inner"}, "state")
+    Traceback (most recent call last):
+    beam_joins.pipelines.command.input_error.InputError: --how is left, but inner in the runs before: give it as it was, or another --state-dir than state
+    """
+    for option in sorted({*options, *before}):
+        now, then = (each.get(option) for each in (options, before))
+        if now != then:
+            raise InputError(
+                f"{option} is {_shown(now)}, but {_shown(then)} in the runs before: give it as it was, or another --state-dir than {state_dir}"
+            )
+
+
+def _shown(value: str | None) -> str:
+    return "not given" if value is None else value or "empty"
+
+
+def _suffix(place: str) -> str:
+    return "avro" if place.endswith(".avro") else "json lines"
+
+
+def _seconds(text: str) -> Any:
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time: give a number with ms, s, m or h, as in 10s")
+    return float(found[1]) * SECONDS[found[2] or "s"]
