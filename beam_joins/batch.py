@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.change import Change
+from beam_joins.copied import copied
 from beam_joins.functions import require_columns
 from beam_joins.keys.opaque import python_keys, python_values
 
@@ -69,10 +70,10 @@ class ChangeBatch:
 
     def changes(self, keys: list[Any]) -> Iterator[Change[Any, Any]]:
         """The changes one by one, with their keys as given; no value is part of two of them, so that whoever takes one may write into it."""
-        # each read by itself: to read a value again takes less time than to copy it
-        old, new = python_values(self.old), python_values(self.new)
+        values = python_values(self.values)
+        old = [None if index is None else copied(values[index]) for index in self.before.to_pylist()]
         # as tuples: a call of Change's own constructor for each costs as much as the rest
-        columns = keys, old, new, self.timestamp.to_pylist(), self.position.to_pylist()
+        columns = keys, old, values[: len(self)], self.timestamp.to_pylist(), self.position.to_pylist()
         return map(Change._make, zip(*columns, strict=True))
 
     def filter(self, kept: pa.Array) -> "ChangeBatch":
