@@ -108,7 +108,9 @@ class ChangeBatch:
         begins = np.flatnonzero(np.minimum.accumulate(before[::-1])[::-1] >= index)
         cuts = np.unique(begins[np.searchsorted(begins, np.arange(0, begins[-1] + 1, rows))])
         for start, stop in zip(cuts.tolist(), [*cuts[1:].tolist(), count], strict=True):
-            columns = {name: getattr(self, name).slice(start, stop - start) for name in ("key", "new", "timestamp", "position", "before")}
+            columns = {
+                name: getattr(self, name).slice(start, stop - start) for name in ("key", "new", "timestamp", "position", "before")
+            }
             columns["before"] = pc.subtract(columns["before"], start)
             yield ChangeBatch(**columns)
 
