@@ -12,6 +12,7 @@ from beam_joins.keys import canonical
 from beam_joins.keys.numbers import WHOLE
 
 _SIGN = np.uint64(1 << 63)
+_END = 2**31 - 1  # of the longest text; without an end Arrow reckons with too few bytes for the result, and fails
 _WIDTH = 9  # a byte that says the kind, and the number
 
 
@@ -38,17 +39,18 @@ def decoded_plain(encoded: pa.Array) -> list[Any] | None:
     >>> decoded_plain(encoded_plain(["a", None]))
     ['a', None]
     """
+    keys: list[Any]
     numbers = whole_numbers(encoded)
     if numbers is not None:
-        keys: list[Any] = pa.array(numbers.view(np.int64), mask=encoded.is_null().to_numpy(zero_copy_only=False)).to_pylist()
+        keys = pa.array(numbers.view(np.int64), mask=encoded.is_null().to_numpy(zero_copy_only=False)).to_pylist()
         return keys
     if not pc.all(pc.starts_with(encoded, canonical.TEXT)).as_py():
         return None
     try:
-        text: list[Any] = pc.binary_slice(encoded, 1).cast(pa.string()).to_pylist()
-        return text
-    except pa.ArrowInvalid:
+        keys = pc.binary_slice(encoded, 1, _END).cast(pa.string()).to_pylist()
+    except pa.ArrowInvalid:  # half of a pair of surrogates
         return None
+    return keys
 
 
 def encoded_whole(numbers: pa.Array) -> pa.Array:

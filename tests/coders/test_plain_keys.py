@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from beam_joins.coders.key import encode_key, key_coder
 from beam_joins.keys import canonical
 from beam_joins.keys.opaque import opaque_encoded, opaque_keys, python_values
-from beam_joins.keys.plain import encoded_plain
+from beam_joins.keys.plain import decoded_plain, encoded_plain
 
 NUMBERS = st.integers(-(2**64), 2**64)
 TEXT = st.text(st.characters(), max_size=5) | st.just("\ud800")
@@ -50,3 +50,8 @@ def test_bytes_that_only_begin_as_text_does_are_read_one_by_one():
 
 def test_keys_of_several_kinds_are_not_written_at_once():
     assert encoded_plain([7, True]) is None
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), min_size=1))
+def test_text_is_read_a_column_at_a_time(keys):
+    assert decoded_plain(encoded_plain(keys)) == keys
