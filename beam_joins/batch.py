@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_joins.change import Change
+from beam_joins.copied import copied
 from beam_joins.functions import require_columns
 from beam_joins.keys.opaque import python_keys, python_values
 
@@ -69,10 +71,10 @@ class ChangeBatch:
 
     def changes(self, keys: list[Any]) -> Iterator[Change[Any, Any]]:
         """The changes one by one, with their keys as given; no value is part of two of them, so that whoever takes one may write into it."""
-        # each read by itself: to read a value again takes less time than to copy it
-        old, new = python_values(self.old), python_values(self.new)
+        values = python_values(self.values)
+        old = [None if index is None else copied(values[index]) for index in self.before.to_pylist()]
         # as tuples: a call of Change's own constructor for each costs as much as the rest
-        columns = keys, old, new, self.timestamp.to_pylist(), self.position.to_pylist()
+        columns = keys, old, values[: len(self)], self.timestamp.to_pylist(), self.position.to_pylist()
         return map(Change._make, zip(*columns, strict=True))
 
     def filter(self, kept: pa.Array) -> "ChangeBatch":
@@ -85,6 +87,32 @@ class ChangeBatch:
         index = np.where(outside, int(chosen.sum()) + np.cumsum(outside) - 1, inside)
         columns = {name: getattr(self, name).filter(kept) for name in ("key", "new", "timestamp", "position")}
         return ChangeBatch(**columns, before=pa.array(index, mask=index < 0), earlier=self.values.take(pa.array(before[outside])))
+
+    def pieces(self, rows: int) -> Iterator["ChangeBatch"]:
+        """The batch in pieces of about so many changes or more, each with the old values of its changes; whole if it has earlier values.
+
+        >>> batch = ChangeBatch(
+        ...     key=pa.array(["k", "k", "l"]), new=pa.array([1, 2, 3]), before=pa.array([None, 0, None]),
+        ...     timestamp=pa.array([5, 6, 7]), position=pa.array([1, 2, 3]),
+        ... )
+        >>> [piece.new.to_pylist() for piece in batch.pieces(1)]
+        [[1, 2], [3]]
+        """
+        count = len(self)
+        if count <= rows or len(self.earlier):
+            yield self
+            return
+        before = self.before.fill_null(count).to_numpy(zero_copy_only=False)
+        index = np.arange(count)
+        # a piece may begin where no change from there on has an old value before that
+        begins = np.flatnonzero(np.minimum.accumulate(before[::-1])[::-1] >= index)
+        cuts = np.unique(begins[np.searchsorted(begins, np.arange(0, begins[-1] + 1, rows))])
+        for start, stop in zip(cuts.tolist(), [*cuts[1:].tolist(), count], strict=True):
+            columns = {
+                name: getattr(self, name).slice(start, stop - start) for name in ("key", "new", "timestamp", "position", "before")
+            }
+            columns["before"] = pc.subtract(columns["before"], start)
+            yield ChangeBatch(**columns)
 
     def to_arrow(self) -> pa.RecordBatch:
         """The columns key, old, new, timestamp, position; ``pa.Table.from_batches([...]).flatten()`` makes ``new.amount`` of the values'.

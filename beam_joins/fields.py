@@ -19,7 +19,7 @@ def field(record: Any, name: str) -> Any:
     7
     """
     try:
-        return record[name] if isinstance(record, Mapping) else getattr(record, name)
+        return record[name] if type(record) is dict or isinstance(record, Mapping) else getattr(record, name)
     except (KeyError, AttributeError):
         if isinstance(record, pa.Table | pa.RecordBatch):
             raise ValueError(
@@ -27,6 +27,30 @@ def field(record: Any, name: str) -> Any:
             ) from None
         there = list(record) if isinstance(record, Mapping) else [n for n in dir(record) if not n.startswith("_")]
         raise ValueError(f"a record has no column {name!r}; it has {', '.join(map(str, there)) or 'none'}") from None
+
+
+class OfField:
+    """What ``made`` makes of the field of a record.
+
+    >>> OfField("id", str)({"id": 7}), OfField("id").of_all([{"id": 7}, {"id": 8}])
+    ('7', [7, 8])
+    """
+
+    def __init__(self, name: str, made: Callable[[Any], Any] | None = None) -> None:
+        self._name = name
+        self._made = made
+
+    def __call__(self, record: Any) -> Any:
+        """Of one record; raises ``ValueError`` as :func:`field` does."""
+        value = field(record, self._name)
+        return value if self._made is None else self._made(value)
+
+    def of_all(self, records: Sequence[Any]) -> list[Any]:
+        """Of many records."""
+        if set(map(type, records)) != {dict} or not all(self._name in record for record in records):
+            return list(map(self, records))
+        values = [record[self._name] for record in records]
+        return values if self._made is None else list(map(self._made, values))
 
 
 def getter(
@@ -45,7 +69,7 @@ def getter(
     if not names or not all(isinstance(name, str) and name for name in names) or (one and not isinstance(spec, str)):
         raise ValueError(f"{option}={spec!r}: give a field name{'' if one else ', a list of field names,'} or a function {of}")
     if isinstance(spec, str):
-        return lambda record: field(record, spec)
+        return OfField(spec)
 
     def get(record: Any) -> tuple[Any, ...] | None:
         values = tuple([field(record, name) for name in names])
@@ -90,10 +114,9 @@ def delete_getter(spec: Deleting) -> Callable[[Any], Any]:
     deletes = deletes_of(spec)
     (name,) = names_in(spec)
     if deletes is not None:
-        return lambda record: deletes(field(record, name))
+        return OfField(name, deletes)
 
-    def flag(record: Any) -> bool:
-        value = field(record, name)
+    def flag(value: Any) -> bool:
         if not isinstance(value, bool | None):
             raise ValueError(
                 f"apply_as_deletes={name!r}: the field should be true or false, but is {value!r}: name the values that mean delete,"
@@ -101,7 +124,7 @@ def delete_getter(spec: Deleting) -> Callable[[Any], Any]:
             )
         return bool(value)
 
-    return flag
+    return OfField(name, flag)
 
 
 def deletes_of(spec: Any) -> Deletes | None:

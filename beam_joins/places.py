@@ -20,6 +20,7 @@ _SIGN = 1 << 63
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _ONLY_INT = frozenset({int})
+_WHOLE = frozenset({int, type(None)})
 
 
 def micros(time: Any) -> int:
@@ -43,7 +44,8 @@ def micros(time: Any) -> int:
 def times_of(option: str, given: Given) -> pa.Array:
     """Times in microseconds since the epoch; those of an Arrow timestamp have a time zone."""
     if not isinstance(given, pa.Array):
-        return _in_64_bits(option, [None if time is None else micros(time) for time in given])
+        times = given if _WHOLE.issuperset(map(type, given)) else [None if time is None else micros(time) for time in given]
+        return _in_64_bits(option, times)
     if pa.types.is_timestamp(given.type) and given.type.tz is not None:
         return given.cast(pa.timestamp("us", given.type.tz)).cast(pa.int64())
     if pa.types.is_integer(given.type) or pa.types.is_null(given.type):
@@ -63,6 +65,8 @@ def places_of(option: str, given: Given) -> tuple[pa.Array, pa.Array | None]:
         there = np.logical_and.reduce([valid(column) for column in numbers])
         first = numbers[0] if there.all() else pc.if_else(pa.array(there), numbers[0], pa.scalar(None, pa.int64()))
         return first, _order(numbers[1:]) if len(numbers) > 1 else None
+    if _WHOLE.issuperset(map(type, given)):
+        return _in_64_bits(option, given), None
     sequences = [_sequence(option, each) for each in given]
     position = _in_64_bits(option, [None if numbers is None else numbers[0] for numbers in sequences])
     within = [b"" if numbers is None or len(numbers) == 1 else order_bytes(numbers[1:]) for numbers in sequences]

@@ -15,7 +15,7 @@ from beam_joins.keys.columns import kind_of_column
 from beam_joins.sorting import combine_chunks
 
 _INPUT = b"input"
-_AS_THEY_ARE, _COMPRESSED = pa.ipc.IpcWriteOptions(), pa.ipc.IpcWriteOptions(compression="lz4")
+_AS_THEY_ARE, _COMPRESSED = pa.ipc.IpcWriteOptions(), pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1))
 
 
 def write_block(rows: pa.Table | pa.RecordBatch, input: str) -> bytes:

@@ -6,7 +6,7 @@ Two keys are the same key if their bytes are. The bytes of keys are canonical (:
 import datetime as dt
 import enum
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass
 from decimal import Decimal
 from typing import Any, get_origin
@@ -22,9 +22,11 @@ from apache_beam.utils.timestamp import Timestamp
 from beam_joins.coders.own_types import own_coder
 from beam_joins.coders.strict import StrictCoder
 from beam_joins.keys.canonical import decode, encode
-from beam_joins.keys.columns import kind_of_column
+from beam_joins.keys.columns import kind_of_column, kinds_of_encoded
 from beam_joins.keys.kinds import kind as kind_of
 from beam_joins.keys.numbers import NotCanonical
+from beam_joins.keys.opaque import opaque_encoded
+from beam_joins.keys.plain import encoded_plain
 
 _NUMBERS = (int, float, Decimal, np.bool_, np.integer, np.floating)
 _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
@@ -64,6 +66,13 @@ class KeyCoder(StrictCoder):
                 f"it is a {kind_of(encoded)}, and keys here are of type {type_name(self._type)}: the two are never equal"
             )
         return encoded
+
+    def column(self, keys: Sequence[Any], what: str, *, nulls: bool = False) -> pa.Array:
+        """Keys as an opaque column, with ``nulls`` null for ``None``; raises ``ValueError``, naming ``what`` they are, as :func:`encode_key` does."""
+        plain = encoded_plain(keys)
+        if plain is None or (plain.null_count and not nulls) or self._kind not in (None, *kinds_of_encoded(plain)):
+            return opaque_encoded([None if nulls and key is None else encode_key(self, key, what) for key in keys])
+        return opaque_encoded(plain)
 
     def read(self, encoded: bytes) -> Any:
         """The key, in the form that the type asks for."""

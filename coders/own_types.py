@@ -14,7 +14,7 @@ from beam_joins.keys.classes import class_of, name_of
 from beam_joins.keys.numbers import NotCanonical
 
 _OWN = b"\xfe"  # no value of Beam's coder begins with it
-_any = FastPrimitivesCoder()
+_any = FastPrimitivesCoder().get_impl()
 _brought: dict[type, Coder] = {}
 _found: dict[type, Coder | None] = {}
 

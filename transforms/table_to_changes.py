@@ -9,7 +9,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
-from beam_joins.transforms.engine.block_writer import timestamped
+from beam_joins.transforms.engine.block_writer import all_timestamped
 from beam_joins.transforms.engine.door import in_batches
 from beam_joins.transforms.engine.table_rows import changes_in_python
 from beam_joins.transforms.engine.table_type import as_table, table_type
@@ -37,7 +37,7 @@ class TableToChanges(Transform):
         known = table_type(pcoll)
 
         def changes(batch: ChangeBatch) -> Iterator[WindowedValue]:
-            return (timestamped(change, change.timestamp) for change in changes_in_python(batch, known))
+            return all_timestamped(changes_in_python(batch, known), batch.timestamp)
 
         given = in_batches(pcoll) | "Changes" >> beam.FlatMap(changes).with_output_types(Change)
         return as_table(given, known, checked=known.checked)

@@ -9,7 +9,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.keys.opaque import python_values
-from beam_joins.transforms.engine.block_writer import timestamped
+from beam_joins.transforms.engine.block_writer import all_timestamped
 from beam_joins.transforms.engine.door import in_batches
 from beam_joins.transforms.engine.table_rows import keys_in_python
 from beam_joins.transforms.engine.table_type import table_type
@@ -40,7 +40,7 @@ class TableToStream(Transform):
 
         def newest(batch: ChangeBatch) -> Iterator[WindowedValue]:
             pairs = zip(keys_in_python(batch.key, known), python_values(batch.new), strict=True)
-            yield from map(timestamped, pairs, batch.timestamp.to_pylist())
+            return all_timestamped(pairs, batch.timestamp)
 
         pairs = beam.typehints.KV[Any, Any]
         stream: PCollection[Any] = in_batches(pcoll) | "Newest" >> beam.FlatMap(newest).with_output_types(pairs)

@@ -2,15 +2,13 @@
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.keys import canonical
-from beam_joins.keys.numbers import WHOLE, NotCanonical
+from beam_joins.keys.numbers import NotCanonical
 from beam_joins.keys.opaque import is_opaque, python_keys, python_values
-
-_SIGN = np.uint64(1 << 63)
+from beam_joins.keys.plain import encoded_text, encoded_whole
 
 
 def encoded_keys(keys: pa.Array) -> pa.Array:
@@ -24,11 +22,9 @@ def encoded_keys(keys: pa.Array) -> pa.Array:
     if is_opaque(kind):
         return keys.storage.fill_null(null)
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        tag = canonical.TEXT if pa.types.is_string(kind) else canonical.BYTES
-        tagged = pc.binary_join_element_wise(pa.scalar(tag), keys.cast(pa.binary()), pa.scalar(b""))
-        return tagged.fill_null(null)
+        return encoded_text(keys, canonical.TEXT if pa.types.is_string(kind) else canonical.BYTES).fill_null(null)
     if pa.types.is_int64(kind):
-        return pc.if_else(keys.is_valid(), _whole(keys.fill_null(0)), null)
+        return encoded_whole(keys).fill_null(null)
     return pa.array(map(canonical.encode, python_keys(keys)), pa.binary())
 
 
@@ -67,11 +63,3 @@ def _encoded(value: Any, other: bytes) -> bytes:
         return canonical.encode(value)
     except NotCanonical:
         return other
-
-
-def _whole(numbers: pa.Array) -> pa.Array:
-    biased = (numbers.to_numpy(zero_copy_only=False).view(np.uint64) ^ _SIGN).astype(">u8").view(np.uint8).reshape(-1, 8)
-    rows = np.empty((len(numbers), 9), np.uint8)
-    rows[:, 0], rows[:, 1:] = WHOLE[0], biased
-    fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(9), len(numbers), [None, pa.py_buffer(rows.tobytes())])
-    return fixed.cast(pa.binary())

@@ -3,13 +3,12 @@
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import xxhash
 
 from beam_joins.keys import canonical
 from beam_joins.keys.nested import is_combined, is_windowed, parts_of
-from beam_joins.keys.numbers import WHOLE
 from beam_joins.keys.opaque import is_opaque, opaque_keys
+from beam_joins.keys.plain import whole_numbers
 
 Hashes = npt.NDArray[np.uint64]
 _64_BITS = (1 << 64) - 1
@@ -34,7 +33,7 @@ def _hashes(keys: pa.Array) -> Hashes:
         keys = parts_of(keys)[0] if is_windowed(kind) else keys.storage
         return hashes(keys)
     if is_opaque(kind):
-        numbers = _whole_numbers(keys.storage)
+        numbers = whole_numbers(keys.storage)
         if numbers is not None:
             return _mix(numbers)
         return np.fromiter((0 if key is None else _hash(key) for key in keys.storage.to_pylist()), np.uint64, len(keys))
@@ -48,23 +47,6 @@ def _hashes(keys: pa.Array) -> Hashes:
         keys = keys.cast(pa.binary()).fill_null(b"")
         return np.fromiter(map(xxhash.xxh3_64_intdigest, keys.to_pylist()), np.uint64, len(keys))
     return hashes(opaque_keys(keys.to_pylist())) if pa.types.is_decimal(kind) else _mix(_bits(keys))
-
-
-def _whole_numbers(encoded: pa.Array) -> Hashes | None:
-    """Keys in their canonical encoding as 64 bits if all are whole numbers of as many; nulls are arbitrary."""
-    lengths = pc.binary_length(encoded)
-    size = len(canonical.encode(0))
-    if encoded.null_count == len(encoded) or not pc.all(pc.equal(lengths, size)).as_py():
-        return None
-    there = encoded.drop_null() if encoded.null_count else encoded
-    first = int(np.frombuffer(there.buffers()[1], np.int32, 1, there.offset * 4)[0])
-    rows = np.frombuffer(there.buffers()[2], np.uint8, len(there) * size, first).reshape(-1, size)
-    if not (rows[:, 0] == WHOLE[0]).all():
-        return None
-    numbers = np.zeros(len(encoded), np.uint64)
-    biased = np.ascontiguousarray(rows[:, 1:]).view(">u8").ravel().astype(np.uint64)
-    numbers[encoded.is_valid().to_numpy(zero_copy_only=False)] = biased ^ np.uint64(1 << 63)
-    return numbers
 
 
 def _bits(keys: pa.Array) -> Hashes:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from beam_joins.corrupt import CorruptData
 from beam_joins.keys import canonical
 from beam_joins.keys.nested import is_combined, is_windowed, made_of, parts_of
+from beam_joins.keys.plain import decoded_plain, encoded_plain
 
 Content = Literal["key", "value"]
 _CODECS: dict[Content, tuple[Callable[[Any], bytes], Callable[[bytes], Any]]] = {}
@@ -68,12 +69,14 @@ def opaque_keys(keys: Iterable[Any]) -> pa.Array:
     >>> python_values(keys)
     [7, (1, 'a'), None]
     """
-    return opaque_encoded([None if key is None else canonical.encode(key) for key in keys])
+    keys = list(keys)
+    plain = encoded_plain(keys)
+    return opaque_encoded([None if key is None else canonical.encode(key) for key in keys] if plain is None else plain)
 
 
-def opaque_encoded(keys: Sequence[bytes | None]) -> pa.Array:
+def opaque_encoded(keys: Sequence[bytes | None] | pa.Array) -> pa.Array:
     """Keys in their canonical encoding as an opaque column."""
-    return pa.ExtensionArray.from_storage(KEYS, pa.array(keys, pa.binary()))
+    return pa.ExtensionArray.from_storage(KEYS, keys if isinstance(keys, pa.Array) else pa.array(keys, pa.binary()))
 
 
 def opaque_values(values: Iterable[Any]) -> pa.Array:
@@ -89,6 +92,8 @@ def python_values(column: pa.Array) -> list[Any]:
     if not isinstance(kind, OpaqueType):
         python: list[Any] = column.to_pylist()
         return python
+    if kind.content == "key" and (plain := decoded_plain(column.storage)) is not None:
+        return plain
     _, decode = _CODECS[kind.content]
     try:
         return [None if encoded is None else decode(encoded) for encoded in column.storage.to_pylist()]

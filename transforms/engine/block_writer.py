@@ -1,6 +1,7 @@
 """Where a route or an operator puts its rows: into blocks, one for each partition of the replay that they go to."""
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from apache_beam.utils.windowed_value import create as create_windowed_value
 
 from beam_joins.change import Dropped
 from beam_joins.coders.block import concat_batches, write_block
+from beam_joins.sorting import integers
 from beam_joins.transforms.engine.notes import write_note
 
 PENDING_BYTES = 64 << 20  # what waits in a writer, of all replays and partitions
@@ -26,6 +28,11 @@ def timestamped(value: Any, micros: int) -> WindowedValue:
     """The element with this event time in microseconds, held within Beam's range, in the global window."""
     timestamped: WindowedValue = create_windowed_value(value, min(max(micros, _EARLIEST), _LATEST), _GLOBAL)
     return timestamped
+
+
+def all_timestamped(values: Iterable[Any], micros: pa.Array) -> Iterator[WindowedValue]:
+    """Elements, each with its event time as :func:`timestamped` gives it."""
+    return map(create_windowed_value, values, integers(micros).clip(_EARLIEST, _LATEST).tolist(), repeat(_GLOBAL))
 
 
 Output = tuple[str, Any]

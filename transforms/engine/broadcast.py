@@ -23,6 +23,9 @@ from beam_joins.transforms.engine.table_rows import newest, no_rows
 from beam_joins.transforms.engine.table_type import TableType
 from beam_joins.transforms.engine.user_functions import StageFunctions
 
+PIECE_BYTES = 4 << 20
+"""How much of a left batch is joined at a time: its result may be several times as large."""
+
 
 def is_small(table: PCollection[Any], known: TableType) -> bool:
     """Whether a table is known to be small enough to be copied to every worker."""
@@ -112,12 +115,13 @@ class _JoinDoFn(BundleDoFn):
     def process(self, batch: ChangeBatch, blocks: Iterable[bytes]) -> Iterator[Any]:
         if self._rights is None:
             self._rights = self._arranged(blocks)
-        left = self._left_rows(batch, self._writer)
-        if self._noting:
-            self._writer.noted(LEFT).update(kinds(left.column("reference")))
-        changes = self._rights.joined(pa.Table.from_batches([left]), self._join, self._shape).changes
-        if len(changes):
-            yield changes
+        for piece in batch.pieces(PIECE_BYTES * len(batch) // max(1, batch.new.nbytes)):
+            left = self._left_rows(piece, self._writer)
+            if self._noting:
+                self._writer.noted(LEFT).update(kinds(left.column("reference")))
+            changes = self._rights.joined(pa.Table.from_batches([left]), self._join, self._shape).changes
+            if len(changes):
+                yield changes
         self._functions.give(self._writer)
         yield from self._emitter.emit(self._writer.pop_ready())
 

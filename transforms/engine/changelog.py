@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.coders.key import KeyCoder, encode_key
+from beam_joins.coders.key import KeyCoder
 from beam_joins.fields import delete_getter, field, getter, names_in
 from beam_joins.keys.columns import comparable
 from beam_joins.keys.hashes import hashes
-from beam_joins.keys.opaque import opaque_encoded
 from beam_joins.places import Given, deleted_of, ties_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.notes import note_columns
@@ -87,7 +86,7 @@ class ChangelogRows:
         if isinstance(keys, pa.Array):
             return comparable(keys, "the key")
         if self._key_type is None:
-            return opaque_encoded([encode_key(self._coder, key, "the key") for key in keys])
+            return self._coder.column(keys, "the key")
         if pa.types.is_struct(self._key_type):
             keys = [dict(zip((part.name for part in self._key_type), key, strict=True)) for key in keys]
         try:

@@ -9,11 +9,11 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
-from beam_joins.coders.key import KeyCoder, encode_key, key_coder
+from beam_joins.coders.key import KeyCoder, key_coder
 from beam_joins.coders.own_types import OwnTypes
 from beam_joins.keys.columns import as_opaque
 from beam_joins.keys.nested import is_windowed, parts_of, windowed_keys
-from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_encoded, opaque_values, python_keys, python_values
+from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_values, python_keys, python_values
 from beam_joins.transforms.engine.block_writer import timestamped
 from beam_joins.transforms.engine.table_type import NOT_KNOWN_WINDOWED, TableType, as_table, is_batches, table_type
 from beam_joins.windowed import Windowed
@@ -46,7 +46,7 @@ def batch_of(changes: Sequence[Change[Any, Any]], coder: KeyCoder = _ANY_KEY, *,
     earlier = [value for value in old if value is not None]
     indices = iter(range(len(new), len(new) + len(earlier)))
     return ChangeBatch(
-        key=_windowed(key, coder) if windowed else _keys(key, coder),
+        key=_windowed(key, coder) if windowed else coder.column(key, "the key"),
         new=opaque_values(new),
         before=pa.array([None if value is None else next(indices) for value in old], pa.int64()),
         timestamp=pa.array(timestamp, pa.int64()),
@@ -55,13 +55,9 @@ def batch_of(changes: Sequence[Change[Any, Any]], coder: KeyCoder = _ANY_KEY, *,
     )
 
 
-def _keys(keys: Sequence[Any], coder: KeyCoder) -> pa.Array:
-    return opaque_encoded([encode_key(coder, key, "the key") for key in keys])
-
-
 def _windowed(keys: Sequence[Windowed[Any]], coder: KeyCoder) -> pa.Array:
     bounds = (pa.array([key.window[i] for key in keys], pa.int64()) for i in (0, 1))
-    return windowed_keys(_keys([key.key for key in keys], coder), *bounds)
+    return windowed_keys(coder.column([key.key for key in keys], "the key"), *bounds)
 
 
 class _Batches(beam.DoFn):

@@ -8,13 +8,13 @@ import pyarrow as pa
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
-from beam_joins.coders.key import encode_key, key_coder
+from beam_joins.coders.key import key_coder
 from beam_joins.copied import copied
 from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import keys_of, vectorized
 from beam_joins.keys.columns import Bools
 from beam_joins.keys.nested import WindowedType, windowed_keys
-from beam_joins.keys.opaque import KEYS, is_opaque, opaque_encoded
+from beam_joins.keys.opaque import KEYS, is_opaque
 from beam_joins.transforms.engine.each_value import each_value
 from beam_joins.transforms.engine.table_type import TableType
 from beam_joins.transforms.engine.user_functions import StageFunctions
@@ -50,7 +50,7 @@ def keys_like(table: TableType, what: str) -> KeyColumn:
     coder = key_coder(Any if isinstance(table.key, pa.DataType) else table.key, what)
 
     def column(keys: Iterable[Any]) -> pa.Array:
-        return opaque_encoded([None if key is None else encode_key(coder, key, what) for key in keys])
+        return coder.column(list(keys), what, nulls=True)
 
     def windowed(keys: Iterable[Any]) -> pa.Array:
         given = [key if key is None else _windowed(key, what) for key in keys]

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from beam_joins.coders.key import encode_key, key_coder
+from beam_joins.coders.key import key_coder
 from beam_joins.fields import Fields, getter, of_row
 from beam_joins.functions import by_row, keys_of
 from beam_joins.keys.columns import kinds
 from beam_joins.keys.hashes import hashes
-from beam_joins.keys.opaque import opaque_encoded, opaque_values, python_keys, python_values
+from beam_joins.keys.opaque import opaque_values, python_keys, python_values
 from beam_joins.places import places_of, times_of
 from beam_joins.transforms.engine.arrow_input import arrow_schema, declared_schema, is_arrow, struct_of
 from beam_joins.transforms.engine.element_types import pair_types
@@ -133,7 +133,7 @@ class Stream:
             position, within = records.placed(sequence, arguments, where=present(key))
             key, value = records.kept(key), records.kept(value)
             if coder is not None:
-                key = opaque_encoded([None if each is None else encode_key(coder, each, what) for each in key])
+                key = coder.column(key, what, nulls=True)
                 value = opaque_values(value)
             names = ["key", "value", "timestamp", "position"]
             table = pa.record_batch([key, value, *map(records.kept, (pa.array(records.times), position))], names=names)
