@@ -22,7 +22,6 @@ class OrdersMemory:
     """As it stands in the manifest of the state; what a run adds is :meth:`stored` there if the run succeeds."""
 
     def __init__(self, stored: Mapping[str, Any]) -> None:
-        self.is_new = not stored
         self.options: dict[str, str] = stored.get("options", {})
         self.kinds: tuple[Kind, Kind] | None = tuple(stored["kinds"]) if "kinds" in stored else None
         sides = {side: stored.get(side, {}) for side in SIDES}

@@ -105,6 +105,7 @@ def test_an_option_that_is_another_than_before_is_refused_by_name(run: Run, smal
     [
         (["--changes", "out/changes"], "--changes is for runs that go on: give --state-dir too"),
         (["--follow"], "--follow is for runs that go on: give --state-dir too"),
+        (["--whole-files"], "--whole-files is for --follow"),
         (["--state-dir", "s", "--output", "o.jsonl"], "with --state-dir name a folder with --changes"),
         (["--state-dir", "s", "--latest", "l.jsonl", "--parts"], "--parts is for a run that stands alone"),
         (["--state-dir", "s"], "--state-dir needs --changes, --latest or both"),
