@@ -42,6 +42,7 @@ setup(
         "apache-beam[gcp]>=2.62,<3",
         "pyarrow>=14",
         "fastavro>=1.9",
+        "msgspec>=0.19",
         "orjson>=3.9.7,<4",
         "xxhash>=3.4",
         *SPARK,

@@ -99,8 +99,17 @@ def _job(arguments: Arguments) -> "OrdersJob":
             own.orders, own.customers = map(str, sample_on_first_use(Path(SAMPLE_DIRECTORY)))
         except OSError as error:
             raise InputError(f"cannot write the sample into {SAMPLE_DIRECTORY}: {error.strerror}") from error
-    orders = find_changelog("orders", own.orders, columns_of("orders", own), layout_given("orders", own))
-    customers = find_changelog("customers", own.customers, columns_of("customers", own), layout_given("customers", own))
+    orders, customers = (
+        find_changelog(
+            side,
+            vars(own)[side],
+            columns_of(side, own),
+            layout_given(side, own),
+            envelope=vars(own)[f"{side}_format"],
+            table=vars(own)[f"{side}_table"],
+        )
+        for side in ("orders", "customers")
+    )
     for _, path in formats:
         refuse_inputs(path, [file.path for changelog in (orders, customers) for file in changelog.files])
     job = OrdersJob(

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from beam_joins.pipelines.changelog_files.changelog import Changelog, look_into
 from beam_joins.pipelines.changelog_files.columns import Columns
-from beam_joins.pipelines.changelog_files.files import File
+from beam_joins.pipelines.changelog_files.files import File, Format
 from beam_joins.pipelines.changelog_files.layout import Layout
 from beam_joins.pipelines.changelog_files.reading import Kind
 from beam_joins.pipelines.changelog_files.seen import SeenFiles
@@ -28,19 +28,24 @@ class OrdersMemory:
         self.seen = {side: SeenFiles(side, known.get("files")) for side, known in sides.items()}
         self._types: dict[str, dict[str, str]] = {side: dict(known.get("types", {})) for side, known in sides.items()}
         self._schemas = {side: known.get("avro") for side, known in sides.items()}
+        self._keys: dict[str, str] = dict(stored.get("keys", {}))
         self._totals: dict[str, int] = dict(stored.get("totals", {}))
 
     def stored(self) -> dict[str, Any]:
         """All of it, as JSON can hold it."""
         sides = {side: {"files": self.seen[side].stored(), "types": self._types[side], "avro": self._schemas[side]} for side in SIDES}
-        return {"options": self.options, "kinds": self.kinds, "totals": self._totals, **sides}
+        return {"options": self.options, "kinds": self.kinds, "keys": self._keys, "totals": self._totals, **sides}
 
-    def changelog(self, side: str, files: Sequence[File], columns: Columns, layout: Layout, *, avro: bool) -> Changelog:
+    def changelog(
+        self, side: str, files: Sequence[File], columns: Columns, layout: Layout, *, avro: bool, envelope: Format | None = None
+    ) -> Changelog:
         """The new files of one side, read as those of earlier runs were; ``avro`` if a result is Avro, which needs one schema in all runs.
 
         Raises InputError.
         """
-        found = look_into(side, tuple(files), columns, layout, tuple(self._types[side].items()))
+        columns = replace(columns, key=self._keys.get(side, columns.key))
+        found = look_into(side, tuple(files), columns, layout, tuple(self._types[side].items()), envelope=envelope)
+        self._keys[side] = found.columns.key
         for file in found.files:
             self._types[side] = {**dict(file.layout), **self._types[side]}
         if not avro:

@@ -4,10 +4,10 @@ import argparse
 import re
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from beam_joins.operations import DELETES, UPSERTS
-from beam_joins.pipelines.changelog_files.columns import NANOSECONDS, Columns
+from beam_joins.pipelines.changelog_files.columns import NANOSECONDS, Columns, enveloped
 from beam_joins.pipelines.changelog_files.layout import TYPES, Layout, is_type
 from beam_joins.pipelines.command.command_line import parse_known
 from beam_joins.pipelines.command.input_error import InputError
@@ -30,6 +30,10 @@ examples:
   {PROGRAM} --orders o.csv --customers c.parquet --orders-schema 'order_id:int64,amount:decimal(12,2)' --latest now.jsonl
       CSV with types for two of its columns, and Parquet
 
+  {PROGRAM} --orders orders.jsonl --orders-format debezium --customers customers.jsonl --customers-format debezium \\
+      --orders-key id --customers-key id --latest now.jsonl
+      Debezium's events, as its sinks for files write them
+
   {PROGRAM} --orders o.jsonl --customers c.jsonl --orders-sequence= --customers-sequence= --latest now.jsonl
       changelogs without a commit sequence: their times order the changes
 
@@ -42,6 +46,18 @@ examples:
   {PROGRAM} --runner=SparkRunner
       on Spark, on all cores of this machine; --spark_master_url=spark://host:7077 for a cluster
 """
+
+
+KEYS: Final = {"orders": "order_id", "customers": "customer_id"}
+_DEFAULTS: Final[dict[str, Any]] = {
+    "timestamp": "updated_at",
+    "timestamp_unit": "us",
+    "sequence": "lsn",
+    "delete_column": "op",
+    "deletes": None,
+    "upserts": None,
+}
+"""What says of a record what it is, where no option does and no envelope."""
 
 
 class Arguments(NamedTuple):
@@ -58,19 +74,29 @@ def parse(argv: Sequence[str] | None) -> Arguments:
 
 def columns_of(side: str, own: argparse.Namespace) -> Columns:
     """The columns of the orders or of the customers, as the options say."""
-    get = vars(own).__getitem__
+    given = {name: vars(own)[f"{side}_{name}"] for name in ("key", *_DEFAULTS)}
+    envelope = vars(own)[f"{side}_format"]
+    if envelope is not None:
+        for name in _DEFAULTS:
+            if given[name] is not None:
+                option = f"--{side}-{name.replace('_', '-')}"
+                raise InputError(f"{option} is not for --{side}-format={envelope}, whose envelopes say that themselves: leave it out")
+        return enveloped(given["key"] or "", side)
+    if vars(own)[f"{side}_table"]:
+        raise InputError(f"--{side}-table is for files of envelopes: give --{side}-format too, or leave it out")
+    said = {"key": KEYS[side], **_DEFAULTS} | {name: value for name, value in given.items() if value is not None}
     for option in ("key", "timestamp"):
-        if not get(f"{side}_{option}"):
+        if not said[option]:
             raise InputError(f"--{side}-{option} must name a column")
-    columns = [column for name in get(f"{side}_sequence").split(",") if (column := name.strip())]
-    deletes, upserts = _operations(side, get(f"{side}_deletes"), get(f"{side}_upserts"))
+    columns = [column for name in said["sequence"].split(",") if (column := name.strip())]
+    deletes, upserts = _operations(side, said["deletes"], said["upserts"])
     return Columns(
-        key=get(f"{side}_key"),
-        timestamp=get(f"{side}_timestamp"),
-        unit=get(f"{side}_timestamp_unit"),
+        key=said["key"],
+        timestamp=said["timestamp"],
+        unit=said["timestamp_unit"],
         sequence=columns[0] if columns else None,
         within=tuple(columns[1:]),
-        delete=get(f"{side}_delete_column") or None,
+        delete=said["delete_column"] or None,
         deletes=deletes,
         upserts=upserts,
         side=side,
@@ -178,9 +204,21 @@ def _parser() -> argparse.ArgumentParser:
         help="leave each result in the parts in which it was written, PATH-00000-of-00016, instead of joining them",
     )
     add_runs_options(parser)
-    for side, key in (("orders", "order_id"), ("customers", "customer_id")):
+    for side, key in KEYS.items():
         group = parser.add_argument_group(f"columns of the {side}")
-        group.add_argument(f"--{side}-key", default=key, metavar="COLUMN", help="default: %(default)s")
+        group.add_argument(
+            f"--{side}-format",
+            choices=("debezium", "wal2json", "maxwell"),
+            help="JSON lines in which each row is in an envelope, that says its time, its place in the sequence and whether it is deleted (default: the "
+            "columns of the row say that)",
+        )
+        group.add_argument(
+            f"--{side}-table",
+            default="",
+            metavar="NAME",
+            help="the table whose rows count, of envelopes of several (default: all rows)",
+        )
+        group.add_argument(f"--{side}-key", metavar="COLUMN", help=f"default: {key}; of envelopes that say it the primary key")
         group.add_argument(
             f"--{side}-schema",
             default="",
@@ -189,28 +227,24 @@ def _parser() -> argparse.ArgumentParser:
         )
         group.add_argument(
             f"--{side}-sequence",
-            default="lsn",
             metavar="COLUMNS",
-            help="commit sequence, common to both changelogs: a whole number (default: %(default)s); empty: the time orders the changes; several, as "
+            help=f"commit sequence, common to both changelogs: a whole number (default: {_DEFAULTS['sequence']}); empty: the time orders the changes; several, as "
             "in commit_lsn,lsn: the first is the position, the others say which change of a row within it is the last",
         )
         group.add_argument(
             f"--{side}-timestamp",
-            default="updated_at",
             metavar="COLUMN",
-            help="event time: whole number, ISO 8601 text or Avro timestamp (default: %(default)s)",
+            help=f"event time: whole number, ISO 8601 text or Avro timestamp (default: {_DEFAULTS['timestamp']})",
         )
         group.add_argument(
             f"--{side}-timestamp-unit",
             choices=tuple(NANOSECONDS),
-            default="us",
-            help="what a whole number counts since 1970 (default: %(default)s)",
+            help=f"what a whole number counts since 1970 (default: {_DEFAULTS['timestamp_unit']})",
         )
         group.add_argument(
             f"--{side}-delete-column",
-            default="op",
             metavar="COLUMN",
-            help="the operation: says whether a record deletes its row (default: %(default)s); empty: none does",
+            help=f"the operation: says whether a record deletes its row (default: {_DEFAULTS['delete_column']}); empty: none does",
         )
         for option, meaning, words in (("deletes", "a delete", DELETES), ("upserts", "an insert or an update", UPSERTS)):
             group.add_argument(

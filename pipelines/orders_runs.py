@@ -61,7 +61,8 @@ class OrdersRuns:
 
     def arrived(self) -> Arrived:
         """All files that there are now."""
-        return {side: find_files(side, vars(self._own)[side]) for side in SIDES}
+        given = vars(self._own)
+        return {side: find_files(side, given[side], envelope=given[f"{side}_format"], table=given[f"{side}_table"]) for side in SIDES}
 
     def run(self, arrived: Arrived, runner: Runner, progress: Progress, interruption: Interruption) -> Ended | None:
         """A run over the files among these that no run has read; ``None`` if there is none, or with --follow at first none of one side.
@@ -114,7 +115,12 @@ class OrdersRuns:
 
     def _job(self, memory: OrdersMemory, new: Arrived, number: int) -> OrdersJob:
         own, avro = self._own, "avro" in self._formats.values()
-        orders, customers = (memory.changelog(side, new[side], self._columns[side], self._layouts[side], avro=avro) for side in SIDES)
+        orders, customers = (
+            memory.changelog(
+                side, new[side], self._columns[side], self._layouts[side], avro=avro, envelope=vars(own)[f"{side}_format"]
+            )
+            for side in SIDES
+        )
         job = OrdersJob(
             orders=orders,
             customers=customers,

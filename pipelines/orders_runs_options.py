@@ -9,7 +9,18 @@ from beam_joins.pipelines.command.input_error import InputError
 
 SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)?")
-_COLUMNS: Final = ("key", "schema", "sequence", "timestamp", "timestamp_unit", "delete_column", "deletes", "upserts")
+_COLUMNS: Final = (
+    "format",
+    "table",
+    "key",
+    "schema",
+    "sequence",
+    "timestamp",
+    "timestamp_unit",
+    "delete_column",
+    "deletes",
+    "upserts",
+)
 _FIXED: Final = (
     *("foreign_key", "how", "amount", "min_amount", "customer_field"),
     *(f"{side}_{column}" for side in ("orders", "customers") for column in _COLUMNS),

@@ -48,7 +48,9 @@ def imported(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports by a relative name"
             if node.module == "beam_joins":
-                names |= {getattr(getattr(beam_joins, alias.name), "__module__", f"beam_joins.{alias.name}") for alias in node.names}
+                names |= {
+                    getattr(getattr(beam_joins, alias.name, None), "__module__", f"beam_joins.{alias.name}") for alias in node.names
+                }
             else:
                 names.add(node.module or "")
     return names

@@ -14,8 +14,8 @@ from beam_joins.pipelines.changelog_files import avro_records
 from beam_joins.pipelines.changelog_files.avro_records import Schema
 from beam_joins.pipelines.changelog_files.columns import Columns
 from beam_joins.pipelines.changelog_files.csv_rows import layout_of
-from beam_joins.pipelines.changelog_files.files import File, Part
-from beam_joins.pipelines.changelog_files.formats import SOURCES, format_of, has_format
+from beam_joins.pipelines.changelog_files.files import File, Format, Part
+from beam_joins.pipelines.changelog_files.formats import ENVELOPES, SOURCES, format_of, has_format
 from beam_joins.pipelines.changelog_files.layout import Layout
 from beam_joins.pipelines.changelog_files.paths import absolute, is_local, matching, require_file_system
 from beam_joins.pipelines.changelog_files.reading import KEY_TYPES, kind
@@ -77,7 +77,9 @@ class Changelog:
         return next((held for row in self.first if (held := kind(row.get(column))) in KEY_TYPES), None)
 
 
-def find_changelog(name: str, pattern: str, columns: Columns, layout: Layout = ()) -> Changelog:
+def find_changelog(
+    name: str, pattern: str, columns: Columns, layout: Layout = (), *, envelope: Format | None = None, table: str = ""
+) -> Changelog:
     """Find the files of a path or glob, and look into them: :func:`find_files` and :func:`look_into`.
 
     Raises:
@@ -85,16 +87,18 @@ def find_changelog(name: str, pattern: str, columns: Columns, layout: Layout = (
     """
     if os.path.isdir(pattern):
         raise InputError(f"{name}: {pattern} is a directory: name a file, or a glob such as {os.path.join(pattern, '*.jsonl')}")
-    files = find_files(name, pattern)
+    files = find_files(name, pattern, envelope=envelope, table=table)
     if not files:
         raise InputError(f"{name}: there is no file {pattern}")
     if layout and not any(file.format == "csv" for file in files):
         raise InputError(f"--{name}-schema is for CSV files, and {pattern} finds none")
-    return look_into(name, files, columns, layout)
+    return look_into(name, files, columns, layout, envelope=envelope)
 
 
-def find_files(name: str, pattern: str) -> tuple[File, ...]:
+def find_files(name: str, pattern: str, *, envelope: Format | None = None, table: str = "") -> tuple[File, ...]:
     """The files of a path, of a glob, or of a folder: there those whose suffix is one of a format, without hidden ones.
+
+    JSON lines are those of an ``envelope``, if one is given, and of these the changes of one ``table`` count (empty: all).
 
     Raises InputError for a file of an unknown format, and where the file system does not answer.
     """
@@ -107,23 +111,36 @@ def find_files(name: str, pattern: str) -> tuple[File, ...]:
         raise InputError(f"{name}: cannot look for {pattern}: {_reason(error)}") from error
     shown = (lambda path: path) if absolute(pattern) == pattern else os.path.relpath
     return tuple(
-        File(path=file.path, bytes=file.bytes, written=file.written, shown=shown(file.path), format=format_of(name, shown(file.path)))
+        File(
+            path=file.path,
+            bytes=file.bytes,
+            written=file.written,
+            shown=shown(file.path),
+            format=envelope if envelope and format_of(name, shown(file.path), ("json lines",)) else format_of(name, shown(file.path)),
+            table=table,
+        )
         for file in found
         if not folder or has_format(file.path)
     )
 
 
-def look_into(name: str, files: tuple[File, ...], columns: Columns, layout: Layout = (), known: Layout = ()) -> Changelog:
+def look_into(
+    name: str, files: tuple[File, ...], columns: Columns, layout: Layout = (), known: Layout = (), *, envelope: Format | None = None
+) -> Changelog:
     """Look at what files say of themselves, and at their first records.
 
     The time unit of a file that says its own replaces the one in ``columns``; ``layout`` are the types of columns of CSV files, and ``known`` those
-    of columns that a file need not have.
+    of columns that a file need not have. Of an ``envelope`` a key that ``columns`` does not name is the primary key that the first file names.
 
     Raises InputError for a file that cannot be read, or does not have a column of ``layout``.
     """
     try:
         for file in files:
             FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED).close()
+        if envelope and files:
+            key = columns.key or _primary_key(name, ENVELOPES[envelope].key_of(files[0]))
+            columns = replace(columns, key=key)
+            files = tuple(replace(file, key=key) for file in files)
         files = tuple(_looked_into(name, file, columns, layout, known) for file in files)
         schema = _common_schema(name, files) if files and all(file.format == "avro" for file in files) else None
         first = tuple(_first_records(name, files))
@@ -135,6 +152,15 @@ def look_into(name: str, files: tuple[File, ...], columns: Columns, layout: Layo
     by_unit = {file: columns if file.unit is None else replace(columns, unit=file.unit) for file in files}
     times = tuple(by_unit[file].time_of(row) for file, row in first if by_unit[file].fault(row) is None)
     return Changelog(name=name, files=files, columns=columns, schema=schema, first=tuple(row for _, row in first), times=times)
+
+
+def _primary_key(name: str, said: tuple[str, ...]) -> str:
+    if len(said) != 1:
+        raise InputError(
+            f"{name}: the first change {'does not say which columns are its primary key' if not said else 'has a primary key of several columns'}:"
+            f" name the column of the key with --{name}-key"
+        )
+    return said[0]
 
 
 def _looked_into(name: str, file: File, columns: Columns, layout: Layout, known: Layout) -> File:

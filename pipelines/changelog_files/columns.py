@@ -13,6 +13,9 @@ Unit = Literal["us", "ms", "s", "ns"]
 NANOSECONDS: Final[dict[Unit, int]] = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "ns": 1}
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
+OPERATION, TIME, POSITION, ORDER = "(operation)", "(time)", "(position)", "(order)"
+"""The columns that are made of what envelopes say."""
+
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 _BARE: Final = re.compile(r"[0-9]{9}|[0-9]+$")
@@ -25,7 +28,7 @@ class Columns:
 
     ``sequence`` None: the event time is the position; ``within``: columns that order the changes of a row at one position. ``delete`` None: there are no deletes; else the column's text, in any
     case (``true`` for true, ``null`` for null), is among ``deletes`` or among ``upserts``. ``unit`` is what a whole number in ``timestamp``
-    counts. ``side`` is what the options of these columns begin with: ``orders``.
+    counts. ``side`` is what the options of these columns begin with: ``orders``. ``enveloped``: all but the key are made of what envelopes say.
 
     >>> columns = Columns(key="id", timestamp="at", sequence="lsn", delete="op", unit="ms", side="orders")
     >>> row = {"id": 1, "at": 5, "lsn": "17", "op": "D"}
@@ -46,6 +49,7 @@ class Columns:
     upserts: frozenset[str] = UPSERTS
     unit: Unit = "us"
     side: str = ""
+    enveloped: bool = False
 
     def time_of(self, row: Row) -> int:
         """The event time in microseconds since the epoch; text is ISO 8601, in UTC if it does not say, and not of digits alone.
@@ -86,8 +90,8 @@ class Columns:
         """The columns that describe the change and not the row: they are not part of the row's value."""
         return tuple(
             column
-            for column in (self.delete, self.sequence, *self.within)
-            if column is not None and column not in (self.key, self.timestamp)
+            for column in (self.delete, self.sequence, *self.within, *([self.timestamp] if self.enveloped else []))
+            if column is not None and (self.enveloped or column not in (self.key, self.timestamp))
         )
 
     def fault(self, row: Row) -> str | None:
@@ -121,6 +125,21 @@ class Columns:
             if number is not None and not _LEAST <= number <= _MOST:
                 return f"column '{column}' does not fit in 64 bits: {number}"
         return None
+
+
+def enveloped(key: str, side: str) -> Columns:
+    """The columns of changes in envelopes."""
+    return Columns(
+        key=key,
+        timestamp=TIME,
+        sequence=POSITION,
+        within=(ORDER,),
+        delete=OPERATION,
+        deletes=frozenset({"d"}),
+        upserts=frozenset({"u"}),
+        side=side,
+        enveloped=True,
+    )
 
 
 def key_fault(column: str, key: object) -> str | None:

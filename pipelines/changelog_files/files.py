@@ -9,7 +9,7 @@ from beam_joins.pipelines.changelog_files.layout import Layout
 from beam_joins.pipelines.changelog_files.raw_rows import RawRows
 from beam_joins.pipelines.changelog_files.reading import Reading
 
-Format = Literal["avro", "json lines", "parquet", "csv"]
+Format = Literal["avro", "json lines", "parquet", "csv", "debezium", "wal2json", "maxwell"]
 PLACES: Final = 1 << 40
 """A place is the number of its part times this, and the place in the part."""
 
@@ -18,7 +18,8 @@ PLACES: Final = 1 << 40
 class File:
     """A file: ``path`` is absolute, for workers with another working directory; ``shown`` is as the user knows it; ``written`` as in ``Found``.
 
-    ``unit`` is what the file itself says that its times count, ``layout`` what a CSV file has.
+    ``unit`` is what the file itself says that its times count, ``layout`` what a CSV file has. Of a file of envelopes the rows of one ``table`` are
+    read, by its full name or the last part of it (empty: all rows), and ``key`` is the column of its primary key.
     """
 
     path: str
@@ -28,6 +29,8 @@ class File:
     unit: Unit | None = None
     layout: Layout = ()
     written: int = 0
+    table: str = ""
+    key: str | None = None
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,27 @@ from typing import Any, Final
 
 from beam_joins.pipelines.changelog_files.avro_records import Avro
 from beam_joins.pipelines.changelog_files.csv_rows import Csv
+from beam_joins.pipelines.changelog_files.envelopes.debezium import Debezium
+from beam_joins.pipelines.changelog_files.envelopes.lines import EnvelopeLines
+from beam_joins.pipelines.changelog_files.envelopes.maxwell import Maxwell
+from beam_joins.pipelines.changelog_files.envelopes.wal2json import Wal2Json
 from beam_joins.pipelines.changelog_files.files import Format, Source
 from beam_joins.pipelines.changelog_files.json_lines import JsonLines
 from beam_joins.pipelines.changelog_files.lines import PACKED
 from beam_joins.pipelines.changelog_files.parquet_rows import Parquet
 from beam_joins.pipelines.command.input_error import InputError
 
-SOURCES: Final[dict[Format, Source]] = {"avro": Avro(), "json lines": JsonLines(), "parquet": Parquet(), "csv": Csv()}
+_FORMATS: Final = ("avro", "json lines", "parquet", "csv")
+ENVELOPES: Final[dict[Format, EnvelopeLines]] = {
+    "debezium": EnvelopeLines(Debezium),
+    "wal2json": EnvelopeLines(Wal2Json, whole=True),
+    "maxwell": EnvelopeLines(Maxwell),
+}
+SOURCES: Final[dict[Format, Source]] = {"avro": Avro(), "json lines": JsonLines(), "parquet": Parquet(), "csv": Csv(), **ENVELOPES}
 _OF_LINES: Final = ("json lines", "csv")
 
 
-def format_of(what: str, path: str, formats: Sequence[Any] = tuple(SOURCES)) -> Any:
+def format_of(what: str, path: str, formats: Sequence[Any] = _FORMATS) -> Any:
     """The format, among these, that a path's suffix stands for; raises InputError, naming the suffixes that there are."""
     for name in formats:
         if _is_of(name, path):

@@ -35,7 +35,7 @@ def require_one_unit(first: Changelog, second: Changelog) -> None:
 def remarks_on(changelog: Changelog) -> list[str]:
     """What the summary says of a changelog's times: nothing, or that all looked at lie in 1970."""
     times = changelog.times
-    if not times or not all(0 <= time < _YEAR for time in times):
+    if changelog.columns.enveloped or not times or not all(0 <= time < _YEAR for time in times):
         return []
     return [
         f"the times of the first {len(times):,} {changelog.name} all lie in 1970: does '{changelog.columns.timestamp}' count"

@@ -1,0 +1,257 @@
+"""python -m pipelines.orders: changes in the envelopes of the tools that capture them."""
+
+import datetime as dt
+import gzip
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_joins.pipelines.changelog_files.envelopes.debezium import Debezium
+from beam_joins.pipelines.changelog_files.envelopes.maxwell import Maxwell
+from beam_joins.pipelines.changelog_files.envelopes.row_change import RowChange
+from beam_joins.pipelines.changelog_files.envelopes.wal2json import Wal2Json
+from beam_joins.pipelines.sample import SampleFiles
+from tests.pipelines.naive_orders import Row
+from tests.pipelines.orders_run import Run, dropped_in, numbers, one_sentence, read_lines
+
+OUTPUTS = ("--output", "e.jsonl", "--latest", "l.jsonl")
+Lines = Iterable[Any]
+
+
+def wal_place(lsn: int) -> str:
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def split(row: Row) -> tuple[Row, str, int, int]:
+    """The row, and its operation, place and time."""
+    return {name: value for name, value in row.items() if name not in ("op", "lsn")}, row["op"], row["lsn"], row["updated_at"]
+
+
+def debezium(rows: list[Row], table: str, key: str) -> Lines:
+    for row in rows:
+        value, op, lsn, time = split(row)
+        source = {
+            "connector": "postgresql",
+            "ts_ms": time // 1_000,
+            "ts_us": time,
+            "db": "shop",
+            "schema": "public",
+            "table": table,
+            "lsn": lsn,
+        }
+        sides = {"before": value, "after": None} if op == "d" else {"before": None, "after": value}
+        yield {**sides, "source": {**source, "sequence": json.dumps([None, str(lsn)])}, "op": op, "ts_ms": time // 1_000 + 7}
+        if op == "d":
+            yield None
+
+
+def debezium_with_schema(rows: list[Row], table: str, key: str) -> Lines:
+    return ({"schema": {"type": "struct", "fields": []}, "payload": event} for event in debezium(rows, table, key))
+
+
+def unwrapped(rows: list[Row], table: str, key: str) -> Lines:
+    for row in rows:
+        value, op, lsn, time = split(row)
+        yield {
+            **value,
+            "__deleted": str(op == "d").lower(),
+            "__op": op,
+            "__source_lsn": lsn,
+            "__source_ts_ms": time // 1_000,
+            "__table": table,
+        }
+
+
+def wal2json_1(rows: list[Row], table: str, key: str) -> Lines:
+    for row in rows:
+        value, op, lsn, time = split(row)
+        change: Row = {"kind": "delete" if op == "d" else "insert", "schema": "public", "table": table, "pk": {"pknames": [key]}}
+        if op == "d":
+            change["oldkeys"] = {"keynames": [key], "keytypes": ["integer"], "keyvalues": [row[key]]}
+        else:
+            change |= {"columnnames": list(value), "columntypes": [], "columnvalues": list(value.values())}
+        other = {"kind": "insert", "schema": "public", "table": "other", "columnnames": ["id"], "columnvalues": [1]}
+        yield {"xid": lsn, "nextlsn": wal_place(lsn), "timestamp": iso(time), "change": [change, other]}
+
+
+def wal2json_2(rows: list[Row], table: str, key: str) -> Lines:
+    for row in rows:
+        value, op, lsn, time = split(row)
+        yield {"action": "B", "xid": lsn, "timestamp": iso(time), "lsn": wal_place(lsn - 1), "nextlsn": wal_place(lsn)}
+        of = {
+            "schema": "public",
+            "table": table,
+            "timestamp": iso(time),
+            "lsn": wal_place(lsn - 1),
+            "pk": [{"name": key, "type": "integer"}],
+        }
+        columns = [{"name": name, "type": "?", "value": each} for name, each in value.items()]
+        identity = [{"name": key, "type": "integer", "value": row[key]}]
+        yield (
+            {"action": "D", **of, "identity": identity}
+            if op == "d"
+            else {"action": "U", **of, "columns": columns, "identity": identity}
+        )
+        yield {"action": "C", "xid": lsn, "timestamp": iso(time), "lsn": wal_place(lsn - 1), "nextlsn": wal_place(lsn)}
+
+
+def maxwell(rows: list[Row], table: str, key: str) -> Lines:
+    for row in rows:
+        value, op, lsn, time = split(row)
+        of = {
+            "database": "shop",
+            "table": table,
+            "ts": time // 1_000_000,
+            "position": f"binlog.000000:{lsn}",
+            "primary_key_columns": [key],
+        }
+        yield {**of, "type": "delete" if op == "d" else "insert", "data": value}
+    yield {"type": "table-alter", "database": "shop", "table": table, "def": {}}
+
+
+def iso(time: int) -> str:
+    return str(dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(microseconds=time))
+
+
+FORMATS: dict[str, tuple[str, Callable[..., Lines], int]] = {
+    "debezium": ("debezium", debezium, 1),
+    "debezium with schema": ("debezium", debezium_with_schema, 1),
+    "debezium, unwrapped": ("debezium", unwrapped, 1_000),
+    "wal2json 1": ("wal2json", wal2json_1, 1),
+    "wal2json 2": ("wal2json", wal2json_2, 1),
+    "maxwell": ("maxwell", maxwell, 1_000_000),
+}
+"""The format's option, the lines that it has for rows, and the microseconds in the unit of its times."""
+SAYS_KEY = ("wal2json 1", "wal2json 2", "maxwell")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_rows_in_envelopes_give_what_the_same_rows_give_by_themselves(
+    run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("beam_joins.pipelines.changelog_files.changelog.PART_BYTES", 50_001)
+    option, lines_of, unit = FORMATS[name]
+    keys = {"orders": "order_id", "customers": "customer_id"}
+    given = []
+    for side, path in (("orders", small.orders), ("customers", small.customers)):
+        lines = map(json.dumps, lines_of(read_lines(path), side, keys[side]))
+        Path(f"{side}.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+        given += [f"--{side}", f"{side}.jsonl.gz", f"--{side}-format", option, f"--{side}-table", side]
+        given += [] if name in SAYS_KEY else [f"--{side}-key", keys[side]]
+    plain = run("--orders", str(small.orders), "--customers", str(small.customers), *OUTPUTS)
+    assert plain.code == 0, plain.err
+    expected = [sorted(map(json.dumps, rows_of(path, unit))) for path in ("e.jsonl", "l.jsonl")]
+    ran = run(*given, *OUTPUTS)
+    assert ran.code == 0, ran.err
+    assert [sorted(map(json.dumps, rows_of(path, 1))) for path in ("e.jsonl", "l.jsonl")] == expected
+
+
+def rows_of(path: str, unit: int) -> list[Row]:
+    """What a file has, with times cut to the unit."""
+    rows = read_lines(Path(path))
+    for row in rows:
+        if "timestamp" in row:
+            row["timestamp"] = row["timestamp"] // unit * unit
+    return rows
+
+
+def changes(envelope: Any, *lines: Any) -> list[RowChange]:
+    return [change for line in lines for change in envelope.changes(json.dumps(line).encode())]
+
+
+PLACE = {"timestamp": "2026-01-01 00:00:00+00", "nextlsn": "0/10"}
+SOURCE = {"ts_ms": 5, "schema": "public", "table": "orders", "lsn": 8}
+
+
+def test_a_row_that_gets_another_primary_key_leaves_the_old_one() -> None:
+    one = {
+        "kind": "update",
+        "table": "orders",
+        "columnnames": ["id", "n"],
+        "columnvalues": [2, 1.50],
+        "oldkeys": {"keynames": ["id"], "keyvalues": [1]},
+    }
+    same = {**one, "columnvalues": [1, 1.5]}
+    found = changes(Wal2Json("id"), {**PLACE, "change": [one, same]})
+    assert [(change.operation, change.row) for change in found] == [
+        ("d", b'{"id":1}'),
+        ("u", b'{"id":2,"n":1.5}'),
+        ("u", b'{"id":1,"n":1.5}'),
+    ]
+    row = {"type": "update", "table": "orders", "position": "b.1:7", "data": {"id": 2}, "old": {"id": 1}}
+    assert [change[1:3] for change in changes(Maxwell("id"), row, {**row, "old": {"n": 1}})] == [
+        ("d", b'{"id": 1}'),
+        ("u", b'{"id": 2}'),
+        ("u", b'{"id": 2}'),
+    ]
+
+
+def test_changes_of_a_transaction_have_one_position_and_an_order_within_it() -> None:
+    begin = {"action": "B", **PLACE, "lsn": "0/1"}
+    inserts = [
+        {"action": "I", "table": "t", "lsn": f"0/{n}", "timestamp": PLACE["timestamp"], "columns": [{"name": "id", "value": n}]}
+        for n in (2, 3)
+    ]
+    found = changes(Wal2Json(), begin, *inserts, {"action": "C", **PLACE})
+    assert [(change.position, change.order) for change in found] == [(16, 1), (16, 2)]
+    events = [{"op": "c", "after": {"id": n}, "source": {**SOURCE, "lsn": n, "sequence": f'["7","{n}"]'}} for n in (9, 8)]
+    assert [(change.position, change.order) for change in changes(Debezium(), *events)] == [(7, 9), (7, 8)]
+    rows = [
+        {"op": "c", "after": {}, "source": {"file": "binlog.000002", "pos": 5, "row": n, "gtid": gtid}}
+        for n, gtid in ((0, None), (1, "a-b:12"))
+    ]
+    assert [(change.position, change.order) for change in changes(Debezium(), *rows)] == [((2 << 40) + 5, 0), (12, (5 << 20) + 1)]
+
+
+def test_numbers_keep_all_their_digits() -> None:
+    line = b'{"op":"c","after":{"id":1,"n":12345678901234567890.1234567890},"source":{"lsn":1,"ts_ms":1}}'
+    (change,) = Debezium().changes(line)
+    assert change.row == b'{"id":1,"n":12345678901234567890.1234567890}'
+
+
+BAD: dict[str, tuple[str, Any]] = {
+    "a truncate empties its table": ("debezium", {"op": "t", "source": SOURCE}),
+    "an event of operation 'd' without its row": ("debezium", {"op": "d", "before": None, "source": SOURCE}),
+    "an event of the unknown operation 'x'": ("debezium", {"op": "x", "source": SOURCE}),
+    "no Debezium event": ("debezium", {"id": 1}),
+    "neither lsn nor pos": ("debezium", {"op": "c", "after": {"id": 1}, "source": {"ts_ms": 1}}),
+    "not JSON: Input data was truncated": ("debezium", "{"),
+    "no line of wal2json": ("wal2json", {"id": 1}),
+    "read the slot with include-lsn": (
+        "wal2json",
+        {"change": [{"kind": "insert", "table": "t", "columnnames": ["id"], "columnvalues": [1]}]},
+    ),
+    "a change without its row": ("wal2json", {**PLACE, "change": [{"kind": "delete", "table": "t"}]}),
+    "output_binlog_position": ("maxwell", {"type": "insert", "table": "t", "data": {"id": 1}}),
+    "no envelope of this format: Object missing required field": ("maxwell", {"id": 1}),
+    "a row that is no object": ("maxwell", {"type": "insert", "table": "t", "position": "b.1:1", "data": 7}),
+}
+
+
+@pytest.mark.parametrize("sentence", BAD)
+def test_a_line_that_is_none_of_the_format_is_a_bad_record_with_its_place(run: Run, sentence: str) -> None:
+    option, line = BAD[sentence]
+    good = {"op": "c", "after": {"order_id": 1, "customer_id": 1}, "source": SOURCE}
+    lines = [json.dumps({**good, "source": SOURCE})] if option == "debezium" else []
+    Path("o.jsonl").write_text("\n".join([*lines, line if isinstance(line, str) else json.dumps(line)]) + "\n")
+    Path("c.jsonl").write_text(json.dumps({"op": "c", "after": {"customer_id": 1}, "source": SOURCE}) + "\n")
+    options = ["--orders", "o.jsonl", "--orders-format", option, "--orders-key", "order_id"]
+    options += ["--customers", "c.jsonl", "--customers-format", "debezium", "--customers-key", "customer_id", *OUTPUTS]
+    said = one_sentence(run(*options))
+    assert sentence in said
+    assert f"o.jsonl, line {1 + len(lines)}:" in said
+    ran = run(*options, "--on-bad-record=drop")
+    assert ran.code == 0, ran.err
+    assert dropped_in(numbers(ran.out)) == {("orders", "bad_record"): 1}
+
+
+def test_options_that_do_not_fit_together_are_refused(run: Run, small: SampleFiles) -> None:
+    files = ["--orders", str(small.orders), "--customers", str(small.customers), *OUTPUTS]
+    assert "--orders-sequence is not for --orders-format=maxwell" in one_sentence(
+        run(*files, "--orders-format=maxwell", "--orders-sequence=lsn")
+    )
+    assert "--customers-table is for files of envelopes" in one_sentence(run(*files, "--customers-table=c"))
+    assert "does not say which columns are its primary key" in one_sentence(run(*files, "--orders-format=debezium"))
