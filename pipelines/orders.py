@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             with progress.phase("start-up"):
                 check_runs_options(own)
                 options = beam_options(own.runner, arguments.beam)
-            run = _alone if own.state_dir is None else _in_runs
+            run = _in_runs if own.state_dir else _alone
             print(run(arguments, options, progress, interruption))
         except (Exception, KeyboardInterrupt) as error:
             interrupted = "interrupted; no results were written", 0 if own.follow else interruption.exit_code

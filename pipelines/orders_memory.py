@@ -22,27 +22,30 @@ class OrdersMemory:
     """As it stands in the manifest of the state; what a run adds is :meth:`stored` there if the run succeeds."""
 
     def __init__(self, stored: Mapping[str, Any]) -> None:
-        self.is_new = not stored
         self.options: dict[str, str] = stored.get("options", {})
         self.kinds: tuple[Kind, Kind] | None = tuple(stored["kinds"]) if "kinds" in stored else None
         sides = {side: stored.get(side, {}) for side in SIDES}
         self.seen = {side: SeenFiles(side, known.get("files")) for side, known in sides.items()}
         self._types: dict[str, dict[str, str]] = {side: dict(known.get("types", {})) for side, known in sides.items()}
         self._schemas = {side: known.get("avro") for side, known in sides.items()}
+        self._keys: dict[str, list[str]] = dict(stored.get("keys", {}))
         self._totals: dict[str, int] = dict(stored.get("totals", {}))
 
     def stored(self) -> dict[str, Any]:
         """All of it, as JSON can hold it."""
         sides = {side: {"files": self.seen[side].stored(), "types": self._types[side], "avro": self._schemas[side]} for side in SIDES}
-        return {"options": self.options, "kinds": self.kinds, "totals": self._totals, **sides}
+        return {"options": self.options, "kinds": self.kinds, "keys": self._keys, "totals": self._totals, **sides}
 
     def changelog(self, side: str, files: Sequence[File], columns: Columns, layout: Layout, *, avro: bool) -> Changelog:
         """The new files of one side, read as those of earlier runs were; ``avro`` if a result is Avro, which needs one schema in all runs.
 
         Raises InputError.
         """
+        if columns.enveloped and (key := self._keys.get(side)):
+            files, columns = [replace(file, key=tuple(key)) for file in files], replace(columns, key=key[0])
         found = look_into(side, tuple(files), columns, layout, tuple(self._types[side].items()))
         for file in found.files:
+            self._keys[side] = list(file.key)
             self._types[side] = {**dict(file.layout), **self._types[side]}
         if not avro:
             return found

@@ -60,7 +60,9 @@ def add_runs_options(parser: argparse.ArgumentParser) -> None:
 
 def check_runs_options(own: argparse.Namespace) -> None:
     """Raise InputError for options that do not go together."""
-    if own.state_dir is None:
+    if own.whole_files and not own.follow:
+        raise InputError("--whole-files is for --follow: a single run takes all files that are there")
+    if not own.state_dir:
         for given, option in ((own.changes, "--changes"), (own.follow, "--follow")):
             if given:
                 raise InputError(f"{option} is for runs that go on: give --state-dir too")
