@@ -83,7 +83,7 @@ def test_a_file_that_is_gone_is_no_problem_and_one_that_has_changed_is_refused(r
     [
         (["--how", "left"], "--how is left, but inner in the runs before: give it as it was, or another --state-dir than state"),
         (["--min-amount", "5"], "--min-amount is 5, but not given in the runs before"),
-        (["--orders-key", "id"], "--orders-key is id, but not given in the runs before"),
+        (["--orders-key", "id"], "--orders-key is id, but order_id in the runs before"),
         (["--latest", "out/latest.avro"], "--latest is avro, but json lines in the runs before"),
         (["--latest="], "--latest is not given, but json lines in the runs before"),
         (["--beam_joins_partitions=3"], "--beam_joins_partitions=3"),
