@@ -29,17 +29,18 @@ class Arrangement:
     """
 
     def __init__(self, runs: tuple[pa.Table, ...] = ()) -> None:
-        self._runs = runs
+        self.runs = runs
+        """Its sorted runs, the oldest first. One that a step has not touched is the same object afterwards."""
 
     def __bool__(self) -> bool:
         """Whether there ever was a row."""
-        return bool(self._runs)
+        return bool(self.runs)
 
     def table(self) -> pa.Table | None:
         """All rows in order; ``None`` if there never was a row, as the columns are not known then."""
-        if not self._runs:
+        if not self.runs:
             return None
-        return _newest(self._runs, forget=True).drop_columns([_GONE])
+        return _newest(self.runs, forget=True).drop_columns([_GONE])
 
     def rows(self) -> list[dict[str, Any]]:
         """All rows in order, as dicts."""
@@ -49,7 +50,7 @@ class Arrangement:
     def starting_with(self, prefixes: pa.Array) -> pa.Table | None:
         """The rows whose ``order`` begins with one of the prefixes, in order; no prefix may begin with another one."""
         behind = pa.array([_behind(prefix) for prefix in prefixes.to_pylist()], pa.binary())
-        found = [_between(run, prefixes, behind) for run in self._runs]
+        found = [_between(run, prefixes, behind) for run in self.runs]
         return _newest(found, forget=True).drop_columns([_GONE]) if found else None
 
     def replaced(self, gone: pa.Array, rows: pa.Table) -> "Arrangement":
@@ -62,7 +63,7 @@ class Arrangement:
             columns = [removed if name == ORDER else pa.nulls(len(removed), run[name].type) for name in run.column_names[:-1]]
             absent = pa.table([*columns, pa.array(np.ones(len(removed), np.bool_))], names=run.column_names)
             run = pa.concat_tables([run, absent])
-        runs = [*self._runs, run.sort_by(ORDER)]
+        runs = [*self.runs, run.sort_by(ORDER)]
         while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
             runs[-2:] = [_newest(runs[-2:], forget=len(runs) == 2)]
         return Arrangement(tuple(runs))

@@ -16,7 +16,7 @@ from beam_joins.keys.opaque import python_values
 from beam_joins.sorting import combine_chunks, ends, integers, ordered, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.checked_table import checked_table
-from beam_joins.transforms.engine.operator import Turn, require_in_time
+from beam_joins.transforms.engine.operator import Turn
 from beam_joins.transforms.engine.outputs import Transform
 from beam_joins.transforms.engine.replay import Replay, Route, has_one_turn
 from beam_joins.transforms.engine.table_rows import keys_in_python, newest, no_rows
@@ -61,7 +61,6 @@ class LatestTable(Transform):
             if turn.is_only:
                 yield from _elements(_last(rows), known)
                 return None
-            require_in_time(rows, turn.frontier)
             order = prefixes(encoded_keys(combine_chunks(rows["key"])))
             state: Arrangement = (turn.state or Arrangement()).updated(rows.append_column(ORDER, order))
             if (content := state.table()) is not None:

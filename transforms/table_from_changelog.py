@@ -140,6 +140,7 @@ class TableFromChangelog(WithOutputs):
             upserts(self._emit, known_type, partial(_require_order, known_type)),
             main_type=ChangeBatch,
             to=(MAIN, *self.dropping),
+            by_time=order == "time",
             check=columns_are_there("except_columns", ROWS, self._left_out) if self._left_out and not batches else None,
         )
         return as_table(replayed[MAIN], known_type), self.all_dropped(routed, replayed)

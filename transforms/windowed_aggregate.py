@@ -104,7 +104,7 @@ class WindowedAggregate(WithOutputs):
         windows, grace = windows_of(self._window_fn), self._grace
 
         def aggregated(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, State]:
-            rows, behind = in_time(inputs["records"], turn.frontier)
+            rows, behind = in_time(inputs["records"], turn.passed)
             writer.drop_rows("late", len(behind), lambda: records_of(behind, stream.type))
             (changes, late), state = step(turn.state or State(), rows, windows, fold, grace, turn.until)
             writer.drop_rows("late", len(late), lambda: records_of(late, made, "group"))
@@ -113,7 +113,10 @@ class WindowedAggregate(WithOutputs):
             return state
 
         replayed = (routed["records"],) | "Aggregate" >> Replay(
-            functions.replay(aggregated), to=(MAIN, *self.dropping, *handling.tags), main_type=ChangeBatch
+            functions.replay(aggregated),
+            to=(MAIN, *self.dropping, *handling.tags),
+            main_type=ChangeBatch,
+            by_time=stream.type.order == "time",
         )
         handling.collect(routed, replayed)
         return as_table(replayed[MAIN], made), self.all_dropped(routed), replayed.get(DROPPED)

@@ -137,6 +137,8 @@ class WindowedStreamJoin(WithOutputs):
             to=(MAIN, *self.dropping, *handling.tags),
             main_type=element_type,
             check=keys_may_meet(_NAME, *SIDES, "left keys", "right keys"),
+            by_time=types[0].order == "time",
+            closes=None if self._how == "inner" else max(self._spans.before, self._spans.after) + self._spans.grace,
         )
         handling.collect(*routed, replayed)
         joined = replayed[MAIN] if schema is None else as_arrow(replayed[MAIN], schema)

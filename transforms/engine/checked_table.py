@@ -46,7 +46,7 @@ def _by_key(table: PCollection[Any], label: str) -> PCollection[Any]:
 
     routed = in_batches(table, f"{label} in batches") | f"{label} by key" >> Route(batch_rows(ROWS), to=(ROWS,))
     checked = (routed[ROWS],) | f"{label} with one change each" >> Replay(
-        upserts("records", known, partial(_require_one_change, known)), main_type=ChangeBatch
+        upserts("records", known, partial(_require_one_change, known)), main_type=ChangeBatch, by_time=known.order == "time"
     )
     return as_table(checked[MAIN], known._replace(whole=True))
 

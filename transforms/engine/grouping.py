@@ -22,7 +22,7 @@ from beam_joins.sorting import valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.checked_table import checked_table
 from beam_joins.transforms.engine.each_value import each_value
-from beam_joins.transforms.engine.operator import Turn, require_in_time
+from beam_joins.transforms.engine.operator import Turn
 from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.table_rows import changes_in_python
@@ -111,7 +111,6 @@ class GroupedTable(WithOutputs):
 
         def aggregated(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, aggregate.State]:
             rows, before = inputs[MEMBERS], turn.state or aggregate.State()
-            require_in_time(rows, turn.frontier)
             if fold is None:
                 batch, groups = totals.step(before.groups, rows)
                 state = aggregate.State(groups)
@@ -123,7 +122,7 @@ class GroupedTable(WithOutputs):
 
         routed = table | "Group" >> Route(rows, to=(MEMBERS, *self.dropping, *handling.tags))
         replayed = (routed[MEMBERS],) | "Aggregate" >> Replay(
-            functions.replay(aggregated), to=(MAIN, *handling.tags), main_type=ChangeBatch
+            functions.replay(aggregated), to=(MAIN, *handling.tags), main_type=ChangeBatch, tables=(MEMBERS,)
         )
         handling.collect(routed, replayed)
         group, value = (

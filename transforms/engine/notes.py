@@ -25,6 +25,32 @@ def write_note(to: str, noted: Iterable[str]) -> bytes:
     return _MARK + json.dumps([to, sorted(noted)]).encode()
 
 
+def read_note(element: bytes) -> tuple[str, list[str]] | None:
+    """The name of the input and what was noted; ``None`` for a block.
+
+    >>> read_note(write_note("left", {"text"})), read_note(b"rows")
+    (('left', ['text']), None)
+    """
+    if not element.startswith(_MARK):
+        return None
+    to, noted = json.loads(element[len(_MARK) :])
+    return to, noted
+
+
+def with_note(written: bytes | None, note: tuple[str, Iterable[str]]) -> tuple[bytes, Notes] | None:
+    """All that was noted, as it is remembered and as a check gets it; ``None`` if the note says nothing new.
+
+    >>> written, noted = with_note(None, ("left", ["text"]))
+    >>> noted, with_note(written, ("left", ["text"]))
+    ({'left': {'text'}}, None)
+    """
+    known = {to: set(noted) for to, noted in json.loads(written or b"{}").items()}
+    if known.get(note[0], set()).issuperset(note[1]):
+        return None
+    known.setdefault(note[0], set()).update(note[1])
+    return json.dumps({to: sorted(noted) for to, noted in known.items()}).encode(), known
+
+
 class NoteReader:
     """Takes the notes out of the blocks of a partition.
 
@@ -45,11 +71,10 @@ class NoteReader:
 
     def _rows(self) -> Iterator[bytes]:
         for element in self._elements:
-            if element.startswith(_MARK):
-                to, noted = json.loads(element[len(_MARK) :])
-                self.notes.setdefault(to, set()).update(noted)
-            else:
+            if (note := read_note(element)) is None:
                 yield element
+            else:
+                self.notes.setdefault(note[0], set()).update(note[1])
 
 
 def keys_may_meet(transform: str, left: str, right: str, left_keys: str = "left keys", right_keys: str = "right keys") -> Check:

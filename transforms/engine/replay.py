@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import PCollection, TaggedOutput
 from apache_beam.utils.timestamp import Timestamp
@@ -27,13 +28,16 @@ from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN, BlockW
 from beam_joins.transforms.engine.notes import Check, NoteReader
 from beam_joins.transforms.engine.operator import Operator, Turn
 from beam_joins.transforms.engine.partitions import DEFAULT_PARTITIONS, partition_count
+from beam_joins.transforms.engine.ticks import Ticks, stages_above, ticks_behind
+from beam_joins.transforms.engine.turns import Turns, turn_dofn
 from beam_joins.transforms.engine.waiting import stateful_dofn
 
 BROADCAST_BYTES = 32 << 20
+REMEMBER_DELETES = 2 * 24 * 60 * 60
 
 
 class ReplayOptions(PipelineOptions):
-    """Pipeline options of the engine: ``--beam_joins_partitions``, ``--beam_joins_broadcast_bytes`` and ``--beam_joins_state``."""
+    """Pipeline options of the engine, each of which begins with ``--beam_joins``."""
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -58,6 +62,14 @@ class ReplayOptions(PipelineOptions):
             metavar="DIR",
             help="a folder, of any filesystem that Beam knows, for what the transforms remember: the run goes on where the last one with this"
             " folder ended (default: nothing is remembered)",
+        )
+        parser.add_argument(
+            "--beam_joins_remember_deletes",
+            type=float,
+            default=REMEMBER_DELETES,
+            metavar="SECONDS",
+            help="how much older than the latest event time of the runs before a delete may be, so that a late record does not bring back its row"
+            f" (default: {REMEMBER_DELETES}, two days)",
         )
 
 
@@ -91,9 +103,9 @@ class Emitter:
         self._partitions = partitions
         self._own_types = OwnTypes()
 
-    def writer(self) -> BlockWriter:
-        """An empty writer."""
-        return BlockWriter(self._partitions, keep_dropped=self._keep_dropped)
+    def writer(self, turn: int | None = None) -> BlockWriter:
+        """An empty writer, of rows that have had their turn in a tick if there are ticks."""
+        return BlockWriter(self._partitions, keep_dropped=self._keep_dropped, turn=turn)
 
     def emit(self, outputs: Iterable[Output]) -> list[Any]:
         """The elements as a DoFn gives them."""
@@ -133,6 +145,18 @@ class _UntimedRouteDoFn(_RouteDoFn):
         return self._emitter.emit(self._writer.pop_ready())
 
 
+class _TurnRouteDoFn(_RouteDoFn):
+    """For batches that come from turns: their rows are sent with the tick."""
+
+    def __init__(self, rows: RowRouter, emitter: Emitter, ticks: Ticks) -> None:
+        super().__init__(rows, emitter)
+        self._ticks = ticks
+
+    def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> list[Any]:
+        self._writer.turn = self._ticks.turn_of(timestamp.micros)
+        return super().process(element, timestamp)
+
+
 class _Partition:
     """A partition's blocks through the operator, and the notes of the whole input through the check."""
 
@@ -143,20 +167,25 @@ class _Partition:
 
     def released(self, elements: Iterable[bytes], turn: Turn) -> Generator[Any, None, Any]:
         """What follows from the elements that have their turn; returns what is to be remembered, which is ``turn.state`` if none of them holds rows."""
-        reader, writer, emit = NoteReader(elements), self._emitter.writer(), self._emitter.emit
-        blocks, state = reader.blocks(), turn.state
-        if blocks is not None:
-            replayed = self._operator(read_blocks(blocks), writer, turn)
-            while True:
-                try:
-                    output = next(replayed)
-                except StopIteration as end:
-                    state = end.value
-                    break
-                yield output
-                yield from emit(writer.pop_ready())
+        reader, state = NoteReader(elements), turn.state
+        if (blocks := reader.blocks()) is not None:
+            state = yield from self.replayed(read_blocks(blocks), turn)
         if self._check is not None:
             self._check(reader.notes)
+        return state
+
+    def replayed(self, inputs: dict[str, pa.Table], turn: Turn, tick: int | None = None) -> Generator[Any, None, Any]:
+        """What follows from the rows that have their turn, in a tick if there are ticks; returns what is to be remembered."""
+        writer, emit = self._emitter.writer(tick), self._emitter.emit
+        replayed = self._operator(inputs, writer, turn)
+        while True:
+            try:
+                output = next(replayed)
+            except StopIteration as end:
+                state = end.value
+                break
+            yield output
+            yield from emit(writer.pop_ready())
         yield from emit(writer.pop_ready())
         yield from emit((to, block) for to, block, _ in writer.flush())
         return state
@@ -191,25 +220,32 @@ class Route(Stage):
     """Batches into blocks of rows, by partition.
 
     The outputs are a dict: one collection of blocks for each name in ``to``, and the dropped or bad records if ``DROPPED`` or ``BAD`` is one.
-    ``timed=False`` says that ``rows`` does not look at the timestamp. ``size`` is the number of bytes that go to the replay, from all routes to it,
+    ``timed=False`` says that ``rows`` does not look at the timestamp. ``records`` that each has its turn by its own, and not by that in which it was made. ``size`` is the number of bytes that go to the replay, from all routes to it,
     where it is known.
     """
 
-    def __init__(self, rows: RowRouter, *, to: tuple[str, ...], timed: bool = False, size: int | None = None) -> None:
+    def __init__(
+        self, rows: RowRouter, *, to: tuple[str, ...], timed: bool = False, records: bool = False, size: int | None = None
+    ) -> None:
         super().__init__(to, Any, size)
         self._rows = rows
         self._timed = timed
+        self._records = records
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         """Apply the transform."""
-        return self._outputs(pcoll, (_RouteDoFn if self._timed else _UntimedRouteDoFn)(self._rows, self._emitter(pcoll)))
+        emitter = self._emitter(pcoll)
+        if not self._records and stages_above(pcoll):
+            return self._outputs(pcoll, _TurnRouteDoFn(self._rows, emitter, ticks_behind(pcoll)))
+        return self._outputs(pcoll, (_RouteDoFn if self._timed else _UntimedRouteDoFn)(self._rows, emitter))
 
 
 class Replay(Stage):
     """Blocks, from one collection or several, through an operator.
 
     The outputs are a dict with the names in ``to``: ``MAIN``, of elements of ``main_type``; ``DROPPED``; ``BAD``; any other name is a collection of
-    blocks for another replay. ``check`` gets what the writers noted of the whole input (:mod:`beam_joins.transforms.engine.notes`).
+    blocks for another replay. ``check`` gets what the writers noted of the whole input (:mod:`beam_joins.transforms.engine.notes`). ``tables``,
+    ``by_time`` and ``closes`` are those of :class:`~beam_joins.transforms.engine.turns.Turns`.
     """
 
     def __init__(
@@ -219,10 +255,14 @@ class Replay(Stage):
         to: tuple[str, ...] = (MAIN,),
         main_type: Any = Any,
         check: Check | None = None,
+        tables: tuple[str, ...] = (),
+        by_time: bool = False,
+        closes: int | None = None,
     ) -> None:
         super().__init__(to, main_type)
         self._operator = operator
         self._check = check
+        self._turns = {"tables": tables, "by_time": by_time, "closes": closes}
 
     def expand(self, blocks: Any) -> Any:
         """Apply the transform."""
@@ -231,4 +271,8 @@ class Replay(Stage):
         partition = _Partition(self._operator, self._check, emitter)
         # The full label is unique in a pipeline and the same at every submission; Beam shows it to nobody else.
         name = together.pipeline._current_transform().full_label
-        return self._outputs(together, stateful_dofn(name, partition.released))
+        if together.is_bounded:
+            return self._outputs(together, stateful_dofn(name, partition.released))
+        remember = round(1_000_000 * together.pipeline.options.view_as(ReplayOptions).beam_joins_remember_deletes)
+        turns = Turns(partition.replayed, ticks_behind(together), check=self._check, remember_deletes=remember, **self._turns)
+        return self._outputs(together, turn_dofn(name, turns))

@@ -1,0 +1,120 @@
+"""What an operator remembers, in files: each sorted run of an arrangement, and each other table, is an Arrow IPC file.
+
+A file is never written again. A run that a step has not touched is the same object as before, and keeps its file. So a step writes in proportion to its
+rows, and to look rows up in a file that is mapped into memory costs a search.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from xxhash import xxh3_64_hexdigest
+
+from beam_joins import aggregate, changelog, interval, overlap, windowed_aggregate
+from beam_joins.arrangement import Arrangement
+from beam_joins.corrupt import CorruptData
+from beam_joins.sorting import combine_chunks
+
+STATES: dict[str, Any] = {
+    "arrangement": lambda rows: rows,
+    "table": changelog.State,
+    "join": overlap.State,
+    "streams": interval.State,
+    "groups": aggregate.State,
+    "windows": windowed_aggregate.State,
+}
+"""What makes a state of its fields, by the name that a snapshot has for it."""
+
+Described = dict[str, Any]
+"""A state as JSON: ``{"state": name, "fields": [...]}``. A field is a list of files, the runs of an arrangement; one file, a table; a whole number; or null. A file
+is ``{"file": name, "bytes": size, "xxh3": checksum}``."""
+
+Put = Callable[[pa.Buffer], str]
+"""Writes a new file, and gives its name."""
+Get = Callable[[str], pa.Buffer]
+"""The content of the file with this name; raises ``OSError``."""
+
+
+class Snapshot(NamedTuple):
+    """A state, and the files that its tables are in, by the identity of the tables, which live as long as the snapshot."""
+
+    state: Any = None
+    files: Mapping[int, tuple[pa.Table, Described]] = {}
+
+
+NO_SNAPSHOT = Snapshot()
+
+
+def write_snapshot(state: Any, put: Put, before: Snapshot = NO_SNAPSHOT) -> Described | None:
+    """Write the tables of a state that are not those of the one before; ``None`` for a state of ``None``.
+
+    >>> files = {}
+    >>> rows = Arrangement().replaced(pa.array([], pa.binary()), pa.table({"order": [b"a"], "value": [1]}))
+    >>> described = write_snapshot(rows, lambda content: files.setdefault("a.arrow", content) and "a.arrow")
+    >>> read_snapshot(described, files.__getitem__).state.rows()
+    [{'order': b'a', 'value': 1}]
+    """
+    if state is None:
+        return None
+    fields = (state,) if isinstance(state, Arrangement) else tuple(state)
+    name = "arrangement" if isinstance(state, Arrangement) else next(name for name, made in STATES.items() if made is type(state))
+
+    def written(table: pa.Table) -> Described:
+        known = before.files.get(id(table))
+        return _write(table, put) if known is None else known[1]
+
+    def described(field: Any) -> Any:
+        if isinstance(field, Arrangement):
+            return [written(run) for run in field.runs]
+        return written(field) if isinstance(field, pa.Table) else field
+
+    return {"state": name, "fields": [described(field) for field in fields]}
+
+
+def read_snapshot(described: Described | None, get: Get) -> Snapshot:
+    """The state of its description; raises :class:`CorruptData` that names a file that is missing or not as it was written."""
+    if described is None:
+        return NO_SNAPSHOT
+    files: dict[int, tuple[pa.Table, Described]] = {}
+
+    def table(file: Described) -> pa.Table:
+        read = _read(file, get)
+        files[id(read)] = read, file
+        return read
+
+    def field(of: Any) -> Any:
+        if isinstance(of, list):
+            return Arrangement(tuple(table(file) for file in of))
+        return table(of) if isinstance(of, dict) else of
+
+    return Snapshot(STATES[described["state"]](*map(field, described["fields"])), files)
+
+
+def files_of(described: Described | None) -> set[str]:
+    """The names of the files of a snapshot."""
+    fields = [] if described is None else described["fields"]
+    files = [file for field in fields for file in (field if isinstance(field, list) else [field]) if isinstance(file, dict)]
+    return {file["file"] for file in files}
+
+
+def _write(table: pa.Table, put: Put) -> Described:
+    columns = [combine_chunks(column) for column in table.columns]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=table.schema))
+    content = sink.getvalue()
+    return {"file": put(content), "bytes": content.size, "xxh3": xxh3_64_hexdigest(content)}
+
+
+def _read(file: Described, get: Get) -> pa.Table:
+    name = file["file"]
+    try:
+        content = get(name)
+    except OSError as error:
+        raise CorruptData(f"{name}: a file of the state cannot be read: {error}") from error
+    if content.size != file["bytes"]:
+        raise CorruptData(f"{name}: a file of the state has {content.size} bytes and was written with {file['bytes']}")
+    if xxh3_64_hexdigest(content) != file["xxh3"]:
+        raise CorruptData(f"{name}: a file of the state has changed since it was written: its checksum is another")
+    table: pa.Table = pa.ipc.open_file(content).read_all()
+    return table
