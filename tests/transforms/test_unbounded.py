@@ -1,0 +1,145 @@
+"""Unbounded input gives what the same history gives as bounded input, whatever the order of arrival and the watermarks."""
+
+import apache_beam as beam
+import pytest
+from apache_beam.transforms.window import FixedWindows
+
+from beam_joins import (
+    AggregateTable,
+    CountTable,
+    FilterTable,
+    ForeignKeyJoin,
+    MapTable,
+    OneToManyJoin,
+    ReduceTable,
+    StreamForeignKeyJoin,
+    StreamTableJoin,
+    TableFromChangelog,
+    TableTableJoin,
+    TableToChanges,
+    TableToStream,
+    Window,
+    WindowedAggregate,
+    WindowedStreamJoin,
+    WindowedTableJoin,
+    WindowedTableToStream,
+)
+from tests.transforms.unbounded_runs import arrivals, given_bounded, given_unbounded, history, one_stream, prism_binary, two_sources
+
+on_prism = pytest.mark.skipif(prism_binary() is None, reason="no binary of Beam's Prism: go install it, or name it with BEAM_PRISM")
+
+
+def tables(left, right, **options):
+    return left | "left table" >> TableFromChangelog(**options), right | "right table" >> TableFromChangelog(**options)
+
+
+def joined(left, right):
+    return f"{left}-{right}"
+
+
+def refers_to(key, value):
+    return None if value.startswith("d") else value[0]
+
+
+def foreign_key_join(how):
+    joiner = (lambda left: left) if how in ("semi", "anti") else joined
+    return lambda left, right: tables(left, right) | ForeignKeyJoin(joiner, foreign_key=refers_to, how=how)
+
+
+def windows(stream, label):
+    return stream | label >> WindowedAggregate(FixedWindows(5), initial="", add=lambda values, value: f"{values} {value}")
+
+
+def chain(left, right):
+    """Six stages of many turns, one behind the other."""
+    lefts, rights = tables(left, right)
+    both = (lefts, rights) | ForeignKeyJoin(joined, foreign_key=refers_to, how="left")
+    shorter = both | MapTable(lambda key, value: value[0] + key) | FilterTable(lambda key, value: not value.startswith("c"))
+    counts = shorter | CountTable(group_by=lambda key, value: value[0])
+    return (rights, counts) | TableTableJoin(joined, how="outer")
+
+
+def as_stream(left, right):
+    table = left | TableFromChangelog()
+    again = table | TableToChanges() | beam.Map(lambda change: change).with_output_types(table.element_type)
+    return (again, right | "right table" >> TableFromChangelog()) | TableTableJoin(joined)
+
+
+TABLES = {
+    "a table": lambda left, right: left | TableFromChangelog(),
+    "a table of changes only": lambda left, right: left | TableFromChangelog(emit="changes"),
+    **{f"a foreign-key join, {how}": foreign_key_join(how) for how in ("inner", "left", "right", "outer", "semi", "anti")},
+    "a foreign-key join of lists": lambda left, right: tables(left, right)
+    | ForeignKeyJoin(joined, foreign_keys=lambda key, value: list(value), how="left"),
+    "one to many": lambda left, right: tables(left, right) | OneToManyJoin(joined, foreign_key=refers_to, how="outer"),
+    **{
+        f"a join by key, {how}": lambda left, right, how=how: tables(left, right)
+        | TableTableJoin((lambda left: left) if how in ("semi", "anti") else joined, how=how)
+        for how in ("inner", "left", "outer", "anti")
+    },
+    "counts": lambda left, right: left | TableFromChangelog() | CountTable(group_by=refers_to),
+    "an aggregate": lambda left, right: left
+    | TableFromChangelog()
+    | AggregateTable(
+        group_by=refers_to,
+        initial=list,
+        add=lambda values, value: sorted([*values, value]),
+        subtract=lambda values, value: [each for each in values if each != value],
+    ),
+    "a chain": chain,
+    "changes one by one": as_stream,
+}
+
+STREAMS = {
+    "windows": lambda left, right: windows(left, "windows") | TableToChanges(),
+    "windows joined": lambda left, right: (windows(left, "left windows"), windows(right, "right windows"))
+    | TableTableJoin(joined, how="outer")
+    | TableToChanges(),
+    "windows with the ones before": lambda left, right: (windows(left, "left windows"), windows(right, "right windows"))
+    | WindowedTableJoin(joined, how="left", shift=lambda window: Window(window.start - 5_000_000, window.end - 5_000_000))
+    | TableToChanges(),
+    "windows with a table": lambda left, right: (windows(left, "left windows"), right | TableFromChangelog())
+    | WindowedTableJoin(joined, how="left")
+    | TableToChanges(),
+    "a table with windows": lambda left, right: (left | TableFromChangelog(), windows(right, "right windows"))
+    | WindowedTableJoin(joined, how="left", window_of=lambda key, value: Window(0, 5_000_000) if value < "c" else Window(5_000_000, 10_000_000))
+    | TableToChanges(),
+    **{
+        f"two streams, {how}": lambda left, right, how=how: (left, right)
+        | WindowedStreamJoin(joined, how=how, before=3, after=1, grace=2)
+        for how in ("inner", "left", "outer")
+    },
+    **{
+        f"a stream with a table, {how}": lambda left, right, how=how: (left, right | TableFromChangelog())
+        | StreamTableJoin(joined, how=how)
+        for how in ("inner", "left")
+    },
+    "a stream with the row it refers to": lambda left, right: (left, right | TableFromChangelog())
+    | StreamForeignKeyJoin(joined, foreign_key=refers_to, how="left"),
+}
+
+
+def elements(outputs):
+    return sorted(repr(element) for element, _ in outputs)
+
+
+def changes(name):
+    return lambda left, right: TABLES[name](left, right) | "changes" >> TableToChanges()
+
+
+@pytest.mark.parametrize("read", [one_stream, two_sources])
+@pytest.mark.parametrize("name", TABLES)
+@on_prism
+def test_a_table_has_the_changes_of_bounded_input(name, read):
+    events = history(1)
+    expected = given_bounded(events, changes(name))
+    assert elements(given_unbounded("prism", read, arrivals(events, 1), changes(name))) == elements(expected) != []
+
+
+@pytest.mark.parametrize("read", [one_stream, two_sources])
+@pytest.mark.parametrize("name", STREAMS)
+@on_prism
+def test_a_stream_has_the_records_of_bounded_input(name, read):
+    events = history(2, deletes=False)
+    expected = given_bounded(events, STREAMS[name])
+    assert elements(given_unbounded("prism", read, arrivals(events, 2), STREAMS[name])) == elements(expected) != []
