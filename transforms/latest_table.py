@@ -20,7 +20,8 @@ from beam_joins.transforms.engine.operator import Turn
 from beam_joins.transforms.engine.outputs import Transform
 from beam_joins.transforms.engine.replay import Replay, Route, has_one_turn
 from beam_joins.transforms.engine.table_rows import keys_in_python, newest, no_rows
-from beam_joins.transforms.engine.table_type import TableType, require_bounded, table_type
+from beam_joins.transforms.engine.table_type import TableType, table_type
+from beam_joins.transforms.engine.unbounded import require_bounded, require_global
 
 _ROWS = "rows"
 
@@ -48,7 +49,8 @@ class LatestTable(Transform):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         """Apply the transform."""
-        require_bounded("LatestTable", pcoll)
+        require_global("LatestTable", pcoll)
+        require_bounded("LatestTable", "apply TableToStream, whose elements are the rows as they change", pcoll)
         table = checked_table(pcoll)
         known = table_type(table)
         none = no_rows(known)

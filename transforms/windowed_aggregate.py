@@ -18,7 +18,8 @@ from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.replay import Replay
 from beam_joins.transforms.engine.streams import OfRow, Stream, StreamOptions, sequence_of
 from beam_joins.transforms.engine.table_rows import records_of
-from beam_joins.transforms.engine.table_type import as_table, require_bounded
+from beam_joins.transforms.engine.table_type import as_table
+from beam_joins.transforms.engine.unbounded import require_global
 from beam_joins.transforms.engine.windows import windows_of, without_merging
 from beam_joins.windowed_aggregate import State, step
 
@@ -52,7 +53,7 @@ class WindowedAggregate(WithOutputs):
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
-    Raises ``ValueError`` at construction for a wrong option, session windows among them; when applied to windowed or unbounded input, to
+    Raises ``ValueError`` at construction for a wrong option, session windows among them; when applied to windowed input, to
     keys whose coder is not deterministic or to batches that do not have the columns; and in the run for elements that are not pairs.
 
     >>> import apache_beam as beam
@@ -95,7 +96,7 @@ class WindowedAggregate(WithOutputs):
 
     def build(self, pvalue: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any] | None, PCollection[Any] | None]:
         """The windowed table, the dropped records and the late ones."""
-        require_bounded("WindowedAggregate", pvalue)
+        require_global("WindowedAggregate", pvalue)
         stream, handling = Stream(self._streams, pvalue, self._schema), self.handling
         functions = handling.functions
         routed = stream.routed("Route", "records", handling, self.dropping, null_values=True)

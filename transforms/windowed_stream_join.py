@@ -61,7 +61,7 @@ class WindowedStreamJoin(WithOutputs):
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
-    Raises ``ValueError`` at construction for a wrong option, when applied to tables, to windowed or unbounded input, to one stream of
+    Raises ``ValueError`` at construction for a wrong option, when applied to tables, to windowed input, to one stream of
     Arrow batches and one of pairs, to batches that do not have the columns, or to keys of different types or without a deterministic coder, and
     in the run for elements that are not pairs.
 

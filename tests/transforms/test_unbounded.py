@@ -11,18 +11,15 @@ from beam_joins import (
     ForeignKeyJoin,
     MapTable,
     OneToManyJoin,
-    ReduceTable,
     StreamForeignKeyJoin,
     StreamTableJoin,
     TableFromChangelog,
     TableTableJoin,
     TableToChanges,
-    TableToStream,
     Window,
     WindowedAggregate,
     WindowedStreamJoin,
     WindowedTableJoin,
-    WindowedTableToStream,
 )
 from tests.transforms.unbounded_runs import arrivals, given_bounded, given_unbounded, history, one_stream, prism_binary, two_sources
 
@@ -61,7 +58,8 @@ def chain(left, right):
 
 def as_stream(left, right):
     table = left | TableFromChangelog()
-    again = table | TableToChanges() | beam.Map(lambda change: change).with_output_types(table.element_type)
+    changes = table | TableToChanges()
+    again = changes | beam.Map(lambda change: change).with_output_types(changes.element_type)
     return (again, right | "right table" >> TableFromChangelog()) | TableTableJoin(joined)
 
 
@@ -69,22 +67,26 @@ TABLES = {
     "a table": lambda left, right: left | TableFromChangelog(),
     "a table of changes only": lambda left, right: left | TableFromChangelog(emit="changes"),
     **{f"a foreign-key join, {how}": foreign_key_join(how) for how in ("inner", "left", "right", "outer", "semi", "anti")},
-    "a foreign-key join of lists": lambda left, right: tables(left, right)
-    | ForeignKeyJoin(joined, foreign_keys=lambda key, value: list(value), how="left"),
+    "a foreign-key join of lists": lambda left, right: (
+        tables(left, right) | ForeignKeyJoin(joined, foreign_keys=lambda key, value: list(value), how="left")
+    ),
     "one to many": lambda left, right: tables(left, right) | OneToManyJoin(joined, foreign_key=refers_to, how="outer"),
     **{
-        f"a join by key, {how}": lambda left, right, how=how: tables(left, right)
-        | TableTableJoin((lambda left: left) if how in ("semi", "anti") else joined, how=how)
+        f"a join by key, {how}": lambda left, right, how=how: (
+            tables(left, right) | TableTableJoin((lambda left: left) if how in ("semi", "anti") else joined, how=how)
+        )
         for how in ("inner", "left", "outer", "anti")
     },
     "counts": lambda left, right: left | TableFromChangelog() | CountTable(group_by=refers_to),
-    "an aggregate": lambda left, right: left
-    | TableFromChangelog()
-    | AggregateTable(
-        group_by=refers_to,
-        initial=list,
-        add=lambda values, value: sorted([*values, value]),
-        subtract=lambda values, value: [each for each in values if each != value],
+    "an aggregate": lambda left, right: (
+        left
+        | TableFromChangelog()
+        | AggregateTable(
+            group_by=refers_to,
+            initial=list,
+            add=lambda values, value: sorted([*values, value]),
+            subtract=lambda values, value: [each for each in values if each != value],
+        )
     ),
     "a chain": chain,
     "changes one by one": as_stream,
@@ -92,30 +94,39 @@ TABLES = {
 
 STREAMS = {
     "windows": lambda left, right: windows(left, "windows") | TableToChanges(),
-    "windows joined": lambda left, right: (windows(left, "left windows"), windows(right, "right windows"))
-    | TableTableJoin(joined, how="outer")
-    | TableToChanges(),
-    "windows with the ones before": lambda left, right: (windows(left, "left windows"), windows(right, "right windows"))
-    | WindowedTableJoin(joined, how="left", shift=lambda window: Window(window.start - 5_000_000, window.end - 5_000_000))
-    | TableToChanges(),
-    "windows with a table": lambda left, right: (windows(left, "left windows"), right | TableFromChangelog())
-    | WindowedTableJoin(joined, how="left")
-    | TableToChanges(),
-    "a table with windows": lambda left, right: (left | TableFromChangelog(), windows(right, "right windows"))
-    | WindowedTableJoin(joined, how="left", window_of=lambda key, value: Window(0, 5_000_000) if value < "c" else Window(5_000_000, 10_000_000))
-    | TableToChanges(),
+    "windows joined": lambda left, right: (
+        (windows(left, "left windows"), windows(right, "right windows")) | TableTableJoin(joined, how="outer") | TableToChanges()
+    ),
+    "windows with the ones before": lambda left, right: (
+        (windows(left, "left windows"), windows(right, "right windows"))
+        | WindowedTableJoin(joined, how="left", shift=lambda window: Window(window.start - 5_000_000, window.end - 5_000_000))
+        | TableToChanges()
+    ),
+    "windows with a table": lambda left, right: (
+        (windows(left, "left windows"), right | TableFromChangelog()) | WindowedTableJoin(joined, how="left") | TableToChanges()
+    ),
+    "a table with windows": lambda left, right: (
+        (left | TableFromChangelog(), windows(right, "right windows"))
+        | WindowedTableJoin(
+            joined, how="left", window_of=lambda key, value: Window(0, 5_000_000) if value < "c" else Window(5_000_000, 10_000_000)
+        )
+        | TableToChanges()
+    ),
     **{
-        f"two streams, {how}": lambda left, right, how=how: (left, right)
-        | WindowedStreamJoin(joined, how=how, before=3, after=1, grace=2)
+        f"two streams, {how}": lambda left, right, how=how: (
+            (left, right) | WindowedStreamJoin(joined, how=how, before=3, after=1, grace=2)
+        )
         for how in ("inner", "left", "outer")
     },
     **{
-        f"a stream with a table, {how}": lambda left, right, how=how: (left, right | TableFromChangelog())
-        | StreamTableJoin(joined, how=how)
+        f"a stream with a table, {how}": lambda left, right, how=how: (
+            (left, right | TableFromChangelog()) | StreamTableJoin(joined, how=how)
+        )
         for how in ("inner", "left")
     },
-    "a stream with the row it refers to": lambda left, right: (left, right | TableFromChangelog())
-    | StreamForeignKeyJoin(joined, foreign_key=refers_to, how="left"),
+    "a stream with the row it refers to": lambda left, right: (
+        (left, right | TableFromChangelog()) | StreamForeignKeyJoin(joined, foreign_key=refers_to, how="left")
+    ),
 }
 
 

@@ -116,6 +116,10 @@ class _Unbounded(OffsetRestrictionTracker):
         return super().try_split(0) if fraction == 0 else None
 
 
+_TRACKER = beam.DoFn.RestrictionParam(_Steps())
+_WATERMARK = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider())
+
+
 class _Source(beam.DoFn):
     """Reads the steps of an input; the runner sees each watermark."""
 
@@ -123,8 +127,8 @@ class _Source(beam.DoFn):
     def process(
         self,
         steps,
-        tracker=beam.DoFn.RestrictionParam(_Steps()),
-        watermark=beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider()),
+        tracker=_TRACKER,
+        watermark=_WATERMARK,
     ):
         for n in range(tracker.current_restriction().start, len(steps)):
             if not tracker.try_claim(n):

@@ -110,9 +110,9 @@ class _TurnBatches(_Batches):
 
     def start_bundle(self) -> None:
         super().start_bundle()
-        self._at: int | None = None
+        self._at = 0
 
-    def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:  # type: ignore[override]
+    def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
         if self._changes and self._at != timestamp.micros:
             yield timestamped(self._batch(), self._at)
         self._at = timestamp.micros

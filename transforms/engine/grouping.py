@@ -26,7 +26,8 @@ from beam_joins.transforms.engine.operator import Turn
 from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.table_rows import changes_in_python
-from beam_joins.transforms.engine.table_type import TableType, as_table, require_bounded, table_type
+from beam_joins.transforms.engine.table_type import TableType, as_table, table_type
+from beam_joins.transforms.engine.unbounded import require_global
 from beam_joins.transforms.engine.user_functions import StageFunctions
 
 MEMBERS = "members"
@@ -95,7 +96,7 @@ class GroupedTable(WithOutputs):
 
     def build(self, pvalue: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The aggregates and the dropped records."""
-        require_bounded(type(self).__name__, pvalue)
+        require_global(type(self).__name__, pvalue)
         table, handling, fold = checked_table(pvalue), self.handling, self.fold()
         known, functions = table_type(table), handling.functions
         grouping = Grouping(known, functions, self._group_by, self._of)

@@ -57,7 +57,7 @@ class Memory:
             return name
 
         described = write_snapshot(held.state, put, before.snapshot)
-        size = sum(file["bytes"] for file in _files(described))
+        size: int = sum(file["bytes"] for file in _files(described))
         if lying > 2 * size + _SPARE:
             tables.clear()
             lying = 0

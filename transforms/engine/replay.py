@@ -262,7 +262,7 @@ class Replay(Stage):
         super().__init__(to, main_type)
         self._operator = operator
         self._check = check
-        self._turns = {"tables": tables, "by_time": by_time, "closes": closes}
+        self._turns: dict[str, Any] = {"tables": tables, "by_time": by_time, "closes": closes}
 
     def expand(self, blocks: Any) -> Any:
         """Apply the transform."""

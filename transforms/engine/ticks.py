@@ -94,14 +94,14 @@ class TurnDoFn(beam.DoFn):
 
 def stages_above(pcoll: PCollection[Any]) -> int:
     """How many stages of many turns an element can have passed, at most."""
-    known: dict[PCollection[Any], int] = {}
+    known: dict[Any, int] = {}
 
     def of(each: PCollection[Any]) -> int:
         if each not in known:
             producer = each.producer
             above = max(map(of, producer.inputs), default=0) if producer is not None else 0
             transform = None if producer is None else producer.transform
-            known[each] = above + int(isinstance(transform, beam.ParDo) and isinstance(transform.fn, TurnDoFn))
+            known[each] = above + (1 if isinstance(transform, beam.ParDo) and isinstance(transform.fn, TurnDoFn) else 0)
         return known[each]
 
     return of(pcoll)

@@ -61,6 +61,11 @@ class _Waiting(NamedTuple):
     least: int
     block: bytes
 
+    @classmethod
+    def read(cls, written: bytes) -> "_Waiting":
+        due, least = _HEAD.unpack_from(written)
+        return cls(due, least, written[_HEAD.size :])
+
     def written(self) -> bytes:
         return _HEAD.pack(self.due, self.least) + self.block
 
@@ -86,8 +91,8 @@ def turn_dofn(name: str, turns: Turns) -> beam.DoFn:
     @on_timer(timer_spec)
     def fire(
         self: _TurnDoFn,
-        partition: int = beam.DoFn.KeyParam,
-        tag: str = beam.DoFn.DynamicTimerTagParam,
+        partition: Any = beam.DoFn.KeyParam,
+        tag: Any = beam.DoFn.DynamicTimerTagParam,
         blocks: Any = beam.DoFn.StateParam(blocks_spec),
         known: Any = beam.DoFn.StateParam(known_spec),
         tables: Any = beam.DoFn.StateParam(tables_spec),
@@ -143,7 +148,7 @@ class _TurnDoFn(TurnDoFn):
 
     def turn(self, partition: int, tick: int, blocks: Any, known: Any, tables: Any) -> Iterator[Any]:
         turns = self._turns
-        waiting = arrived = [_Waiting(*_HEAD.unpack_from(each), each[_HEAD.size :]) for each in blocks.read()]
+        waiting = arrived = [_Waiting.read(each) for each in blocks.read()]
         dues = {each.due for each in waiting if each.due <= tick}
         if turns.closes is not None:
             dues.add(tick)
