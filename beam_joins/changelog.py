@@ -159,7 +159,7 @@ def _applied(
     place = np.full(1 + int(code.max(initial=-1)), -1)
     place[code[:known_rows]] = np.arange(known_rows)
     before = place[code[last]]
-    last = last[(before < 0) | _later(rows, last, before)]
+    last = last[(before < 0) | _later(rows, last, np.maximum(before, 0))]
     applied = rows.take(pa.array(last))
     at = applied.schema.get_field_index("position")
     applied = applied.append_column(_PLACED, applied["position"]).set_column(at, "position", pa.array(np.full(len(applied), after)))

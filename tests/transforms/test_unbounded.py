@@ -6,7 +6,9 @@ from apache_beam.transforms.window import FixedWindows
 
 from beam_joins import (
     AggregateTable,
+    Change,
     CountTable,
+    Dropped,
     FilterTable,
     ForeignKeyJoin,
     MapTable,
@@ -21,7 +23,18 @@ from beam_joins import (
     WindowedStreamJoin,
     WindowedTableJoin,
 )
-from tests.transforms.unbounded_runs import arrivals, given_bounded, given_unbounded, history, one_stream, prism_binary, two_sources
+from tests.transforms.unbounded_runs import (
+    Event,
+    Watermark,
+    arrivals,
+    given_bounded,
+    given_unbounded,
+    history,
+    one_stream,
+    prism_binary,
+    two_sources,
+    with_late,
+)
 
 on_prism = pytest.mark.skipif(prism_binary() is None, reason="no binary of Beam's Prism: go install it, or name it with BEAM_PRISM")
 
@@ -154,3 +167,73 @@ def test_a_stream_has_the_records_of_bounded_input(name, read):
     events = history(2, deletes=False)
     expected = given_bounded(events, STREAMS[name])
     assert elements(given_unbounded("prism", read, arrivals(events, 2), STREAMS[name])) == elements(expected) != []
+
+
+def content_at_end(outputs):
+    """The rows that are there after all changes, in the order of their positions; no row has two changes at one."""
+    found = [change for change, _ in outputs]
+    assert len({(change.key, change.position) for change in found}) == len(found)
+    rows = {}
+    for change in sorted(found, key=lambda change: change.position):
+        assert rows.get(change.key) == change.old
+        rows[change.key] = change.new
+    return {key: value for key, value in rows.items() if value is not None}
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if name not in ("an aggregate", "counts", "a chain")])
+@pytest.mark.parametrize("seed", [5, 6])
+@on_prism
+def test_a_table_with_late_records_ends_as_the_bounded_one(name, seed):
+    events = history(seed)
+    expected = content_at_end(given_bounded(events, changes(name)))
+    assert content_at_end(given_unbounded("prism", one_stream, with_late(events, seed), changes(name))) == expected
+
+
+def test_late_records_of_a_table_are_applied_or_only_reported():
+    steps = [event("a", 2, "a2"), event("a", 5, "a5"), *reached(7), event("a", 3, "a3"), event("b", 1, "b1"), *reached(9)]
+    build = lambda left, right: reasons(left | TableFromChangelog().with_outputs())  # noqa: E731
+    got = given_unbounded("direct", one_stream, steps, build, "--beam_joins_partitions=1")
+    assert [element for element, _ in got if isinstance(element, Dropped)] == [
+        Dropped("late_stale", ("a", "a3"), 3_000_000),
+        Dropped("late_applied", ("b", "b1"), 1_000_000),
+    ]
+    # right behind the frontier, at the time of the latest turn
+    assert (Change("b", None, "b1", 1_000_000, 5_000_001), 6_000) in got
+
+
+def test_records_of_streams_that_are_late_are_reported_and_nothing_else():
+    steps = [event("a", 2, "a2"), event("a", 5, "a5"), *reached(7), event("a", 3, "a3"), event("a", 8, "a8")]
+    build = lambda left, right: reasons(  # noqa: E731
+        (left, right) | WindowedStreamJoin(joined, how="left", before=1, after=1, grace=0).with_outputs()
+    )
+    got = [element for element, _ in given_unbounded("direct", one_stream, steps, build)]
+    assert sorted(got, key=repr) == [
+        ("a", "a2-None"),
+        ("a", "a5-None"),
+        ("a", "a8-None"),
+        Dropped("late_left", ("a", "a3"), 3_000_000),
+    ]
+
+
+def test_a_record_without_a_match_comes_out_when_its_window_has_closed_though_no_other_comes():
+    steps = [event("a", 2, "a2"), *reached(10), event("b", 20, "b20")]
+    build = lambda left, right: (left, right) | WindowedStreamJoin(joined, how="left", before=1, after=1, grace=1)  # noqa: E731
+    assert given_unbounded("direct", one_stream, steps, build) == [(("a", "a2-None"), 6_000), (("b", "b20-None"), 24_000)]
+
+
+def event(key, seconds, value):
+    return Event("left", seconds * 1000, key, value)
+
+
+def reached(seconds):
+    return [Watermark(side, seconds * 1000) for side in ("left", "right")]
+
+
+def reasons(outputs):
+    named = outputs._asdict()
+    main = named.pop("table", None)
+    main = named.pop("stream") if main is None else main | TableToChanges()
+    return (
+        tuple(each | f"{name} as it is" >> beam.Map(lambda one: one) for name, each in {"main": main, **named}.items())
+        | beam.Flatten()
+    )

@@ -71,17 +71,32 @@ def arrivals(events, seed, *, jitter=4000):
     return steps
 
 
+def with_late(events, seed, *, jitter=4000):
+    """The events in an order of arrival in which some come when the watermark has passed them; both inputs have one watermark."""
+    steps = []
+    for step in arrivals(events, seed, jitter=jitter):
+        steps.append(step)
+        if isinstance(step, Event) and len(steps) % 5 == 0:
+            reached = max(each.time for each in steps if isinstance(each, Event)) + 500
+            steps += [Watermark(side, reached) for side in SIDES]
+    return [step for n, step in enumerate(steps) if isinstance(step, Event) or step.time >= _reached(steps[:n])]
+
+
+def _reached(steps):
+    return max((step.time for step in steps if isinstance(step, Watermark)), default=-1)
+
+
 def one_stream(pipeline, steps):
     """Both inputs of a pipeline, with one watermark, in a given order."""
     stream = TestStream(coder=FastPrimitivesCoder())
     reached = dict.fromkeys(SIDES, -1)
     for step in steps:
         if isinstance(step, Event):
-            stream = stream.add_elements([TimestampedValue(step, step.time / 1000)])
+            stream = stream.add_elements([TimestampedValue(step, Timestamp(micros=step.time * 1000))])
             continue
         before, reached[step.side] = min(reached.values()), step.time
         if min(reached.values()) > before:
-            stream = stream.advance_watermark_to(min(reached.values()) / 1000)
+            stream = stream.advance_watermark_to(Timestamp(micros=min(reached.values()) * 1000))
     both = pipeline | stream.advance_watermark_to_infinity()
     return tuple(both | side >> beam.FlatMap(_pair_of, side).with_output_types(PAIRS) for side in SIDES)
 
@@ -138,7 +153,7 @@ class _Source(beam.DoFn):
                 watermark.set_watermark(Timestamp(micros=step.time * 1000))
                 tracker.defer_remainder(Duration(micros=1000))
                 return
-            yield TimestampedValue(step, step.time / 1000)
+            yield TimestampedValue(step, Timestamp(micros=step.time * 1000))
 
 
 def bounded(pipeline, events):
@@ -179,7 +194,7 @@ def _pair_of(event, side):
 
 
 def _timed(event):
-    return TimestampedValue((event.key, event.value), event.time / 1000)
+    return TimestampedValue((event.key, event.value), Timestamp(micros=event.time * 1000))
 
 
 def _collect(element, timestamp=beam.DoFn.TimestampParam):

@@ -18,7 +18,7 @@ from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.pvalue import PCollection, TaggedOutput
 from apache_beam.utils.timestamp import Timestamp
 
@@ -27,7 +27,7 @@ from beam_joins.coders.own_types import OwnTypes
 from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN, BlockWriter, Output, timestamped
 from beam_joins.transforms.engine.notes import Check, NoteReader
 from beam_joins.transforms.engine.operator import Operator, Turn
-from beam_joins.transforms.engine.partitions import DEFAULT_PARTITIONS, partition_count
+from beam_joins.transforms.engine.partitions import CORES, DEFAULT_PARTITIONS, partition_count
 from beam_joins.transforms.engine.ticks import Ticks, stages_above, ticks_behind
 from beam_joins.transforms.engine.turns import Turns, turn_dofn
 from beam_joins.transforms.engine.waiting import stateful_dofn
@@ -45,8 +45,8 @@ class ReplayOptions(PipelineOptions):
             "--beam_joins_partitions",
             type=int,
             metavar="N",
-            help="in how many partitions at most bounded input is replayed; no result depends on it, only time and memory do"
-            f" (default: {DEFAULT_PARTITIONS})",
+            help="in how many partitions at most input is replayed; no result depends on it, only time and memory do"
+            f" (default: {DEFAULT_PARTITIONS}; with --streaming the number of cores, {CORES})",
         )
         parser.add_argument(
             "--beam_joins_broadcast_bytes",
@@ -202,6 +202,8 @@ class Stage(beam.PTransform[Any, Any]):
 
     def _emitter(self, pcoll: PCollection[Any]) -> Emitter:
         given = pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_partitions
+        if given is None and pcoll.pipeline.options.view_as(StandardOptions).streaming:
+            given = CORES  # each turn sends blocks from every partition to every other
         return Emitter(self._names, partition_count(given, self._size))
 
     def _outputs(self, pcoll: PCollection[Any], dofn: beam.DoFn, *side_inputs: Any) -> dict[str, PCollection[Any]]:

@@ -72,7 +72,7 @@ class Ticks(NamedTuple):
 
 def tick_micros(pipeline: Pipeline) -> int:
     """The length of a tick of a pipeline; raises ``ValueError`` for one that makes no sense."""
-    seconds = pipeline.options.view_as(TickOptions).beam_joins_tick
+    seconds: float = pipeline.options.view_as(TickOptions).beam_joins_tick
     if not math.isfinite(seconds) or seconds < _LEAST_SECONDS:
         raise ValueError(f"--beam_joins_tick={seconds:g}: give {_LEAST_SECONDS:g} seconds or more")
     return round(seconds * 1000) * 1000
@@ -96,12 +96,12 @@ def stages_above(pcoll: PCollection[Any]) -> int:
     """How many stages of many turns an element can have passed, at most."""
     known: dict[Any, int] = {}
 
-    def of(each: PCollection[Any]) -> int:
+    def of(each: Any) -> int:
         if each not in known:
             producer = each.producer
-            above = max(map(of, producer.inputs), default=0) if producer is not None else 0
+            above = 0 if producer is None else max(map(of, producer.inputs), default=0)
             transform = None if producer is None else producer.transform
-            known[each] = above + (1 if isinstance(transform, beam.ParDo) and isinstance(transform.fn, TurnDoFn) else 0)
+            known[each] = above + (isinstance(transform, beam.ParDo) and isinstance(transform.fn, TurnDoFn))
         return known[each]
 
     return of(pcoll)
