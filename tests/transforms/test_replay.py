@@ -22,7 +22,8 @@ def batch(*keys):
 
 def sent(outputs):
     """The keys in each block, by the partition that it goes to."""
-    return [(partition, read_block(block)[1]["key"].to_pylist()) for _, (partition, block) in outputs]
+    blocks = [getattr(output, "value", output) for _, output in outputs]
+    return [(partition, read_block(block)[1]["key"].to_pylist()) for partition, block in blocks]
 
 
 def flushed(writer):
