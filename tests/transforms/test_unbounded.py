@@ -2,6 +2,10 @@
 
 import apache_beam as beam
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners import DirectRunner
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.runners.portability.spark_runner import SparkRunner
 from apache_beam.transforms.window import FixedWindows
 
 from beam_joins import (
@@ -11,6 +15,7 @@ from beam_joins import (
     Dropped,
     FilterTable,
     ForeignKeyJoin,
+    LatestTable,
     MapTable,
     OneToManyJoin,
     StreamForeignKeyJoin,
@@ -237,3 +242,33 @@ def reasons(outputs):
         tuple(each | f"{name} as it is" >> beam.Map(lambda one: one) for name, each in {"main": main, **named}.items())
         | beam.Flatten()
     )
+
+
+@pytest.mark.parametrize(
+    ("runner", "options", "unbounded", "said"),
+    [
+        (DirectRunner(), [], True, "DirectRunner loses what comes behind timers: use PrismRunner"),
+        (SparkRunner(), [], True, "does not read: read bounded pieces"),
+        (SparkRunner(), ["--streaming"], False, "leave --streaming out"),
+        (FnApiRunner(), ["--beam_joins_tick=0"], True, "--beam_joins_tick=0: give 0.1 seconds or more"),
+    ],
+)
+def test_a_runner_or_a_tick_that_cannot_be_is_refused_when_the_pipeline_is_built(runner, options, unbounded, said):
+    log = beam.Pipeline(runner=runner, options=PipelineOptions(options)) | beam.Create([("k", "v")])
+    log.is_bounded = not unbounded
+    with pytest.raises(ValueError, match=said):
+        _ = log | TableFromChangelog()
+
+
+@pytest.mark.parametrize(
+    "applied",
+    [
+        lambda table: table | LatestTable(),
+        lambda table: (table, table) | ForeignKeyJoin(joined, foreign_key=refers_to, broadcast=True),
+    ],
+)
+def test_what_needs_the_whole_input_is_refused_for_one_without_an_end(applied):
+    log = beam.Pipeline(runner=FnApiRunner()) | beam.Create([("k", "v")])
+    log.is_bounded = False
+    with pytest.raises(ValueError, match="takes bounded input only, as unbounded input has no end"):
+        _ = applied(log | TableFromChangelog())
