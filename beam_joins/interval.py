@@ -106,7 +106,7 @@ def _nothing(left: pa.Table, right: pa.Table) -> State:
 
 
 def _with_new(old: pa.Table, new: pa.Table) -> pa.Table:
-    return pa.concat_tables([old, new.append_column("matched", pa.array(np.zeros(len(new), np.bool_)))])
+    return pa.concat_tables([old, new.append_column("matched", pa.array(np.zeros(len(new), np.bool_)))], promote_options="default")
 
 
 def _pairs(codes: list[Ints], time: list[Ints], left: Ints, right: Ints, spans: Spans) -> tuple[Ints, Ints]:

@@ -146,7 +146,8 @@ _LEFT = [*_RIGHT, "reference"]
 def _with_alive(alive: pa.Table | None, rows: pa.Table, order: pa.Array, columns: list[str]) -> pa.Table:
     """The rows alive, then new ones; none of the former has moved."""
     new = pa.table([order, *(rows[name] for name in columns)], names=[ORDER, *columns])
-    table = new if alive is None else pa.concat_tables([alive, new])
+    # a table without rows does not know which columns of values are sent
+    table = new if alive is None else pa.concat_tables([alive, new]) if len(new) else alive
     if "reference" not in columns:
         return table
     for name in ("moved", "until"):

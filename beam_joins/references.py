@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.keys.columns import Bools, Ints, factorize
@@ -106,16 +107,25 @@ def listed_subscriptions(
 
 
 def rejoined(halves: pa.Table) -> ChangeBatch:
-    """The changes of the rows that moved, of their halves (:class:`beam_joins.overlap.Joined`): at most two for a key and a position."""
+    """The changes of the rows that moved, of their halves (:class:`beam_joins.overlap.Joined`): at most two for a key and a position.
+
+    Where the halves of a late move were moved behind different frontiers, the columns ``came_at`` and ``came_until`` say by which positions they belong
+    together; the change has the larger position then.
+    """
     (code,) = factorize(combine_chunks(halves["key"]))
     value, until = combine_chunks(halves["value"]), combine_chunks(halves["until"])
     leaves = np.flatnonzero(valid(until))
     half = np.concatenate([np.arange(len(code)), leaves])
     position = np.concatenate([integers(halves["position"]), integers(until.fill_null(0))[leaves]])
+    came_at = position
+    if "came_at" in halves.schema.names:
+        own, told = (pc.coalesce(halves[name], halves[by]) for name, by in (("came_at", "position"), ("came_until", "until")))
+        came_at = np.concatenate([integers(own), integers(combine_chunks(told).fill_null(0))[leaves]])
     arrives = np.concatenate([combine_chunks(halves["arrives"]).to_numpy(zero_copy_only=False), np.zeros(len(leaves), np.bool_)])
-    by = ordered(code[half], position, arrives.astype(np.int64))
-    pairs = arrives[by] & ~starts(code[half][by], position[by])
-    half, arrives = half[by], arrives[by]
+    by = ordered(code[half], came_at, arrives.astype(np.int64))
+    pairs = arrives[by] & ~starts(code[half][by], came_at[by])
+    half, arrives, position = half[by], arrives[by], position[by]
+    position = np.where(pairs, np.maximum(position, np.append(0, position[:-1])[: len(position)]), position)
     kept = arrives & (valid(value)[half] | pairs)
     new, old = half[kept], np.where(pairs, np.append(-1, half[:-1])[: len(half)], -1)[kept]
     place = np.full(len(code) + 1, -1)
@@ -128,7 +138,7 @@ def rejoined(halves: pa.Table) -> ChangeBatch:
         new=value.take(at),
         before=pa.array(before, mask=before < 0),
         timestamp=combine_chunks(halves["timestamp"]).take(at),
-        position=combine_chunks(halves["position"]).take(at),
+        position=pa.array(position[kept]),
         earlier=value.take(pa.array(old[earlier])),
     )
 

@@ -31,7 +31,7 @@ from beam_joins.pipelines.enrich import How, enrich, has_customer, refers_to_non
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.checked_table import whole_table
 from beam_joins.transforms.engine.partitions import suggested_partitions
-from beam_joins.transforms.engine.replay import ReplayOptions
+from beam_joins.transforms.engine.replay_options import ReplayOptions
 from beam_joins.transforms.engine.state_folder import StateFolder
 
 

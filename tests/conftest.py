@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.prism import prism_binary
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
@@ -13,3 +15,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
     if os.environ.get("CI") == "true" and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome, report.longrepr = "failed", f"skipped where CI=true: {report.longrepr}"
     return report
+
+
+@pytest.fixture(scope="session")
+def prism() -> str:
+    """Beam's Prism, as a program."""
+    return prism_binary()

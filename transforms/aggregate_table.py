@@ -26,7 +26,7 @@ class AggregateTable(GroupedTable):
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
-    Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, and for a column that the table
+    Raises ``ValueError`` at construction for a wrong option; when applied to windowed input, and for a column that the table
     does not have; and in the run for a group that cannot be a key.
 
     >>> import apache_beam as beam

@@ -15,8 +15,9 @@ from beam_joins.transforms.engine.joins import by_reference, combined_type, in_s
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.referring import keys_like, listed_references, one_reference
-from beam_joins.transforms.engine.replay import has_one_turn
+from beam_joins.transforms.engine.replay_options import has_one_turn
 from beam_joins.transforms.engine.table_type import TableType, as_table, common_key_type, common_order, table_type, two_tables
+from beam_joins.transforms.engine.unbounded import require_bounded
 from beam_joins.typed_rows import Schema
 
 
@@ -54,7 +55,7 @@ class ForeignKeyJoin(WithOutputs):
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
-    Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to one table ordered by time and one by a
+    Raises ``ValueError`` at construction for a wrong option; when applied to windowed input, to one table ordered by time and one by a
     sequence, to keys whose coder is not deterministic, and for columns that a table does not have; and for foreign keys that no right key can equal:
     when applied if both are typed columns, else in the run.
 
@@ -105,6 +106,9 @@ class ForeignKeyJoin(WithOutputs):
     def build(self, pvalue: Any) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The joined table and the dropped records."""
         left, right = two_tables("ForeignKeyJoin", pvalue)
+        if self._broadcast:
+            remedy = "leave broadcast= out, so that both tables are shuffled"
+            require_bounded("ForeignKeyJoin(broadcast=True)", remedy, left, right)
         by_pair = self._foreign_keys is not None or self._how in ("right", "outer")
         broadcast = not by_pair and has_one_turn(left) and has_one_turn(right)
         broadcast = broadcast and (is_small(right, table_type(right)) if self._broadcast is None else self._broadcast)

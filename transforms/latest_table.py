@@ -16,11 +16,13 @@ from beam_joins.keys.opaque import python_values
 from beam_joins.sorting import combine_chunks, ends, integers, ordered, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.checked_table import checked_table
-from beam_joins.transforms.engine.operator import Turn, require_in_time
-from beam_joins.transforms.engine.replay import Replay, Route, has_one_turn
+from beam_joins.transforms.engine.operator import Turn
+from beam_joins.transforms.engine.replay import Replay, Route
+from beam_joins.transforms.engine.replay_options import has_one_turn
 from beam_joins.transforms.engine.table_rows import keys_in_python, newest, no_rows
-from beam_joins.transforms.engine.table_type import TableType, require_bounded, table_type
+from beam_joins.transforms.engine.table_type import TableType, table_type
 from beam_joins.transforms.engine.transform import Transform
+from beam_joins.transforms.engine.unbounded import require_bounded, require_global
 
 _ROWS = "rows"
 
@@ -48,7 +50,8 @@ class LatestTable(Transform):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         """Apply the transform."""
-        require_bounded("LatestTable", pcoll)
+        require_global("LatestTable", pcoll)
+        require_bounded("LatestTable", "apply TableToStream, whose elements are the rows as they change", pcoll)
         table = checked_table(pcoll)
         known = table_type(table)
         none = no_rows(known)
@@ -61,7 +64,6 @@ class LatestTable(Transform):
             if turn.is_only:
                 yield from _elements(_last(rows), known)
                 return None
-            require_in_time(rows, turn.frontier)
             order = prefixes(encoded_keys(combine_chunks(rows["key"])))
             state: Arrangement = (turn.state or Arrangement()).updated(rows.append_column(ORDER, order))
             if (content := state.table()) is not None:

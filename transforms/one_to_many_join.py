@@ -48,7 +48,7 @@ class OneToManyJoin(WithOutputs):
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
-    Raises ``ValueError`` at construction for a wrong option; when applied to what is not two bounded tables, and for columns that a table does not have;
+    Raises ``ValueError`` at construction for a wrong option; when applied to what is not two tables, and for columns that a table does not have;
     and in the run where the mapping fails its check, and for two changes of one row at one position.
 
     >>> import apache_beam as beam

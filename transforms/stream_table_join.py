@@ -32,7 +32,7 @@ class StreamTableJoin(StreamLookupJoin):
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
-    Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to a stream and a table of which one
+    Raises ``ValueError`` at construction for a wrong option; when applied to windowed input, to a stream and a table of which one
     is ordered by time and the other by a sequence, or to keys of different types or without a deterministic coder; and in the run for elements that are not pairs and
     for two changes of one row at one position.
 

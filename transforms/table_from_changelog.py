@@ -24,9 +24,11 @@ from beam_joins.transforms.engine.notes import columns_are_there
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.records import RecordRoute
-from beam_joins.transforms.engine.replay import Replay, has_one_turn
+from beam_joins.transforms.engine.replay import Replay
+from beam_joins.transforms.engine.replay_options import has_one_turn
 from beam_joins.transforms.engine.table_rows import records_of
-from beam_joins.transforms.engine.table_type import Order, TableType, as_table, require_bounded
+from beam_joins.transforms.engine.table_type import Order, TableType, as_table
+from beam_joins.transforms.engine.unbounded import require_bounded, require_global
 from beam_joins.transforms.engine.upserts import ROWS, upserts
 
 
@@ -67,7 +69,7 @@ class TableFromChangelog(WithOutputs):
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
-    Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to keys whose coder is not
+    Raises ``ValueError`` at construction for a wrong option; when applied to windowed input, to keys whose coder is not
     deterministic, to Arrow batches whose columns are not known, and for columns that they do not have; and in the run for a field that is missing, for an
     Arrow batch without a column that an option names, for a name in ``except_columns`` that no record has, for a position that is not an int of 64 bits, and for several records of one key none of which has a
     time or a sequence.
@@ -111,7 +113,9 @@ class TableFromChangelog(WithOutputs):
 
     def build(self, pvalue: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The table and the dropped records."""
-        require_bounded("TableFromChangelog", pvalue)
+        require_global("TableFromChangelog", pvalue)
+        if self._emit == "latest":
+            require_bounded("TableFromChangelog(emit='latest')", "leave emit= out", pvalue)
         if self._emit == "latest" and not has_one_turn(pvalue):
             raise ValueError(
                 "emit='latest' needs the whole changelog at once: leave it out in a run that goes on, and apply LatestTable"
@@ -140,6 +144,7 @@ class TableFromChangelog(WithOutputs):
             upserts(self._emit, known_type, partial(_require_order, known_type)),
             main_type=ChangeBatch,
             to=(MAIN, *self.dropping),
+            by_time=order == "time",
             check=columns_are_there("except_columns", ROWS, self._left_out) if self._left_out and not batches else None,
         )
         return as_table(replayed[MAIN], known_type), self.all_dropped(routed, replayed)

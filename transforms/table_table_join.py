@@ -38,7 +38,7 @@ class TableTableJoin(HandlesExceptions):
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
-    Raises ``ValueError`` at construction for a wrong option; when applied to windowed or unbounded input, to one table
+    Raises ``ValueError`` at construction for a wrong option; when applied to windowed input, to one table
     ordered by time and one by a sequence, to keys of types that are never equal or without a deterministic coder, and for columns that a table does not have.
 
     >>> import apache_beam as beam

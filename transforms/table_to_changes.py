@@ -5,14 +5,13 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
-from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
-from beam_joins.transforms.engine.block_writer import all_timestamped
 from beam_joins.transforms.engine.door import in_batches
 from beam_joins.transforms.engine.table_rows import changes_in_python
 from beam_joins.transforms.engine.table_type import as_table, table_type
+from beam_joins.transforms.engine.ticks import at_event_times
 from beam_joins.transforms.engine.transform import Transform
 
 
@@ -36,8 +35,10 @@ class TableToChanges(Transform):
         """Apply the transform."""
         known = table_type(pcoll)
 
-        def changes(batch: ChangeBatch) -> Iterator[WindowedValue]:
-            return all_timestamped(changes_in_python(batch, known), batch.timestamp)
+        timed = at_event_times(pcoll)
+
+        def changes(batch: ChangeBatch) -> Iterator[Any]:
+            return timed(changes_in_python(batch, known), batch.timestamp)
 
         given = in_batches(pcoll) | "Changes" >> beam.FlatMap(changes).with_output_types(Change)
         return as_table(given, known, checked=known.checked)

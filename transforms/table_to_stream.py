@@ -5,14 +5,13 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
-from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.keys.opaque import python_values
-from beam_joins.transforms.engine.block_writer import all_timestamped
 from beam_joins.transforms.engine.door import in_batches
 from beam_joins.transforms.engine.table_rows import keys_in_python
 from beam_joins.transforms.engine.table_type import table_type
+from beam_joins.transforms.engine.ticks import at_event_times
 from beam_joins.transforms.engine.transform import Transform
 
 
@@ -38,9 +37,11 @@ class TableToStream(Transform):
         if known.windowed:
             raise ValueError("a windowed table is written to a stream only through a mapping: use WindowedTableToStream(fn)")
 
-        def newest(batch: ChangeBatch) -> Iterator[WindowedValue]:
+        timed = at_event_times(pcoll)
+
+        def newest(batch: ChangeBatch) -> Iterator[Any]:
             pairs = zip(keys_in_python(batch.key, known), python_values(batch.new), strict=True)
-            return all_timestamped(pairs, batch.timestamp)
+            return timed(pairs, batch.timestamp)
 
         pairs = beam.typehints.KV[Any, Any]
         stream: PCollection[Any] = in_batches(pcoll) | "Newest" >> beam.FlatMap(newest).with_output_types(pairs)

@@ -18,7 +18,8 @@ from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.replay import Replay
 from beam_joins.transforms.engine.streams import OfRow, Stream, StreamOptions, sequence_of
 from beam_joins.transforms.engine.table_rows import records_of
-from beam_joins.transforms.engine.table_type import as_table, require_bounded
+from beam_joins.transforms.engine.table_type import as_table
+from beam_joins.transforms.engine.unbounded import require_global
 from beam_joins.transforms.engine.windows import windows_of, without_merging
 from beam_joins.windowed_aggregate import State, step
 
@@ -52,7 +53,7 @@ class WindowedAggregate(WithOutputs):
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
-    Raises ``ValueError`` at construction for a wrong option, session windows among them; when applied to windowed or unbounded input, to
+    Raises ``ValueError`` at construction for a wrong option, session windows among them; when applied to windowed input, to
     keys whose coder is not deterministic or to batches that do not have the columns; and in the run for elements that are not pairs.
 
     >>> import apache_beam as beam
@@ -95,7 +96,7 @@ class WindowedAggregate(WithOutputs):
 
     def build(self, pvalue: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any] | None, PCollection[Any] | None]:
         """The windowed table, the dropped records and the late ones."""
-        require_bounded("WindowedAggregate", pvalue)
+        require_global("WindowedAggregate", pvalue)
         stream, handling = Stream(self._streams, pvalue, self._schema), self.handling
         functions = handling.functions
         routed = stream.routed("Route", "records", handling, self.dropping, null_values=True)
@@ -104,7 +105,7 @@ class WindowedAggregate(WithOutputs):
         windows, grace = windows_of(self._window_fn), self._grace
 
         def aggregated(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, State]:
-            rows, behind = in_time(inputs["records"], turn.frontier)
+            rows, behind = in_time(inputs["records"], turn.passed)
             writer.drop_rows("late", len(behind), lambda: records_of(behind, stream.type))
             (changes, late), state = step(turn.state or State(), rows, windows, fold, grace, turn.until)
             writer.drop_rows("late", len(late), lambda: records_of(late, made, "group"))
@@ -113,7 +114,10 @@ class WindowedAggregate(WithOutputs):
             return state
 
         replayed = (routed["records"],) | "Aggregate" >> Replay(
-            functions.replay(aggregated), to=(MAIN, *self.dropping, *handling.tags), main_type=ChangeBatch
+            functions.replay(aggregated),
+            to=(MAIN, *self.dropping, *handling.tags),
+            main_type=ChangeBatch,
+            by_time=stream.type.order == "time",
         )
         handling.collect(routed, replayed)
         return as_table(replayed[MAIN], made), self.all_dropped(routed), replayed.get(DROPPED)

@@ -61,7 +61,7 @@ class WindowedStreamJoin(WithOutputs):
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
 
-    Raises ``ValueError`` at construction for a wrong option, when applied to tables, to windowed or unbounded input, to one stream of
+    Raises ``ValueError`` at construction for a wrong option, when applied to tables, to windowed input, to one stream of
     Arrow batches and one of pairs, to batches that do not have the columns, or to keys of different types or without a deterministic coder, and
     in the run for elements that are not pairs.
 
@@ -137,6 +137,8 @@ class WindowedStreamJoin(WithOutputs):
             to=(MAIN, *self.dropping, *handling.tags),
             main_type=element_type,
             check=keys_may_meet(_NAME, *SIDES, "left keys", "right keys"),
+            by_time=types[0].order == "time",
+            closes=None if self._how == "inner" else max(self._spans.before, self._spans.after) + self._spans.grace,
         )
         handling.collect(*routed, replayed)
         joined = replayed[MAIN] if schema is None else as_arrow(replayed[MAIN], schema)

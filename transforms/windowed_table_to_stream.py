@@ -9,12 +9,12 @@ from apache_beam.pvalue import PCollection
 from beam_joins.batch import ChangeBatch
 from beam_joins.copied import copied
 from beam_joins.function_failed import FunctionFailed
-from beam_joins.transforms.engine.block_writer import timestamped
 from beam_joins.transforms.engine.door import in_batches
 from beam_joins.transforms.engine.options import function
 from beam_joins.transforms.engine.outputs import HandlesExceptions
 from beam_joins.transforms.engine.table_rows import changes_in_python
 from beam_joins.transforms.engine.table_type import TableType, as_windowed_table, table_type
+from beam_joins.transforms.engine.ticks import at_event_time
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.windowed import Window
 
@@ -54,13 +54,15 @@ class WindowedTableToStream(HandlesExceptions):
                 "WindowedTableToStream takes a windowed table, such as WindowedAggregate gives: this one is not, use TableToStream"
             )
         functions = self.handling.functions
-        run = beam.FlatMap(_mapping(functions, functions.function("fn", self._fn), table))
+        run = beam.FlatMap(_mapping(functions, functions.function("fn", self._fn), table, at_event_time(pvalue)))
         mapped = self.handling.apply("Map", run, in_batches(as_windowed_table(pvalue)))
         mapped.element_type = beam.typehints.KV[Any, Any]
         return mapped
 
 
-def _mapping(functions: StageFunctions, fn: Mapping, known: TableType) -> Callable[[ChangeBatch], Iterator[Any]]:
+def _mapping(
+    functions: StageFunctions, fn: Mapping, known: TableType, timed: Callable[[Any, int], Any]
+) -> Callable[[ChangeBatch], Iterator[Any]]:
     def mapped(batch: ChangeBatch) -> Iterator[Any]:
         for change in changes_in_python(batch, known):
             try:
@@ -70,7 +72,7 @@ def _mapping(functions: StageFunctions, fn: Mapping, known: TableType) -> Callab
                 continue
             if not isinstance(element, tuple) or len(element) != 2:
                 raise ValueError(f"fn gave {element!r} for {change.key}: give a (key, value) pair")
-            yield timestamped(copied(element), change.timestamp)
+            yield timed(copied(element), change.timestamp)
         yield from functions.take()
 
     return mapped

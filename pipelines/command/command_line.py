@@ -37,7 +37,7 @@ def _unknown(rest: Sequence[str]) -> list[str]:
     from beam_joins.pipelines.launcher.flink_options import FlinkOptions
     from beam_joins.pipelines.launcher.run_options import WorkerOptions
     from beam_joins.pipelines.launcher.spark_options import SparkOptions
-    from beam_joins.transforms.engine.replay import ReplayOptions
+    from beam_joins.transforms.engine.replay_options import ReplayOptions
 
     # two classes of options may declare the same one
     beams = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")

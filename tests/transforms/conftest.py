@@ -8,7 +8,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from beam_joins.transforms.engine.replay import ReplayOptions
+from beam_joins.transforms.engine.replay_options import ReplayOptions
 
 
 @pytest.fixture(scope="session")

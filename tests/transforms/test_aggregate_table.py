@@ -25,7 +25,7 @@ from beam_joins import (
     Windowed,
     vectorized,
 )
-from beam_joins.transforms.engine.replay import ReplayOptions
+from beam_joins.transforms.engine.replay_options import ReplayOptions
 from beam_joins.transforms.engine.table_type import TableType, as_table, table_type
 
 EMPLOYEES = [

@@ -11,7 +11,7 @@ from beam_joins import Change, ForeignKeyJoin, MapTable, TableFromChangelog, Tab
 from beam_joins.coders import read_block
 from beam_joins.transforms.engine import block_writer
 from beam_joins.transforms.engine.block_writer import BlockWriter
-from beam_joins.transforms.engine.replay import ReplayOptions
+from beam_joins.transforms.engine.replay_options import ReplayOptions
 
 
 def batch(*keys):
@@ -22,7 +22,8 @@ def batch(*keys):
 
 def sent(outputs):
     """The keys in each block, by the partition that it goes to."""
-    return [(partition, read_block(block)[1]["key"].to_pylist()) for _, (partition, block) in outputs]
+    blocks = [getattr(output, "value", output) for _, output in outputs]
+    return [(partition, read_block(block)[1]["key"].to_pylist()) for partition, block in blocks]
 
 
 def flushed(writer):

@@ -6,7 +6,7 @@ import random
 import apache_beam as beam
 import pytest
 
-from beam_joins.transforms.engine.replay import ReplayOptions
+from beam_joins.transforms.engine.replay_options import ReplayOptions
 from tests.transforms.resumed_jobs import JOBS, history, lines_of, parts, run, write
 
 NEEDS_AN_END = {"streams, outer"}

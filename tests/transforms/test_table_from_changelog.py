@@ -218,7 +218,7 @@ def test_windowed_and_unbounded_input_and_bad_keys_are_refused_when_applied(dire
     endless = p | "endless" >> beam.Create([("k", 1)])
     endless.is_bounded = False
     with pytest.raises(ValueError, match="bounded input only"):
-        _ = endless | "unbounded" >> TableFromChangelog()
+        _ = endless | "unbounded" >> TableFromChangelog(emit="latest")
 
     class Plain:
         pass

@@ -35,7 +35,7 @@ from beam_joins import (
     WindowedAggregate,
     WindowedTableToStream,
 )
-from beam_joins.transforms.engine.replay import ReplayOptions
+from beam_joins.transforms.engine.replay_options import ReplayOptions
 from beam_joins.transforms.engine.table_type import table_type
 from beam_joins.transforms.engine.windows import windows_of
 

@@ -13,7 +13,7 @@ from apache_beam.utils.timestamp import Duration
 
 from beam_joins import Dropped, TableFromChangelog, WindowedStreamJoin
 from beam_joins.functions import with_key
-from beam_joins.transforms.engine.replay import ReplayOptions
+from beam_joins.transforms.engine.replay_options import ReplayOptions
 
 VIEWS = [("ad", "v100", 100), ("ad", "v150", 150), ("ad", "v900", 900), ("other", "w100", 100), ("other", "w100", 100)]
 CLICKS = [("ad", "c110", 110), ("ad", "c160", 160), ("ad", "c50", 50), ("other", "d161", 161)]

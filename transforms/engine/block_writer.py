@@ -22,6 +22,8 @@ PENDING_BYTES = 64 << 20  # what waits in a writer, of all replays and partition
 BLOCK_BYTES = 4 << 20  # a block as large as that does not wait for the others
 _EARLIEST, _LATEST, _GLOBAL = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros, (GlobalWindow(),)
 MAIN, DROPPED, BAD = "main", "dropped", "bad"
+TURN = "turn"
+"""The column of rows that come from a turn, with the end of its tick."""
 
 
 def timestamped(value: Any, micros: int) -> WindowedValue:
@@ -50,7 +52,9 @@ class _Waiting:
 class BlockWriter:
     """Where a route or an operator puts what is to travel on to a replay, and what it drops."""
 
-    def __init__(self, partitions: int, *, keep_dropped: bool = True) -> None:
+    def __init__(self, partitions: int, *, keep_dropped: bool = True, turn: int | None = None) -> None:
+        self.turn = turn
+        """The end of the tick in which what is sent had its turn, where there are ticks (:mod:`beam_joins.transforms.engine.ticks`)."""
         self._partitions = partitions
         self._keep_dropped = keep_dropped
         self._waiting: dict[tuple[str, int], _Waiting] = {}
@@ -66,6 +70,8 @@ class BlockWriter:
         """Send rows to the replay named ``to``; ``hashes`` are those of their routing keys, one unsigned integer a row."""
         if not len(rows):
             return
+        if self.turn is not None:
+            rows = rows.append_column(TURN, pa.array(np.full(len(rows), self.turn)))
         partitions = (hashes % self._partitions).astype(np.min_scalar_type(self._partitions))
         counts = np.bincount(partitions, minlength=self._partitions)
         rows = rows.take(pa.array(np.argsort(partitions, kind="stable")))
@@ -118,4 +124,5 @@ class BlockWriter:
     def _leave(self, to: str, partition: int) -> None:
         waiting = self._waiting.pop((to, partition))
         self._pending_bytes -= waiting.bytes
-        self._ready.append((to, (partition, write_block(concat_batches(to, waiting.batches), to))))
+        rows = concat_batches(to, waiting.batches)
+        self._ready.append((to, timestamped((partition, write_block(rows, to)), pc.min(rows["timestamp"]).as_py())))

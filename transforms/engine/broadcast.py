@@ -18,7 +18,8 @@ from beam_joins.transforms.engine.joins import LEFT, RIGHT, LeftRows, Sides
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.operator import Turn
 from beam_joins.transforms.engine.outputs import Handling
-from beam_joins.transforms.engine.replay import BundleDoFn, Emitter, Replay, ReplayOptions, Stage
+from beam_joins.transforms.engine.replay import BundleDoFn, Emitter, Replay, Stage
+from beam_joins.transforms.engine.replay_options import ReplayOptions
 from beam_joins.transforms.engine.table_rows import newest, no_rows
 from beam_joins.transforms.engine.table_type import TableType
 from beam_joins.transforms.engine.user_functions import StageFunctions

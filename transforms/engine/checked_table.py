@@ -12,7 +12,8 @@ from beam_joins.change import two_changes
 from beam_joins.sorting import combine_chunks
 from beam_joins.transforms.engine.block_writer import MAIN
 from beam_joins.transforms.engine.door import in_batches
-from beam_joins.transforms.engine.replay import Replay, Route, has_one_turn
+from beam_joins.transforms.engine.replay import Replay, Route
+from beam_joins.transforms.engine.replay_options import has_one_turn
 from beam_joins.transforms.engine.table_rows import batch_rows, keys_in_python
 from beam_joins.transforms.engine.table_type import TableType, as_table, table_type
 from beam_joins.transforms.engine.upserts import LATE, ROWS, upserts
@@ -46,7 +47,7 @@ def _by_key(table: PCollection[Any], label: str) -> PCollection[Any]:
 
     routed = in_batches(table, f"{label} in batches") | f"{label} by key" >> Route(batch_rows(ROWS), to=(ROWS,))
     checked = (routed[ROWS],) | f"{label} with one change each" >> Replay(
-        upserts("records", known, partial(_require_one_change, known)), main_type=ChangeBatch
+        upserts("records", known, partial(_require_one_change, known)), main_type=ChangeBatch, by_time=known.order == "time"
     )
     return as_table(checked[MAIN], known._replace(whole=True))
 

@@ -16,6 +16,7 @@ from beam_joins.keys.nested import is_windowed, parts_of, windowed_keys
 from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_values, python_keys, python_values
 from beam_joins.transforms.engine.block_writer import timestamped
 from beam_joins.transforms.engine.table_type import NOT_KNOWN_WINDOWED, TableType, as_table, is_batches, table_type
+from beam_joins.transforms.engine.ticks import stages_above
 from beam_joins.windowed import Windowed
 
 BATCH = 4096
@@ -31,7 +32,7 @@ def in_batches(table: PCollection[Any], label: str = "In batches") -> PCollectio
     known = table_type(table)
     if known.checked and is_batches(table):
         return table
-    batches = table | label >> beam.ParDo(_Batches(known))
+    batches = table | label >> beam.ParDo((_TurnBatches if stages_above(table) else _Batches)(known))
     batches.element_type = ChangeBatch  # with_output_types says it only where Beam checks types
     return as_table(batches, known, checked=known.checked)
 
@@ -98,6 +99,24 @@ class _Batches(beam.DoFn):
         if self._known.windowed:
             return ValueError(f"the table is known to be windowed, and has the key {key!r}: give one keyed by Windowed")
         return ValueError(f"the table has the key {key!r} and is not known to be a windowed table: {NOT_KNOWN_WINDOWED}")
+
+
+class _TurnBatches(_Batches):
+    """For changes that come from turns: a batch has those of one time."""
+
+    def start_bundle(self) -> None:
+        super().start_bundle()
+        self._at = 0
+
+    def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
+        if self._changes and self._at != timestamp.micros:
+            yield timestamped(self._batch(), self._at)
+        self._at = timestamp.micros
+        yield from super().process(element)
+
+    def finish_bundle(self) -> Iterator[Any]:
+        if self._changes:
+            yield timestamped(self._batch(), self._at)
 
 
 def _conformed(batch: ChangeBatch, known: TableType) -> ChangeBatch:

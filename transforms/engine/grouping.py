@@ -22,11 +22,12 @@ from beam_joins.sorting import valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.checked_table import checked_table
 from beam_joins.transforms.engine.each_value import each_value
-from beam_joins.transforms.engine.operator import Turn, require_in_time
+from beam_joins.transforms.engine.operator import Turn
 from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.table_rows import changes_in_python
-from beam_joins.transforms.engine.table_type import TableType, as_table, require_bounded, table_type
+from beam_joins.transforms.engine.table_type import TableType, as_table, table_type
+from beam_joins.transforms.engine.unbounded import require_global
 from beam_joins.transforms.engine.user_functions import StageFunctions
 
 MEMBERS = "members"
@@ -95,7 +96,7 @@ class GroupedTable(WithOutputs):
 
     def build(self, pvalue: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The aggregates and the dropped records."""
-        require_bounded(type(self).__name__, pvalue)
+        require_global(type(self).__name__, pvalue)
         table, handling, fold = checked_table(pvalue), self.handling, self.fold()
         known, functions = table_type(table), handling.functions
         grouping = Grouping(known, functions, self._group_by, self._of)
@@ -111,7 +112,6 @@ class GroupedTable(WithOutputs):
 
         def aggregated(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, aggregate.State]:
             rows, before = inputs[MEMBERS], turn.state or aggregate.State()
-            require_in_time(rows, turn.frontier)
             if fold is None:
                 batch, groups = totals.step(before.groups, rows)
                 state = aggregate.State(groups)
@@ -123,7 +123,7 @@ class GroupedTable(WithOutputs):
 
         routed = table | "Group" >> Route(rows, to=(MEMBERS, *self.dropping, *handling.tags))
         replayed = (routed[MEMBERS],) | "Aggregate" >> Replay(
-            functions.replay(aggregated), to=(MAIN, *handling.tags), main_type=ChangeBatch
+            functions.replay(aggregated), to=(MAIN, *handling.tags), main_type=ChangeBatch, tables=(MEMBERS,)
         )
         handling.collect(routed, replayed)
         group, value = (

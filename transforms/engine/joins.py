@@ -16,11 +16,11 @@ from beam_joins.keys.nested import CombinedKeyType
 from beam_joins.matching import Shape
 from beam_joins.overlap import State, overlap, step
 from beam_joins.references import listed_subscriptions, looking_up, rejoined, subscriptions
-from beam_joins.sorting import combine_chunks, valid
+from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.checked_table import table_in_turn
 from beam_joins.transforms.engine.notes import keys_may_meet
-from beam_joins.transforms.engine.operator import Operator, Turn, require_in_time
+from beam_joins.transforms.engine.operator import Operator, Turn
 from beam_joins.transforms.engine.outputs import Handling
 from beam_joins.transforms.engine.referring import References
 from beam_joins.transforms.engine.replay import Replay, Route, RowRouter
@@ -145,6 +145,7 @@ def joined_table(
         to=(MAIN, *((HALVES,) if moving else ()), *handling.tags),
         main_type=ChangeBatch,
         check=keys_may_meet(transform, LEFT, RIGHT, *keys),
+        tables=(LEFT, RIGHT),
     )
     handling.collect(lefts, joined)
     if not moving:
@@ -172,20 +173,29 @@ def _overlapped(
         left, right = inputs.get(LEFT, no_left), inputs.get(RIGHT, no_right)
         if not isinstance(looks_up, pa.DataType):
             left = looking_up(left, looks_up(combine_chunks(left["key"])))
-        for rows in (left, right):
-            require_in_time(rows, turn.frontier)
         if turn.is_only:
             joined, state = overlap(left, right, join, shape), None
         else:
             joined, state = step((turn.state or State())._replace(frontier=turn.frontier), left, right, join, shape)
         if moving:
-            writer.send(HALVES, hashes(joined.halves.column("key")), joined.halves)
+            writer.send(HALVES, hashes(joined.halves.column("key")), _halves(joined.halves, turn))
         for batch in (joined.changes, *(() if moving else (rejoined(joined.halves),))):
             if len(batch):
                 yield batch if finish is None else finish(batch)
         return state
 
     return overlapped
+
+
+def _halves(halves: pa.RecordBatch, turn: Turn) -> pa.RecordBatch:
+    """The halves with the positions that they came with, which are the same in the partitions of both references."""
+    if turn.came_at is None:
+        return halves
+    for name, by in (("came_at", "position"), ("came_until", "until")):
+        column = halves.column(by)
+        came_at = turn.came_at(integers(column.fill_null(0)))
+        halves = halves.append_column(name, pa.array(came_at, mask=~valid(column)))
+    return halves
 
 
 def _moved(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, None]:

@@ -37,6 +37,20 @@ def read_note(element: bytes) -> tuple[str, list[str]] | None:
     return to, noted
 
 
+def with_note(written: bytes | None, note: tuple[str, Iterable[str]]) -> tuple[bytes, Notes] | None:
+    """All that was noted, as it is remembered and as a check gets it; ``None`` if the note says nothing new.
+
+    >>> written, noted = with_note(None, ("left", ["text"]))
+    >>> noted, with_note(written, ("left", ["text"]))
+    ({'left': {'text'}}, None)
+    """
+    known = {to: set(noted) for to, noted in json.loads(written or b"{}").items()}
+    if known.get(note[0], set()).issuperset(note[1]):
+        return None
+    known.setdefault(note[0], set()).update(note[1])
+    return json.dumps({to: sorted(noted) for to, noted in known.items()}).encode(), known
+
+
 class NoteReader:
     """Takes the notes out of the blocks of a partition.
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_joins.keys.columns import Ints
 from beam_joins.stream_time import ALWAYS
 from beam_joins.transforms.engine.block_writer import BlockWriter
 
@@ -19,17 +19,26 @@ class Turn(NamedTuple):
     * ``until``: all rows of later turns have timestamps after it, ``None`` if that is not known; :data:`~beam_joins.stream_time.ALWAYS` if there
       is no later turn, so that nothing needs to be remembered.
     * ``horizon``: deletes with earlier timestamps are not remembered any more; ``None``: all deletes are remembered.
+    * ``closed``: ``until`` of the turn before, ``None`` if there was none or it had none: what a stream's record up to it could meet may be gone.
+    * ``came_at``: gives the positions that rows of tables had before they were moved behind the frontier, ``None`` if none was moved.
     """
 
     state: Any = None
     frontier: int | None = None
     until: int | None = ALWAYS
     horizon: int | None = None
+    closed: int | None = None
+    came_at: Callable[[Ints], Ints] | None = None
 
     @property
     def is_only(self) -> bool:
         """Whether all rows that there ever are have their turn at once."""
         return self.frontier is None and self.until == ALWAYS
+
+    @property
+    def passed(self) -> int | None:
+        """The position up to which a record is late for a transform that remembers records for some time only."""
+        return max((each for each in (self.frontier, self.closed) if each is not None), default=None)
 
 
 Operator = Callable[[dict[str, pa.Table], BlockWriter, Turn], Generator[Any, None, Any]]
@@ -51,9 +60,3 @@ def in_time(rows: pa.Table, frontier: int | None, meets_by: str = "key") -> tupl
         return rows, rows.slice(0, 0)
     is_late = pc.and_(pc.less_equal(rows["position"], frontier), rows[meets_by].is_valid())
     return rows.filter(pc.invert(is_late)), rows.filter(is_late)
-
-
-def require_in_time(rows: pa.Table, frontier: int | None) -> None:
-    """Raise ``RuntimeError`` for late rows of a table: the transform that made it gives changes behind the frontier only."""
-    if frontier is not None and len(rows) and (least := int(np.min(rows["position"].to_numpy()))) <= frontier:
-        raise RuntimeError(f"a change at position {least} comes after the frontier {frontier} has passed")

@@ -190,7 +190,7 @@ class RecordRoute(beam.PTransform[Any, Any]):
         if schema is None:
             collect = _Collect()  # type: ignore[no-untyped-call]
             pcoll = pcoll | "Collect" >> beam.ParDo(collect)
-        return pcoll | "Rows" >> Route(rows, to=self._to, timed=schema is not None, size=self._size)
+        return pcoll | "Rows" >> Route(rows, to=self._to, timed=schema is not None, records=True, size=self._size)
 
 
 class _Elements(NamedTuple):

@@ -17,7 +17,8 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions
+import pyarrow as pa
+from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pvalue import PCollection, TaggedOutput
 from apache_beam.utils.timestamp import Timestamp
 
@@ -26,60 +27,14 @@ from beam_joins.coders.own_types import OwnTypes
 from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN, BlockWriter, Output, timestamped
 from beam_joins.transforms.engine.notes import Check, NoteReader
 from beam_joins.transforms.engine.operator import Operator, Turn
-from beam_joins.transforms.engine.partitions import DEFAULT_PARTITIONS, partition_count
+from beam_joins.transforms.engine.partitions import CORES, partition_count
+from beam_joins.transforms.engine.replay_options import ReplayOptions, folder_for
 from beam_joins.transforms.engine.resumed import ResumedTurn, observed
-from beam_joins.transforms.engine.state_folder import StateFolder, folder_of
+from beam_joins.transforms.engine.state_folder import StateFolder
+from beam_joins.transforms.engine.ticks import Ticks, stages_above, ticks_behind
 from beam_joins.transforms.engine.transform import fingerprint
+from beam_joins.transforms.engine.turns import Turns, turn_dofn
 from beam_joins.transforms.engine.waiting import OnlyTurn, stateful_dofn
-
-BROADCAST_BYTES = 32 << 20
-REMEMBER_DELETES = 2 * 24 * 60 * 60
-
-
-class ReplayOptions(PipelineOptions):
-    """Pipeline options of the engine, each of which begins with ``--beam_joins``."""
-
-    @classmethod
-    def _add_argparse_args(cls, parser: Any) -> None:
-        parser.add_argument(
-            "--beam_joins_partitions",
-            type=int,
-            metavar="N",
-            help="in how many partitions at most bounded input is replayed; no result depends on it, only time and memory do"
-            f" (default: {DEFAULT_PARTITIONS})",
-        )
-        parser.add_argument(
-            "--beam_joins_broadcast_bytes",
-            type=int,
-            default=BROADCAST_BYTES,
-            metavar="N",
-            help="how large the right table of a foreign-key join may be, by what its reader says, to be copied to every worker; 0: never"
-            f" (default: {BROADCAST_BYTES})",
-        )
-
-        parser.add_argument(
-            "--beam_joins_state",
-            metavar="DIR",
-            help="a folder, of any filesystem that Beam knows, for what the transforms remember: the run goes on where the last one with this"
-            " folder ended (default: nothing is remembered)",
-        )
-        parser.add_argument(
-            "--beam_joins_remember_deletes",
-            type=float,
-            default=REMEMBER_DELETES,
-            metavar="SECONDS",
-            help="how much older than the latest event time of the runs before a delete may be, so that a late record does not bring back its row"
-            f" (default: {REMEMBER_DELETES}, two days)",
-        )
-
-
-def has_one_turn(pcoll: PCollection[Any]) -> bool:
-    """Whether all rows have their turn at once: the input is bounded, and no run was before or will be after."""
-    return bool(pcoll.is_bounded) and _folder(pcoll) is None
-
-
-def _folder(pcoll: PCollection[Any]) -> StateFolder | None:
-    return folder_of(pcoll.pipeline, pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_state)
 
 
 def element_time(timestamp: Timestamp) -> int:
@@ -107,9 +62,9 @@ class Emitter:
         self._partitions = partitions
         self._own_types = OwnTypes()
 
-    def writer(self) -> BlockWriter:
-        """An empty writer."""
-        return BlockWriter(self._partitions, keep_dropped=self._keep_dropped)
+    def writer(self, turn: int | None = None) -> BlockWriter:
+        """An empty writer, of rows that have had their turn in a tick if there are ticks."""
+        return BlockWriter(self._partitions, keep_dropped=self._keep_dropped, turn=turn)
 
     def emit(self, outputs: Iterable[Output]) -> list[Any]:
         """The elements as a DoFn gives them."""
@@ -149,6 +104,18 @@ class _UntimedRouteDoFn(_RouteDoFn):
         return self._emitter.emit(self._writer.pop_ready())
 
 
+class _TurnRouteDoFn(_RouteDoFn):
+    """For batches that come from turns: their rows are sent with the tick."""
+
+    def __init__(self, rows: RowRouter, emitter: Emitter, ticks: Ticks) -> None:
+        super().__init__(rows, emitter)
+        self._ticks = ticks
+
+    def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> list[Any]:
+        self._writer.turn = self._ticks.turn_of(timestamp.micros)
+        return super().process(element, timestamp)
+
+
 class _Partition:
     """A partition's blocks through the operator, and the notes of the whole input through the check."""
 
@@ -160,20 +127,26 @@ class _Partition:
 
     def released(self, elements: Iterable[bytes], turn: Turn) -> Generator[Any, None, Any]:
         """What follows from the elements that have their turn; returns what is to be remembered, which is ``turn.state`` if none of them holds rows."""
-        reader, writer, emit = NoteReader(elements), self._emitter.writer(), self._emitter.emit
-        blocks, state = reader.blocks(), turn.state
+        reader, state = NoteReader(elements), turn.state
+        blocks = reader.blocks()
         if blocks is not None or self._calls_always:
-            replayed = self._operator(read_blocks(blocks or ()), writer, turn)
-            while True:
-                try:
-                    output = next(replayed)
-                except StopIteration as end:
-                    state = end.value
-                    break
-                yield output
-                yield from emit(writer.pop_ready())
+            state = yield from self.replayed(read_blocks(blocks or ()), turn)
         if self._check is not None:
             self._check(reader.notes)
+        return state
+
+    def replayed(self, inputs: dict[str, pa.Table], turn: Turn, tick: int | None = None) -> Generator[Any, None, Any]:
+        """What follows from the rows that have their turn, in a tick if there are ticks; returns what is to be remembered."""
+        writer, emit = self._emitter.writer(tick), self._emitter.emit
+        replayed = self._operator(inputs, writer, turn)
+        while True:
+            try:
+                output = next(replayed)
+            except StopIteration as end:
+                state = end.value
+                break
+            yield output
+            yield from emit(writer.pop_ready())
         yield from emit(writer.pop_ready())
         yield from emit((to, block) for to, block, _ in writer.flush())
         return state
@@ -189,9 +162,11 @@ class Stage(beam.PTransform[Any, Any]):
         self._size = size
 
     def _emitter(self, pcoll: PCollection[Any]) -> Emitter:
-        given, folder = pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_partitions, _folder(pcoll)
+        given, folder = pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_partitions, folder_for(pcoll)
         if folder is not None:
             return Emitter(self._names, folder.partition_count(given, partition_count(given)))
+        if given is None and pcoll.pipeline.options.view_as(StandardOptions).streaming:
+            given = CORES  # each turn sends blocks from every partition to every other
         return Emitter(self._names, partition_count(given, self._size))
 
     def _outputs(self, pcoll: PCollection[Any], dofn: beam.DoFn, *side_inputs: Any) -> dict[str, PCollection[Any]]:
@@ -210,18 +185,24 @@ class Route(Stage):
     """Batches into blocks of rows, by partition.
 
     The outputs are a dict: one collection of blocks for each name in ``to``, and the dropped or bad records if ``DROPPED`` or ``BAD`` is one.
-    ``timed=False`` says that ``rows`` does not look at the timestamp. ``size`` is the number of bytes that go to the replay, from all routes to it,
+    ``timed=False`` says that ``rows`` does not look at the timestamp. ``records`` that each has its turn by its own, and not by that in which it was made. ``size`` is the number of bytes that go to the replay, from all routes to it,
     where it is known.
     """
 
-    def __init__(self, rows: RowRouter, *, to: tuple[str, ...], timed: bool = False, size: int | None = None) -> None:
+    def __init__(
+        self, rows: RowRouter, *, to: tuple[str, ...], timed: bool = False, records: bool = False, size: int | None = None
+    ) -> None:
         super().__init__(to, Any, size)
         self._rows = rows
         self._timed = timed
+        self._records = records
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         """Apply the transform."""
-        return self._outputs(pcoll, (_RouteDoFn if self._timed else _UntimedRouteDoFn)(self._rows, self._emitter(pcoll)))
+        emitter = self._emitter(pcoll)
+        if not self._records and stages_above(pcoll):
+            return self._outputs(pcoll, _TurnRouteDoFn(self._rows, emitter, ticks_behind(pcoll)))
+        return self._outputs(pcoll, (_RouteDoFn if self._timed else _UntimedRouteDoFn)(self._rows, emitter))
 
 
 class Replay(Stage):
@@ -229,7 +210,8 @@ class Replay(Stage):
 
     The outputs are a dict with the names in ``to``: ``MAIN``, of elements of ``main_type``; ``DROPPED``; ``BAD``; any other name is a collection of
     blocks for another replay. ``check`` gets what the writers noted of the whole input (:mod:`beam_joins.transforms.engine.notes`).
-    ``gives_all`` says that the operator gives all that it remembers, so that partitions without rows have a turn too.
+    ``gives_all`` says that the operator gives all that it remembers, so that partitions without rows have a turn too. ``tables``,
+    ``by_time`` and ``closes`` are those of :class:`~beam_joins.transforms.engine.turns.Turns`.
     """
 
     def __init__(
@@ -240,20 +222,30 @@ class Replay(Stage):
         main_type: Any = Any,
         check: Check | None = None,
         gives_all: bool = False,
+        tables: tuple[str, ...] = (),
+        by_time: bool = False,
+        closes: int | None = None,
     ) -> None:
         super().__init__(to, main_type)
         self._operator = operator
         self._check = check
         self._gives_all = gives_all
+        self._turns: dict[str, Any] = {"tables": tables, "by_time": by_time, "closes": closes}
 
     def expand(self, blocks: Any) -> Any:
         """Apply the transform."""
-        folder = _folder(blocks[0])
+        folder = folder_for(blocks[0])
         if folder is not None:
+            if not all(each.is_bounded for each in blocks):
+                raise ValueError("--beam_joins_state is for bounded runs, one after the other: leave it out with unbounded input")
             return self._resumed(blocks, folder)
         together = _together(blocks)
         partition = _Partition(self._operator, self._check, self._emitter(together))
-        return self._outputs(together, stateful_dofn(_label(together), OnlyTurn(partition.released)))
+        if together.is_bounded:
+            return self._outputs(together, stateful_dofn(_label(together), OnlyTurn(partition.released)))
+        remember = round(1_000_000 * together.pipeline.options.view_as(ReplayOptions).beam_joins_remember_deletes)
+        turns = Turns(partition.replayed, ticks_behind(together), check=self._check, remember_deletes=remember, **self._turns)
+        return self._outputs(together, turn_dofn(_label(together), turns))
 
     def _resumed(self, blocks: Any, folder: StateFolder) -> Any:
         pipeline = blocks[0].pipeline

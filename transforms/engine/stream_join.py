@@ -80,7 +80,7 @@ def joined_streams(how: StreamHow, spans: Spans, results: Results, types: tuple[
     """The join of the records of a partition; ``types`` is what is known of the two streams."""
 
     def joined(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[Any, None, State]:
-        given = [in_time(inputs.get(side, no_rows(known)), turn.frontier) for side, known in zip(SIDES, types, strict=True)]
+        given = [in_time(inputs.get(side, no_rows(known)), turn.passed) for side, known in zip(SIDES, types, strict=True)]
         found, state = step(turn.state, given[0][0], given[1][0], how, spans, turn.until)
         for side, late, (_, behind), known in zip(SIDES, found.late, given, types, strict=True):
             for rows in (behind, late):

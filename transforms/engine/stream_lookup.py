@@ -22,7 +22,7 @@ from beam_joins.transforms.engine.arrow_input import is_arrow
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.checked_table import table_in_turn
 from beam_joins.transforms.engine.notes import keys_may_meet
-from beam_joins.transforms.engine.operator import Operator, Turn, in_time, require_in_time
+from beam_joins.transforms.engine.operator import Operator, Turn, in_time
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.records import Option, RecordRoute, Records, pairs, present
@@ -84,6 +84,7 @@ class StreamLookupJoin(WithOutputs):
             to=(MAIN, *self.dropping, *handling.tags),
             main_type=typehints.KV[Any, Any],
             check=keys_may_meet(name, STREAM, TABLE, "keys that the stream looks up", "table's keys"),
+            tables=(TABLE,),
         )
         handling.collect(records, joined)
         return joined[MAIN], self.all_dropped(records, joined)
@@ -131,7 +132,6 @@ def _lookup(
         stream, late = in_time(inputs.get(STREAM, no_records), turn.frontier, "reference")
         writer.drop_rows("late", len(late), partial(records_of, late, stream_type))
         table = inputs.get(TABLE, no_changes)
-        require_in_time(table, turn.frontier)
         if turn.is_only:
             found, state = as_of(stream, table), None
         else:

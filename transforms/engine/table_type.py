@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
-from apache_beam.transforms.window import GlobalWindows
 from apache_beam.typehints.typehints import TupleConstraint, UnionConstraint
 
 from beam_joins.batch import ChangeBatch
@@ -19,6 +18,7 @@ from beam_joins.coders.key import common_type, type_name
 from beam_joins.keys.nested import CombinedKeyType, WindowedType
 from beam_joins.keys.opaque import KEYS, VALUES, is_opaque
 from beam_joins.parameters import Parameterised, parameterised
+from beam_joins.transforms.engine.unbounded import require_global
 from beam_joins.windowed import Windowed
 
 Order = Literal["time", "sequence", "unknown"]
@@ -209,16 +209,16 @@ def common_windowing(transform: str, left: TableType, right: TableType) -> bool:
 
 
 def two_inputs(transform: str, pvalue: Any, what: str) -> tuple[PCollection[Any], PCollection[Any]]:
-    """The left and the right input; raises ``ValueError`` for anything else, and for windowed or unbounded input."""
+    """The left and the right input; raises ``ValueError`` for anything else, and for input that the engine does not take."""
     if not isinstance(pvalue, tuple) or len(pvalue) != 2:
         raise ValueError(f"{transform} takes {what} | {transform}(...)")
-    require_bounded(transform, *pvalue)
+    require_global(transform, *pvalue)
     left, right = pvalue
     return left, right
 
 
 def two_tables(transform: str, pvalue: Any) -> tuple[PCollection[Any], PCollection[Any]]:
-    """The left and the right table of a join; raises ``ValueError`` for anything else, and for windowed or unbounded input."""
+    """The left and the right table of a join; raises ``ValueError`` for anything else, and for input that the engine does not take."""
     left, right = two_inputs(transform, pvalue, "two tables: (left, right)")
     for table in (left, right):
         if isinstance(table.element_type, TupleConstraint):
@@ -226,17 +226,3 @@ def two_tables(transform: str, pvalue: Any) -> tuple[PCollection[Any], PCollecti
                 f"{transform} joins tables, but got a collection of {table.element_type}: make a table with TableFromChangelog"
             )
     return left, right
-
-
-def require_bounded(transform: str, *pcolls: PCollection[Any]) -> None:
-    """Raise ``ValueError`` for an input that the engine cannot replay: a windowed or an unbounded one."""
-    for pcoll in pcolls:
-        if not isinstance(pcoll, PCollection):
-            raise ValueError(f"{transform} takes PCollections, not {type(pcoll).__name__}")
-        if not isinstance(pcoll.windowing.windowfn, GlobalWindows):
-            raise ValueError(
-                f"{transform} needs its input in the global window, not in {pcoll.windowing.windowfn}:"
-                " apply beam.WindowInto(beam.window.GlobalWindows()) before it"
-            )
-        if not pcoll.is_bounded:
-            raise ValueError(f"{transform} takes bounded input only: read a bounded piece of the changelog")

@@ -1,9 +1,6 @@
 """What the tests of endless jobs run on: Flink, Prism and a Kafka broker. Where one is not to be had, its tests are skipped and say why."""
 
-import os
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +8,6 @@ from beam_joins.pipelines.launcher.jars import locked_jars, provide
 from beam_joins.pipelines.launcher.java import find_java
 from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
 from tests.pipelines.streaming.broker import Broker, broker_jars
-
-PRISM = Path("~/.apache_beam/cache/prism/bin/prism").expanduser()
 
 
 @pytest.fixture(scope="session")
@@ -23,15 +18,6 @@ def flink() -> None:
         provide(locked_jars("flink"), of="Flink")
     except RunnerSetupError as error:
         pytest.skip(str(error))
-
-
-@pytest.fixture(scope="session")
-def prism() -> str:
-    """Beam's Prism, as a program."""
-    found = os.environ.get("PRISM") or shutil.which("prism") or (str(PRISM) if PRISM.exists() else None)
-    if found is None:
-        pytest.skip("there is no prism on the path, and PRISM names none: go install github.com/apache/beam/sdks/v2/go/cmd/prism")
-    return found
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,67 @@
+"""Late changes of tables: where they get their place behind the frontier.
+
+A table gives the changes of each row in their order. Where two tables meet, one of them may have come further than the other: a change at or before the
+largest position that had its turn is late there. It is applied all the same, right behind the frontier, and nothing overtakes anything: all
+positions of the rows that have their turn together move in one order-preserving way, most of them not at all.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_joins.keys.columns import Ints
+from beam_joins.sorting import combine_chunks, search
+from beam_joins.stream_time import ALWAYS
+
+_PLACES = ("position", "until")
+
+
+class Placed(NamedTuple):
+    """Tables whose positions lie behind the frontier, the largest of them, and what gives the positions that they came with (``None``: the same)."""
+
+    tables: list[pa.Table]
+    last: int | None
+    came_at: Callable[[Ints], Ints] | None = None
+
+
+def behind(frontier: int | None, tables: Iterable[pa.Table]) -> Placed:
+    """The tables with their columns ``position``, and ``until`` where they have it, behind the frontier.
+
+    >>> rows = pa.table({"key": ["a", "b", "c", "d"], "position": [3, 8, 5, 20]})
+    >>> placed = behind(7, [rows])
+    >>> placed.tables[0]["position"].to_pylist(), placed.last
+    ([8, 10, 9, 20], 20)
+    >>> placed.came_at(np.array([8, 10])).tolist()
+    [3, 8]
+    """
+    given = list(tables)
+    found = [_numbers(rows[name]) for rows in given for name in _PLACES if name in rows.column_names]
+    came = np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+    largest = max((int(pc.max(rows["position"]).as_py()) for rows in given if len(rows)), default=None)
+    if frontier is None or not len(came) or came[0] > frontier:
+        return Placed(given, largest)
+    steps = np.arange(len(came))
+    # each at its own place, or one behind the one before it
+    places = np.maximum.accumulate(np.maximum(came - steps, min(frontier, ALWAYS - len(came)) + 1)) + steps
+    moved = [_moved(rows, came, places) for rows in given]
+    last = None if largest is None else int(places[search(came, np.array([largest]))[0]])
+    return Placed(moved, last, lambda position: came[np.minimum(search(places, position), len(came) - 1)])
+
+
+def _numbers(column: pa.ChunkedArray) -> Ints:
+    there = combine_chunks(column).drop_null()
+    numbers: Ints = there.to_numpy(zero_copy_only=False).astype(np.int64)
+    return numbers
+
+
+def _moved(rows: pa.Table, came: Ints, places: Ints) -> pa.Table:
+    for name in _PLACES:
+        if name in rows.column_names:
+            column = combine_chunks(rows[name])
+            index = search(came, column.fill_null(0).to_numpy(zero_copy_only=False))
+            moved = pa.array(places[np.minimum(index, len(places) - 1)], mask=column.is_null().to_numpy(zero_copy_only=False))
+            rows = rows.set_column(rows.column_names.index(name), name, moved)
+    return rows

@@ -1,0 +1,112 @@
+"""The grid of event time on which the partitions of unbounded input have their turns, and the stages that wait for each other on it.
+
+A row's turn comes with the end of the tick that its timestamp lies in. What a turn gives goes on with that end as Beam's timestamp, and has its turn at the next
+stage for the same tick: there the timers stand a millisecond later for each stage above, so that all stages above have had theirs.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.pipeline import Pipeline
+from apache_beam.pvalue import PCollection
+from apache_beam.transforms.window import GlobalWindow
+
+from beam_joins.keys.columns import Ints
+from beam_joins.sorting import combine_chunks, integers, valid
+from beam_joins.stream_time import ALWAYS
+from beam_joins.transforms.engine.block_writer import TURN, all_timestamped, timestamped
+
+TICK_SECONDS = 1.0
+_LEAST_SECONDS = 0.1
+_STAGE = 1000
+"""How much later, in microseconds, the timers of a stage stand than those of the stage above."""
+LATEST = int(GlobalWindow().max_timestamp().micros)
+
+
+class TickOptions(PipelineOptions):
+    """The pipeline option ``--beam_joins_tick``."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        parser.add_argument(
+            "--beam_joins_tick",
+            type=float,
+            default=TICK_SECONDS,
+            metavar="SECONDS",
+            help="how many seconds of event time of unbounded input have their turn together; more of them cost less for each row, and results"
+            f" come later (default: {TICK_SECONDS:g})",
+        )
+
+
+class Ticks(NamedTuple):
+    """The length of a tick and how much later the timers of a stage stand, in microseconds."""
+
+    micros: int
+    lag: int = 0
+
+    def ends(self, timestamps: Ints) -> Ints:
+        """The ends of the ticks that times lie in.
+
+        >>> Ticks(1_000_000).ends(np.array([0, 999_999, 1_000_000, -1])).tolist()
+        [1000000, 1000000, 2000000, 0]
+        """
+        return (np.minimum(timestamps, ALWAYS - self.micros) // self.micros + 1) * self.micros
+
+    def turn_of(self, micros: int) -> int | None:
+        """The end of the tick whose turn has given an element with this time; ``None`` for one of bounded input, at the end of all time."""
+        return None if micros // _STAGE >= LATEST // _STAGE else micros // self.micros * self.micros
+
+    def dues(self, rows: pa.RecordBatch) -> Ints:
+        """The ends of the ticks in which rows have their turn."""
+        own = self.ends(integers(rows.column("timestamp")))
+        if TURN not in rows.schema.names:
+            return own
+        turn = combine_chunks(rows.column(TURN))
+        return np.where(valid(turn), integers(turn.fill_null(0)), own)
+
+
+def tick_micros(pipeline: Pipeline) -> int:
+    """The length of a tick of a pipeline; raises ``ValueError`` for one that makes no sense."""
+    seconds: float = pipeline.options.view_as(TickOptions).beam_joins_tick
+    if not math.isfinite(seconds) or seconds < _LEAST_SECONDS:
+        raise ValueError(f"--beam_joins_tick={seconds:g}: give {_LEAST_SECONDS:g} seconds or more")
+    return round(seconds * 1000) * 1000
+
+
+def ticks_behind(pcoll: PCollection[Any]) -> Ticks:
+    """The ticks of a stage whose input this is."""
+    return Ticks(tick_micros(pcoll.pipeline), _STAGE * stages_above(pcoll))
+
+
+def at_event_time(pcoll: PCollection[Any]) -> Callable[[Any, int], Any]:
+    """What gives an element, made of one of this collection, its event time: of unbounded input it keeps that of the turn, as the watermark has passed its own."""
+    return timestamped if pcoll.is_bounded else lambda element, micros: element
+
+
+def at_event_times(pcoll: PCollection[Any]) -> Callable[[Iterable[Any], pa.Array], Iterator[Any]]:
+    """The same for many elements and the column of their event times."""
+    return all_timestamped if pcoll.is_bounded else lambda elements, micros: iter(elements)
+
+
+class TurnDoFn(beam.DoFn):
+    """A DoFn whose partitions have many turns."""
+
+
+def stages_above(pcoll: PCollection[Any]) -> int:
+    """How many stages of many turns an element can have passed, at most."""
+    known: dict[Any, int] = {}
+
+    def of(each: Any) -> int:
+        if each not in known:
+            producer = each.producer
+            above = 0 if producer is None else max(map(of, producer.inputs), default=0)
+            transform = None if producer is None else producer.transform
+            known[each] = above + (isinstance(transform, beam.ParDo) and isinstance(transform.fn, TurnDoFn))
+        return known[each]
+
+    return of(pcoll)
