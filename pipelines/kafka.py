@@ -72,6 +72,7 @@ class ReadKafka(beam.PTransform[PBegin, PCollection[Any]]):
         self._config = {**(config or {}), "bootstrap.servers": bootstrap_servers}
         kafka()
         self._source = Topics(self._config, self._records, start, follow)
+        self._follow = follow
 
     def expand(self, begin: PBegin) -> PCollection[Any]:
         """Apply the transform."""
@@ -85,7 +86,9 @@ class ReadKafka(beam.PTransform[PBegin, PCollection[Any]]):
         read = beam.ParDo(Follow(self._source, self._event_time))
         if self._records.rows is None:
             pairs: PCollection[Any] = partitions | "Read" >> read.with_output_types(tuple[Any, Any])
+            pairs.is_bounded = not self._follow
             return pairs
         batches: PCollection[pa.RecordBatch] = partitions | "Read" >> read.with_output_types(pa.RecordBatch)
+        batches.is_bounded = not self._follow
         assert self._records.rows.schema is not None
         return as_arrow(batches, self._records.rows.schema)

@@ -74,11 +74,10 @@ class ReadGrowingFiles(beam.PTransform[PBegin, PCollection[Any]]):
         """Apply the transform."""
         read = beam.ParDo(Follow(Files(self._rows, self._follow), self._event_time))
         patterns = begin | "Pattern" >> beam.Create([self._pattern], reshuffle=False)
-        if self._rows.schema is None:
-            rows: PCollection[Any] = patterns | "Read" >> read.with_output_types(dict[str, Any])
-            return rows
-        batches: PCollection[pa.RecordBatch] = patterns | "Read" >> read.with_output_types(pa.RecordBatch)
-        return as_arrow(batches, self._rows.schema)
+        schema = self._rows.schema
+        rows: PCollection[Any] = patterns | "Read" >> read.with_output_types(dict[str, Any] if schema is None else pa.RecordBatch)
+        rows.is_bounded = not self._follow
+        return rows if schema is None else as_arrow(rows, schema)
 
 
 def _first_schema(pattern: str) -> pa.Schema:

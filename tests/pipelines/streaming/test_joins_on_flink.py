@@ -1,0 +1,144 @@
+"""The joins of tables that never end, on Flink: they give what bounded runs give, stop and go on, and outlive their workers."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from beam_joins import ForeignKeyJoin, TableFromChangelog, TableToChanges
+from beam_joins.pipelines.flink import flink_job, flink_runner
+from beam_joins.pipelines.read_growing_files import ReadGrowingFiles
+from tests.pipelines.streaming.jobs import FIRST, STEP, Append, wait_until, written
+
+pytestmark = [pytest.mark.flink, pytest.mark.usefixtures("flink")]
+
+FLAGS = (
+    "--runner=FlinkRunner",
+    "--flink_memory=1g",
+    "--streaming",
+    "--checkpointing_interval=500",
+    "--parallelism=2",
+    "--python_workers=2",
+)
+SIDES = ("orders", "customers")
+
+
+def orders(numbers: range) -> list[dict[str, Any]]:
+    """Changes of 40 orders, of which every seventh is a delete, and which move from one customer to another."""
+    return [
+        {"id": n * 7 % 40, "by": None if n % 11 == 0 else n * 3 % 9, "n": n, "op": "d" if n % 7 == 6 else "u", "at": FIRST + n * STEP}
+        for n in numbers
+    ]
+
+
+def customers(numbers: range) -> list[dict[str, Any]]:
+    """Changes of 10 customers between those of the orders."""
+    return [
+        {"id": n % 10, "name": f"name {n}", "op": "d" if n % 13 == 12 else "u", "at": FIRST + n * STEP + 1}
+        for n in numbers
+        if n % 5 == 0
+    ]
+
+
+ROWS = {"orders": orders, "customers": customers}
+
+
+def write(folder: Path, numbers: range, name: str) -> None:
+    """The rows of both sides as files; the rows of a few seconds are in the opposite order."""
+    for side in SIDES:
+        (folder / side).mkdir(exist_ok=True)
+        rows = ROWS[side](numbers)
+        shuffled = [row for start in range(0, len(rows), 20) for row in reversed(rows[start : start + 20])]
+        part = folder / f"{side}-{name}"
+        part.write_text("".join(json.dumps(row) + "\n" for row in shuffled))
+        part.rename(folder / side / f"{name}.jsonl")
+
+
+def joined(pipeline: beam.Pipeline, folder: Path, out: Path, *, follow: bool) -> None:
+    """Append [key, old, new, position] for each change of the join."""
+    tables = [
+        pipeline
+        | f"Read {side}" >> ReadGrowingFiles(f"{folder / side}/*.jsonl", timestamp_by="at", out_of_orderness=30, follow=follow)
+        | side >> TableFromChangelog(key="id", timestamp_by="at", apply_as_deletes={"op": ["d"]})
+        for side in SIDES
+    ]
+    join = tuple(tables) | ForeignKeyJoin(lambda order, customer: f"{order['n']} {customer['name']}", foreign_key="by")
+    changes = join | TableToChanges() | beam.Map(lambda change: [change.key, change.old, change.new, change.position])
+    _ = changes | "Append" >> beam.ParDo(Append(out))
+
+
+def bounded(tmp_path: Path, numbers: range) -> list[Any]:
+    """What a bounded run makes of the same rows."""
+    folder, out = tmp_path / "bounded", tmp_path / "bounded-out"
+    for each in (folder, out):
+        each.mkdir()
+    write(folder, numbers, "a")
+    with beam.Pipeline(options=PipelineOptions(["--runner=DirectRunner"])) as pipeline:
+        joined(pipeline, folder, out, follow=False)
+    return sorted(written(out), key=place)
+
+
+def place(change: list[Any]) -> tuple[int, int]:
+    return change[3], change[0]
+
+
+def in_time(changes: list[Any], numbers: range) -> list[Any]:
+    """Those that the watermark has passed when the rows are all there, each once: it stays 30 seconds behind the last row, and a tick more."""
+    until = FIRST + numbers[-1] * STEP - 32_000_000
+    distinct = {json.dumps(change): change for change in changes if change[3] < until}
+    return sorted(distinct.values(), key=place)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """Where rows come from and go to."""
+    for name in ("in", "out"):
+        (tmp_path / name).mkdir()
+    return tmp_path / "in", tmp_path / "out"
+
+
+def test_a_join_that_is_stopped_goes_on_from_its_savepoint_and_gives_every_change_once(
+    tmp_path: Path, folders: tuple[Path, Path]
+) -> None:
+    into, out = folders
+    expected = bounded(tmp_path, range(2_000))
+    savepoint: list[str] = []
+    for numbers, name in ((range(1_000), "a"), (range(1_000, 2_000), "b")):
+        write(into, numbers, name)
+        with flink_runner(PipelineOptions([*FLAGS, *(f"--savepoint_path={path}" for path in savepoint)])) as on_flink:
+            pipeline = beam.Pipeline(options=on_flink)
+            joined(pipeline, into, out, follow=True)
+            result = pipeline.run()
+            job = flink_job(result, on_flink)
+            wait_until(lambda numbers=numbers: in_time(written(out), numbers) == in_time(expected, numbers) != [])
+            savepoint = [job.stop(str(tmp_path / "savepoints"))]
+            assert result.wait_until_finish() == "DONE"
+    # stopped and started, nothing came twice
+    assert len(in_time(expected, range(2_000))) == len(
+        [change for change in written(out) if change in in_time(expected, range(2_000))]
+    )
+
+
+def test_a_join_outlives_its_workers_and_gives_no_change_another_value(tmp_path: Path, folders: tuple[Path, Path]) -> None:
+    into, out = folders
+    expected = bounded(tmp_path, range(2_000))
+    write(into, range(1_000), "a")
+    flags = (*FLAGS, "--flink_state_backend=rocksdb", f"--flink_checkpoints={tmp_path / 'checkpoints'}")
+    with flink_runner(PipelineOptions(list(flags))) as on_flink:
+        pipeline = beam.Pipeline(options=on_flink)
+        joined(pipeline, into, out, follow=True)
+        result = pipeline.run()
+        job = flink_job(result, on_flink)
+        wait_until(lambda: in_time(written(out), range(1_000)) == in_time(expected, range(1_000)) != [])
+        wait_until(lambda: any((tmp_path / "checkpoints").rglob("_metadata")))
+        for file in out.glob("*.out"):  # named by the processes that wrote them
+            os.kill(int(file.stem), signal.SIGKILL)
+        write(into, range(1_000, 2_000), "b")
+        # a sink that is not transactional may have a change twice, and then the same twice: by key and position each has one value
+        wait_until(lambda: in_time(written(out), range(2_000)) == in_time(expected, range(2_000)))
+        job.cancel()
