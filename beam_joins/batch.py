@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from beam_joins.change import Change
 from beam_joins.copied import copied
 from beam_joins.functions import require_columns
+from beam_joins.keys.columns import factorize
 from beam_joins.keys.opaque import python_keys, python_values
 
 
@@ -104,8 +105,10 @@ class ChangeBatch:
             return
         before = self.before.fill_null(count).to_numpy(zero_copy_only=False)
         index = np.arange(count)
-        # a piece may begin where no change from there on has an old value before that
-        begins = np.flatnonzero(np.minimum.accumulate(before[::-1])[::-1] >= index)
+        # a piece may begin where no change from there on has an old value before that, nor is of the row that ends there
+        (code,) = factorize(self.key)
+        apart = (np.minimum.accumulate(before[::-1])[::-1] >= index) & np.append(True, code[1:] != code[:-1])
+        begins = np.flatnonzero(apart)
         cuts = np.unique(begins[np.searchsorted(begins, np.arange(0, begins[-1] + 1, rows))])
         for start, stop in zip(cuts.tolist(), [*cuts[1:].tolist(), count], strict=True):
             columns = {

@@ -4,6 +4,7 @@ import functools
 import os
 import shutil
 import subprocess
+import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
@@ -27,5 +28,7 @@ def prism_binary() -> str:
     if os.environ.get("CI") != "true" or shutil.which("go") is None:
         pytest.skip(f"Beam's Prism is missing: {install}")
     _CACHE.mkdir(parents=True, exist_ok=True)
-    subprocess.run(install.split(), check=True, env={**os.environ, "GOBIN": str(_CACHE)}, capture_output=True, text=True)
+    with tempfile.TemporaryDirectory(dir=_CACHE) as built:
+        subprocess.run(install.split(), check=True, env={**os.environ, "GOBIN": built}, capture_output=True, text=True)
+        os.replace(Path(built) / "prism", _CACHE / "prism")
     return str(_CACHE / "prism")

@@ -34,7 +34,8 @@ def timestamped(value: Any, micros: int) -> WindowedValue:
 
 def all_timestamped(values: Iterable[Any], micros: pa.Array) -> Iterator[WindowedValue]:
     """Elements, each with its event time as :func:`timestamped` gives it."""
-    return map(create_windowed_value, values, integers(micros).clip(_EARLIEST, _LATEST).tolist(), repeat(_GLOBAL))
+    # a generator: Beam's check of types at run time takes what else is iterated over to its end
+    yield from map(create_windowed_value, values, integers(micros).clip(_EARLIEST, _LATEST).tolist(), repeat(_GLOBAL))
 
 
 Output = tuple[str, Any]

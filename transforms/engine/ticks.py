@@ -90,7 +90,7 @@ def at_event_time(pcoll: PCollection[Any]) -> Callable[[Any, int], Any]:
 
 def at_event_times(pcoll: PCollection[Any]) -> Callable[[Iterable[Any], pa.Array], Iterator[Any]]:
     """The same for many elements and the column of their event times."""
-    return all_timestamped if pcoll.is_bounded else lambda elements, micros: iter(elements)
+    return all_timestamped if pcoll.is_bounded else lambda elements, micros: (element for element in elements)
 
 
 class TurnDoFn(beam.DoFn):
