@@ -125,6 +125,8 @@ FORMATS: dict[str, tuple[str, Callable[..., Lines], int]] = {
     "maxwell": ("maxwell", maxwell, 1_000_000),
 }
 """The format's option, the lines that it has for rows, and the microseconds in the unit of its times."""
+CUTS = (0, 101_000, 102_000, 10**9)
+"""Where a history is cut into runs, by its sequence."""
 SAYS_KEY = ("wal2json 1", "wal2json 2", "maxwell")
 
 
@@ -147,6 +149,30 @@ def test_rows_in_envelopes_give_what_the_same_rows_give_by_themselves(
     ran = run(*given, *OUTPUTS)
     assert ran.code == 0, ran.err
     assert [sorted(map(json.dumps, rows_of(path, 1))) for path in ("e.jsonl", "l.jsonl")] == expected
+
+
+def test_runs_that_go_on_over_files_of_envelopes_give_together_what_one_run_gives(run: Run, small: SampleFiles) -> None:
+    options = [f"--{side}-format=wal2json" for side in ("orders", "customers")]
+    for side, path, key in (("orders", small.orders, "order_id"), ("customers", small.customers, "customer_id")):
+        Path("in", side).mkdir(parents=True)
+        options += [f"--{side}", f"in/{side}"]
+        history = sorted(read_lines(path), key=lambda row: row["lsn"])
+        for n in range(3):
+            part = [row for row in history if CUTS[n] <= row["lsn"] < CUTS[n + 1]]
+            lines = map(json.dumps, wal2json_2(part, side, key))
+            Path(f"{side}-{n}").write_text("".join(f"{line}\n" for line in lines))
+    for n in range(3):
+        for side in ("orders", "customers"):
+            Path(f"{side}-{n}").rename(f"in/{side}/{n}.jsonl")
+        ran = run(*options, "--state-dir", "state", "--changes", "changes", "--latest", "latest.jsonl")
+        assert ran.code == 0, ran.err
+    whole = run(*options, "--state-dir", "other", "--changes", "whole", "--latest", "whole.jsonl")
+    assert whole.code == 0, whole.err
+    in_runs = [path.read_bytes() for path in sorted(Path("changes").iterdir())]
+    assert len(in_runs) == 3
+    assert all(in_runs)
+    assert b"".join(in_runs) == b"".join(path.read_bytes() for path in Path("whole").iterdir())
+    assert sorted(Path("latest.jsonl").read_bytes().splitlines()) == sorted(Path("whole.jsonl").read_bytes().splitlines())
 
 
 def rows_of(path: str, unit: int) -> list[Row]:
