@@ -59,9 +59,15 @@ class OrdersMemory:
         return replace(found, schema=self._schemas[side])
 
     def learn(self, job: OrdersJob) -> None:
-        """Note of which kind the keys are. Raises InputError if the first run has seen none of the orders."""
+        """Note of which kind the keys are, for all runs. Raises InputError if the first one has seen none of the orders, or none of the customers."""
         if self.kinds is None and job.orders.first_kind_of(job.orders.columns.key) is None:
             raise InputError("the first orders have no key among them to tell of which kind keys are: begin with a file that has some")
+        of_customers = (job.customers, job.customers.columns.key), (job.orders, job.foreign_key)
+        if self.kinds is None and all(changelog.first_kind_of(column) is None for changelog, column in of_customers):
+            raise InputError(
+                "the first customers have no key among them, nor do the first orders refer to one, to tell of which kind keys are: begin with a"
+                " file that has some"
+            )
         self.kinds = job.kinds()
 
     def in_all(self, tallies: Sequence[Tally]) -> list[Tally]:

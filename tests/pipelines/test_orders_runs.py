@@ -209,3 +209,11 @@ def test_on_spark_three_runs_give_the_bytes_that_the_direct_runner_gives(run: Ru
         path.read_bytes() for path in sorted(Path("out/direct").iterdir())
     ]
     assert Path("out/spark.jsonl").read_bytes() == Path("out/direct.jsonl").read_bytes()
+
+
+def test_a_first_run_that_cannot_tell_of_which_kind_keys_are_is_refused(run: Run, own_directory: Path) -> None:
+    arrive(1, {"orders": [{**GOOD, "customer_id": None}], "customers": [{**CUSTOMER, "customer_id": None}]})
+    assert "the first customers have no key among them" in one_sentence(run(*BOTH))
+    assert not Path("state/manifest.json").exists()
+    arrive(2, {"orders": [], "customers": [CUSTOMER]})
+    assert run(*BOTH).code == 0

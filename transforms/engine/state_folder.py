@@ -90,7 +90,8 @@ class StateFolder:
         """Unlock the folder, and remove what was written and not committed."""
         if self.is_open:
             with suppress(OSError):  # what stays is removed when the folder is opened
-                self._remove_unnamed(self._before, self._attempt)
+                if not self.files.exists(JOURNAL):  # else the run counts, and whoever opens the folder next finishes it
+                    self._remove_unnamed(self._before, self._attempt)
             self.files.unlock()
             self.is_open = False
 
@@ -174,6 +175,11 @@ class StateFolder:
     def _open_again(self) -> None:
         self.files.lock()
         self.is_open = True
+        try:
+            self._recover()
+        except BaseException:
+            self.close()
+            raise
         if self.files.text(MANIFEST) != self._text:
             self.close()
             raise StateRefused(f"another run has been committed to {self.files.root} since this pipeline was built: build it again")

@@ -4,6 +4,8 @@ Changes of a PostgreSQL transaction have one position, the commit before theirs 
 transaction identifier's number or the place in MySQL's binary log.
 """
 
+import re
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -20,9 +22,12 @@ from beam_joins.pipelines.changelog_files.envelopes.row_change import (
 )
 
 _NULL: Final = b"null"
-_UNAVAILABLE: Final = b'"__debezium_unavailable_value"'
+_PLACEHOLDER: Final = b"__debezium_unavailable_value"
+_UNAVAILABLE: Final = re.compile(rb'"(?:%b|%b|%b)"' % (_PLACEHOLDER, b64encode(_PLACEHOLDER), _PLACEHOLDER.hex().encode()))
 _FULL: Final = "set the table's REPLICA IDENTITY to FULL"
 _OPERATIONS: Final[Mapping[str, str]] = {"c": UPSERT, "u": UPSERT, "r": UPSERT, "d": DELETE}
+_GTIDS: Final = 1 << 62
+"""The rows of a snapshot have no such identifier, but a place in the binary log: they come before all that have one."""
 _MARKS: Final = ("__op", "__deleted", "__table", "__lsn", "__source_lsn", "__ts_ms", "__source_ts_ms")
 
 
@@ -67,7 +72,9 @@ class Debezium:
             return
         event = found if found.payload is msgspec.UNSET else found.payload
         if event is None:
-            return
+            if self._flat.decode(line).keys() <= {"schema", "payload"}:
+                return
+            event = found  # unwrapped, with a column of that name
         if event.op is None:
             yield from self._unwrapped(line)
             return
@@ -85,8 +92,7 @@ class Debezium:
         row = bytes(event.after if operation == UPSERT else event.before)
         if row == _NULL:
             raise ValueError(f"an event of operation {event.op!r} without its row: {_FULL}")
-        if _UNAVAILABLE in row and operation == UPSERT:
-            raise ValueError(f"an event that leaves a large value out as it has not changed: {_FULL}")
+        _require_available(operation, row)
         position, order = _place(source)
         time = source.ts_us if source.ts_us is not None else (source.ts_ms or event.ts_ms or 0) * 1_000
         yield RowChange(full_name(schema, source.table), operation, row, time, position, order)
@@ -95,6 +101,10 @@ class Debezium:
         members = self._flat.decode(line)
         marks = {name: msgspec.json.decode(members.pop(name)) for name in _MARKS if name in members}
         table = str(marks.get("__table") or "")
+        if self._table and (not table or "." in self._table):
+            raise ValueError(
+                "an unwrapped event says at most __table, without the schema: name the table so, or name none if the files have one alone"
+            )
         if not is_meant(self._table, None, table):
             return
         operation = _OPERATIONS.get(marks.get("__op") or "u")
@@ -106,18 +116,26 @@ class Debezium:
         time = marks.get("__source_ts_ms", marks.get("__ts_ms"))
         if position is None or time is None:
             raise ValueError("no Debezium event: it has no op, and no __source_lsn and __source_ts_ms as unwrapped events can have")
-        yield RowChange(table, operation, object_text(members, members.values()), int(time) * 1_000, int(position))
+        row = object_text(members, members.values())
+        _require_available(operation, row)
+        yield RowChange(table, operation, row, int(time) * 1_000, int(position))
+
+
+def _require_available(operation: str, row: bytes) -> None:
+    if operation == UPSERT and _UNAVAILABLE.search(row):
+        raise ValueError(f"an event that leaves a large value out as it has not changed: {_FULL}")
 
 
 def _place(source: _Source) -> tuple[int, int]:
     """The position of a transaction, and the order of a change within it."""
     if source.lsn is not None:
-        committed = msgspec.json.decode(source.sequence, type=tuple[str | None, ...])[0] if source.sequence else None
+        sequence = msgspec.json.decode(source.sequence, type=tuple[str | None, ...]) if source.sequence else ()
+        committed = sequence[0] if sequence else None
         return (source.lsn, 0) if committed is None else (int(committed), source.lsn)
     if source.pos is not None:
         place = in_binary_log(source.file, source.pos)
         if source.gtid is not None:
-            return int(source.gtid.rpartition(":")[2]), (source.pos << 20) + (source.row or 0)
+            return _GTIDS + int(source.gtid.rpartition(":")[2]), (source.pos << 20) + (source.row or 0)
         return place, source.row or 0
     raise ValueError("an event whose source has neither lsn nor pos, so that nothing orders it")
 

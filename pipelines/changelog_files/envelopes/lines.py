@@ -101,6 +101,8 @@ def _read(envelope: Envelope, line: bytes) -> list[RowChange] | str:
         return f"no envelope of this format: {error}"
     except msgspec.DecodeError as error:
         return f"not JSON: {error}"
+    except RecursionError:
+        return "nested too deeply"
     except ValueError as error:
         return str(error)
     return next((f"a row that is no object: {change.row[:40]!r}" for change in found if not change.row.startswith(b"{")), found)

@@ -64,6 +64,7 @@ class Wal2Json:
     """Reads lines; ``key`` are the columns by which a row that gets another primary key is deleted first.
 
     An update does not have large values (TOAST) that have not changed: they are those of the old row where the log has it, as with REPLICA IDENTITY FULL.
+    Elsewhere they are missed by the columns of the rows before: a first update of a file that has no such value cannot be told from a row without that column.
     """
 
     def __init__(self, key: tuple[str, ...] = (), table: str = "") -> None:
@@ -73,7 +74,7 @@ class Wal2Json:
         self._begin: _Line | None = None
         self._order = 0
         self._columns: dict[str, tuple[str, ...]] = {}
-        """Of each table those of the last insert, which has all."""
+        """Of each table those of the last row, which has all that are known."""
 
     def changes(self, line: bytes) -> Iterator[RowChange]:
         """The changes of a line."""
@@ -114,15 +115,15 @@ class Wal2Json:
         if action == "D":
             yield RowChange(table, DELETE, _text(old), time, position, order, key)
             return
-        if action == "I":
-            self._columns[table] = tuple(new)
-        elif missing := [name for name in self._columns.get(table, ()) if name not in new]:
-            if any(name not in old for name in missing):
+        known = self._columns.get(table, ()) if action == "U" else ()
+        if left_out := [name for name in dict.fromkeys([*known, *old]) if action == "U" and name not in new]:
+            if lost := [name for name in left_out if name not in old]:
                 raise ValueError(
-                    f"an update without the column {missing[0]!r}, as the log leaves out large values that have not changed: set the REPLICA"
+                    f"an update without the column {lost[0]!r}, as the log leaves out large values that have not changed: set the REPLICA"
                     f" IDENTITY of {table} to FULL"
                 )
-            new = {name: new[name] if name in new else old[name] for name in self._columns[table]}
+            new = {name: new[name] if name in new else old[name] for name in dict.fromkeys([*known, *new, *old])}
+        self._columns[table] = tuple(new)
         row = _text(new)
         if action == "U" and old and (left := key_left(_text(old), row, self._key)) is not None:
             yield RowChange(table, DELETE, left, time, position, order, key)
