@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from apache_beam.runners.portability.prism_runner import PrismRunner
+from apache_beam.utils.shared import Shared
 
 from tests.prism import prism_binary
 
@@ -20,4 +22,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def prism() -> str:
     """Beam's Prism, as a program."""
+    # a process has one server, and a pipeline before that did not name the program may have made it
+    PrismRunner.shared_handle = Shared()
     return prism_binary()
