@@ -32,12 +32,12 @@ class ReadTable(beam.PTransform[PBegin, Any]):
       transaction have one position where the format tells transactions apart (``docs/orders_command.md`` has a table).
     * ``table``: the table whose rows count, by its full name or the last part of it; by default all rows of the files.
     * ``key``: the columns of the primary key, by default those that the first change names.
-    * ``schema``: the columns of the values. Values are typed columns then; a number that does not fit its column is a bad record. Without it they
-      are dicts, their numbers exact.
+    * ``schema``: the columns of the values. Values are typed columns then, and a value that does not fit its column fails the run. Without it
+      they are dicts, their numbers exact.
     * ``emit``: as of :class:`~beam_joins.TableFromChangelog`.
 
     Raises ``ValueError`` at construction for a wrong option, and :class:`~beam_joins.pipelines.command.input_error.InputError`, a ``ValueError`` too, if no
-    file matches, one cannot be read, or the key is not known; and in the run, naming file and line, for a line that is none of the format.
+    file matches, one cannot be read, the key is not known, or no row has a column of ``schema``; and in the run, naming file and line, for a line that is none of the format.
 
     >>> import tempfile
     >>> from beam_joins import TableToChanges
@@ -64,6 +64,8 @@ class ReadTable(beam.PTransform[PBegin, Any]):
         given = () if key is None else (key,) if isinstance(key, str) else tuple(key)
         name = table or "changelog"
         self._changelog = find_changelog(name, pattern, enveloped(name), (), Envelopes(format, table, given))
+        for column in () if schema is None else schema.names:  # Arrow would make a column of nulls of a name with a typo
+            self._changelog.require("schema=", column)
         self._schema = None if schema is None else pa.schema([*schema, *_MARKS])
         self._emit: Emit = emit
 

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from beam_joins.pipelines.changelog_files.envelopes.debezium import Debezium
 from beam_joins.pipelines.changelog_files.envelopes.maxwell import Maxwell
 from beam_joins.pipelines.changelog_files.envelopes.row_change import RowChange
 from beam_joins.pipelines.changelog_files.envelopes.wal2json import Wal2Json
+from beam_joins.pipelines.read_table import ReadTable
 from beam_joins.pipelines.sample import SampleFiles
 from tests.pipelines.naive_orders import Row
 from tests.pipelines.orders_run import Run, dropped_in, numbers, one_sentence, read_lines
@@ -186,6 +188,14 @@ def rows_of(path: str, unit: int) -> list[Row]:
 
 def changes(envelope: Any, *lines: Any) -> list[RowChange]:
     return [change for line in lines for change in envelope.changes(json.dumps(line).encode())]
+
+
+def test_a_column_of_the_schema_that_no_row_has_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(json.dumps({"op": "c", "after": {"id": 1, "amount": 2}, "source": SOURCE}) + "\n")
+    columns = pa.schema([("id", pa.int64()), ("amuont", pa.int64())])
+    with pytest.raises(ValueError, match="orders have no column 'amuont' .schema=.: .* has .*id, amount"):
+        ReadTable(str(path), format="debezium", table="orders", key="id", schema=columns)
 
 
 PLACE = {"timestamp": "2026-01-01 00:00:00+00", "nextlsn": "0/10"}
