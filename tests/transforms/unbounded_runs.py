@@ -177,8 +177,13 @@ def given_unbounded(runner, read, steps, build, *options):
     """What comes out of unbounded input, on the direct runner's bundle-based engine or on Prism."""
     if runner == "direct":
         return given(BundleBasedDirectRunner(), read, steps, build, "--streaming", *options)
+    return given_on_prism(read, steps, build, "--streaming", *options)
+
+
+def given_on_prism(read, steps, build, *options):
+    """What comes out on Prism."""
     prism = [f"--prism_location={prism_binary()}", "--environment_type=LOOPBACK", "--experiments=prism_disable_sdf_split"]
-    return given(PrismRunner(), read, steps, build, "--streaming", *prism, *options)
+    return given(PrismRunner(), read, steps, build, *prism, *options)
 
 
 def _pair_of(event, side):

@@ -21,6 +21,9 @@ from beam_joins.transforms.engine.notes import write_note
 PENDING_BYTES = 64 << 20  # what waits in a writer, of all replays and partitions
 BLOCK_BYTES = 4 << 20  # a block as large as that does not wait for the others
 _EARLIEST, _LATEST, _GLOBAL = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros, (GlobalWindow(),)
+END = int(GlobalWindow().max_timestamp().micros) // 1_000_000 * 1_000_000 - 60_000_000
+"""The event time, in microseconds, at which what waits for the end of all input has its turn: so long before the end of the global window that the turns of all
+stages, one after the other, lie before it."""
 MAIN, DROPPED, BAD = "main", "dropped", "bad"
 TURN = "turn"
 """The column of rows that come from a turn, with the end of its tick."""
@@ -114,7 +117,7 @@ class BlockWriter:
         """The blocks that are not full, each with its name and its earliest timestamp, and the notes."""
         for (to, partition), waiting in self._waiting.items():
             rows = concat_batches(to, waiting.batches)
-            yield to, (partition, write_block(rows, to)), pc.min(rows["timestamp"]).as_py()
+            yield to, (partition, write_block(rows, to)), _earliest(rows)
         for to, noted in self._noted.items():
             if noted:
                 yield to, (0, write_note(to, noted)), _EARLIEST
@@ -126,4 +129,9 @@ class BlockWriter:
         waiting = self._waiting.pop((to, partition))
         self._pending_bytes -= waiting.bytes
         rows = concat_batches(to, waiting.batches)
-        self._ready.append((to, timestamped((partition, write_block(rows, to)), pc.min(rows["timestamp"]).as_py())))
+        self._ready.append((to, timestamped((partition, write_block(rows, to)), _earliest(rows))))
+
+
+def _earliest(rows: pa.Table) -> int:
+    earliest: int = pc.min(rows["timestamp"]).as_py()
+    return min(earliest, END - 1)

@@ -31,7 +31,7 @@ from beam_joins.transforms.engine.partitions import CORES, partition_count
 from beam_joins.transforms.engine.replay_options import ReplayOptions, folder_for
 from beam_joins.transforms.engine.resumed import ResumedTurn, observed
 from beam_joins.transforms.engine.state_folder import StateFolder
-from beam_joins.transforms.engine.ticks import Ticks, stages_above, ticks_behind
+from beam_joins.transforms.engine.ticks import Ticks, only_turn, stages_above, ticks_behind
 from beam_joins.transforms.engine.transform import fingerprint
 from beam_joins.transforms.engine.turns import Turns, turn_dofn
 from beam_joins.transforms.engine.waiting import OnlyTurn, stateful_dofn
@@ -242,7 +242,7 @@ class Replay(Stage):
         together = _together(blocks)
         partition = _Partition(self._operator, self._check, self._emitter(together))
         if together.is_bounded:
-            return self._outputs(together, stateful_dofn(_label(together), OnlyTurn(partition.released)))
+            return self._outputs(together, stateful_dofn(_label(together), OnlyTurn(partition.released), only_turn(together)))
         remember = round(1_000_000 * together.pipeline.options.view_as(ReplayOptions).beam_joins_remember_deletes)
         turns = Turns(partition.replayed, ticks_behind(together), check=self._check, remember_deletes=remember, **self._turns)
         return self._outputs(together, turn_dofn(_label(together), turns))
@@ -256,7 +256,7 @@ class Replay(Stage):
             blocks = (*blocks, every)
         together = _together(blocks)
         partition = _Partition(observed(self._operator, memory), self._check, self._emitter(together), calls_always=self._gives_all)
-        return self._outputs(together, stateful_dofn(label, ResumedTurn(memory, partition.released)))
+        return self._outputs(together, stateful_dofn(label, ResumedTurn(memory, partition.released), only_turn(together)))
 
 
 def _together(blocks: Any) -> PCollection[Any]:

@@ -1,7 +1,8 @@
 """The grid of event time on which the partitions of unbounded input have their turns, and the stages that wait for each other on it.
 
 A row's turn comes with the end of the tick that its timestamp lies in. What a turn gives goes on with that end as Beam's timestamp, and has its turn at the next
-stage for the same tick: there the timers stand a millisecond later for each stage above, so that all stages above have had theirs.
+stage for the same tick: there the timers stand a millisecond later for each stage above, so that all stages above have had theirs: a runner may fire a timer as
+soon as the watermark has reached it, which the timers of the stages above hold back no longer than to their own time.
 """
 
 import math
@@ -14,18 +15,17 @@ import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import PCollection
-from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins.keys.columns import Ints
 from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.stream_time import ALWAYS
-from beam_joins.transforms.engine.block_writer import TURN, all_timestamped, timestamped
+from beam_joins.transforms.engine.block_writer import END, TURN, all_timestamped, timestamped
 
 TICK_SECONDS = 1.0
 _LEAST_SECONDS = 0.1
 _STAGE = 1000
 """How much later, in microseconds, the timers of a stage stand than those of the stage above."""
-LATEST = int(GlobalWindow().max_timestamp().micros)
 
 
 class TickOptions(PipelineOptions):
@@ -59,7 +59,15 @@ class Ticks(NamedTuple):
 
     def turn_of(self, micros: int) -> int | None:
         """The end of the tick whose turn has given an element with this time; ``None`` for one of bounded input, at the end of all time."""
-        return None if micros // _STAGE >= LATEST // _STAGE else micros // self.micros * self.micros
+        return None if micros >= END else micros // self.micros * self.micros
+
+    def fires_at(self, due: int) -> int:
+        """The time of the timer of a tick, and of what its turn gives.
+
+        >>> Ticks(1_000_000, lag=3000).fires_at(5_000_000)
+        5003000
+        """
+        return min(due, END) + self.lag
 
     def dues(self, rows: pa.RecordBatch) -> Ints:
         """The ends of the ticks in which rows have their turn."""
@@ -80,7 +88,12 @@ def tick_micros(pipeline: Pipeline) -> int:
 
 def ticks_behind(pcoll: PCollection[Any]) -> Ticks:
     """The ticks of a stage whose input this is."""
-    return Ticks(tick_micros(pcoll.pipeline), _STAGE * stages_above(pcoll))
+    return Ticks(tick_micros(pcoll.pipeline), _STAGE * stages_above(pcoll, WaitingDoFn))
+
+
+def only_turn(pcoll: PCollection[Any]) -> Timestamp:
+    """The time of the timers of a stage that has one turn, at the end of all input, and whose input this is."""
+    return Timestamp(micros=END + _STAGE * stages_above(pcoll, WaitingDoFn))
 
 
 def at_event_time(pcoll: PCollection[Any]) -> Callable[[Any, int], Any]:
@@ -93,12 +106,16 @@ def at_event_times(pcoll: PCollection[Any]) -> Callable[[Iterable[Any], pa.Array
     return all_timestamped if pcoll.is_bounded else lambda elements, micros: (element for element in elements)
 
 
-class TurnDoFn(beam.DoFn):
+class WaitingDoFn(beam.DoFn):
+    """A DoFn whose partitions wait for their turn: the only one, or one of many."""
+
+
+class TurnDoFn(WaitingDoFn):
     """A DoFn whose partitions have many turns."""
 
 
-def stages_above(pcoll: PCollection[Any]) -> int:
-    """How many stages of many turns an element can have passed, at most."""
+def stages_above(pcoll: PCollection[Any], kind: type[WaitingDoFn] = TurnDoFn) -> int:
+    """How many stages with such a DoFn an element can have passed, at most."""
     known: dict[Any, int] = {}
 
     def of(each: Any) -> int:
@@ -106,7 +123,7 @@ def stages_above(pcoll: PCollection[Any]) -> int:
             producer = each.producer
             above = 0 if producer is None else max(map(of, producer.inputs), default=0)
             transform = None if producer is None else producer.transform
-            known[each] = above + (isinstance(transform, beam.ParDo) and isinstance(transform.fn, TurnDoFn))
+            known[each] = above + (isinstance(transform, beam.ParDo) and isinstance(transform.fn, kind))
         return known[each]
 
     return of(pcoll)

@@ -25,11 +25,11 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_joins.coders.block import concat_batches, read_block, write_block
 from beam_joins.late import behind
 from beam_joins.stream_time import ALWAYS
-from beam_joins.transforms.engine.block_writer import TURN, timestamped
+from beam_joins.transforms.engine.block_writer import END, TURN, timestamped
 from beam_joins.transforms.engine.held import Held, Memory
 from beam_joins.transforms.engine.notes import Check, read_note, with_note
 from beam_joins.transforms.engine.operator import Turn
-from beam_joins.transforms.engine.ticks import LATEST, Ticks, TurnDoFn
+from beam_joins.transforms.engine.ticks import Ticks, TurnDoFn
 
 _HEAD = Struct(">qq")  # the end of the tick and the least position
 _log = logging.getLogger(__name__)
@@ -126,13 +126,13 @@ class _TurnDoFn(TurnDoFn):
             if turns.closes is not None:
                 dues.add(self._closing(waiting.due))
         for due in dues:
-            timer.set(Timestamp(micros=min(due + turns.ticks.lag, LATEST)), dynamic_timer_tag=str(due))
+            timer.set(Timestamp(micros=turns.ticks.fires_at(due)), dynamic_timer_tag=str(due))
         return ()
 
     def _closing(self, due: int) -> int:
         """The end of a tick at which the records of one are closed: by event time, or the end of all input."""
         closes = self._turns.closes or 0
-        if not self._turns.by_time or closes >= LATEST - due:
+        if not self._turns.by_time or closes >= END - due:
             return ALWAYS
         return int(self._turns.ticks.ends(np.array([due + closes]))[0])
 
@@ -175,7 +175,7 @@ class _TurnDoFn(TurnDoFn):
         placed = behind(held.frontier, [inputs[name] for name in turns.tables if name in inputs])
         inputs |= dict(zip((name for name in turns.tables if name in inputs), placed.tables, strict=True))
         turn = Turn(held.state, held.frontier, until, now - turns.remember_deletes, closed, placed.came_at)
-        state = yield from _stamped(turns.replayed(inputs, turn, due), min(now + turns.ticks.lag, LATEST))
+        state = yield from _stamped(turns.replayed(inputs, turn, due), turns.ticks.fires_at(now))
         positions = [_largest(rows) for name, rows in inputs.items() if name not in turns.tables]
         reached = [held.frontier, placed.last, getattr(state, "frontier", None), *positions]
         frontier = max((each for each in reached if each is not None), default=None)

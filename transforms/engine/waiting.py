@@ -7,8 +7,10 @@ import apache_beam as beam
 from apache_beam.coders import BytesCoder
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
+from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins.transforms.engine.operator import Turn
+from beam_joins.transforms.engine.ticks import WaitingDoFn
 
 Released = Callable[[int, Iterable[bytes]], Iterator[Any]]
 """Gives the elements that follow from the blocks of a partition, whose number is given."""
@@ -25,8 +27,8 @@ class OnlyTurn:
         yield from self._released(elements, Turn())
 
 
-def stateful_dofn(name: str, released: Released) -> beam.DoFn:
-    """A DoFn that keeps the blocks of each partition until the end of the window; ``name`` is unique in a pipeline."""
+def stateful_dofn(name: str, released: Released, fires: Timestamp) -> beam.DoFn:
+    """A DoFn that keeps the blocks of each partition until this event time; ``name`` is unique in a pipeline."""
     # Beam reads state and timers from the defaults of a class's methods, and two classes of one pipeline must not share their ids: the
     # direct runner would deliver one's timers to the other
     blocks_spec = BagStateSpec(f"blocks of {name}", BytesCoder())
@@ -35,33 +37,33 @@ def stateful_dofn(name: str, released: Released) -> beam.DoFn:
     def process(
         self: _Waiting,
         element: tuple[int, bytes],
-        window: Any = beam.DoFn.WindowParam,
         blocks: Any = beam.DoFn.StateParam(blocks_spec),
         timer: Any = beam.DoFn.TimerParam(timer_spec),
     ) -> Iterable[Any]:
-        return self.wait(element[1], window, blocks, timer)
+        return self.wait(element[1], blocks, timer)
 
     @on_timer(timer_spec)
     def replay(self: _Waiting, partition: Any = beam.DoFn.KeyParam, blocks: Any = beam.DoFn.StateParam(blocks_spec)) -> Iterator[Any]:
         return self.release(partition, blocks)
 
-    made: beam.DoFn = type("Waiting", (_Waiting,), {"process": process, "replay": replay})(name, released)
+    made: beam.DoFn = type("Waiting", (_Waiting,), {"process": process, "replay": replay})(name, released, fires)
     return made
 
 
-class _Waiting(beam.DoFn):
-    """What all such DoFns do; each is pickled as its name and its function, and made anew."""
+class _Waiting(WaitingDoFn):
+    """What all such DoFns do; each is pickled as its name, its function and its time, and made anew."""
 
-    def __init__(self, name: str, released: Released) -> None:
+    def __init__(self, name: str, released: Released, fires: Timestamp) -> None:
         self._name = name
         self._released = released
+        self._fires = fires
 
     def __reduce__(self) -> Any:
-        return stateful_dofn, (self._name, self._released)
+        return stateful_dofn, (self._name, self._released, self._fires)
 
-    def wait(self, block: bytes, window: Any, blocks: Any, timer: Any) -> Iterable[Any]:
+    def wait(self, block: bytes, blocks: Any, timer: Any) -> Iterable[Any]:
         blocks.add(block)
-        timer.set(window.max_timestamp())
+        timer.set(self._fires)
         return ()
 
     def release(self, partition: int, blocks: Any) -> Iterator[Any]:
