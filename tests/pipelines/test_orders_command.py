@@ -182,4 +182,4 @@ def test_the_command_without_a_program_lists_the_programs(capsys: pytest.Capture
     with pytest.raises(SystemExit) as ended:
         programs.main([])
     assert ended.value.code == 2
-    assert "required: {orders,page-views,sample}" in capsys.readouterr().err
+    assert "required: {orders,explain,page-views,sample}" in capsys.readouterr().err
