@@ -31,6 +31,12 @@ def parse_known(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> 
     return own, rest
 
 
+def add_runner(parser: argparse.ArgumentParser) -> None:
+    """Add the group of options with the runner's."""
+    beam = parser.add_argument_group("runner", "All options of Beam's are passed on; without any, the job runs in this process.")
+    beam.add_argument("--runner", metavar="NAME", help="DirectRunner (default), SparkRunner, or another of Beam's")
+
+
 def _unknown(rest: Sequence[str]) -> list[str]:
     from apache_beam.options.pipeline_options import PipelineOptions
 
