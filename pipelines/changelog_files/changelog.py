@@ -80,8 +80,12 @@ class Changelog:
 
     def kind_of(self, column: str) -> str | None:
         """What the column holds, in words, if the records looked at agree."""
-        kinds = {kind(row[column]) for row in self.first if row.get(column) is not None}
-        return kinds.pop() if len(kinds) == 1 else None
+        kinds = self.kinds_of(column)
+        return kinds[0] if len(kinds) == 1 else None
+
+    def kinds_of(self, column: str) -> list[str]:
+        """What the column holds in the records looked at, in words; nothing where it is null in all."""
+        return sorted({kind(row[column]) for row in self.first if row.get(column) is not None})
 
     def first_kind_of(self, column: str) -> str | None:
         """What the column holds, in words, in the first record looked at that has a key in it."""

@@ -38,7 +38,7 @@ def _input(changelog: Changelog) -> Iterator[str]:
     if len(files) > _FILES_SHOWN:
         yield f"    and {_counted(len(files) - _FILES_SHOWN, 'other file')}"
     said = dict(SOURCES[files[0].format].types(files[0]))
-    types = (f"{name} {said.get(name) or changelog.kind_of(name) or 'of several kinds, or null'}" for name in changelog.rows_have)
+    types = (f"{name}: {said.get(name) or ' or '.join(changelog.kinds_of(name)) or 'null'}" for name in changelog.rows_have)
     yield f"    columns      {', '.join(types)}"
     yield f"    key          {columns.key}"
     if columns.enveloped:

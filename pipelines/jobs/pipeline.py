@@ -95,7 +95,7 @@ def _result(pipeline: beam.Pipeline, shape: Shape) -> tuple[Any, list[Any]]:
     if reading.least is not None:
         left = tables[0] = left | "Minimal amount" >> FilterTable(vectorized(lambda rows: rows[ENOUGH]))
     refers = {} if reading.reference is None else {UNREFERRING: refers_to_none}
-    facts.append(left | "Tally rows" >> beam.ParDo(TallyRows(shape.changelogs[0].name, {ROWS: valid, **refers})))
+    facts.append(left | "Count rows" >> beam.ParDo(TallyRows(shape.changelogs[0].name, {ROWS: valid, **refers})))
     if len(tables) == 1:
         return left, facts
     if refers and shape.how in ("inner", "right", "semi"):
