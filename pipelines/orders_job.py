@@ -89,7 +89,11 @@ class OrdersJob:
 
     def remarks(self) -> list[str]:
         """What the summary says of the inputs."""
-        return [remark for changelog in (self.orders, self.customers) for remark in (*changelog.layouts(), *remarks_on(changelog))]
+        return [
+            remark
+            for changelog in (self.orders, self.customers)
+            for remark in (*changelog.layouts(), *changelog.doubts(), *remarks_on(changelog))
+        ]
 
     def run(self, options: PipelineOptions, progress: Progress) -> tuple[Report, dict[str, list[str]]]:
         """Run it; gives what was counted, and for each output the paths of its files."""

@@ -28,12 +28,12 @@ class Parquet:
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """By row groups."""
-        with _opened(file.path) as parquet:
+        with opened(file.path) as parquet:
             return [(group, group + 1) for group in range(parquet.num_row_groups)]
 
     def unit(self, file: File, column: str) -> Unit | None:
         """That of a column of timestamps."""
-        with _opened(file.path) as parquet:
+        with opened(file.path) as parquet:
             schema = parquet.schema_arrow
         found = schema.field(column).type if column in schema.names else pa.null()
         unit: Unit | None = found.unit if pa.types.is_timestamp(found) else None
@@ -41,14 +41,14 @@ class Parquet:
 
     def first(self, file: File) -> Iterator[dict[str, Any]]:
         """The rows."""
-        with _opened(file.path) as parquet:
+        with opened(file.path) as parquet:
             for batch in parquet.iter_batches(1_000):
                 yield from _stored(batch).to_pylist()
 
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
         """The rows of a row group, some at a time."""
         begin = part.first_place
-        with _opened(part.file.path) as parquet:
+        with opened(part.file.path) as parquet:
             for given in parquet.iter_batches(_RECORDS, row_groups=[part.start]):
                 batch = _stored(given)
                 places = pa.array(np.arange(begin, begin + len(batch)))
@@ -81,7 +81,8 @@ def _stored(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[pq.ParquetFile]:
+def opened(path: str) -> Iterator[pq.ParquetFile]:
+    """The file; raises ValueError, a sentence without the path, for one that is not of Parquet."""
     file: Any = pa.OSFile(path) if is_local(path) else FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
     with file:
         try:
