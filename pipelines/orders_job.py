@@ -15,7 +15,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_joins import ChangeBatch, LatestTable
 from beam_joins.pipelines.changelog_files.changelog import Changelog
 from beam_joins.pipelines.changelog_files.enriched_schema import changelog_schema, enriched_schema, key_type, row_schema
-from beam_joins.pipelines.changelog_files.in_order import WriteInOrder
+from beam_joins.pipelines.changelog_files.in_order import WriteInOrder, some_at_a_time
 from beam_joins.pipelines.changelog_files.outputs import Output, Staging
 from beam_joins.pipelines.changelog_files.read_changelog import OnBadRecord, ReadChangelog
 from beam_joins.pipelines.changelog_files.reading import Form, Kind, Reading
@@ -195,12 +195,8 @@ class OrdersJob:
 
 def encoded_changes(batch: ChangeBatch, output: Output) -> Iterator[tuple[ChangeBatch, pa.Array]]:
     """The changes of a batch, some at a time, and their records; old values are those of the whole batch."""
-    rows = pc.struct_field(batch.values, output.format)
-    for start in range(0, len(batch), AT_A_TIME):
-        columns = {name: getattr(batch, name).slice(start, AT_A_TIME) for name in ("key", "new", "before", "timestamp", "position")}
-        some = ChangeBatch(**columns)
-        old, new = rows.take(some.before), rows.slice(start, len(some))
-        schema = output.schema
+    schema = output.schema
+    for some, old, new in some_at_a_time(batch, pc.struct_field(batch.values, output.format)):
         yield some, json_changes(some, old, new) if schema is None else avro_changes(some, old, new, schema["fields"][0]["type"])
 
 
@@ -218,8 +214,6 @@ def latest_of(batch: pa.RecordBatch, output: Output) -> Iterator[pa.Array]:
 CHANGES: Final = "changes"
 LATEST: Final = "latest"
 RECORDS: Final = {CHANGES: changes_of, LATEST: latest_of}
-AT_A_TIME: Final = 16_384
-"""So many changes are encoded at a time, each with its old and its new row."""
 
 
 def output_of(name: str, path: str, format_: Form, *, orders: Changelog, customers: Changelog, customer_field: str) -> Output:

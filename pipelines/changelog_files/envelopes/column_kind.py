@@ -49,11 +49,13 @@ def text_of(value: Any) -> bytes:
 
 
 def date_text(value: Any) -> bytes:
-    """A day, or the number of days since 1970.
+    """A day, or the number of days since 1970; text as it is.
 
     >>> date_text(20_455)
     b'"2026-01-02"'
     """
+    if isinstance(value, str):
+        return text_of(value)
     try:
         day = value if isinstance(value, dt.date) else dt.date.fromordinal(_DAY_ZERO + value)
     except (ValueError, OverflowError):
@@ -70,6 +72,8 @@ def timestamp_text(unit: str, zone: str = "") -> Callable[[Any], bytes]:
     of_second, digits = _SECOND[unit], len(str(_SECOND[unit])) - 1
 
     def text(value: Any) -> bytes:
+        if isinstance(value, str):
+            return text_of(value)
         if isinstance(value, dt.datetime):
             return f'"{value.isoformat()}"'.encode()
         seconds, part = divmod(value, of_second)
@@ -88,6 +92,8 @@ def time_text(unit: str) -> Callable[[Any], bytes]:
     of_second, digits = _SECOND[unit], len(str(_SECOND[unit])) - 1
 
     def text(value: Any) -> bytes:
+        if isinstance(value, str):
+            return text_of(value)
         if isinstance(value, dt.time):
             return f'"{value.isoformat()}"'.encode()
         seconds, part = divmod(value, of_second)
@@ -110,7 +116,7 @@ def decimal_kind(scale: int, precision: int | None) -> Kind:
             value = base64.b64decode(value, validate=True)
         if isinstance(value, bytes):
             value = unscaled(value, scale)
-        return f"{value:f}".encode()
+        return f"{Decimal(str(value)):f}".encode()
 
     digits = _WIDEST if precision is None else precision
     return Kind(pa.decimal128(digits, scale) if digits <= _WIDEST else pa.decimal256(digits, scale), text)
