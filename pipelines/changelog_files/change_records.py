@@ -17,7 +17,7 @@ from beam_joins.pipelines.changelog_files.connect_json import connect_fields, co
 from beam_joins.pipelines.changelog_files.json_lines import JsonLinesWriter
 from beam_joins.pipelines.changelog_files.json_text import NULL, joined, objects, row_texts
 from beam_joins.pipelines.plain_rows import PlainRows
-from beam_joins.sorting import valid
+from beam_joins.sorting import integers, valid
 
 FileFormat = Literal["jsonl", "avro", "parquet"]
 As = Literal["upserts", "pairs"]
@@ -86,7 +86,7 @@ class ChangeRecords:
 
     def _of_pairs(self, changes: ChangeBatch, old: pa.Array, new: pa.Array) -> list[pa.Array]:
         operations = pa.array(["c", "u", "d"]).take(pc.if_else(new.is_null(), 2, pa.array(valid(old).astype("int64"))))
-        times = pc.floor(pc.divide(changes.timestamp.cast(pa.float64()), _MILLI)).cast(pa.int64())
+        times = pa.array(integers(changes.timestamp) // _MILLI)
         count = len(changes)
         constant: Callable[[str], pa.Array] = lambda text: pa.array([text] * count, pa.string())  # noqa: E731
         source = [constant("beam_joins"), constant(self._table), changes.position, times, changes.timestamp]
