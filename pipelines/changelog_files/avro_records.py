@@ -60,14 +60,24 @@ def logical_type(schema: Schema, column: str) -> str | None:
 
 
 def read_avro(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """What :func:`read_records` gives, with times and dates as the whole numbers that they are stored as."""
+    schema = read_schema(path)
+    stored = [(field["name"], _STORED[kind]) for field in schema["fields"] if (kind := logical_type(schema, field["name"])) in _STORED]
+    for number, record in read_records(path, start, stop):
+        for column, to_stored in stored:
+            if record[column] is not None:
+                record[column] = to_stored(record[column])
+        yield number, record
+
+
+def read_records(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[str, Any]]]:
     """Number (from 1) and record of every record in the blocks that begin in ``[start, stop)``.
 
     Raises:
         ValueError: the file is damaged or cut off; one sentence without the path.
         OSError: it cannot be read.
     """
-    schema = read_schema(path)
-    stored = [(field["name"], _STORED[kind]) for field in schema["fields"] if (kind := logical_type(schema, field["name"])) in _STORED]
+    read_schema(path)
     records = _FastAvroSource(path, validate=False).read_records(path, OffsetRangeTracker(start, stop))
     number = 0
     while True:
@@ -81,9 +91,6 @@ def read_avro(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[str,
         if record is None:
             return
         number += 1
-        for column, to_stored in stored:
-            if record[column] is not None:
-                record[column] = to_stored(record[column])
         yield number, record
 
 

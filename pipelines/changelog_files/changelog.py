@@ -14,8 +14,10 @@ from beam_joins.pipelines.changelog_files import avro_records
 from beam_joins.pipelines.changelog_files.avro_records import Schema
 from beam_joins.pipelines.changelog_files.columns import Columns, Envelopes
 from beam_joins.pipelines.changelog_files.csv_rows import layout_of
+from beam_joins.pipelines.changelog_files.envelopes.look import NOTHING, Said, said_by
+from beam_joins.pipelines.changelog_files.envelopes.row_change import RowChange
 from beam_joins.pipelines.changelog_files.files import File, Part
-from beam_joins.pipelines.changelog_files.formats import ENVELOPES, PLAIN_FORMATS, SOURCES, format_of, has_format
+from beam_joins.pipelines.changelog_files.formats import DEBEZIUM, ENVELOPES, PLAIN_FORMATS, SOURCES, format_of, has_format
 from beam_joins.pipelines.changelog_files.layout import Layout
 from beam_joins.pipelines.changelog_files.paths import absolute, is_local, matching, require_file_system
 from beam_joins.pipelines.changelog_files.reading import KEY_TYPES, kind
@@ -34,8 +36,8 @@ _COMPRESSION: Final = 8
 class Changelog:
     """The files of one changelog and what was seen in them: the first records, and the times of those of them that can be used.
 
-    ``schema`` is that of the files if all are Avro; ``known`` are the columns that the rows of an earlier run had. A changelog without files has had
-    them in an earlier run.
+    ``schema`` is that of the files if all are Avro; ``known`` are the columns that the rows of an earlier run had; ``said`` is what envelopes say. A
+    changelog without files has had them in an earlier run.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Changelog:
     first: tuple[dict[str, Any], ...]
     times: tuple[int, ...]
     known: tuple[str, ...] = ()
+    said: Said = NOTHING
 
     @property
     def rows_have(self) -> tuple[str, ...]:
@@ -68,6 +71,10 @@ class Changelog:
         layouts = dict.fromkeys(file.layout for file in self.files if file.layout)
         said = [", ".join(f"{name}:{kind}" for name, kind in layout) for layout in layouts]
         return [f"the columns of {self.name} in CSV are read as {each} ({self.columns.flag('schema')})" for each in said]
+
+    def doubts(self) -> list[str]:
+        """What the summary says of rows that may lack columns."""
+        return [self.said.doubt] if self.said.doubt else []
 
     def require(self, option: str, column: str) -> None:
         """Raise InputError if no record looked at has the column; the option is the one that names it."""
@@ -113,7 +120,7 @@ def find_changelog(
 def find_files(name: str, pattern: str, envelopes: Envelopes = PLAIN) -> tuple[File, ...]:
     """The files of a path, of a glob, or of a folder: there those whose suffix is one of a format, without hidden ones.
 
-    Lines of JSON are ``envelopes`` if these have a format.
+    They hold ``envelopes`` if these have a format.
 
     Raises InputError for a file of an unknown format, and where the file system does not answer.
     """
@@ -125,16 +132,17 @@ def find_files(name: str, pattern: str, envelopes: Envelopes = PLAIN) -> tuple[F
     except Exception as error:  # each file system has errors of its own: of the network, of credentials
         raise InputError(f"{name}: cannot look for {pattern}: {_reason(error)}") from error
     shown = (lambda path: path) if absolute(pattern) == pattern else os.path.relpath
-    formats = ("json lines",) if envelopes.format else PLAIN_FORMATS
+    formats = {None: PLAIN_FORMATS, "debezium": tuple(DEBEZIUM)}.get(envelopes.format, ("json lines",))
     return tuple(
         File(
             path=file.path,
             bytes=file.bytes,
             written=file.written,
             shown=shown(file.path),
-            format=envelopes.format or said,
+            format=DEBEZIUM[said] if envelopes.format == "debezium" else envelopes.format or said,
             table=envelopes.table,
             key=envelopes.key,
+            columns=envelopes.columns,
         )
         for file in found
         if not folder or has_format(file.path)
@@ -153,9 +161,16 @@ def look_into(name: str, files: tuple[File, ...], columns: Columns, layout: Layo
     try:
         for file in files:
             FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED).close()
+        said = NOTHING
         if columns.enveloped and files:
-            key = files[0].key or _primary_key(name, files, columns)
-            files, columns = tuple(replace(file, key=key) for file in files), replace(columns, key=key[0])
+            said = said_by(name, _enveloped_changes(name, files), LOOK_RECORDS)
+            key = files[0].key or said.key
+            if not key:
+                raise InputError(
+                    f"{name}: no change says which columns are its primary key: name them ({columns.flag('key')}, or key=)"
+                )
+            files = tuple(replace(file, key=key, columns=file.columns or said.whole) for file in files)
+            columns = replace(columns, key=key[0])
         files = tuple(_looked_into(name, file, columns, layout, known) for file in files)
         schema = _common_schema(name, files) if files and all(file.format == "avro" for file in files) else None
         first = tuple(_first_records(name, files))
@@ -166,15 +181,19 @@ def look_into(name: str, files: tuple[File, ...], columns: Columns, layout: Layo
     columns = replace(columns, unit=units.pop()) if len(units) == 1 else columns
     by_unit = {file: columns if file.unit is None else replace(columns, unit=file.unit) for file in files}
     times = tuple(by_unit[file].time_of(row) for file, row in first if by_unit[file].fault(row) is None)
-    return Changelog(name=name, files=files, columns=columns, schema=schema, first=tuple(row for _, row in first), times=times)
+    return Changelog(
+        name=name, files=files, columns=columns, schema=schema, first=tuple(row for _, row in first), times=times, said=said
+    )
 
 
-def _primary_key(name: str, files: Sequence[File], columns: Columns) -> tuple[str, ...]:
-    """The columns of the primary key as the first change of the files names them."""
-    said = next((key for file in files if (key := ENVELOPES[file.format].key_of(file))), ())
-    if not said:
-        raise InputError(f"{name}: no change says which columns are its primary key: name them ({columns.flag('key')}, or key=)")
-    return said
+def _enveloped_changes(name: str, files: Sequence[File]) -> Iterator[RowChange]:
+    for file in files:
+        try:
+            yield from ENVELOPES[file.format].changes(file)
+        except OSError:
+            raise
+        except ValueError as error:
+            raise InputError(f"{name}: {file.shown} {error}") from error
 
 
 def _looked_into(name: str, file: File, columns: Columns, layout: Layout, known: Layout) -> File:

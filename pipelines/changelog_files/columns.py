@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+import pyarrow as pa
+
 from beam_joins.operations import DELETES, UPSERTS, word
 
 Row: TypeAlias = Mapping[str, Any]
@@ -140,13 +142,14 @@ class Columns:
 class Envelopes(NamedTuple):
     """What is told of envelopes.
 
-    Their ``format``, None for rows without; the ``table`` whose rows count, by its full name or the last part of it (empty: all rows); and the columns of
-    its primary ``key`` (empty: those that the envelopes name).
+    Their ``format``, None for rows without; the ``table`` whose rows count, by its full name or the last part of it (empty: all rows); the names of
+    its primary ``key`` (empty: those that the envelopes name); and all ``columns`` of its rows, where they are known.
     """
 
     format: Literal["debezium", "wal2json", "maxwell"] | None = None
     table: str = ""
     key: tuple[str, ...] = ()
+    columns: pa.Schema | None = None
 
 
 def enveloped(side: str) -> Columns:

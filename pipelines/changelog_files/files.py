@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
+import pyarrow as pa
+
 from beam_joins.pipelines.changelog_files.columns import Unit
 from beam_joins.pipelines.changelog_files.layout import Layout
 from beam_joins.pipelines.changelog_files.raw_rows import RawRows
 from beam_joins.pipelines.changelog_files.reading import Reading
 
-Format = Literal["avro", "json lines", "parquet", "csv", "debezium", "wal2json", "maxwell"]
+Format = Literal["avro", "json lines", "parquet", "csv", "debezium", "debezium avro", "debezium parquet", "wal2json", "maxwell"]
 PLACES: Final = 1 << 40
 """A place is the number of its part times this, and the place in the part."""
 
@@ -19,7 +21,7 @@ class File:
     """A file: ``path`` is absolute, for workers with another working directory; ``shown`` is as the user knows it; ``written`` as in ``Found``.
 
     ``unit`` is what the file itself says that its times count, ``layout`` what a CSV file has. Of a file of envelopes the rows of one ``table`` are
-    read, by its full name or the last part of it (empty: all rows), and ``key`` are the columns of its primary key. Whoever looks at its records reads
+    read, by its full name or the last part of it (empty: all rows), ``key`` are the columns of its primary key, and ``columns`` those that its rows are known to have. Whoever looks at its records reads
     ``look_bytes`` at most (0: no limit).
     """
 
@@ -31,6 +33,7 @@ class File:
     layout: Layout = ()
     table: str = ""
     key: tuple[str, ...] = ()
+    columns: pa.Schema | None = None
     written: int = 0
     look_bytes: int = 0
 

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from beam_joins.pipelines.changelog_files.avro_records import Avro
 from beam_joins.pipelines.changelog_files.csv_rows import Csv
-from beam_joins.pipelines.changelog_files.envelopes.debezium import Debezium
-from beam_joins.pipelines.changelog_files.envelopes.lines import EnvelopeLines
+from beam_joins.pipelines.changelog_files.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.changelog_files.envelopes.maxwell import Maxwell
+from beam_joins.pipelines.changelog_files.envelopes.sources import DebeziumAvro, DebeziumParquet, EnvelopeLines
 from beam_joins.pipelines.changelog_files.envelopes.wal2json import Wal2Json
 from beam_joins.pipelines.changelog_files.files import Format, Source
 from beam_joins.pipelines.changelog_files.json_lines import JsonLines
@@ -16,11 +16,15 @@ from beam_joins.pipelines.changelog_files.parquet_rows import Parquet
 from beam_joins.pipelines.command.input_error import InputError
 
 PLAIN_FORMATS: Final = ("avro", "json lines", "parquet", "csv")
-ENVELOPES: Final[dict[Format, EnvelopeLines]] = {
-    "debezium": EnvelopeLines(Debezium),
+ENVELOPES: Final[dict[Format, EnvelopeLines | DebeziumAvro | DebeziumParquet]] = {
+    "debezium": EnvelopeLines(DebeziumJson),
+    "debezium avro": DebeziumAvro(),
+    "debezium parquet": DebeziumParquet(),
     "wal2json": EnvelopeLines(Wal2Json, whole=True),
     "maxwell": EnvelopeLines(Maxwell),
 }
+DEBEZIUM: Final[dict[Format, Format]] = {"json lines": "debezium", "avro": "debezium avro", "parquet": "debezium parquet"}
+"""The formats in which Debezium's events may be written."""
 SOURCES: Final[dict[Format, Source]] = {"avro": Avro(), "json lines": JsonLines(), "parquet": Parquet(), "csv": Csv(), **ENVELOPES}
 _OF_LINES: Final = ("json lines", "csv")
 

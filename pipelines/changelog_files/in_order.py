@@ -6,7 +6,7 @@ So the files of several runs, one after the other, are the file of one run, byte
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import apache_beam as beam
 import numpy as np
@@ -18,7 +18,6 @@ from beam_joins import ChangeBatch
 from beam_joins.coders.block import read_blocks
 from beam_joins.keys.columns import Ints
 from beam_joins.keys.hashes import hashes
-from beam_joins.pipelines.changelog_files.outputs import Output
 from beam_joins.pipelines.changelog_files.paths import is_local
 from beam_joins.pipelines.changelog_files.write_parts import WrittenPart
 from beam_joins.pipelines.command.input_error import writing
@@ -31,6 +30,21 @@ _WINDOW: Final = 1 << 16
 """About so many changes are merged at a time."""
 _BATCH: Final = 1 << 14
 
+AT_A_TIME: Final = 16_384
+"""So many changes are encoded at a time, each with its old and its new row."""
+
+
+class Written(Protocol):
+    """A result of this name; ``create`` gives a writer of its format to a new file."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    def create(self, path: str) -> Any:
+        """A writer with ``write``, which takes an array of records, and ``close``."""
+
+
 Encode = Callable[[ChangeBatch], Iterator[tuple[ChangeBatch, pa.Array]]]
 """Gives the changes of a batch, some at a time, and their records as the output has them."""
 
@@ -41,7 +55,7 @@ class WriteInOrder(beam.PTransform[Any, Any]):
     Changes at one position are in the order of their keys' hashes. Nothing is remembered from one run to the next.
     """
 
-    def __init__(self, output: Output, directory: str, encode: Encode) -> None:
+    def __init__(self, output: Written, directory: str, encode: Encode) -> None:
         super().__init__()
         self._output = output
         self._directory = directory
@@ -71,6 +85,14 @@ class WriteInOrder(beam.PTransform[Any, Any]):
         return parts
 
 
+def some_at_a_time(batch: ChangeBatch, rows: pa.Array) -> Iterator[tuple[ChangeBatch, pa.Array, pa.Array]]:
+    """The changes of a batch, some at a time, with their old and their new rows; ``rows`` are those of all values of the batch."""
+    for start in range(0, len(batch), AT_A_TIME):
+        columns = {name: getattr(batch, name).slice(start, AT_A_TIME) for name in ("key", "new", "before", "timestamp", "position")}
+        some = ChangeBatch(**columns)
+        yield some, rows.take(some.before), rows.slice(start, len(some))
+
+
 def _write_sorted(blocks: Iterable[bytes], name: str, directory: str) -> WrittenPart:
     rows = read_blocks(blocks)[_ROWS].select(["position", "key", "record"])
     rows = rows.take(pa.array(_order(rows)))
@@ -80,7 +102,7 @@ def _write_sorted(blocks: Iterable[bytes], name: str, directory: str) -> Written
     return WrittenPart(name, path, len(rows))
 
 
-def merge(output: Output, parts: Sequence[str], whole: str) -> None:
+def merge(output: Written, parts: Sequence[str], whole: str) -> None:
     """Write all records of sorted parts in the order of their positions into a new file. Raises OSError."""
     tables = [_read(part) for part in parts]
     positions = [integers(table["position"]) for table in tables]

@@ -29,12 +29,12 @@ class Parquet:
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """By row groups."""
-        with _opened(file.path) as parquet:
+        with opened(file.path) as parquet:
             return [(group, group + 1) for group in range(parquet.num_row_groups)]
 
     def unit(self, file: File, column: str) -> Unit | None:
         """That of a column of timestamps."""
-        with _opened(file.path) as parquet:
+        with opened(file.path) as parquet:
             schema = parquet.schema_arrow
         found = schema.field(column).type if column in schema.names else pa.null()
         unit: Unit | None = found.unit if pa.types.is_timestamp(found) else None
@@ -42,12 +42,12 @@ class Parquet:
 
     def types(self, file: File) -> list[tuple[str, str]]:
         """Those of its schema."""
-        with _opened(file.path) as parquet:
+        with opened(file.path) as parquet:
             return [(field.name, str(field.type)) for field in parquet.schema_arrow]
 
     def first(self, file: File) -> Iterator[dict[str, Any]]:
         """The rows."""
-        with _opened(file.path) as parquet:
+        with opened(file.path) as parquet:
             sizes = [parquet.metadata.row_group(group).total_byte_size for group in range(parquet.num_row_groups)]
             whole = [n for n, size in enumerate(itertools.accumulate(sizes)) if size <= file.look_bytes or not file.look_bytes]
             for batch in parquet.iter_batches(1_000, row_groups=whole):
@@ -56,7 +56,7 @@ class Parquet:
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
         """The rows of a row group, some at a time."""
         begin = part.first_place
-        with _opened(part.file.path) as parquet:
+        with opened(part.file.path) as parquet:
             for given in parquet.iter_batches(_RECORDS, row_groups=[part.start]):
                 batch = _stored(given)
                 places = pa.array(np.arange(begin, begin + len(batch)))
@@ -88,7 +88,8 @@ def _stored(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[pq.ParquetFile]:
+def opened(path: str) -> Iterator[pq.ParquetFile]:
+    """The file; raises ValueError, a sentence without the path, for one that is not of Parquet."""
     file: Any = pa.OSFile(path) if is_local(path) else FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
     with file:
         try:

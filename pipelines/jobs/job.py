@@ -101,7 +101,9 @@ class Job:
 
     def remarks(self) -> list[str]:
         """What the summary says of the inputs."""
-        return [remark for changelog in self.changelogs for remark in (*changelog.layouts(), *remarks_on(changelog))]
+        return [
+            remark for changelog in self.changelogs for remark in (*changelog.layouts(), *changelog.doubts(), *remarks_on(changelog))
+        ]
 
     def summary(
         self, report: Report, files: Mapping[str, Sequence[str]], seconds: Mapping[str, float], more: Sequence[str] = ()

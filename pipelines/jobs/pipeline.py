@@ -11,7 +11,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import ChangeBatch, FilterTable, LatestTable, vectorized
 from beam_joins.pipelines.changelog_files.changelog import Changelog
-from beam_joins.pipelines.changelog_files.in_order import WriteInOrder
+from beam_joins.pipelines.changelog_files.in_order import WriteInOrder, some_at_a_time
 from beam_joins.pipelines.changelog_files.outputs import Output, Staging
 from beam_joins.pipelines.changelog_files.read_changelog import OnBadRecord, ReadChangelog
 from beam_joins.pipelines.changelog_files.reading import ENOUGH, Reading
@@ -30,8 +30,6 @@ from beam_joins.transforms.engine.state_folder import StateFolder
 
 CHANGES: Final = "changes"
 LATEST: Final = "latest"
-AT_A_TIME: Final = 16_384
-"""So many changes are encoded at a time, each with its old and its new row."""
 
 
 class Shape(NamedTuple):
@@ -105,12 +103,8 @@ def _result(pipeline: beam.Pipeline, shape: Shape) -> tuple[Any, list[Any]]:
 
 def encoded_changes(batch: ChangeBatch, output: Output) -> Iterator[tuple[ChangeBatch, pa.Array]]:
     """The changes of a batch, some at a time, and their records; old values are those of the whole batch."""
-    rows = pc.struct_field(batch.values, output.format)
-    for start in range(0, len(batch), AT_A_TIME):
-        columns = {name: getattr(batch, name).slice(start, AT_A_TIME) for name in ("key", "new", "before", "timestamp", "position")}
-        some = ChangeBatch(**columns)
-        old, new = rows.take(some.before), rows.slice(start, len(some))
-        schema = output.schema
+    schema = output.schema
+    for some, old, new in some_at_a_time(batch, pc.struct_field(batch.values, output.format)):
         yield some, json_changes(some, old, new) if schema is None else avro_changes(some, old, new, schema["fields"][0]["type"])
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from beam_joins.pipelines.changelog_files.envelopes.debezium import Debezium
+from beam_joins.pipelines.changelog_files.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.changelog_files.envelopes.maxwell import Maxwell
 from beam_joins.pipelines.changelog_files.envelopes.row_change import RowChange
 from beam_joins.pipelines.changelog_files.envelopes.wal2json import Wal2Json
@@ -234,12 +234,12 @@ def test_changes_of_a_transaction_have_one_position_and_an_order_within_it() -> 
     found = changes(Wal2Json(), begin, *inserts, {"action": "C", **PLACE})
     assert [(change.position, change.order) for change in found] == [(16, 1), (16, 2)]
     events = [{"op": "c", "after": {"id": n}, "source": {**SOURCE, "lsn": n, "sequence": f'["7","{n}"]'}} for n in (9, 8)]
-    assert [(change.position, change.order) for change in changes(Debezium(), *events)] == [(7, 9), (7, 8)]
+    assert [(change.position, change.order) for change in changes(DebeziumJson(), *events)] == [(7, 9), (7, 8)]
     rows = [
         {"op": "c", "after": {}, "source": {"file": "binlog.000002", "pos": 5, "row": n, "gtid": gtid}}
         for n, gtid in ((0, None), (1, "a-b:12"))
     ]
-    assert [(change.position, change.order) for change in changes(Debezium(), *rows)] == [
+    assert [(change.position, change.order) for change in changes(DebeziumJson(), *rows)] == [
         ((2 << 40) + 5, 0),
         ((1 << 62) + 12, (5 << 20) + 1),
     ]
@@ -247,7 +247,7 @@ def test_changes_of_a_transaction_have_one_position_and_an_order_within_it() -> 
 
 def test_numbers_keep_all_their_digits() -> None:
     line = b'{"op":"c","after":{"id":1,"n":12345678901234567890.1234567890},"source":{"lsn":1,"ts_ms":1}}'
-    (change,) = Debezium().changes(line)
+    (change,) = DebeziumJson().changes(line)
     assert change.row == b'{"id":1,"n":12345678901234567890.1234567890}'
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.changelog_files.envelopes.debezium import Debezium
+from beam_joins.pipelines.changelog_files.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.changelog_files.envelopes.wal2json import Wal2Json
 from beam_joins.pipelines.changelog_files.files import File, Part
 from beam_joins.pipelines.changelog_files.formats import ENVELOPES
@@ -43,21 +43,21 @@ def test_an_event_of_debezium_that_leaves_a_large_value_out_is_refused(placehold
     row = {"id": 1, "large": placeholder}
     for line in ({"op": "u", "after": row, "source": SOURCE}, {**row, "__op": "u", "__source_lsn": 3, "__source_ts_ms": 4}):
         with pytest.raises(ValueError, match="leaves a large value out"):
-            changes(Debezium(), line)
+            changes(DebeziumJson(), line)
 
 
 def test_a_column_named_payload_is_null_in_an_unwrapped_event_and_the_event_no_tombstone() -> None:
-    (change,) = changes(Debezium(), {"id": 1, "payload": None, "__op": "c", "__source_lsn": 3, "__source_ts_ms": 4})
+    (change,) = changes(DebeziumJson(), {"id": 1, "payload": None, "__op": "c", "__source_lsn": 3, "__source_ts_ms": 4})
     assert json.loads(change.row) == {"id": 1, "payload": None}
-    assert not changes(Debezium(), {"schema": None, "payload": None}, {"payload": None})
+    assert not changes(DebeziumJson(), {"schema": None, "payload": None}, {"payload": None})
 
 
 def test_an_unwrapped_event_that_does_not_say_its_table_is_no_event_of_another_one() -> None:
     event = {"id": 1, "__op": "c", "__source_lsn": 3, "__source_ts_ms": 4}
     for table, line in (("orders", event), ("public.orders", {**event, "__table": "orders"})):
         with pytest.raises(ValueError, match="says at most __table"):
-            changes(Debezium((), table), line)
-    assert not changes(Debezium((), "orders"), {**event, "__table": "customers"})
+            changes(DebeziumJson((), table), line)
+    assert not changes(DebeziumJson((), "orders"), {**event, "__table": "customers"})
 
 
 def test_rows_of_a_snapshot_come_before_changes_with_a_global_transaction_identifier() -> None:
@@ -68,12 +68,12 @@ def test_rows_of_a_snapshot_come_before_changes_with_a_global_transaction_identi
         "after": {"id": 1, "v": "new"},
         "source": {**place, "pos": 300, "gtid": "24bc7850-2c16-11e6-a073-0242ac110002:24"},
     }
-    first, second = changes(Debezium(), snapshot, update)
+    first, second = changes(DebeziumJson(), snapshot, update)
     assert first.position < second.position
 
 
 def test_a_sequence_without_places_and_a_row_nested_too_deeply_are_no_accident(own_directory: Path) -> None:
-    (change,) = changes(Debezium(), {"op": "c", "after": {"id": 1}, "source": {**SOURCE, "sequence": "[]"}})
+    (change,) = changes(DebeziumJson(), {"op": "c", "after": {"id": 1}, "source": {**SOURCE, "sequence": "[]"}})
     assert (change.position, change.order) == (8, 0)
     deep = b'{"op":"c","after":' + b"[" * 9_000 + b"]" * 9_000 + b',"source":{"lsn":1}}'
     Path("deep.jsonl").write_bytes(deep)

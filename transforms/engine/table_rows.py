@@ -9,10 +9,10 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
 from beam_joins.coders.key import KeyCoder
 from beam_joins.joiner import narrowed
-from beam_joins.keys.columns import kinds
+from beam_joins.keys.columns import factorize, kinds
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.opaque import python_keys, python_values
-from beam_joins.sorting import combine_chunks
+from beam_joins.sorting import combine_chunks, ends, integers, ordered
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.replay import RowRouter
 from beam_joins.transforms.engine.table_type import TableType
@@ -36,6 +36,13 @@ def newest(batch: ChangeBatch, columns: frozenset[str] | None = None) -> pa.Reco
     """The columns ``key``, ``value``, ``timestamp`` and ``position`` of a batch's new values."""
     arrays = [batch.key, narrowed(batch.new, columns), batch.timestamp, batch.position]
     return pa.record_batch(arrays, names=["key", "value", "timestamp", "position"])
+
+
+def last_of_each(rows: pa.Table | pa.RecordBatch) -> Any:
+    """Of rows as :func:`newest` gives them the last change of each key."""
+    (code,) = factorize(combine_chunks(rows["key"]))
+    by = ordered(code, integers(rows["position"]))
+    return rows.take(pa.array(by[ends(code[by])]))
 
 
 def no_rows(known: TableType) -> pa.Table:

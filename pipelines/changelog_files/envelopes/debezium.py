@@ -1,4 +1,4 @@
-"""Debezium's events as JSON, with a schema or without, and unwrapped ones (ExtractNewRecordState).
+"""What Debezium's events say, whole and unwrapped (ExtractNewRecordState), whatever they are written in.
 
 Changes of a PostgreSQL transaction have one position, the commit before theirs (``source.sequence``); without it the position is the log sequence number, a global
 transaction identifier's number or the place in MySQL's binary log.
@@ -6,32 +6,33 @@ transaction identifier's number or the place in MySQL's binary log.
 
 import re
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
+import pyarrow as pa
 
-from beam_joins.pipelines.changelog_files.envelopes.row_change import (
-    DELETE,
-    UPSERT,
-    RowChange,
-    full_name,
-    in_binary_log,
-    is_meant,
-    object_text,
-)
+from beam_joins.pipelines.changelog_files.envelopes.row_change import DELETE, UPSERT, RowChange, full_name, in_binary_log, is_meant
 
-_NULL: Final = b"null"
+NULL: Final = b"null"
+TRANSACTION, HEARTBEAT, MESSAGE, TOMBSTONE = "transaction_metadata", "heartbeat", "message", "tombstone"
+"""What is about no row."""
 _PLACEHOLDER: Final = b"__debezium_unavailable_value"
 _UNAVAILABLE: Final = re.compile(rb'"(?:%b|%b|%b)"' % (_PLACEHOLDER, b64encode(_PLACEHOLDER), _PLACEHOLDER.hex().encode()))
 _FULL: Final = "set the table's REPLICA IDENTITY to FULL"
 _OPERATIONS: Final[Mapping[str, str]] = {"c": UPSERT, "u": UPSERT, "r": UPSERT, "d": DELETE}
 _GTIDS: Final = 1 << 62
 """The rows of a snapshot have no such identifier, but a place in the binary log: they come before all that have one."""
-_MARKS: Final = ("__op", "__deleted", "__table", "__lsn", "__source_lsn", "__ts_ms", "__source_ts_ms")
+_ABOUT: Final = ("op", "deleted", "table", "db", "schema", "ts_ms", "ts_us", "ts_ns", "lsn", "sequence", "gtid", "file", "pos", "row")
+MARKS: Final = frozenset(f"__{prefix}{name}" for prefix in ("", "source_") for name in _ABOUT)
+"""The columns that an unwrapped event may have about itself."""
+_BOUNDS: Final = ("BEGIN", "END")
 
 
-class _Source(msgspec.Struct):
+class Source(msgspec.Struct):
+    """Where a change is from."""
+
     ts_ms: int | None = None
     ts_us: int | None = None
     db: str | None = None
@@ -45,80 +46,77 @@ class _Source(msgspec.Struct):
     row: int | None = None
 
 
-class _Event(msgspec.Struct):
-    op: str | None = None
-    before: msgspec.Raw = msgspec.Raw(_NULL)
-    after: msgspec.Raw = msgspec.Raw(_NULL)
-    source: _Source | None = None
-    ts_ms: int | None = None
-
-
-class _Line(_Event):
-    payload: _Event | msgspec.UnsetType | None = msgspec.UNSET
-
-
 class Debezium:
-    """Reads events; a row that gets another primary key comes as a delete and an insert by itself."""
+    """Understands events; a row that gets another primary key comes as a delete and an insert by itself."""
 
-    def __init__(self, key: tuple[str, ...] = (), table: str = "") -> None:
+    def __init__(self, table: str) -> None:
         self._table = table
-        self._line = msgspec.json.Decoder(_Line | None)
-        self._flat = msgspec.json.Decoder(dict[str, msgspec.Raw])
+        self.skipped: Counter[str] = Counter()
 
-    def changes(self, line: bytes) -> Iterator[RowChange]:
-        """The change of a line; none for a tombstone or a message."""
-        found = self._line.decode(line)
-        if found is None:
-            return
-        event = found if found.payload is msgspec.UNSET else found.payload
-        if event is None:
-            if self._flat.decode(line).keys() <= {"schema", "payload"}:
-                return
-            event = found  # unwrapped, with a column of that name
-        if event.op is None:
-            yield from self._unwrapped(line)
-            return
-        if event.op == "m":
-            return
-        source = event.source
+    def about_no_row(self, names: Mapping[str, Any], status: Any) -> str | None:
+        """What an event without operation is, if it is about no row: the bounds of a transaction, a heartbeat."""
+        if status in _BOUNDS and "id" in names and names.keys() <= {"status", "id", "ts_ms", "event_count", "data_collections"}:
+            return TRANSACTION
+        return HEARTBEAT if names.keys() == {"ts_ms"} else None
+
+    def is_meant(self, source: Source | None) -> bool:
+        """Whether an event is of the table that is asked for; raises ValueError if it does not say where it is from."""
         if source is None:
             raise ValueError("an event without its source")
-        schema = source.schema or source.db
-        if not is_meant(self._table, schema, source.table):
-            return
-        operation = _OPERATIONS.get(event.op)
+        return is_meant(self._table, source.schema or source.db, source.table)
+
+    def operation(self, said: str) -> str:
+        """Whether there is a row afterwards. Raises ValueError for an operation on no row, or that is not known."""
+        operation = _OPERATIONS.get(said)
         if operation is None:
-            raise ValueError(_not_supported(event.op))
-        row = bytes(event.after if operation == UPSERT else event.before)
-        if row == _NULL:
-            raise ValueError(f"an event of operation {event.op!r} without its row: {_FULL}")
+            raise ValueError(_not_supported(said))
+        return operation
+
+    def change(self, said: str, source: Source, sent: int | None, row: bytes, types: pa.Schema | None) -> RowChange:
+        """The change of an event: its operation, the time when it was sent, and the row that it is about."""
+        operation = _OPERATIONS[said]
+        if row == NULL:
+            raise ValueError(f"an event of operation {said!r} without its row: {_FULL}")
         _require_available(operation, row)
         position, order = _place(source)
-        time = source.ts_us if source.ts_us is not None else (source.ts_ms or event.ts_ms or 0) * 1_000
-        yield RowChange(full_name(schema, source.table), operation, row, time, position, order)
+        time = source.ts_us if source.ts_us is not None else (source.ts_ms or sent or 0) * 1_000
+        return RowChange(full_name(source.schema or source.db, source.table), operation, row, time, position, order, types=types)
 
-    def _unwrapped(self, line: bytes) -> Iterator[RowChange]:
-        members = self._flat.decode(line)
-        marks = {name: msgspec.json.decode(members.pop(name)) for name in _MARKS if name in members}
-        table = str(marks.get("__table") or "")
-        if self._table and (not table or "." in self._table):
+    def unwrapped(self, marks: Mapping[str, Any], row: bytes, types: pa.Schema | None) -> Iterator[RowChange]:
+        """The change of an unwrapped event, given its marks without underscores, and its row.
+
+        Without a place in the log its position is its time, and of one time that which comes later in the file is the later one.
+        """
+        table = str(marks.get("table") or "")
+        schema = marks.get("schema") or marks.get("db")
+        if self._table and (not table or ("." in self._table and schema is None)):
             raise ValueError(
-                "an unwrapped event says at most __table, without the schema: name the table so, or name none if the files have one alone"
+                "an unwrapped event says at most __table, and the schema if add.fields has source.schema: name the table so, or name none if the files"
+                " have one alone"
             )
-        if not is_meant(self._table, None, table):
+        if not is_meant(self._table, schema, table):
             return
-        operation = _OPERATIONS.get(marks.get("__op") or "u")
-        if operation is None:
-            raise ValueError(_not_supported(marks["__op"]))
-        if str(marks.get("__deleted")).lower() == "true":
-            operation = DELETE
-        position = marks.get("__source_lsn", marks.get("__lsn"))
-        time = marks.get("__source_ts_ms", marks.get("__ts_ms"))
-        if position is None or time is None:
-            raise ValueError("no Debezium event: it has no op, and no __source_lsn and __source_ts_ms as unwrapped events can have")
-        row = object_text(members, members.values())
+        operation = DELETE if str(marks.get("deleted")).lower() == "true" else self.operation(marks.get("op") or "u")
+        source = msgspec.convert(
+            {name: marks.get(name) for name in ("ts_ms", "ts_us", "lsn", "sequence", "gtid", "file", "pos", "row")}, Source
+        )
+        if source.ts_ms is None and source.ts_us is None:
+            raise ValueError("no Debezium event: it has no op, and no __source_ts_ms as unwrapped events can have")
         _require_available(operation, row)
-        yield RowChange(table, operation, row, int(time) * 1_000, int(position))
+        time = source.ts_us if source.ts_us is not None else (source.ts_ms or 0) * 1_000
+        position, order = (time, None) if source.lsn is None and source.pos is None else _place(source)
+        yield RowChange(full_name(schema, table), operation, row, time, position, order, types=types)
+
+
+def marks_in(members: Mapping[str, Any]) -> dict[str, Any]:
+    """The marks among the columns of an unwrapped event, without underscores; those of its source come first.
+
+    >>> marks_in({"id": 1, "__op": "c", "__ts_ms": 9, "__source_ts_ms": 5})
+    {'op': 'c', 'ts_ms': 5}
+    """
+    marks = {name: members[name] for name in members if name in MARKS}
+    plain = {name[2:]: value for name, value in marks.items() if not name.startswith("__source_")}
+    return plain | {name[9:]: value for name, value in marks.items() if name.startswith("__source_")}
 
 
 def _require_available(operation: str, row: bytes) -> None:
@@ -126,7 +124,7 @@ def _require_available(operation: str, row: bytes) -> None:
         raise ValueError(f"an event that leaves a large value out as it has not changed: {_FULL}")
 
 
-def _place(source: _Source) -> tuple[int, int]:
+def _place(source: Source) -> tuple[int, int]:
     """The position of a transaction, and the order of a change within it."""
     if source.lsn is not None:
         sequence = msgspec.json.decode(source.sequence, type=tuple[str | None, ...]) if source.sequence else ()

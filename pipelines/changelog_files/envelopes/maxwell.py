@@ -1,8 +1,10 @@
 """Maxwell's output: a line a row, with its place in MySQL's binary log (``output_binlog_position``)."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
+import pyarrow as pa
 
 from beam_joins.pipelines.changelog_files.envelopes.row_change import (
     DELETE,
@@ -32,15 +34,19 @@ class _Line(msgspec.Struct):
 class Maxwell:
     """Reads lines; ``key`` are the columns by which a row that gets another primary key is deleted first."""
 
-    def __init__(self, key: tuple[str, ...] = (), table: str = "") -> None:
+    def __init__(self, key: tuple[str, ...] = (), table: str = "", columns: pa.Schema | None = None) -> None:
+        self.skipped: Counter[str] = Counter()
         self._table = table
         self._line = msgspec.json.Decoder(_Line)
         self._key = key
 
-    def changes(self, line: bytes) -> Iterator[RowChange]:
+    def changes(self, item: bytes) -> Iterator[RowChange]:
         """The change of a line; none for one that is about no row: a change of the schema, the bounds of a bootstrap."""
-        found = self._line.decode(line)
-        if found.type not in _ROWS or not is_meant(self._table, found.database, found.table):
+        found = self._line.decode(item)
+        if found.type not in _ROWS:
+            self.skipped[found.type.replace("-", "_")] += 1
+            return
+        if not is_meant(self._table, found.database, found.table):
             return
         if found.position is None:
             raise ValueError("a row without its position: run Maxwell with output_binlog_position=true")

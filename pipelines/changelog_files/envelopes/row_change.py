@@ -1,10 +1,12 @@
 """One change of one row, taken out of its envelope."""
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
+import pyarrow as pa
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 UPSERT, DELETE = "u", "d"
@@ -14,7 +16,9 @@ class RowChange(NamedTuple):
     """``row`` is the JSON text of the row, of a deleted one at least its key; ``time`` are microseconds since the epoch.
 
     ``position`` is the same for all changes of a transaction where the envelope tells transactions apart, and ``order`` says which comes later within it.
-    ``key`` are the columns of the primary key, none where the envelope does not say. ``table`` is the full name.
+    Without an order (``None``) the later one in the file is the later one. ``key`` are the columns of the primary key, none where the envelope does not say. ``table``
+    is the full name. ``types`` are the columns of a whole row, where the envelope says them; changes that say the same share one schema. A ``partial`` row is
+    that of an update that nothing shows to be whole.
     """
 
     table: str
@@ -22,14 +26,18 @@ class RowChange(NamedTuple):
     row: bytes
     time: int
     position: int
-    order: int = 0
+    order: int | None = 0
     key: tuple[str, ...] = ()
+    types: pa.Schema | None = None
+    partial: bool = False
 
 
 class Envelope(Protocol):
-    """Reads the lines of a file in their order, for the rows of one table or of all."""
+    """Reads the lines or records of a file in their order, for the rows of one table or of all; counts in ``skipped`` what is about no row, by what it is."""
 
-    def changes(self, line: bytes) -> Iterable[RowChange]:
+    skipped: Counter[str]
+
+    def changes(self, item: Any) -> Iterable[RowChange]:
         """The changes of a line, none for one that is about no row; raises ValueError, a sentence, for a line that is none of the format."""
 
 

@@ -1,0 +1,71 @@
+"""What the first changes of files say of their table: its primary key, and the columns of its rows."""
+
+import itertools
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from beam_joins.pipelines.changelog_files.envelopes.row_change import UPSERT, RowChange
+from beam_joins.pipelines.command.input_error import InputError
+
+
+class Said(NamedTuple):
+    """The columns of the primary ``key``, none where no change names them, and the ``types`` of all columns as changes say them, none where some do not.
+
+    ``whole`` are the columns of the first row that is known to have all; ``doubt`` is a sentence about rows that may lack some.
+    """
+
+    key: tuple[str, ...] = ()
+    types: tuple[pa.Schema, ...] = ()
+    whole: pa.Schema | None = None
+    doubt: str = ""
+
+
+NOTHING: Final = Said()
+
+
+def said_by(name: str, changes: Iterable[RowChange], most: int) -> Said:
+    """What so many changes say at most."""
+    key: tuple[str, ...] = ()
+    known: list[pa.Schema] = []
+    all_typed, partial, tables = True, 0, set()
+    whole: pa.Schema | None = None
+    for change in itertools.islice(changes, most):
+        key = key or change.key
+        tables.add(change.table)
+        if change.operation == UPSERT:
+            partial += change.partial
+            all_typed &= change.types is not None
+            if whole is None and not change.partial:
+                whole = _columns(change)
+        if change.types is not None and not any(change.types is each for each in known):
+            known.append(change.types)
+    of_one = len(tables) == 1
+    doubt = ""
+    if partial and whole is None:
+        doubt = (
+            f"no insert and no whole old row among the first changes says which columns {name} have: updates without a large value (TOAST) that"
+            " has not changed cannot be told from rows without it, unless the table's REPLICA IDENTITY is FULL or schema= names the columns"
+        )
+    return Said(key, tuple(known) if all_typed else (), whole if of_one else None, doubt)
+
+
+def together(name: str, schemas: Iterable[pa.Schema]) -> pa.Schema:
+    """All columns of the schemas. Raises InputError for one of two types."""
+    fields: dict[str, pa.Field] = {}
+    for field in itertools.chain(*schemas):
+        first = fields.setdefault(field.name, field)
+        if first.type != field.type:
+            raise InputError(
+                f"{name}: column '{field.name}' is {first.type} in some changes and {field.type} in others: say with schema= what it is"
+            )
+    return pa.schema(list(fields.values()))
+
+
+def _columns(change: RowChange) -> pa.Schema:
+    """The columns of a row, of type null where nothing says of what type they are."""
+    if change.types is not None:
+        return change.types
+    return pa.schema([(column, pa.null()) for column in msgspec.json.decode(change.row, type=dict[str, msgspec.Raw])])

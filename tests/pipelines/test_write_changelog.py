@@ -1,0 +1,219 @@
+"""WriteChangelog: upserts and pairs, in files that are read again."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beam_joins import Change, LatestTable, TableFromChangelog, TableToChanges
+from beam_joins.pipelines.changelog_files.claim import new_claim, take
+from beam_joins.pipelines.parquet import ReadParquet, WriteParquet
+from beam_joins.pipelines.read_table import ReadTable
+from beam_joins.pipelines.write_changelog import WriteChangelog
+from tests.pipelines.orders_run import Run
+from tests.pipelines.tables import SMALL, WIDE, WIDE_ROWS, run, small, table_of, wide
+
+pytestmark = pytest.mark.usefixtures("own_directory")
+FIRST = [small(1, 1, "a"), small(2, 2, "b"), small(2, 4, None), small(3, 3, 'ä\n"')]
+SECOND = [small(1, 5, None), small(4, 7, "d"), small(2, 6, "bb")]
+FORMATS = ("jsonl", "avro", "parquet")
+
+
+def written(path: str, **options: Any) -> Any:
+    return lambda table: table | f"write {path}" >> WriteChangelog(path, key="id", **options)
+
+
+def changes_of(table: Any, name: str) -> None:
+    _ = table | f"changes {name}" >> TableToChanges() | f"text {name}" >> beam.Map(repr) | f"file {name}" >> beam.io.WriteToText(name)
+
+
+def lines_of(name: str) -> list[str]:
+    return sorted(line for path in Path().glob(f"{name}-*") for line in path.read_text().splitlines())
+
+
+def avro_rows(path: str) -> list[Any]:
+    with Path(path).open("rb") as file:
+        return list(fastavro.reader(file))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_pairs_are_read_as_debeziums_and_give_the_same_table_with_the_same_types(format: Any) -> None:
+    schema = WIDE.insert(0, pa.field("clock", pa.time64("us")))
+    rows = [{"clock": None if row["tiny"] is None else 86_399_000_001, **row} for row in WIDE_ROWS]
+    with beam.Pipeline() as pipeline:
+        table = table_of(pipeline, rows, schema)
+        written(f"pairs.{format}", format=format, as_="pairs", table="t")(table)
+        changes_of(table, "given")
+        given = table | LatestTable()
+        _ = given | WriteParquet("latest")
+    with beam.Pipeline() as pipeline:
+        table = pipeline | ReadTable(f"pairs.{format}", format="debezium", table="t", key="id")
+        changes_of(table, "found")
+        _ = table | LatestTable() | WriteParquet("again")
+    assert len(lines_of("given")) == 7
+    assert lines_of("found") == lines_of("given")
+    first, second = (pq.read_schema(next(Path().glob(f"{name}-*"))).field("value").type for name in ("latest", "again"))
+    assert [field.name for field in second] == [field.name for field in first]
+    assert [field.type for field in second if field.name != "words"] == [field.type for field in first if field.name != "words"]
+
+
+def test_upserts_have_the_columns_of_key_and_value_and_what_the_change_is() -> None:
+    run(FIRST, SMALL, written("log.jsonl"))
+    assert [json.loads(line) for line in Path("log.jsonl").read_text().splitlines()] == [
+        {"id": key, "name": name, "timestamp": f"1970-01-01T00:00:00.{at:06d}Z", "position": at, "deleted": name is None}
+        for key, name, at in ((1, "a", 1), (2, "b", 2), (3, 'ä\n"', 3), (2, None, 4))
+    ]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_upserts_make_the_same_table_again(format: Any, run: Run) -> None:
+    with beam.Pipeline() as pipeline:
+        table = table_of(pipeline, FIRST + SECOND, SMALL)
+        written(f"log.{format}", format=format)(table)
+        changes_of(table, "given")
+    with beam.Pipeline() as pipeline:
+        if format == "parquet":
+            log = pipeline | ReadParquet("log.parquet")
+        elif format == "avro":
+            log = pipeline | beam.Create(avro_rows("log.avro"))
+        else:
+            log = pipeline | beam.Create([json.loads(line) for line in Path("log.jsonl").read_text().splitlines()])
+        times = {} if format == "jsonl" else {"timestamp_by": "timestamp"}
+        table = log | TableFromChangelog(
+            key="id",
+            sequence_by="position",
+            apply_as_deletes="deleted",
+            except_columns=["timestamp", "position", "deleted"],
+            **times,
+        )
+        changes_of(table, "found")
+    cut = (lambda line: line.partition(", timestamp=")[0]) if format == "jsonl" else str
+    assert sorted(map(cut, lines_of("found"))) == sorted(map(cut, lines_of("given")))
+
+
+def test_the_orders_command_reads_upserts(run: Run) -> None:
+    orders = pa.schema([("id", pa.int64()), ("customer_id", pa.int64()), *list(SMALL)[2:]])
+    with beam.Pipeline() as pipeline:
+        written("orders.avro", format="avro")(table_of(pipeline, [{"id": 1, "customer_id": 7, "lsn": 1, "op": "u"}], orders))
+    with beam.Pipeline() as pipeline:
+        written("customers.parquet", format="parquet")(table_of(pipeline, [small(7, 2, "Ann")], SMALL))
+    options = [
+        f"--{side}-{name}" for side in ("orders", "customers") for name in ("key=id", "timestamp=timestamp", "sequence=position")
+    ]
+    options += [f"--{side}-delete-column=deleted" for side in ("orders", "customers")]
+    ran = run(
+        "--orders", "orders.avro", "--customers", "customers.parquet", "--foreign-key=customer_id", *options, "--latest", "l.jsonl"
+    )
+    assert ran.code == 0, ran.err
+    assert json.loads(Path("l.jsonl").read_text())["customer"]["name"] == "Ann"
+
+
+def test_files_of_runs_that_go_on_are_together_the_file_of_one_run(tmp_path: Path) -> None:
+    for rows in (FIRST, SECOND):
+        run(rows, SMALL, written("log.jsonl"), state=tmp_path / "state")
+    run(FIRST + SECOND, SMALL, written("whole.jsonl"))
+    parts = [Path(f"log-00000{number}.jsonl").read_bytes() for number in (1, 2)]
+    assert all(parts)
+    assert b"".join(parts) == Path("whole.jsonl").read_bytes()
+
+
+def test_a_file_is_replaced_by_the_next_run_and_compressed_as_its_name_says() -> None:
+    run(FIRST, SMALL, written("log.jsonl.gz"))
+    run(SECOND[1:2], SMALL, written("log.jsonl.gz"))
+    assert json.loads(gzip.decompress(Path("log.jsonl.gz").read_bytes()))["name"] == "d"
+    assert [path.name for path in Path().iterdir() if "log" in path.name or path.name.startswith(".")] == ["log.jsonl.gz"]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_table_without_changes_is_a_file_without_records(format: Any) -> None:
+    run([], SMALL, written(f"log.{format}", format=format))
+    if format == "parquet":
+        assert pq.read_table("log.parquet").num_rows == 0
+    elif format == "avro":
+        assert not avro_rows("log.avro")
+    else:
+        assert Path("log.jsonl").read_bytes() == b""
+
+
+def test_a_run_that_fails_leaves_what_was_there() -> None:
+    run(FIRST, SMALL, written("log.jsonl"))
+    before = Path("log.jsonl").read_bytes()
+
+    def failing(table: Any) -> None:
+        paths = written("log.jsonl")(table)
+        _ = paths | beam.Map(lambda path: path)
+        _ = table | "changes" >> TableToChanges() | "fail" >> beam.Map(lambda change: 1 // 0)
+
+    with pytest.raises(ZeroDivisionError):
+        run(SECOND, SMALL, failing)
+    assert Path("log.jsonl").read_bytes() == before
+
+
+def test_a_file_that_another_run_writes_is_refused() -> None:
+    claim = new_claim()._replace(host="elsewhere")
+    take("log.jsonl", claim)
+    with pytest.raises(Exception, match="log.jsonl is being written by another run"):
+        run(FIRST, SMALL, written("log.jsonl"))
+
+
+REFUSED: dict[str, tuple[dict[str, Any], pa.Schema]] = {
+    "a column 'position', as the change itself": ({}, SMALL.append(pa.field("position", pa.int8()))),
+    "Avro takes letters, digits and _ in names": ({"format": "avro"}, SMALL.append(pa.field("a b", pa.int8()))),
+    "which Avro has no type for": ({"format": "avro"}, SMALL.append(pa.field("fine", pa.time64("ns")))),
+    "which Debezium has no type for": ({"as_": "pairs"}, SMALL.append(pa.field("map", pa.map_(pa.int8(), pa.int8())))),
+    "names 2 columns, and the key has 1: key": ({"key": ["id", "name"]}, SMALL),
+}
+
+
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_a_table_that_cannot_be_written_is_refused_when_the_transform_is_applied(sentence: str) -> None:
+    options, schema = REFUSED[sentence]
+    path = f"log.{options.get('format', 'jsonl')}"
+    with pytest.raises(ValueError, match=sentence):
+        table_of(beam.Pipeline(), [], schema) | WriteChangelog(path, **{"key": "id", **options})
+
+
+def test_wrong_options_are_refused_at_construction() -> None:
+    with pytest.raises(ValueError, match="format='xml'"):
+        WriteChangelog("log.jsonl", format="xml")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="as_='rows'"):
+        WriteChangelog("log.jsonl", as_="rows")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="is named as a file of format='avro', and format='jsonl'"):
+        WriteChangelog("log.avro")
+    with pytest.raises(ValueError, match="log.txt must end in .jsonl"):
+        WriteChangelog("log.txt")
+    opaque = beam.Pipeline() | beam.Create([Change("k", None, 1, 1, 1)])
+    with pytest.raises(ValueError, match="WriteChangelog writes typed columns"):
+        opaque | WriteChangelog("log.jsonl")
+
+
+def test_numbers_that_other_formats_do_not_have_are_wider_there() -> None:
+    schema = pa.schema([("id", pa.uint64()), ("small", pa.uint8()), ("text", pa.large_string()), *list(SMALL)[2:]])
+    row = {"id": 2**64 - 1, "small": 255, "text": "x", "lsn": 1, "op": "u"}
+    with beam.Pipeline() as pipeline:
+        table = table_of(pipeline, [row], schema)
+        for path in ("log.jsonl", "log.avro"):
+            written(path, format=path[4:], as_="pairs")(table)
+    for path in ("log.jsonl", "log.avro"):
+        with beam.Pipeline() as pipeline:
+            table = pipeline | ReadTable(path, format="debezium", key="id")
+            _ = table | LatestTable() | WriteParquet(path)
+        (found,) = pq.read_table(next(Path().glob(f"{path}-*"))).to_pylist()
+        assert {name: int(value) if name == "id" else value for name, value in found["value"].items()} == {
+            "id": 2**64 - 1,
+            "small": 255,
+            "text": "x",
+        }
+
+
+def test_a_negative_time_is_in_the_millisecond_before() -> None:
+    with beam.Pipeline() as pipeline:
+        written("log.parquet", format="parquet", as_="pairs")(table_of(pipeline, [wide(1, -1)], WIDE))
+    (row,) = pq.read_table("log.parquet").to_pylist()
+    assert (row["source"]["ts_us"], row["source"]["ts_ms"], row["op"], row["before"]) == (-1, -1, "c", None)
