@@ -187,7 +187,9 @@ def test_avro_inputs_give_avro_results_with_nulls_where_a_side_is_missing(beam_j
 def test_a_table_has_the_rows_in_the_end_and_its_changelog_the_rows_before(beam_joins: Run) -> None:
     ran = beam_joins("table", "--input", "l.jsonl", "--select", "id,by as who", "--output", "e.jsonl", "--latest", "now.jsonl")
     assert ran.code == 0, ran.err
-    assert sorted(map(str, read_lines(Path("now.jsonl")))) == [f"{{'id': {n}, 'who': {by!r}}}" for n, by in ((1, "b"), (2, "z"), (3, None))]
+    assert sorted(map(str, read_lines(Path("now.jsonl")))) == [
+        f"{{'id': {n}, 'who': {by!r}}}" for n, by in ((1, "b"), (2, "z"), (3, None))
+    ]
     assert changes("e.jsonl")[-1] == (6, 1, "update", [1, "b"])
     (last,) = (change for change in read_lines(Path("e.jsonl")) if change["position"] == 6)
     assert last["old"] == {"id": 1, "who": "a"}
@@ -195,9 +197,14 @@ def test_a_table_has_the_rows_in_the_end_and_its_changelog_the_rows_before(beam_
 
 def test_a_table_of_envelopes_takes_the_rows_of_one_table(beam_joins: Run) -> None:
     source = {"table": "prices", "lsn": 7, "ts_ms": 5}
-    events = [{"op": "c", "after": {"sku": "x", "price": 2}, "source": source}, {"op": "c", "after": {"nr": 1}, "source": {**source, "table": "t"}}]
+    events = [
+        {"op": "c", "after": {"sku": "x", "price": 2}, "source": source},
+        {"op": "c", "after": {"nr": 1}, "source": {**source, "table": "t"}},
+    ]
     write("events.jsonl", *events)
-    ran = beam_joins("table", "--input", "events.jsonl", "--format", "debezium", "--table", "prices", "--key", "sku", "--latest", "now.jsonl")
+    ran = beam_joins(
+        "table", "--input", "events.jsonl", "--format", "debezium", "--table", "prices", "--key", "sku", "--latest", "now.jsonl"
+    )
     assert ran.code == 0, ran.err
     assert read_lines(Path("now.jsonl")) == [{"sku": "x", "price": 2}]
 
@@ -206,7 +213,18 @@ def test_runs_that_go_on_give_the_changes_of_one_run(beam_joins: Run) -> None:
     for side, rows in (("l", LEFT), ("r", RIGHT)):
         Path("in", side).mkdir(parents=True)
         write(f"in/{side}/1.jsonl", *[row for row in rows if row["lsn"] < 5])
-    given = ["--left", "in/l", "--right", "in/r", "--foreign-key", "by", "--select", "left.id,left.by,right.name as who", "--how", "outer"]
+    given = [
+        "--left",
+        "in/l",
+        "--right",
+        "in/r",
+        "--foreign-key",
+        "by",
+        "--select",
+        "left.id,left.by,right.name as who",
+        "--how",
+        "outer",
+    ]
     runs = ["join", *given, "--state-dir", "state", "--changes", "out", "--json", "run.json"]
     assert beam_joins(*runs).code == 0
     for side, rows in (("l", LEFT), ("r", RIGHT)):
@@ -237,7 +255,10 @@ def test_a_column_that_no_record_looked_at_has_makes_a_bad_record_where_all_colu
         (["--select", "left.* as x"], "--select: all columns have no name together: leave 'as x' out"),
         (["--select", "left as x, left.id"], "--select has the left row as an object and columns of it: choose one"),
         (["--select", "left.*, right as by"], "left rows have a column 'by' already: give it another name in --select"),
-        (["--how", "semi", "--select", "right.name"], "--how semi gives left rows alone: leave the columns of the right side out of --select"),
+        (
+            ["--how", "semi", "--select", "right.name"],
+            "--how semi gives left rows alone: leave the columns of the right side out of --select",
+        ),
         (["--foreign-key", "nr"], "left rows have no column 'nr' (--foreign-key)"),
         (["--left-key", "by", "--right-key", "lsn", "--foreign-key="], "holds text and the right rows' column 'lsn' whole numbers"),
         (["--right-sequence="], "--left-sequence and --right-sequence must both name a column or both be empty"),

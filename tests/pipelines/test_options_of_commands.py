@@ -91,9 +91,7 @@ def test_a_dry_run_says_what_would_be_read_and_written_and_writes_nothing(beam_j
 
 
 @pytest.mark.parametrize("format_", ["jsonl", "csv", "parquet"])
-def test_a_dry_run_reads_the_first_megabyte_of_a_file_at_most(
-    beam_joins: Run, monkeypatch: pytest.MonkeyPatch, format_: str
-) -> None:
+def test_a_dry_run_reads_the_first_megabyte_of_a_file_at_most(beam_joins: Run, monkeypatch: pytest.MonkeyPatch, format_: str) -> None:
     rows = [{**TEA, "id": n, "lsn": n, "note": f"{n * 7919 % 9973:0400}"} for n in range(8_000)]
     if format_ == "jsonl":
         write("big.jsonl", *rows)
