@@ -7,7 +7,6 @@ from typing import Final
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from beam_joins.pipelines.changelog_files.changelog import Changelog
-from beam_joins.pipelines.changelog_files.formats import SOURCES
 from beam_joins.pipelines.changelog_files.outputs import Output
 from beam_joins.pipelines.command.command_line import ENGINE
 from beam_joins.pipelines.jobs.alone import job_alone
@@ -37,7 +36,7 @@ def _input(changelog: Changelog) -> Iterator[str]:
         yield f"    {file.shown}, {file.format}, {file.bytes:,} bytes"
     if len(files) > _FILES_SHOWN:
         yield f"    and {_counted(len(files) - _FILES_SHOWN, 'other file')}"
-    said = dict(SOURCES[files[0].format].types(files[0]))
+    said = dict(changelog.types)
     types = (f"{name}: {said.get(name) or ' or '.join(changelog.kinds_of(name)) or 'null'}" for name in changelog.rows_have)
     yield f"    columns      {', '.join(types)}"
     yield f"    key          {columns.key}"

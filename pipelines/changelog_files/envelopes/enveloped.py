@@ -44,6 +44,10 @@ class Enveloped(ABC):
         """What the envelopes' times are given in."""
         return "us"
 
+    def types(self, file: File) -> list[tuple[str, str]]:
+        """Those that the envelopes say."""
+        return [(field.name, str(field.type)) for field in file.columns or ()]
+
     def first(self, file: File) -> Iterator[dict[str, Any]]:
         """The rows with what the envelopes say of them."""
         rows = (object_of(_marked(change, 0)) for change in self.changes(file))
