@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import apache_beam as beam
-import psycopg
 import pyarrow as pa
 from apache_beam.pvalue import PCollection, PDone
 
 from beam_joins.batch import ChangeBatch
-from beam_joins.pipelines.sinks.postgres_table import PostgresTable
+from beam_joins.pipelines.sinks.postgres_table import PostgresTable, checked_conninfo
 from beam_joins.pipelines.sinks.table_columns import TableColumns
 from beam_joins.transforms.engine.door import in_batches
 from beam_joins.transforms.engine.table_type import table_type
@@ -54,10 +53,6 @@ class WriteToPostgres(beam.PTransform[PCollection[Any], PDone]):
         create: bool = False,
     ) -> None:
         super().__init__()
-        try:
-            psycopg.conninfo.conninfo_to_dict(conninfo)
-        except psycopg.ProgrammingError as error:
-            raise ValueError(f"conninfo: {str(error).strip()}: give NAME=VALUE ... or postgresql://HOST:PORT/DATABASE") from None
         if not isinstance(table, str) or not 1 <= len([part for part in table.split(".") if part]) == table.count(".") + 1 <= 2:
             raise ValueError(f"table={table!r}: give the name of a table, or SCHEMA.NAME")
         names = [key] if isinstance(key, str) else list(key)
@@ -67,7 +62,7 @@ class WriteToPostgres(beam.PTransform[PCollection[Any], PDone]):
             raise ValueError(f"schema={schema!r}: give a pyarrow.Schema")
         if len({*names, position, deleted}) < len(names) + 2:
             raise ValueError(f"key={key!r}, position={position!r}, deleted={deleted!r}: give each column a name of its own")
-        self._conninfo, self._table, self._key, self._schema = conninfo, table, names, schema
+        self._conninfo, self._table, self._key, self._schema = checked_conninfo(conninfo), table, names, schema
         self._position, self._deleted, self._create = position, deleted, create
 
     def expand(self, table: PCollection[Any]) -> PDone:

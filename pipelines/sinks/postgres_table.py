@@ -39,6 +39,16 @@ _MERGE: Final = """
 """
 
 
+def checked_conninfo(conninfo: str) -> str:
+    """What to connect with, as it is given; raises ``ValueError`` if it is not of a form that PostgreSQL knows."""
+    try:
+        psycopg.conninfo.conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError as error:
+        said = str(error).strip()
+        raise ValueError(f"conninfo: {said}: give NAME=VALUE ... or postgresql://USER@HOST:PORT/DATABASE") from None
+    return conninfo
+
+
 @dataclass
 class PostgresTable:
     """A table, SCHEMA.NAME or NAME, of the database that ``conninfo`` names; it keeps a connection open once it has written."""

@@ -5,7 +5,6 @@ import math
 import random
 import threading
 import uuid
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -27,12 +26,12 @@ SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("n", pa.int64())
 
 
 @pytest.fixture
-def database(postgres: str) -> Iterator[str]:
+def database(postgres: str) -> str:
     """An empty database."""
     name = f"d{uuid.uuid4().hex}"
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
-    yield postgres.replace("dbname=postgres", f"dbname={name}")
+    return postgres.replace("dbname=postgres", f"dbname={name}")
 
 
 def ask(database: str, query: Any) -> list[Any]:
