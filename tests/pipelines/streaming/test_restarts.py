@@ -36,7 +36,7 @@ FLAGS = (
     "--beam_joins_partitions=3",
     "--flink_conf=restart-strategy.failure-rate.max-failures-per-interval=20",
 )
-PIECES = [range(start, start + 100) for start in range(0, 2_400, 100)]
+PIECES = [range(start, start + 100) for start in range(0, 1_800, 100)]
 SCHEMA = {
     "joined": pa.schema([("id", pa.int64()), ("text", pa.string())]),
     "counts": pa.schema([("id", pa.int64()), ("count", pa.int64())]),
@@ -149,7 +149,7 @@ def test_python_workers_that_are_killed_in_the_midst_leave_no_trace_in_the_table
     with flink_runner(PipelineOptions(run.flags)) as on_flink:
         job = run.started(on_flink)
         for _ in range(2):
-            run.feed(6)
+            run.feed(5)
             workers = python_workers()
             for pid in workers:
                 os.kill(pid, signal.SIGKILL)
@@ -163,7 +163,7 @@ def test_a_task_manager_that_is_killed_in_the_midst_leaves_no_trace_in_the_table
 ) -> None:
     with flink_runner(PipelineOptions(run.flags)) as on_flink:
         job = run.started(on_flink)
-        run.feed(12)
+        run.feed(9)
         workers = python_workers()
         cluster.lose_the_task_manager()
         wait_until(lambda: len(python_workers() - workers) == 2)
@@ -176,9 +176,9 @@ def test_a_job_that_is_cancelled_goes_on_from_a_savepoint_before_into_the_same_t
 ) -> None:
     with flink_runner(PipelineOptions(run.flags)) as on_flink:
         job = run.started(on_flink)
-        run.feed(8)
+        run.feed(6)
         savepoint = job.savepoint(str(tmp_path / "savepoints"))
-        run.feed(8)  # what it writes now it writes once more when it goes on
+        run.feed(6)  # what it writes now it writes once more when it goes on
         job.cancel()
     with flink_runner(PipelineOptions([*run.flags, f"--savepoint_path={savepoint}"])) as on_flink:
         job = run.started(on_flink)
