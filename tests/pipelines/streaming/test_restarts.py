@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-import psutil
 import psycopg
 import pyarrow as pa
 import pytest
@@ -22,7 +21,7 @@ from beam_joins.pipelines.launcher.jars import locked_jars, provide
 from beam_joins.pipelines.launcher.java import find_java
 from beam_joins.pipelines.write_postgres import WriteToPostgres
 from tests.pipelines.streaming.cluster import FlinkCluster, flink_cluster
-from tests.pipelines.streaming.jobs import FIRST, Append, wait_until, written
+from tests.pipelines.streaming.jobs import FIRST, Append, python_workers, wait_until, written
 from tests.pipelines.streaming.shop import SIDES, tables_of, write
 
 pytestmark = [pytest.mark.flink, pytest.mark.usefixtures("flink")]
@@ -138,11 +137,6 @@ class Run:
 @pytest.fixture
 def run(postgres: str, cluster: FlinkCluster, tmp_path: Path) -> Run:
     return Run(postgres, cluster, tmp_path)
-
-
-def python_workers() -> set[int]:
-    """The processes that the keeper has forked, which is a child of this one."""
-    return {worker.pid for keeper in psutil.Process().children() if keeper.name() != "java" for worker in keeper.children()}
 
 
 def test_python_workers_that_are_killed_in_the_midst_leave_no_trace_in_the_tables(run: Run, expected: Rows) -> None:
