@@ -10,10 +10,11 @@ SPARK = [
 ]
 KAFKA = ["confluent-kafka>=2.5"]
 DELTA = ["deltalake>=1.6"]
+POSTGRES = ["psycopg[binary]>=3.1"]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"]
 TEST = [
     *DOCS,
-    "psycopg[binary]>=3.1",
+    *POSTGRES,
     *KAFKA,
     *DELTA,
     "pytest>=8",
@@ -65,5 +66,5 @@ setup(
         "xxhash>=3.4",
         *SPARK,
     ],
-    extras_require={"delta": DELTA, "kafka": KAFKA, "docs": DOCS, "test": TEST, "bench": BENCH},
+    extras_require={"delta": DELTA, "docs": DOCS, "kafka": KAFKA, "postgres": POSTGRES, "test": TEST, "bench": BENCH},
 )

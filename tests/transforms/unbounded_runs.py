@@ -64,6 +64,13 @@ def arrivals(events, seed, *, jitter=4000):
     return steps
 
 
+def idle(steps, side):
+    """The same with an input that goes on, but whose watermark stands still for half of the steps, and then jumps."""
+    moves = [n for n, step in enumerate(steps) if isinstance(step, Watermark) and step.side == side]
+    still = moves[len(moves) // 4 : 3 * len(moves) // 4]
+    return [step._replace(time=steps[still[0]].time) if n in still else step for n, step in enumerate(steps)]
+
+
 def with_late(events, seed, *, jitter=4000):
     """The events in an order of arrival in which some come when the watermark has passed them; both inputs have one watermark."""
     steps = []

@@ -25,6 +25,8 @@ rest.port: {rest}
 taskmanager.numberOfTaskSlots: 2
 io.tmp.dirs: {directory}
 state.checkpoints.dir: file://{directory}/checkpoints
+heartbeat.interval: 1000
+heartbeat.timeout: 10000
 """
 _JOB_MANAGER = ("-Xmx512m", "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint")
 _TASK_MANAGER = ("-Xmx1g", "org.apache.flink.runtime.taskexecutor.TaskManagerRunner")
@@ -44,33 +46,51 @@ _SIZES = {
 }
 
 
+class FlinkCluster:
+    """A JobManager and a TaskManager; `address` is that of its REST interface, HOST:PORT."""
+
+    def __init__(self, java: Path, jars: list[Path], directory: Path, stack: ExitStack) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+            rest, rpc = one.getsockname()[1], other.getsockname()[1]
+        (directory / "flink-conf.yaml").write_text(_CONFIGURATION.format(rest=rest, rpc=rpc, directory=directory))
+        opened = [f"--add-opens={package}=ALL-UNNAMED" for package in FLINK.opened.split()]
+        class_path = os.pathsep.join(map(str, jars))
+        self._java = [str(java), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *opened, "-cp", class_path]
+        self._directory = directory
+        self._stack = stack
+        self._rest = rest
+        self.address = f"localhost:{rest}"
+        self._started(*_JOB_MANAGER)
+        self._task_manager = self._started(*_TASK_MANAGER)
+        self._wait_for_slots()
+
+    def lose_the_task_manager(self) -> None:
+        """Kill it; another one takes its place."""
+        self._task_manager.kill()
+        self._task_manager.wait()
+        self._task_manager = self._started(*_TASK_MANAGER)
+
+    def _started(self, heap: str, main_class: str) -> subprocess.Popen[bytes]:
+        sizes = [part for name, value in _SIZES.items() for part in ("-D", f"{name}={value}")]
+        command = [*self._java, heap, main_class, "--configDir", str(self._directory), *sizes]
+        with (self._directory / f"{main_class}.log").open("ab") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=self._directory)
+        self._stack.callback(process.wait)
+        self._stack.callback(process.kill)
+        return process
+
+    def _wait_for_slots(self) -> None:
+        until = time.monotonic() + _START_SECONDS
+        while time.monotonic() < until:
+            with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self._rest}/overview", timeout=5) as answer:
+                if json.load(answer)["slots-available"]:
+                    return
+            time.sleep(0.2)
+        raise AssertionError("the cluster did not start")
+
+
 @contextmanager
-def flink_cluster(java: Path, jars: list[Path], directory: Path) -> Iterator[str]:
-    """The address of its REST interface, HOST:PORT."""
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        rest, rpc = one.getsockname()[1], other.getsockname()[1]
-    (directory / "flink-conf.yaml").write_text(_CONFIGURATION.format(rest=rest, rpc=rpc, directory=directory))
-    opened = [f"--add-opens={package}=ALL-UNNAMED" for package in FLINK.opened.split()]
-    sizes = [part for name, value in _SIZES.items() for part in ("-D", f"{name}={value}")]
-    class_path = os.pathsep.join(map(str, jars))
+def flink_cluster(java: Path, jars: list[Path], directory: Path) -> Iterator[FlinkCluster]:
+    """A cluster that ends with the context."""
     with ExitStack() as stack:
-        for heap, main_class in (_JOB_MANAGER, _TASK_MANAGER):
-            log = stack.enter_context((directory / f"{main_class}.log").open("wb"))
-            command = [java, heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *opened, "-cp", class_path, main_class]
-            process = subprocess.Popen(
-                [*map(str, command), "--configDir", str(directory), *sizes], stdout=log, stderr=subprocess.STDOUT, cwd=directory
-            )
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-        _wait_for_slots(rest)
-        yield f"localhost:{rest}"
-
-
-def _wait_for_slots(port: int) -> None:
-    until = time.monotonic() + _START_SECONDS
-    while time.monotonic() < until:
-        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/overview", timeout=5) as answer:
-            if json.load(answer)["slots-available"]:
-                return
-        time.sleep(0.2)
-    raise AssertionError("the cluster did not start")
+        yield FlinkCluster(java, jars, directory, stack)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import psutil
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 FIRST = 1_700_000_000_000_000
@@ -59,6 +60,11 @@ def windows_of(numbers: range) -> list[list[Any]]:
         windows.setdefault((each["id"], each["at"] // 10_000_000 * 10), []).append(each["n"])
     last = row(numbers[-1])["at"] // 10_000_000 * 10
     return sorted([key, start, found] for (key, start), found in windows.items() if start < last)
+
+
+def python_workers() -> set[int]:
+    """The processes that the keeper has forked, which is a child of this one."""
+    return {worker.pid for keeper in psutil.Process().children() if keeper.name() != "java" for worker in keeper.children()}
 
 
 def wait_until(what: Callable[[], bool]) -> None:

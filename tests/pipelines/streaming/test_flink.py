@@ -135,9 +135,9 @@ def test_a_cluster_that_exists_runs_a_job_until_it_is_cancelled_there_and_goes_o
     (into / "a.jsonl").write_text(lines(range(500)))
     (tmp_path / "cluster").mkdir()
     savepoint: list[str] = []
-    with flink_cluster(find_java(), provide(locked_jars("flink"), of="Flink"), tmp_path / "cluster") as address:
+    with flink_cluster(find_java(), provide(locked_jars("flink"), of="Flink"), tmp_path / "cluster") as cluster:
         for numbers in (range(500), range(1_000)):
-            flags = [f"--flink_master={address}", *(f"--savepoint_path={path}" for path in savepoint)]
+            flags = [f"--flink_master={cluster.address}", *(f"--savepoint_path={path}" for path in savepoint)]
             with flink_runner(options(*ENDLESS, *flags)) as on_flink:
                 result, job = started(on_flink, into, out)
                 wait_until(lambda numbers=numbers: sorted(written(out)) == windows_of(numbers))

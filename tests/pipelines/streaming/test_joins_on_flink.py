@@ -10,10 +10,10 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins import ForeignKeyJoin, TableFromChangelog, TableToChanges
+from beam_joins import ForeignKeyJoin, TableToChanges
 from beam_joins.pipelines.flink import flink_job, flink_runner
-from beam_joins.pipelines.read_growing_files import ReadGrowingFiles
 from tests.pipelines.streaming.jobs import FIRST, STEP, Append, wait_until, written
+from tests.pipelines.streaming.shop import tables_of, write
 
 pytestmark = [pytest.mark.flink, pytest.mark.usefixtures("flink")]
 
@@ -25,49 +25,13 @@ FLAGS = (
     "--parallelism=2",
     "--python_workers=2",
 )
-SIDES = ("orders", "customers")
-
-
-def orders(numbers: range) -> list[dict[str, Any]]:
-    """Changes of 40 orders, of which every seventh is a delete, and which move from one customer to another."""
-    return [
-        {"id": n * 7 % 40, "by": None if n % 11 == 0 else n * 3 % 9, "n": n, "op": "d" if n % 7 == 6 else "u", "at": FIRST + n * STEP}
-        for n in numbers
-    ]
-
-
-def customers(numbers: range) -> list[dict[str, Any]]:
-    """Changes of 10 customers between those of the orders."""
-    return [
-        {"id": n % 10, "name": f"name {n}", "op": "d" if n % 13 == 12 else "u", "at": FIRST + n * STEP + 1}
-        for n in numbers
-        if n % 5 == 0
-    ]
-
-
-ROWS = {"orders": orders, "customers": customers}
-
-
-def write(folder: Path, numbers: range, name: str) -> None:
-    """The rows of both sides as files; the rows of a few seconds are in the opposite order."""
-    for side in SIDES:
-        (folder / side).mkdir(exist_ok=True)
-        rows = ROWS[side](numbers)
-        shuffled = [row for start in range(0, len(rows), 20) for row in reversed(rows[start : start + 20])]
-        part = folder / f"{side}-{name}"
-        part.write_text("".join(json.dumps(row) + "\n" for row in shuffled))
-        part.rename(folder / side / f"{name}.jsonl")
 
 
 def joined(pipeline: beam.Pipeline, folder: Path, out: Path, *, follow: bool) -> None:
     """Append [key, old, new, position] for each change of the join."""
-    tables = [
-        pipeline
-        | f"Read {side}" >> ReadGrowingFiles(f"{folder / side}/*.jsonl", timestamp_by="at", out_of_orderness=30, follow=follow)
-        | side >> TableFromChangelog(key="id", timestamp_by="at", apply_as_deletes={"op": ["d"]})
-        for side in SIDES
-    ]
-    join = tuple(tables) | ForeignKeyJoin(lambda order, customer: f"{order['n']} {customer['name']}", foreign_key="by")
+    join = tables_of(pipeline, folder, follow=follow) | ForeignKeyJoin(
+        lambda order, customer: f"{order['n']} {customer['name']}", foreign_key="by"
+    )
     changes = join | TableToChanges() | beam.Map(lambda change: [change.key, change.old, change.new, change.position])
     _ = changes | "Append" >> beam.ParDo(Append(out))
 

@@ -1,0 +1,1 @@
+"""Where tables are written to, other than files."""

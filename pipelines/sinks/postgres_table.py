@@ -1,0 +1,164 @@
+"""A table of PostgreSQL that rows are merged into by key and position: its statements, and what its errors mean, in one sentence."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, LiteralString
+
+from beam_joins.pipelines.command.input_error import InputError, OutputError
+from beam_joins.pipelines.sinks.copy_text import copy_text, sql_type
+from beam_joins.pipelines.sinks.table_columns import TableColumns
+
+try:
+    import psycopg
+    from psycopg import sql
+except ImportError as error:
+    raise ImportError("WriteToPostgres needs psycopg: pip install 'beam-joins[postgres]'") from error
+
+_PAUSES: Final = (0.2, 0.5, 1.0, 2.0)
+"""Seconds between attempts; a transaction that another one or the server has ended is done again."""
+
+_COLUMNS: Final = """
+    SELECT attname::text, attnotnull FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+"""
+_UNIQUE: Final = """
+    SELECT (SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = indrelid AND attnum = ANY (indkey))
+    FROM pg_index WHERE indrelid = to_regclass(%s) AND indisunique AND indimmediate AND indpred IS NULL AND indexprs IS NULL
+"""
+_CREATE: Final = (
+    "CREATE TABLE IF NOT EXISTS {table} ({columns}, {position} bigint NOT NULL, {deleted} boolean NOT NULL, PRIMARY KEY ({key}))"
+)
+_VIEW: Final = "CREATE OR REPLACE VIEW {view} AS SELECT {shown} FROM {table} WHERE NOT {deleted}"
+_STAGED: Final = "CREATE TEMPORARY TABLE IF NOT EXISTS {staged} ON COMMIT DELETE ROWS AS SELECT {all} FROM {table} WITH NO DATA"
+_COPY: Final = "COPY {staged} ({all}) FROM STDIN"
+# rows are locked in the order of their keys, so that two transactions do not wait for each other
+_MERGE: Final = """
+    INSERT INTO {table} AS kept ({all}) SELECT DISTINCT ON ({key}) {all} FROM {staged} ORDER BY {key}, {position} DESC
+    ON CONFLICT ({key}) DO UPDATE SET {set} WHERE excluded.{position} > kept.{position}
+"""
+
+
+def checked_conninfo(conninfo: str) -> str:
+    """What to connect with, as it is given; raises ``ValueError`` if it is not of a form that PostgreSQL knows."""
+    try:
+        psycopg.conninfo.conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError as error:
+        said = str(error).strip()
+        raise ValueError(f"conninfo: {said}: give NAME=VALUE ... or postgresql://USER@HOST:PORT/DATABASE") from None
+    return conninfo
+
+
+@dataclass
+class PostgresTable:
+    """A table, SCHEMA.NAME or NAME, of the database that ``conninfo`` names; it keeps a connection open once it has written."""
+
+    conninfo: str
+    name: str
+    columns: TableColumns
+    position: str
+    deleted: str
+    _connection: Any = field(default=None, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A connection stays in its process."""
+        return {**self.__dict__, "_connection": None}
+
+    @property
+    def _names(self) -> list[str]:
+        return [*self.columns.key.names, *self.columns.values.names, self.position, self.deleted]
+
+    def prepare(self, *, create: bool) -> None:
+        """Create the table and its view if they are asked for; raises InputError for a table that rows cannot be merged into."""
+        making = [self._sql(_CREATE), self._sql(_VIEW)]
+        with self._saying(InputError), self._connected() as connection, connection.transaction():
+            if create:
+                # two that create a table at once would fail, IF NOT EXISTS or not
+                connection.execute("SELECT pg_advisory_xact_lock(hashtext('beam_joins'))")
+                for statement in making:
+                    connection.execute(statement)
+            self._check(connection)
+
+    def _check(self, connection: Any) -> None:
+        quoted = self._identifier(self.name).as_string()
+        found = dict(connection.execute(_COLUMNS, [quoted]).fetchall())
+        if not found:
+            raise InputError(f"there is no table {self.name} in the database: create it, or say create=True")
+        if missing := [name for name in self._names if name not in found]:
+            raise InputError(f"the table {self.name} has no column {', '.join(missing)}; it has {', '.join(found)}")
+        if never := [name for name in self.columns.values.names if found[name]]:
+            raise InputError(
+                f"the column {', '.join(never)} of the table {self.name} is NOT NULL, and is null where a row is deleted: let it be null"
+            )
+        if not any({*names} == {*self.columns.key.names} for (names,) in connection.execute(_UNIQUE, [quoted])):
+            raise InputError(
+                f"the table {self.name} has no primary key or unique index of the columns {', '.join(self.columns.key.names)}"
+            )
+
+    def lines(self, columns: Sequence[Any]) -> bytes:
+        """The columns of a batch, as :class:`TableColumns` makes them, as lines for :meth:`merge`."""
+        return copy_text(columns)
+
+    def merge(self, lines: bytes) -> None:
+        """Merge rows, of which none, or all, are in the table then; raises OutputError if they cannot be."""
+        for pause in (*_PAUSES, None):
+            try:
+                with self._saying(OutputError, retry=pause is not None):
+                    self._merge(lines)
+                return
+            except psycopg.OperationalError:
+                self.close()
+                time.sleep(pause or 0)
+
+    def _merge(self, lines: bytes) -> None:
+        if self._connection is None:
+            self._connection = self._connected()
+            self._connection.execute(self._sql(_STAGED))
+        with self._connection.transaction():
+            with self._connection.cursor().copy(self._sql(_COPY)) as copy:
+                copy.write(lines)
+            self._connection.execute(self._sql(_MERGE))
+
+    def close(self) -> None:
+        """End the connection, if there is one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _connected(self) -> Any:
+        return psycopg.connect(self.conninfo, autocommit=True)
+
+    @contextmanager
+    def _saying(self, kind: type[InputError], *, retry: bool = False) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            if retry and isinstance(error, psycopg.OperationalError):
+                raise
+            self.close()
+            said = error.diag.message_primary or (str(error).splitlines() or [type(error).__name__])[0]
+            # of COPY's "COPY staged, line 3, column n: ..." only the column says something to the user
+            _, _, column = (error.diag.context or "").partition(", column ")
+            raise kind(f"PostgreSQL, table {self.name}: {said}{f' (column {column.splitlines()[0]})' if column else ''}") from None
+
+    def _sql(self, statement: LiteralString) -> sql.Composed:
+        key, values = self.columns.key, self.columns.values
+        comma = sql.SQL(", ")
+        typed = [sql.SQL("{} {}").format(sql.Identifier(each.name), sql.SQL(sql_type(each.type))) for each in (*key, *values)]
+        merged = [*values.names, self.position, self.deleted]
+        return sql.SQL(statement).format(
+            table=self._identifier(self.name),
+            view=self._identifier(f"{self.name}_live"),
+            staged=sql.Identifier("beam_joins staged"),
+            columns=comma.join(typed),
+            key=comma.join(map(sql.Identifier, key.names)),
+            shown=comma.join(map(sql.Identifier, self._names[:-1])),
+            all=comma.join(map(sql.Identifier, self._names)),
+            set=comma.join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in merged),
+            position=sql.Identifier(self.position),
+            deleted=sql.Identifier(self.deleted),
+        )
+
+    @staticmethod
+    def _identifier(name: str) -> sql.Identifier:
+        return sql.Identifier(*name.split("."))

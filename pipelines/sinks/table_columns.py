@@ -1,0 +1,93 @@
+"""The changes of a table as columns of an SQL table: those of the key, those of the value, the position, and whether the row is deleted."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_joins.batch import ChangeBatch
+from beam_joins.keys.nested import is_combined, is_windowed
+from beam_joins.keys.opaque import is_opaque, python_keys, python_values
+from beam_joins.pipelines.command.input_error import OutputError
+from beam_joins.transforms.engine.table_type import TableType
+from beam_joins.typed_rows import column_writer
+
+
+class TableColumns:
+    """The columns ``key`` and ``values`` of a table, by name and type."""
+
+    def __init__(self, known: TableType, key: Sequence[str], schema: pa.Schema | None) -> None:
+        """Raises ``ValueError`` for keys of another number of columns than ``key`` names, and where types are not known without a schema."""
+        keys, values = _leaves(known.key_column), known.value_column
+        opaque = [what for what, kinds in (("keys", keys), ("values", [values])) if any(map(is_opaque, kinds))]
+        if schema is None and opaque:
+            raise ValueError(
+                f"the {' and '.join(opaque)} of this table are Python objects (opaque): give schema=, the columns to write"
+            )
+        named = key if schema is None else schema.names
+        if missing := [name for name in key if name not in named]:
+            raise ValueError(f"key={', '.join(key)}: schema= has no column {', '.join(missing)}; it has {', '.join(named)}")
+        if not is_opaque(known.key_column) and len(keys) != len(key):
+            raise ValueError(f"key={', '.join(key)}: give {len(keys)} names, as the keys of this table have {len(keys)} columns")
+        fields = list(values) if pa.types.is_struct(values) else [pa.field("value", values)]
+        if schema is None:
+            schema = pa.schema([pa.field(name, kind) for name, kind in zip(key, keys, strict=True)])
+            schema = pa.schema([*schema, *(field for field in fields if field.name not in key)])
+        self.key = pa.schema([schema.field(name) for name in key])
+        self.values = pa.schema([field for field in schema if field.name not in key])
+        if pa.types.is_struct(values) and {*values.names} - {*key} != {*self.values.names}:
+            raise ValueError(
+                f"schema= has the columns {', '.join(schema.names)}: give those of the key and of the values, which are {', '.join(values.names)}"
+            )
+        self._read = column_writer("a row of the table", pa.schema([field.with_nullable(True) for field in schema]))
+
+    def of(self, batch: ChangeBatch) -> list[pa.Array]:
+        """The columns of a batch; raises OutputError for what is not of their types."""
+        try:
+            keys = [_cast(column, field.type) for column, field in zip(self._keys(batch.key), self.key, strict=True)]
+            given = self._given(batch.new)
+            values = [_cast(given[field.name], field.type) for field in self.values]
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, ValueError) as error:
+            raise OutputError(f"a row does not fit the columns to write: {str(error).splitlines()[0]}") from None
+        for field, column in zip(self.key, keys, strict=True):
+            if field.name in given and pc.any(pc.not_equal(_cast(given[field.name], field.type), column)).as_py():
+                raise OutputError(f"the value of a row has another {field.name} than its key: give the column of the key another name")
+        return [*keys, *values, batch.position, batch.new.is_null()]
+
+    def _keys(self, keys: pa.Array) -> list[pa.Array]:
+        if not any(map(is_opaque, _leaves(keys.type))):
+            return _flattened(keys)
+        rows = [_parts(key) for key in python_keys(keys)]
+        if wrong := [row for row in rows if len(row) != len(self.key)]:
+            raise ValueError(f"the key {tuple(wrong[0])!r} has not the columns {', '.join(self.key.names)}")
+        return [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(self.key)]
+
+    def _given(self, new: pa.Array) -> dict[str, pa.Array]:
+        if is_opaque(new.type):
+            rows = python_values(new)
+            if len(self.values) == 1 and not any(isinstance(row, dict) for row in rows):
+                return {self.values.names[0]: pa.array(rows, self.values.types[0])}
+            new = self._read(rows)
+        if pa.types.is_struct(new.type):
+            return dict(zip((field.name for field in new.type), new.flatten(), strict=True))
+        return {self.values.names[0]: new}
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return column if column.type == kind else pc.cast(column, kind)
+
+
+def _leaves(kind: pa.DataType) -> list[pa.DataType]:
+    if is_windowed(kind) or is_combined(kind):
+        kind = kind.storage_type
+    return [leaf for field in kind for leaf in _leaves(field.type)] if pa.types.is_struct(kind) else [kind]
+
+
+def _flattened(keys: pa.Array) -> list[pa.Array]:
+    storage = keys.storage if is_windowed(keys.type) or is_combined(keys.type) else keys
+    return [leaf for each in storage.flatten() for leaf in _flattened(each)] if pa.types.is_struct(storage.type) else [storage]
+
+
+def _parts(key: Any) -> list[Any]:
+    return [leaf for part in key for leaf in _parts(part)] if isinstance(key, tuple) else [key]

@@ -1,0 +1,81 @@
+"""All transforms in one pipeline on Flink give what they give as bounded input on the direct runner, unbounded and bounded."""
+
+import json
+import os
+import signal
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from beam_joins.pipelines.flink import FlinkJob, flink_job, flink_runner
+from tests.pipelines.streaming.jobs import Append, python_workers, wait_until, written
+from tests.transforms.all_builds import BUILDS, all_of_them
+from tests.transforms.unbounded_runs import arrivals, bounded, given, history, idle, two_sources
+
+pytestmark = [pytest.mark.flink, pytest.mark.usefixtures("flink")]
+
+EVENTS = history(14, events=50, seconds=20)
+FLAGS = (
+    "--runner=FlinkRunner",
+    "--flink_memory=2g",
+    "--parallelism=2",
+    "--python_workers=2",
+    "--beam_joins_partitions=3",
+)
+
+
+@pytest.fixture(scope="module")
+def expected() -> list[list[str]]:
+    """Each element with the name of its build."""
+    found = [[name, repr(element)] for (name, element), _ in given(FnApiRunner(), bounded, EVENTS, all_of_them)]
+    assert {name for name, _ in found} == {*BUILDS}
+    return sorted(found)
+
+
+def written_by(pipeline: beam.Pipeline, inputs: Any, out: Path) -> beam.runners.runner.PipelineResult:
+    _ = all_of_them(*inputs) | beam.MapTuple(lambda name, element: [name, repr(element)]) | beam.ParDo(Append(out))
+    return pipeline.run()
+
+
+def checkpoints(job: FlinkJob) -> int:
+    """How many the job has completed."""
+    with urllib.request.urlopen(f"http://{job.address}/jobs/{job.id}/checkpoints", timeout=10) as answer:
+        return int(json.load(answer)["counts"]["completed"])
+
+
+def test_bounded_input_has_the_same_results_in_a_batch_job(tmp_path: Path, expected: list[list[str]]) -> None:
+    with flink_runner(PipelineOptions([*FLAGS])) as on_flink:
+        pipeline = beam.Pipeline(options=on_flink)
+        written_by(pipeline, bounded(pipeline, EVENTS), tmp_path).wait_until_finish()
+    assert sorted(written(tmp_path)) == expected
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["at peace", "with workers killed"])
+def test_unbounded_input_has_them_too_while_checkpoints_are_taken(tmp_path: Path, expected: list[list[str]], killed: bool) -> None:
+    distinct = {tuple(each) for each in expected}
+    with flink_runner(PipelineOptions([*FLAGS, "--streaming", "--checkpointing_interval=500"])) as on_flink:
+        pipeline = beam.Pipeline(options=on_flink)
+        result = written_by(pipeline, two_sources(pipeline, idle(arrivals(EVENTS, 14), "right")), tmp_path)
+        job = flink_job(result, on_flink)
+        wait_until(lambda: len(written(tmp_path)) > len(expected) // 3)
+        while_it_ran = checkpoints(job)
+        if killed:
+            for pid in python_workers():
+                os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: {tuple(each) for each in written(tmp_path)} >= distinct)
+        # what comes too much is there by the end of another checkpoint or two
+        at_the_end = checkpoints(job)
+        assert at_the_end > while_it_ran
+        wait_until(lambda: checkpoints(job) > at_the_end + 1)
+        job.cancel()
+    found = sorted(written(tmp_path))
+    if killed:  # what is written outside of Flink may come twice then, and is the same twice
+        assert len(found) > len(expected)
+        assert {tuple(each) for each in found} == distinct
+    else:
+        assert found == expected

@@ -1,0 +1,70 @@
+"""What WriteToPostgres refuses before it asks the database."""
+
+import subprocess
+import sys
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pytest
+
+from beam_joins import Change, TableFromChangelog
+
+pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'beam-joins[postgres]'")
+from beam_joins.pipelines.write_postgres import WriteToPostgres
+
+NOWHERE = "host=127.0.0.1 port=1"
+SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"conninfo": "nonsense"}, r"conninfo: missing \"=\" after \"nonsense\".*: give NAME=VALUE \.\.\. or postgresql://"),
+        ({"table": ""}, "table='': give the name of a table, or SCHEMA.NAME"),
+        ({"table": "a.b.c"}, "table='a.b.c': give the name"),
+        ({"table": "a."}, "table='a.': give the name"),
+        ({"key": ["id", 7]}, r"key=\['id', 7\]: give the name of a column, or several"),
+        ({"schema": "id bigint"}, "schema='id bigint': give a pyarrow.Schema"),
+        ({"position": "id"}, "give each column a name of its own"),
+    ],
+)
+def test_a_wrong_option_says_what_to_give(options: dict[str, Any], said: str) -> None:
+    given: dict[str, Any] = {"conninfo": NOWHERE, "table": "t", "key": "id", **options}
+    with pytest.raises(ValueError, match=said):
+        WriteToPostgres(given.pop("conninfo"), given.pop("table"), **given)
+
+
+@pytest.mark.parametrize(
+    ("typed", "options", "said"),
+    [
+        (False, {}, r"the keys and values of this table are Python objects \(opaque\): give schema="),
+        (False, {"schema": SCHEMA, "key": "key"}, "key=key: schema= has no column key; it has id, n"),
+        (True, {"key": ["a", "b"]}, "key=a, b: give 1 names, as the keys of this table have 1 columns"),
+        (True, {"schema": SCHEMA}, "schema= has the columns id, n: give those of the key and of the values, which are id, deleted"),
+        (True, {}, "the values have a column deleted: give position= or deleted= another name"),
+        (
+            True,
+            {"deleted": "gone", "schema": pa.schema([("id", pa.int64()), ("deleted", pa.duration("s"))])},
+            "no type for a column of type duration",
+        ),
+    ],
+)
+def test_a_table_whose_columns_are_not_known_or_not_those_is_refused_when_it_is_applied(
+    typed: bool, options: dict[str, Any], said: str
+) -> None:
+    pipeline = beam.Pipeline()
+    if typed:
+        rows = pa.table({"id": [1], "deleted": [False], "lsn": [1]})
+        log = pipeline | beam.Create([rows]).with_output_types(pa.Table)
+        table = log | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn", except_columns=["lsn"])
+    else:
+        table = pipeline | beam.Create([Change(1, None, {"n": 1}, 1, 1)])
+    with pytest.raises(ValueError, match=said):
+        _ = table | WriteToPostgres(NOWHERE, "t", **{"key": "id", **options})
+
+
+def test_without_psycopg_the_import_says_how_to_install_it() -> None:
+    code = "import sys; sys.modules['psycopg'] = None; import beam_joins.pipelines.write_postgres"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "WriteToPostgres needs psycopg: pip install 'beam-joins[postgres]'" in ran.stderr

@@ -1,0 +1,259 @@
+"""Tables written to PostgreSQL hold what the table holds, however often and in whatever order its changes come."""
+
+import datetime as dt
+import math
+import random
+import threading
+import uuid
+from decimal import Decimal
+from typing import Any
+
+import apache_beam as beam
+import psycopg
+import pyarrow as pa
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from beam_joins import Change, ChangeBatch, CountTable, OneToManyJoin, TableFromChangelog, content
+from beam_joins.pipelines.command.input_error import InputError, input_error_in
+from beam_joins.pipelines.sinks.postgres_table import PostgresTable
+from beam_joins.pipelines.sinks.table_columns import TableColumns
+from beam_joins.pipelines.write_postgres import WriteToPostgres
+from beam_joins.transforms.engine.door import batch_of
+from beam_joins.transforms.engine.table_type import TableType
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("n", pa.int64())])
+
+
+@pytest.fixture
+def database(postgres: str) -> str:
+    """An empty database."""
+    name = f"d{uuid.uuid4().hex}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
+    return postgres.replace("dbname=postgres", f"dbname={name}")
+
+
+def ask(database: str, query: Any) -> list[Any]:
+    with psycopg.connect(database, autocommit=True) as connection:
+        done = connection.execute(query)
+        return done.fetchall() if done.description else []
+
+
+def write(database: str, elements: list[Any], **options: Any) -> None:
+    given: dict[str, Any] = {"key": "id", "schema": SCHEMA, "create": True, **options}
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        _ = pipeline | beam.Create(elements) | WriteToPostgres(database, given.pop("table", "t"), **given)
+
+
+def row(n: int, **more: Any) -> dict[str, Any]:
+    return {"name": f"n{n}", "n": n, **more}
+
+
+def history(seed: int, *, keys: int = 6, changes: int = 60) -> list[Change[int, dict[str, Any]]]:
+    rng, rows, found = random.Random(seed), dict[int, dict[str, Any]](), []
+    for position in range(changes):
+        key, new = rng.randrange(keys), row(position) if rng.random() < 0.6 else None
+        if new is not None or key in rows:
+            found.append(Change(key, rows.get(key), new, position, position))
+            rows = {**rows, key: new} if new is not None else {each: rows[each] for each in rows if each != key}
+    return found
+
+
+def live(database: str, table: str = "t_live") -> dict[int, dict[str, Any]]:
+    return {key: {"name": name, "n": n} for key, name, n in ask(database, f"SELECT id, name, n FROM {table}")}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_changes_in_any_order_in_any_pieces_and_any_number_of_times_leave_the_table_that_they_are_of(database: str, seed: int) -> None:
+    changes, rng = history(seed), random.Random(seed)
+    expected = content(changes, changes[-1].position)
+    assert 0 < len(expected) < 6
+    again = [*changes, *rng.choices(changes, k=30)]
+    rng.shuffle(again)
+    for start in range(0, len(again), 20):
+        write(database, again[start : start + 20])
+    assert live(database) == expected
+
+
+def test_transactions_of_several_connections_on_the_same_rows_do_not_wait_for_each_other_nor_leave_an_older_row(database: str) -> None:
+    changes = history(7, keys=300, changes=6_000)
+    columns = TableColumns(TableType(), ["id"], SCHEMA)
+    PostgresTable(database, "t", columns, "position", "deleted").prepare(create=True)
+    failed: list[BaseException] = []
+
+    def merge(seed: int) -> None:
+        into = PostgresTable(database, "t", columns, "position", "deleted")
+        pieces = [changes[start : start + 300] for start in range(0, len(changes), 300)]
+        random.Random(seed).shuffle(pieces)
+        try:
+            for piece in pieces:
+                into.merge(into.lines(columns.of(batch_of(random.Random(seed).sample(piece, len(piece))))))
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            into.close()
+
+    threads = [threading.Thread(target=merge, args=[seed]) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert live(database) == content(changes, changes[-1].position)
+
+
+def test_a_row_is_merged_again_where_the_server_has_ended_the_connection(database: str) -> None:
+    columns = TableColumns(TableType(), ["id"], SCHEMA)
+    into = PostgresTable(database, "t", columns, "position", "deleted")
+    into.prepare(create=True)
+    for n in range(2):
+        into.merge(into.lines(columns.of(batch_of([Change(n, None, row(n), n, n)]))))
+        ask(
+            database,
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        )
+    into.close()
+    assert live(database) == {0: row(0), 1: row(1)}
+
+
+VALUES: dict[str, tuple[pa.DataType, list[Any], str]] = {
+    "flag": (pa.bool_(), [True, None], "boolean"),
+    "small": (pa.int8(), [-128, None], "smallint"),
+    "whole": (pa.int64(), [-(2**63), None], "bigint"),
+    "unsigned": (pa.uint64(), [2**64 - 1, None], "numeric"),
+    "real": (pa.float64(), [0.1 + 0.2, None], "double precision"),
+    "infinite": (pa.float64(), [-math.inf, None], "double precision"),
+    "exact": (pa.decimal128(12, 2), [Decimal("1.50"), None], "numeric"),
+    "text": (pa.string(), ["tab\t \\ \\N \n\\.\n\r é \x01", None], "text"),
+    "empty": (pa.string(), ["", None], "text"),
+    "chosen": (pa.dictionary(pa.int32(), pa.string()), ["a\\b", None], "text"),
+    "bytes": (pa.binary(), [bytes(range(256)), None], "bytea"),
+    "day": (pa.date32(), [dt.date(2026, 1, 31), None], "date"),
+    "clock": (pa.time64("us"), [dt.time(1, 2, 3, 4), None], "time without time zone"),
+    "local": (pa.timestamp("us"), [dt.datetime(1969, 12, 31, 23, 59, 59, 999_999), None], "timestamp without time zone"),
+    "instant": (
+        pa.timestamp("us", "Europe/Berlin"),
+        [dt.datetime(2026, 7, 1, 1, 2, 3, 4, dt.UTC), None],
+        "timestamp with time zone",
+    ),
+    "list": (pa.list_(pa.decimal128(5, 1)), [[Decimal("1.5"), None], None], "jsonb"),
+    "struct": (pa.struct([("a", pa.string()), ("b", pa.int64())]), [{"a": 'é"\\\n', "b": 1}, None], "jsonb"),
+}
+
+
+def test_every_type_of_column_comes_back_as_it_was_and_has_its_type_in_sql(database: str) -> None:
+    arrays = [pa.array(values, kind) for kind, values, _ in VALUES.values()]
+    new = pa.StructArray.from_arrays(arrays, names=list(VALUES))
+    batch = ChangeBatch(
+        key=pa.array([1, 2]), new=new, before=pa.nulls(2, pa.int64()), timestamp=pa.array([0, 0]), position=pa.array([5, 6])
+    )
+    known = TableType(pa.int64(), new.type)
+    columns = TableColumns(known, ["id"], None)
+    into = PostgresTable(database, "shop.Every type", columns, "position", "deleted")
+    ask(database, "CREATE SCHEMA shop")
+    into.prepare(create=True)
+    into.merge(into.lines(columns.of(batch)))
+    into.close()
+    names = ", ".join(f'"{name}"' for name in VALUES)
+    one, two = ask(database, f'SELECT {names} FROM shop."Every type_live" ORDER BY id')
+    expected = {name: values[0] for name, (_, values, _) in VALUES.items()}
+    assert dict(zip(VALUES, one, strict=True)) == {**expected, "list": [1.5, None]}
+    assert set(two) == {None}
+    types = ask(database, "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'Every type'")
+    assert dict(types) == {
+        "id": "bigint",
+        **{name: kind for name, (_, _, kind) in VALUES.items()},
+        "position": "bigint",
+        "deleted": "boolean",
+    }
+
+
+def test_typed_tables_need_no_schema_and_values_without_columns_are_in_a_column_of_their_own(database: str) -> None:
+    rows = [{"id": n, "shop": "ab"[n % 2], "lsn": n} for n in range(5)]
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        log = pipeline | beam.Create([pa.Table.from_pylist(rows)]).with_output_types(pa.Table)
+        table = log | TableFromChangelog(key=["shop", "id"], sequence_by="lsn", timestamp_by="lsn")
+        _ = table | "rows" >> WriteToPostgres(database, "rows", key=["shop", "id"], create=True)
+        _ = table | CountTable(group_by="shop") | "counts" >> WriteToPostgres(database, "counts", key="shop", create=True)
+    assert ask(database, "SELECT * FROM rows_live ORDER BY id") == [("ab"[n % 2], n, n, n) for n in range(5)]
+    assert ask(database, "SELECT shop, value FROM counts_live ORDER BY shop") == [("a", 3), ("b", 2)]
+
+
+def test_the_parts_of_combined_keys_are_columns(database: str) -> None:
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        one = pipeline | "one" >> beam.Create([Change("a", None, "A", 1, 1)])
+        many = pipeline | "many" >> beam.Create([Change(n, None, "a", n, n) for n in (2, 3)])
+        pairs = (one, many) | OneToManyJoin(lambda one, many: one + many, foreign_key=lambda key, value: value)
+        schema = pa.schema([("one", pa.string()), ("many", pa.int64()), ("both", pa.string())])
+        _ = pairs | WriteToPostgres(database, "pairs", key=["one", "many"], schema=schema, create=True)
+    assert ask(database, "SELECT * FROM pairs_live ORDER BY many") == [("a", 2, "Aa", 2), ("a", 3, "Aa", 3)]
+
+
+def test_a_table_of_one_s_own_may_have_other_columns_and_types_that_text_is_read_as(database: str) -> None:
+    ask(database, "CREATE TABLE t (id bigint PRIMARY KEY, name uuid, n int, at bigint, gone bool, written timestamptz DEFAULT now())")
+    name = uuid.uuid4()
+    changes = [Change(1, None, {"name": str(name), "n": 1}, 1, 1), Change(2, {"name": str(name), "n": 1}, None, 1, 1)]
+    write(database, changes, create=False, position="at", deleted="gone")
+    assert ask(database, "SELECT id, name, n, at, gone, written IS NULL FROM t ORDER BY id") == [
+        (1, name, 1, 1, False, False),
+        (2, None, None, 1, True, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("made", "options", "said"),
+    [
+        ("SELECT", {}, "there is no table t in the database: create it, or say create=True"),
+        (
+            "CREATE TABLE t (id int PRIMARY KEY, name text, position int)",
+            {},
+            "the table t has no column n, deleted; it has id, name, position",
+        ),
+        (
+            "CREATE TABLE t (id int, name text, n int, position bigint, deleted bool)",
+            {},
+            "the table t has no primary key or unique index of the columns id",
+        ),
+        (
+            "CREATE TABLE t (id int PRIMARY KEY, name text NOT NULL, n int, position bigint, deleted bool)",
+            {},
+            "the column name of the table t is NOT NULL",
+        ),
+        ("SELECT", {"table": "nowhere.t", "create": True}, 'PostgreSQL, table nowhere.t: schema "nowhere" does not exist'),
+    ],
+)
+def test_a_table_that_cannot_be_merged_into_is_refused_when_the_pipeline_is_built(
+    database: str, made: str, options: dict[str, Any], said: str
+) -> None:
+    ask(database, made)
+    with pytest.raises(InputError) as caught:
+        write(database, [], **{"create": False, **options})
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_server_that_does_not_answer_is_named(database: str) -> None:
+    with pytest.raises(InputError, match=r"PostgreSQL, table t: connection failed: .*port 1 failed: Connection refused$"):
+        write("host=127.0.0.1 port=1 dbname=x", [])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (Change("one", None, row(1), 1, 1), "a row does not fit the columns to write"),
+        (Change((1, 2), None, row(1), 1, 1), "the key (1, 2) has not the columns id"),
+        (Change(1, None, {"name": "x"} | {"other": 1}, 1, 1), "schema= has the columns id, name, n"),
+        (Change(1, None, row(1, id=2), 1, 1), "the value of a row has another id than its key"),
+        (Change(1, None, {"name": "nul \0", "n": 1}, 1, 1), 'invalid byte sequence for encoding "UTF8": 0x00'),
+        (Change(1, None, row(2**40), 1, 1), 'value "1099511627776" is out of range for type integer (column n'),
+    ],
+)
+def test_a_row_that_does_not_fit_fails_the_run_with_one_sentence(database: str, change: Any, said: str) -> None:
+    ask(database, "CREATE TABLE t (id bigint PRIMARY KEY, name text, n int, position bigint, deleted bool)")
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        write(database, [change], create=False)
+    error = input_error_in(caught.value)
+    assert error is not None
+    assert said in str(error)
+    assert ask(database, "SELECT FROM t") == []

@@ -1,0 +1,23 @@
+"""All that test_unbounded builds, as one pipeline."""
+
+import apache_beam as beam
+
+from tests.transforms.test_unbounded import STREAMS, TABLES, changes
+
+BUILDS = {**{name: changes(name) for name in TABLES}, **STREAMS}
+
+
+class Named(beam.PTransform):
+    """What a build gives, each element with its name."""
+
+    def __init__(self, name):
+        super().__init__(name)
+        self._name = name
+
+    def expand(self, inputs):
+        return BUILDS[self._name](*inputs) | "Named" >> beam.Map(lambda element, name: (name, element), self._name)
+
+
+def all_of_them(left, right):
+    """The elements of all builds."""
+    return [(left, right) | Named(name) for name in BUILDS] | beam.Flatten()
