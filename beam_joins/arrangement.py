@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.keys.columns import Bools, Ints, factorize
-from beam_joins.sorting import combine_chunks, integers, ordered, starts, valid
+from beam_joins.sorted_bytes import byte_numbers, bytes_order, search_bytes
+from beam_joins.sorting import combine_chunks, ends, integers, ordered, valid
 
 ORDER = "order"
 """The column by whose bytes the rows are ordered; it is unique among them."""
@@ -55,7 +56,7 @@ class Arrangement:
         """
         if not self.runs:
             return None
-        low = prefixes.take(pc.sort_indices(prefixes))
+        low = prefixes.take(pa.array(bytes_order(prefixes)))
         behind = pc.binary_join_element_wise(low, pa.scalar(b"\xff"), pa.scalar(b""))
         return _newest([_between(run, low, behind) for run in self.runs], forget=True).drop_columns([_GONE])
 
@@ -63,7 +64,7 @@ class Arrangement:
         """The rows whose ``order`` is one of those given."""
         if not self.runs:
             return None
-        wanted = order.take(pc.sort_indices(order))
+        wanted = order.take(pa.array(bytes_order(order)))
         return _newest([_among(run, wanted) for run in self.runs], forget=True).drop_columns([_GONE])
 
     def replaced(self, gone: pa.Array, rows: pa.Table) -> "Arrangement":
@@ -78,7 +79,8 @@ class Arrangement:
             columns = [removed if name == ORDER else pa.nulls(len(removed), run[name].type) for name in run.column_names[:-1]]
             absent = pa.table([*columns, pa.array(np.ones(len(removed), np.bool_))], names=run.column_names)
             run = pa.concat_tables([run, absent])
-        runs = [*self.runs, run.sort_by(ORDER)]
+        by = bytes_order(combine_chunks(run[ORDER]))
+        runs = [*self.runs, run if (by[1:] > by[:-1]).all() else run.take(pa.array(by))]
         while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
             runs[-2:] = [_newest(runs[-2:], forget=len(runs) == 2)]
         return Arrangement(tuple(runs))
@@ -87,9 +89,12 @@ class Arrangement:
         """The arrangement after changes with ``order``, ``position`` and ``value`` (null: delete); the last change of each row counts."""
         if not len(rows):
             return self
-        (code,) = factorize(combine_chunks(rows[ORDER]))
+        order = combine_chunks(rows[ORDER])
+        code = byte_numbers(order)
+        if code is None:
+            (code,) = factorize(order)
         by = ordered(code, integers(rows["position"]))
-        last = rows.take(pa.array(by[np.append(starts(code[by])[1:], True)]))
+        last = rows.take(pa.array(by[ends(code[by])]))
         there = pa.array(valid(combine_chunks(last["value"])))
         return self.replaced(combine_chunks(last[ORDER]).filter(pc.invert(there)), last.filter(there))
 
@@ -105,7 +110,7 @@ def _merged(newer: pa.Table, older: pa.Table) -> pa.Table:
     if not len(newer) or not len(older):
         return newer if len(newer) else older
     known, order = combine_chunks(older[ORDER]), combine_chunks(newer[ORDER])
-    at = _search(known, order)
+    at = search_bytes(known, order)
     kept = np.ones(len(known) + 1, np.bool_)
     kept[at[_equal(known, at, order)]] = False
     kept[-1] = False
@@ -124,25 +129,14 @@ def _equal(known: pa.Array, at: Ints, order: pa.Array) -> Bools:
 def _among(run: pa.Table, order: pa.Array) -> pa.Table:
     """The rows of a run whose ``order`` is one of those given."""
     known = combine_chunks(run[ORDER])
-    at = _search(known, order)
+    at = search_bytes(known, order)
     return run.take(pa.array(at[_equal(known, at, order)])) if len(known) else run
 
 
 def _between(run: pa.Table, low: pa.Array, high: pa.Array) -> pa.Table:
     """The rows of a run from each of ``low`` up to, and without, each of ``high``."""
     order = combine_chunks(run[ORDER])
-    begin, end = _search(order, low), _search(order, high)
+    begin, end = search_bytes(order, low), search_bytes(order, high)
     counts = end - begin
     index = np.repeat(begin - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
     return run.take(pa.array(index))
-
-
-def _search(ordered: pa.Array, wanted: pa.Array) -> Ints:
-    """For each of ``wanted`` the index of the first of the ordered bytes that is not smaller."""
-    low, high = np.zeros(len(wanted), np.int64), np.full(len(wanted), len(ordered), np.int64)
-    while (low < high).any():
-        middle = np.minimum((low + high) // 2, len(ordered) - 1)
-        smaller = pc.less(ordered.take(pa.array(middle)), wanted).to_numpy(zero_copy_only=False)
-        open_ = low < high
-        low, high = np.where(open_ & smaller, middle + 1, low), np.where(open_ & ~smaller, middle, high)
-    return low

@@ -11,7 +11,8 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.keys.columns import Ints, factorize
 from beam_joins.keys.encoded import encoded_keys, prefixes
 from beam_joins.keys.nested import is_windowed, parts_of
-from beam_joins.sorting import bytes_order, combine_chunks, ends, integers, ordered, starts, valid
+from beam_joins.sorted_bytes import bytes_order
+from beam_joins.sorting import combine_chunks, ends, integers, ordered, starts, valid
 
 
 def group_order(groups: pa.Array) -> pa.Array:

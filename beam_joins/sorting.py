@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from beam_joins.keys.columns import Bools, Ints
 from beam_joins.keys.encoded import encoded_values
+from beam_joins.sorted_bytes import bytes_order, sorted_by
 
 
 def ordered(code: Ints, position: Ints, *then: Ints, ties: Callable[[Ints], Ints] | None = None) -> Ints:
@@ -54,12 +55,6 @@ def record_order(rows: pa.Table, code: Ints) -> Ints:
     return ordered(code, position, ties=tied_order)
 
 
-def bytes_order(encoded: pa.Array) -> Ints:
-    """The indices that sort a column of bytes."""
-    by: Ints = pc.sort_indices(encoded).to_numpy(zero_copy_only=False).astype(np.int64)
-    return by
-
-
 def _rank(column: pa.ChunkedArray) -> Ints:
     rank: Ints = pc.rank(column.fill_null(b""), tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
     return rank
@@ -74,9 +69,7 @@ def _sorted_by(columns: list[Ints]) -> Ints:
     if number is None:
         by: Ints = np.lexsort(columns[::-1])
         return by
-    by = np.argsort(number)  # not stable, but several times as fast as a stable sort
-    in_order = number[by]
-    return by if (in_order[1:] != in_order[:-1]).all() else np.argsort(number, kind="stable")
+    return sorted_by(number)
 
 
 def _one_number(columns: list[Ints]) -> Ints | None:

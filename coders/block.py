@@ -15,6 +15,7 @@ from beam_joins.keys.columns import kind_of_column
 from beam_joins.sorting import combine_chunks
 
 _INPUT = b"input"
+_WORTHWHILE = 1 << 15  # bytes; of fewer there is little to save, and it would take longer than all the rest
 _AS_THEY_ARE, _COMPRESSED = pa.ipc.IpcWriteOptions(), pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1))
 
 
@@ -24,12 +25,15 @@ def write_block(rows: pa.Table | pa.RecordBatch, input: str) -> bytes:
     >>> read_block(write_block(pa.table({"key": [1, 2]}), "left"))[0]
     'left'
     """
-    columns = [narrow(combine_chunks(rows.column(i)), rows.schema.field(i)) for i in range(rows.num_columns)]
+    columns = [(combine_chunks(rows.column(i)), rows.schema.field(i)) for i in range(rows.num_columns)]
+    few = rows.nbytes < _WORTHWHILE
+    if not few:
+        columns = [narrow(*column) for column in columns]
     schema = pa.schema([field for _, field in columns], {_INPUT: input.encode()})
     # what has no fixed width may repeat itself; narrow numbers gain nothing from being compressed
-    fixed = all(_has_fixed_width(field.type) for field in schema)
+    as_they_are = few or all(_has_fixed_width(field.type) for field in schema)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema, options=_AS_THEY_ARE if fixed else _COMPRESSED) as writer:
+    with pa.ipc.new_stream(sink, schema, options=_AS_THEY_ARE if as_they_are else _COMPRESSED) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays([column for column, _ in columns], schema=schema))
     encoded: bytes = sink.getvalue().to_pybytes()
     return encoded

@@ -1,0 +1,91 @@
+"""Columns of bytes, sorted and searched. Keys of one kind are mostly of one length, and differ in few of their bytes: those are compared as numbers."""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_joins.keys.columns import Ints
+
+_WORD = 8
+_SIGN = np.uint64(1 << 63)
+
+
+def bytes_order(column: pa.Array) -> Ints:
+    """The indices that sort a column of bytes, nulls last.
+
+    >>> bytes_order(pa.array([b"c", b"a", None, b"b"])).tolist()
+    [1, 3, 0, 2]
+    """
+    numbers = byte_numbers(column)
+    if numbers is None:
+        by: Ints = pc.sort_indices(column).to_numpy(zero_copy_only=False).astype(np.int64)
+        return by
+    return sorted_by(numbers)
+
+
+def sorted_by(numbers: Ints) -> Ints:
+    """The indices that sort numbers, equal ones in the order in which they are."""
+    if (numbers[1:] >= numbers[:-1]).all():
+        return np.arange(len(numbers))
+    by = np.argsort(numbers)  # not stable, but several times as fast as a stable sort
+    in_order = numbers[by]
+    return by if (in_order[1:] != in_order[:-1]).all() else np.argsort(numbers, kind="stable")
+
+
+def byte_numbers(column: pa.Array) -> Ints | None:
+    """Numbers that are equal and ordered as the bytes of a column are; ``None`` if there are none: lengths differ, or more than eight places do, or one is null.
+
+    >>> numbers = byte_numbers(pa.array([b"key 10", b"key 02", b"key 10"]))
+    >>> bool(numbers[0] == numbers[2] > numbers[1]), byte_numbers(pa.array([b"a", b"ab"]))
+    (True, None)
+    """
+    text = _of_one_length(column)
+    if text is None or not len(text):
+        return None
+    rows = text.view(np.uint8).reshape(len(text), -1)
+    places = np.flatnonzero(np.bitwise_or.reduce(rows ^ rows[0], axis=0))
+    if len(places) > _WORD:
+        return None
+    words = np.zeros((len(rows), _WORD), np.uint8)
+    for at, place in enumerate(places.tolist(), _WORD - len(places)):
+        words[:, at] = rows[:, place]
+    numbers: Ints = (words.view(">u8").ravel().astype(np.uint64) ^ _SIGN).view(np.int64)
+    return numbers
+
+
+def search_bytes(ordered: pa.Array, wanted: pa.Array) -> Ints:
+    """For each of ``wanted``, which is best sorted, the index of the first of the ordered bytes that is not smaller.
+
+    >>> search_bytes(pa.array([b"a1", b"b1"]), pa.array([b"a", b"a2", b"b1", b"b1\\xff"])).tolist()
+    [0, 1, 1, 2]
+    """
+    text = _of_one_length(ordered)
+    if text is not None:
+        known = _of_one_length(wanted)
+        filled = (np.array(wanted.to_pylist(), np.bytes_) if known is None else known).astype(text.dtype)
+        # what is shorter is filled up with zeros, and stands before all that begin with it; what is longer is cut, and stands behind what it begins with
+        longer = pc.greater(pc.binary_length(wanted), text.itemsize).to_numpy(zero_copy_only=False)
+        if longer.all():
+            return np.searchsorted(text, filled, side="right")
+        found = np.searchsorted(text, filled)
+        return np.where(longer, np.searchsorted(text, filled, side="right"), found) if longer.any() else found
+    low, high = np.zeros(len(wanted), np.int64), np.full(len(wanted), len(ordered), np.int64)
+    while (low < high).any():
+        middle = np.minimum((low + high) // 2, len(ordered) - 1)
+        smaller = pc.less(ordered.take(pa.array(middle)), wanted).to_numpy(zero_copy_only=False)
+        open_ = low < high
+        low, high = np.where(open_ & smaller, middle + 1, low), np.where(open_ & ~smaller, middle, high)
+    return low
+
+
+def _of_one_length(column: pa.Array) -> npt.NDArray[np.bytes_] | None:
+    """The bytes of a column where they lie, if all have one length and none is null."""
+    if column.null_count or not len(column):
+        return None
+    _, offsets, content = column.buffers()
+    ends = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset)
+    length = int(ends[1] - ends[0])
+    if not length or (np.diff(ends) != length).any():
+        return None
+    return np.frombuffer(content, f"S{length}", len(column), int(ends[0]))

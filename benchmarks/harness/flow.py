@@ -1,0 +1,92 @@
+"""What an endless join does over time: results, processor time and memory, from outside."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import psutil
+
+from benchmarks.data.endless import Endless
+
+_SAMPLE_SECONDS: Final = 1.0
+_PARTS: Final = 5
+
+
+class Sample(NamedTuple):
+    """A moment: its time in microseconds, memory in bytes and processor seconds of the Python processes and of the JVM or Prism."""
+
+    at: int
+    python: int
+    runner: int
+    python_seconds: float
+    runner_seconds: float
+
+
+class Flow:
+    """Watches the processes below one, and reads what the results' sink has noted in a folder."""
+
+    def __init__(self, folder: Path, top: psutil.Process) -> None:
+        self._folder = folder
+        self._top = top
+        self.samples: list[Sample] = []
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Take samples in the meantime."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(_SAMPLE_SECONDS):
+                self.samples.append(self._sample())
+
+        watching = threading.Thread(target=watch, daemon=True)
+        watching.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watching.join()
+
+    def _sample(self) -> Sample:
+        memory, seconds = [0, 0], [0.0, 0.0]
+        for process in [self._top, *self._top.children(recursive=True)]:
+            with contextlib.suppress(psutil.Error):
+                which = 0 if process.name().startswith("python") else 1
+                times = process.cpu_times()
+                memory[which] += process.memory_info().rss
+                seconds[which] += times.user + times.system
+        return Sample(time.time_ns() // 1000, memory[0], memory[1], seconds[0], seconds[1])
+
+    def results(self) -> np.ndarray:
+        """The notes of the sink in the order in which they came: time, number of results, earliest and latest change."""
+        lines = [line.split() for path in self._folder.iterdir() for line in path.read_text().splitlines()]
+        notes = np.array(lines, np.int64).reshape(-1, 4)
+        return notes[np.argsort(notes[:, 0], kind="stable")]
+
+
+def flow_report(flow: Flow, endless: Endless) -> str:
+    """What was measured, as a Markdown table of a few stretches of time."""
+    came = flow.results()
+    came = came[came[:, 3] >= endless.begin]
+    behind = np.minimum((came[:, 3] - endless.begin) * endless.per_second // 1_000_000 + 1, endless.changes)
+    done = np.maximum.accumulate(behind)
+    lines = ["| changes so far | changes/s | seconds until the result, median | 99 % | Python, GB | runner, GB | changes per processor second of Python | of both |", f"|{'---|' * 8}"]
+    bounds = np.searchsorted(done, np.linspace(0, endless.changes, _PARTS + 1)[1:] * 0.999)
+    start = 0
+    for end in np.minimum(bounds, len(came) - 1).tolist():
+        seconds = (came[end, 0] - came[start, 0]) / 1e6
+        changes = int(done[end] - done[start])
+        first, last = (min(flow.samples, key=lambda sample: abs(sample.at - came[at, 0])) for at in (start, end))
+        late = np.repeat(came[start : end + 1, 0] - came[start : end + 1, 2], came[start : end + 1, 1]) / 1e6
+        waits = [f"{np.percentile(late, share):.1f}" for share in (50, 99)] if endless.live else ["-", "-"]
+        python = last.python_seconds - first.python_seconds
+        both = python + last.runner_seconds - first.runner_seconds
+        cells = [f"{int(done[end]):,}", f"{changes / max(seconds, 1e-6):,.0f}", *waits, f"{last.python / 1e9:.2f}", f"{last.runner / 1e9:.2f}"]
+        cells += [f"{changes / max(each, 0.01):,.0f}" for each in (python, both)]
+        lines.append(f"| {' | '.join(cells)} |")
+        start = end
+    return "\n".join(lines)
