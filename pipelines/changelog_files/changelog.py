@@ -155,10 +155,17 @@ def look_into(name: str, files: tuple[File, ...], columns: Columns, layout: Layo
 
 def _primary_key(name: str, files: Sequence[File]) -> tuple[str, ...]:
     """The columns of the primary key as the first change of the files names them."""
-    said = next((key for file in files if (key := ENVELOPES[file.format].key_of(file))), ())
+    said = next((key for file in files if (key := _key_of(name, file))), ())
     if not said:
         raise InputError(f"{name}: no change says which columns are its primary key: name them (--{name}-key, or key=)")
     return said
+
+
+def _key_of(name: str, file: File) -> tuple[str, ...]:
+    try:
+        return ENVELOPES[file.format].key_of(file)
+    except ValueError as error:
+        raise InputError(f"{name}: {file.shown} {error}") from error
 
 
 def _looked_into(name: str, file: File, columns: Columns, layout: Layout, known: Layout) -> File:

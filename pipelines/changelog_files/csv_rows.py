@@ -16,7 +16,7 @@ from beam_joins.pipelines.changelog_files.exact_json import loads
 from beam_joins.pipelines.changelog_files.files import File, Part
 from beam_joins.pipelines.changelog_files.json_text import objects, texts_of
 from beam_joins.pipelines.changelog_files.layout import DECIMAL, Layout
-from beam_joins.pipelines.changelog_files.lines import cut_lines, line_number, lines_of, open_lines, parts_by_bytes, whole_lines
+from beam_joins.pipelines.changelog_files.lines import cut_lines, line_number, lines_of, next_line, open_lines, parts_by_bytes, whole_lines
 from beam_joins.pipelines.changelog_files.raw_rows import RawRows
 from beam_joins.pipelines.changelog_files.reading import Reading
 
@@ -36,9 +36,9 @@ def layout_of(file: File, declared: Layout, known: Layout = ()) -> Layout:
     Raises ValueError, one sentence without the path, for a file without a header and for a declared column that it does not have.
     """
     with open_lines(file.path) as opened:
-        head = opened.readline().removeprefix(b"\xef\xbb\xbf")
+        head = next_line(opened).removeprefix(b"\xef\xbb\xbf")
         data = opened.read(_LOOKED_AT)
-        data += opened.readline() if data and not data.endswith(b"\n") else b""
+        data += next_line(opened) if data and not data.endswith(b"\n") else b""
     names = _fields_or_none(head)
     if not names or not all(names) or len(set(names)) < len(names):
         raise ValueError(f"has no header of different names, but begins with {head[:40]!r}")
@@ -66,7 +66,7 @@ class Csv:
     def first(self, file: File) -> Iterator[dict[str, Any]]:
         """The records."""
         with open_lines(file.path) as opened:
-            opened.readline()
+            next_line(opened)
             for line in lines_of(opened):
                 if line.strip() and isinstance(row := _row(line, file.layout), dict):
                     yield row

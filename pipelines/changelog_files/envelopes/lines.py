@@ -1,5 +1,6 @@
 """Lines of JSON with changes in envelopes, read as lines of JSON with the rows themselves and what the envelopes say of them."""
 
+import io
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -74,7 +75,7 @@ class EnvelopeLines(JsonLines):
         for place, data in whole_lines(part):
             found = Marked([], [], {})
             at = part.first_place + place
-            for line in data.splitlines(keepends=True):
+            for line in io.BytesIO(data):  # a line may have a carriage return between its members
                 changes = _read(envelope, line.strip())
                 if isinstance(changes, str):
                     found.faults[len(found.texts)] = changes
