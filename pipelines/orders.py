@@ -29,18 +29,18 @@ OUTPUT_DIRECTORY: Final = "orders-out"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0, 2 if what the user gave cannot be used, 1 if the run failed for another reason."""
     progress = Progress()
-    with progress.phase("start-up"):
-        arguments = parse(argv)
-    own = arguments.own
-    with interruptible(at_second=own.follow) as interruption:
+    with interruptible() as interruption:
         try:
             with progress.phase("start-up"):
+                arguments = parse(argv)  # which may start a server already
+                own = arguments.own
+                interruption.at_second = own.follow
                 check_runs_options(own)
                 options = beam_options(own.runner, arguments.beam)
             run = _in_runs if own.state_dir else _alone
             print(run(arguments, options, progress, interruption))
         except (Exception, KeyboardInterrupt) as error:
-            interrupted = "interrupted; no results were written", 0 if own.follow else interruption.exit_code
+            interrupted = "interrupted; no results were written", 0 if interruption.at_second else interruption.exit_code
             sentence, code = interrupted if interruption.has_raised else said(error)
             print(f"{PROGRAM}: {sentence}", file=sys.stderr)
             return code

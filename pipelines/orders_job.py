@@ -1,5 +1,6 @@
 """What ``python -m pipelines.orders`` does, once its options are understood: look, run, publish."""
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -146,6 +147,7 @@ class OrdersJob:
             suggested = suggested_partitions(self.orders.bytes + self.customers.bytes)
             replay.beam_joins_partitions = replay.beam_joins_partitions or suggested
         pipeline = beam.Pipeline(options=options)
+        os.rmdir(pipeline.local_tempdir)  # for transforms in other languages; it would stay if the process were killed
         if folder is not None:
             folder.attach(pipeline)
         readings = self.readings()

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from beam_joins.pipelines.launcher.class_archive import ClassArchive
@@ -101,6 +102,13 @@ class JobServer:
     def exit_code(self) -> int | None:
         """The exit code of the JVM, or None while it runs."""
         return self._process.poll() if self._process else None
+
+    def exit_code_within(self, seconds: float) -> int | None:
+        """The exit code of the JVM if it ends within so many seconds, else None."""
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+        return self.exit_code
 
     def wait(self) -> str:
         """Wait until the server serves and return its endpoint, `localhost:port`.
