@@ -16,7 +16,7 @@ from tests.pipelines.orders_run import ENVIRONMENT, read_lines
 _MARK: Final = "BEAM_JOINS_TEST_RUN"
 _PATIENCE: Final = 60.0
 _LONGEST: Final = 120.0
-PROGRAM: Final = "python -m pipelines.orders: "
+PROGRAM: Final = "python -m beam_joins.pipelines.orders: "
 
 
 class Ended(NamedTuple):

@@ -14,6 +14,17 @@ from apache_beam.io.filesystems import FileSystems
 from beam_joins.corrupt import CorruptData
 
 _PART = ".part"
+_locks: set[Any] = set()
+"""The locks that this process holds."""
+
+
+def _leave_locks() -> None:
+    # a worker may live on for seconds when the process that forked it has been killed
+    while _locks:
+        _locks.pop().close()
+
+
+os.register_at_fork(after_in_child=_leave_locks)
 
 
 class StateRefused(ValueError):
@@ -113,7 +124,7 @@ class StateFiles:
         """Keep other runs away; raises :class:`StateRefused` if there is one. On filesystems that are not local nothing is locked."""
         if not self.is_local or self._lock is not None:
             return
-        os.makedirs(self.root, exist_ok=True)
+        os.makedirs(self.root, mode=0o700, exist_ok=True)
         file = open(self.path("lock"), "w")  # noqa: SIM115
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -121,11 +132,13 @@ class StateFiles:
             file.close()
             raise StateRefused(f"{self.root} is in use by another run: wait for its end, or give each its own folder") from None
         self._lock = file
+        _locks.add(file)
 
     def unlock(self) -> None:
         """Let other runs begin."""
         if self._lock is not None:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
+            _locks.discard(self._lock)
             self._lock.close()
             self._lock = None
 
