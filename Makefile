@@ -31,6 +31,9 @@ test-postgres: .venv/tested  ## Run the tests on a real PostgreSQL, installed fr
 test-quick: .venv/tested  ## Run the tests that need neither Spark nor Flink
 	$(BIN)/python -m pytest -m "not spark and not flink"
 
+test-faults: .venv/tested  ## Kill processes of runs, fill their disks and interrupt them (ten minutes)
+	$(BIN)/python -m pytest -m faults tests/faults
+
 lint: .venv/tested  ## Check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -62,4 +65,4 @@ lock: .venv/installed  ## Find anew which jars Beam's runners need (slow)
 clean:  ## Remove the virtual environment and what runs have left
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info orders-out sample-data benchmark-data growth.png growth.svg
 
-.PHONY: help orders test test-quick lint conformance bench bench-small growth lock clean
+.PHONY: help orders test test-quick test-faults lint conformance bench bench-small growth lock clean

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import apache_beam as beam
 import psutil
@@ -51,9 +51,7 @@ def build(pipeline: beam.Pipeline, endless: Endless, folder: str) -> None:
         read = beam.ParDo(Follow(endless, EventTime.of(0, None))).with_output_types(pa.RecordBatch)
         rows = pipeline | f"begin {name}" >> beam.Create([name], reshuffle=False) | f"read {name}" >> read
         rows.is_bounded = False
-        tables.append(
-            as_arrow(rows, schema) | name >> TableFromChangelog(key="id", timestamp_by="at", except_columns=["id", "at"])
-        )
+        tables.append(as_arrow(rows, schema) | name >> TableFromChangelog(key="id", timestamp_by="at", except_columns=["id", "at"]))
     joined = tuple(tables) | ForeignKeyJoin({"amount": "left.amount", "name": "right.name"}, foreign_key="customer")
     _ = joined | "append" >> beam.ParDo(Append(folder))
 
@@ -69,9 +67,15 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--orders", type=int, default=200_000, metavar="N", help="different orders (default: %(default)s)")
     made.add_argument("--customers", type=int, default=100_000, metavar="N", help="different customers (default: %(default)s)")
     made.add_argument(
-        "--per-second", type=int, default=25_000, metavar="N", help="changes of orders in a second of event time (default: %(default)s)"
+        "--per-second",
+        type=int,
+        default=25_000,
+        metavar="N",
+        help="changes of orders in a second of event time (default: %(default)s)",
     )
-    made.add_argument("--live", action="store_true", help="changes come at the pace of the clock, which shows how soon results are there")
+    made.add_argument(
+        "--live", action="store_true", help="changes come at the pace of the clock, which shows how soon results are there"
+    )
     return made
 
 

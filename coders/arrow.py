@@ -1,15 +1,13 @@
 """Arrow tables and record batches, as they come from readers: without a coder Beam pickles them, if only to measure them."""
 
-import struct
 from typing import Any
 
 import pyarrow as pa
 from apache_beam.coders import registry
 
+from beam_joins.coders.checked import checked, unchecked
 from beam_joins.coders.strict import StrictCoder
-from beam_joins.corrupt import CorruptData
 
-_LENGTH = struct.Struct(">Q")
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -21,16 +19,15 @@ class ArrowTableCoder(StrictCoder):
     """
 
     def encode(self, value: pa.Table) -> bytes:
-        """The length of an IPC stream of all batches, and the stream: one that is cut off between two batches looks whole."""
+        """An IPC stream of all batches, with a checksum: one that is cut off between two batches looks whole."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, value.schema, options=_OPTIONS) as writer:
             writer.write(value)
-        stream: bytes = sink.getvalue().to_pybytes()
-        return _LENGTH.pack(len(stream)) + stream
+        return checked(sink.getvalue())
 
     def read(self, encoded: bytes) -> pa.Table:
         """All batches."""
-        with _stream(encoded) as reader:
+        with pa.ipc.open_stream(pa.py_buffer(unchecked(encoded))) as reader:
             table = reader.read_all()
         table.validate(full=True)
         return table
@@ -57,7 +54,7 @@ class RecordBatchCoder(ArrowTableCoder):
 
     def read(self, encoded: bytes) -> pa.RecordBatch:
         """The batch."""
-        with _stream(encoded) as reader:
+        with pa.ipc.open_stream(pa.py_buffer(unchecked(encoded))) as reader:
             batch = reader.read_next_batch()
         batch.validate(full=True)
         return batch
@@ -65,13 +62,6 @@ class RecordBatchCoder(ArrowTableCoder):
     def to_type_hint(self) -> Any:
         """``pyarrow.RecordBatch``."""
         return pa.RecordBatch
-
-
-def _stream(encoded: bytes) -> Any:
-    (length,) = _LENGTH.unpack_from(encoded)
-    if length != len(encoded) - _LENGTH.size:
-        raise CorruptData(f"{len(encoded) - _LENGTH.size} bytes of an Arrow stream of {length} bytes")
-    return pa.ipc.open_stream(pa.py_buffer(encoded)[_LENGTH.size :])
 
 
 registry.register_coder(pa.Table, ArrowTableCoder)

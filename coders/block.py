@@ -1,4 +1,4 @@
-"""A block: rows of one input of an operator, as one Arrow record batch in an IPC stream.
+"""A block: rows of one input of an operator, as one Arrow record batch in an IPC stream, with a checksum behind it.
 
 Rows are shuffled in blocks, so that a runner handles few large elements instead of many small ones. The columns depend on the operator:
 ``key``, ``timestamp``, ``position``, ``value`` and others, of any types.
@@ -9,6 +9,7 @@ from itertools import combinations
 
 import pyarrow as pa
 
+from beam_joins.coders.checked import checked, unchecked
 from beam_joins.coders.narrow import narrow, widen
 from beam_joins.corrupt import CorruptData
 from beam_joins.keys.columns import kind_of_column
@@ -35,14 +36,13 @@ def write_block(rows: pa.Table | pa.RecordBatch, input: str) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema, options=_AS_THEY_ARE if as_they_are else _COMPRESSED) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays([column for column, _ in columns], schema=schema))
-    encoded: bytes = sink.getvalue().to_pybytes()
-    return encoded
+    return checked(sink.getvalue())
 
 
 def read_block(encoded: bytes) -> tuple[str, pa.RecordBatch]:
     """The name of the input, and the rows; raises :class:`CorruptData`."""
     try:
-        with pa.ipc.open_stream(encoded) as reader:
+        with pa.ipc.open_stream(pa.py_buffer(unchecked(encoded))) as reader:
             metadata = reader.schema.metadata or {}
             if _INPUT not in metadata:
                 raise CorruptData(f"a block with the columns {', '.join(reader.schema.names)} that does not say its input")

@@ -1,6 +1,6 @@
-"""A change as bytes: ``{flags}{timestamp}{position}{key}{old}{new}``.
+"""A change as bytes: ``{flags}{timestamp}{position}{key}{old}{new}{checksum}``.
 
-The flags' byte holds the version (high four bits) and which values there are; an absent one is left out. Timestamp and position are 8
+The flags' byte holds the version (high four bits) and which values there are; an absent one is left out. Timestamp, position and checksum are 8
 bytes, the rest has its 4-byte length before it; all integers are big-endian.
 """
 
@@ -10,6 +10,7 @@ from typing import Any
 from apache_beam.coders import Coder, registry
 
 from beam_joins.change import Change
+from beam_joins.coders.checked import checked, unchecked
 from beam_joins.coders.key import value_coder
 from beam_joins.coders.own_types import ValueCoder
 from beam_joins.coders.strict import StrictCoder
@@ -42,23 +43,24 @@ class ChangeCoder(StrictCoder):
         flags = _VERSION | (0 if old is None else _HAS_OLD) | (0 if new is None else _HAS_NEW)
         parts = [self._key_coder.encode(key)]
         parts += [self._value_coder.encode(side) for side in (old, new) if side is not None]
-        return _HEAD.pack(flags, timestamp, position) + b"".join(_LENGTH.pack(len(part)) + part for part in parts)
+        return checked(_HEAD.pack(flags, timestamp, position) + b"".join(_LENGTH.pack(len(part)) + part for part in parts))
 
     def read(self, encoded: bytes) -> Change[Any, Any]:
         """All five fields."""
-        flags, timestamp, position = _HEAD.unpack_from(encoded)
+        content = unchecked(encoded)
+        flags, timestamp, position = _HEAD.unpack_from(content)
         if flags & ~(_HAS_OLD | _HAS_NEW) != _VERSION:
             raise CorruptData(f"a change cannot begin with the byte {flags:#04x}")
-        key, at = _part(encoded, _HEAD.size)
+        key, at = _part(content, _HEAD.size)
         old = new = None
         if flags & _HAS_OLD:
-            part, at = _part(encoded, at)
+            part, at = _part(content, at)
             old = self._value_coder.decode(part)
         if flags & _HAS_NEW:
-            part, at = _part(encoded, at)
+            part, at = _part(content, at)
             new = self._value_coder.decode(part)
-        if at != len(encoded):
-            raise CorruptData(f"a change has {len(encoded) - at} bytes too many")
+        if at != len(content):
+            raise CorruptData(f"a change has {len(content) - at} bytes too many")
         return Change(self._key_coder.decode(key), old, new, timestamp, position)
 
     def is_deterministic(self) -> bool:
@@ -76,12 +78,12 @@ class ChangeCoder(StrictCoder):
         return Change
 
 
-def _part(encoded: bytes, at: int) -> tuple[bytes, int]:
-    (length,) = _LENGTH.unpack_from(encoded, at)
+def _part(content: memoryview, at: int) -> tuple[bytes, int]:
+    (length,) = _LENGTH.unpack_from(content, at)
     start, end = at + _LENGTH.size, at + _LENGTH.size + length
-    if end > len(encoded):
-        raise CorruptData(f"a change ends after {len(encoded)} bytes, before byte {end}")
-    return encoded[start:end], end
+    if end > len(content):
+        raise CorruptData(f"a change ends after {len(content)} bytes, before byte {end}")
+    return bytes(content[start:end]), end
 
 
 registry.register_coder(Change, ChangeCoder)

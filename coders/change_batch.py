@@ -3,6 +3,7 @@
 import struct
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from apache_beam.coders import registry
 
 from beam_joins.batch import ChangeBatch
@@ -39,7 +40,13 @@ class ChangeBatchCoder(StrictCoder):
         earlier = read_block(encoded[end:])[1].column(0) if end < len(encoded) else None
         if tuple(rows.schema.names) != _NAMES:
             raise CorruptData(f"a batch of changes with the columns {', '.join(rows.schema.names)}")
-        return ChangeBatch(**dict(zip(_NAMES, rows.columns, strict=True)), earlier=earlier)
+        batch = ChangeBatch(**dict(zip(_NAMES, rows.columns, strict=True)), earlier=earlier)
+        first, last = pc.min_max(batch.before).as_py().values()
+        if last is not None and not 0 <= first <= last < len(batch) + len(batch.earlier):
+            raise CorruptData(
+                f"a batch of {len(batch)} changes and {len(batch.earlier)} earlier values has old values at {first} to {last}"
+            )
+        return batch
 
     def estimate_size(self, value: ChangeBatch) -> int:
         """The bytes of the arrays: to encode a batch only to know its size takes as long as to send it."""

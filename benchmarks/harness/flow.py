@@ -74,7 +74,10 @@ def flow_report(flow: Flow, endless: Endless) -> str:
     came = came[came[:, 3] >= endless.begin]
     behind = np.minimum((came[:, 3] - endless.begin) * endless.per_second // 1_000_000 + 1, endless.changes)
     done = np.maximum.accumulate(behind)
-    lines = ["| changes so far | changes/s | seconds until the result, median | 99 % | Python, GB | runner, GB | changes per processor second of Python | of both |", f"|{'---|' * 8}"]
+    lines = [
+        "| changes so far | changes/s | seconds until the result, median | 99 % | Python, GB | runner, GB | changes per processor second of Python | of both |",
+        f"|{'---|' * 8}",
+    ]
     bounds = np.searchsorted(done, np.linspace(0, endless.changes, _PARTS + 1)[1:] * 0.999)
     start = 0
     for end in np.minimum(bounds, len(came) - 1).tolist():
@@ -85,7 +88,13 @@ def flow_report(flow: Flow, endless: Endless) -> str:
         waits = [f"{np.percentile(late, share):.1f}" for share in (50, 99)] if endless.live else ["-", "-"]
         python = last.python_seconds - first.python_seconds
         both = python + last.runner_seconds - first.runner_seconds
-        cells = [f"{int(done[end]):,}", f"{changes / max(seconds, 1e-6):,.0f}", *waits, f"{last.python / 1e9:.2f}", f"{last.runner / 1e9:.2f}"]
+        cells = [
+            f"{int(done[end]):,}",
+            f"{changes / max(seconds, 1e-6):,.0f}",
+            *waits,
+            f"{last.python / 1e9:.2f}",
+            f"{last.runner / 1e9:.2f}",
+        ]
         cells += [f"{changes / max(each, 0.01):,.0f}" for each in (python, both)]
         lines.append(f"| {' | '.join(cells)} |")
         start = end

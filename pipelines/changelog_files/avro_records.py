@@ -22,6 +22,7 @@ from beam_joins.pipelines.changelog_files.reading import Reading
 
 Schema: TypeAlias = dict[str, Any]
 _RECORDS: Final = 4096
+_SAID: Final = 100
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _STORED: Final[dict[str, Callable[[Any], Any]]] = {
     "timestamp-millis": lambda time: (time - _EPOCH) // dt.timedelta(milliseconds=1),
@@ -44,7 +45,7 @@ def read_schema(path: str) -> Schema:
         except OSError:
             raise
         except Exception as error:
-            raise ValueError(f"is not an Avro file ({error or type(error).__name__})") from error
+            raise ValueError(f"is not an Avro file ({_reason(error)})") from error
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise ValueError("is an Avro file, but not one of records")
     return schema
@@ -87,11 +88,17 @@ def read_records(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[s
             raise
         except Exception as error:  # fastavro raises whatever its decoder stumbles over
             after = f"record {number}" if not start else f"record {number} of the blocks from byte {start}"
-            raise ValueError(f"is damaged or cut off after {after} ({error or type(error).__name__})") from error
+            raise ValueError(f"is damaged or cut off after {after} ({_reason(error)})") from error
         if record is None:
             return
         number += 1
         yield number, record
+
+
+def _reason(error: Exception) -> str:
+    """What fastavro says, which may be all of a schema, or nothing."""
+    said = (str(error).splitlines() or [type(error).__name__])[0] or type(error).__name__
+    return said if len(said) <= _SAID else f"{said[:_SAID]}..."
 
 
 class Avro:

@@ -24,6 +24,10 @@ from beam_joins.pipelines.changelog_files.reading import Reading
 _LOOKED_AT: Final = 1 << 20
 _WHOLE: Final = r"^-?(0|[1-9][0-9]{0,17})$"
 _NUMBER: Final = r"^-?(0|[1-9][0-9]{0,200})(\.[0-9]{1,200})?([eE][+-]?[0-9]{1,2})?$"
+_DIGITS: Final = 38
+_EXACT: Final = r"^-?(0|[1-9][0-9]{0,27})(\.[0-9]{1,28})?([eE][+-]?[0-9])?$"
+"""Decimals; Arrow takes those of more digits too, but reads beyond its tables then."""
+_PATTERNS: Final = {"int64": _WHOLE, "double": _NUMBER}
 _FIELD: Final = r'(?:[^",]*|"(?:[^"]|"")*")'
 _RECORD: Final = rf"^{_FIELD}(?:,{_FIELD})*\r?\n?$"
 """A line whose quotes begin and end fields, or are doubled within them: Arrow also takes others."""
@@ -140,7 +144,7 @@ def _typed(column: pa.Array, kind: str) -> tuple[pa.Array, pa.Array, Bools]:
         right = pc.is_in(lower, pa.array([*_TRUTH, None]))
         text = pc.if_else(right, lower, pa.scalar(None, pa.string()))
         return pc.equal(text, "true"), text.cast(pa.binary()), _true(right)
-    plain = pc.match_substring_regex(column, _WHOLE if kind == "int64" else _NUMBER).fill_null(True)
+    plain = pc.match_substring_regex(column, _PATTERNS.get(kind, _EXACT)).fill_null(True)
     text = pc.if_else(plain, column, pa.scalar(None, pa.string()))
     right = _true(plain)
     if kind == "int64":
@@ -185,6 +189,8 @@ def _value(text: str, kind: str) -> Any:
     if not exact.is_finite():
         raise ValueError("no number")
     if kind != "double":
+        if not -_DIGITS <= exact.as_tuple().exponent <= _DIGITS:  # type: ignore[operator]  # it is finite
+            raise ValueError("of more digits than a decimal has")
         pa.scalar(exact, _decimal(kind))
         return exact
     return loads(str(exact).encode())

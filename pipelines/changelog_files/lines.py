@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import io
+import zlib
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +17,8 @@ from beam_joins.pipelines.changelog_files.files import PLACES, File, Part
 
 PACKED: Final = (".gz", ".bz2", ".zst")
 BLOCK_BYTES: Final = 4 << 20
+LONGEST_LINE: Final = 256 << 20
+"""A file that decompresses to gigabytes without a newline fails here, and not for want of memory."""
 _NEWLINE: Final = ord("\n")
 
 
@@ -29,21 +32,23 @@ class Lines(NamedTuple):
 
 
 def open_lines(path: str) -> Any:
-    """The file, decompressed as its suffix says; unlike Beam's reader a compressed file that stops short is an error, not its end."""
+    """The file, decompressed as its suffix says; what is damaged or stops short raises OSError or EOFError, wherever that is in the file."""
     file = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
     if path.endswith(".gz"):
-        return gzip.GzipFile(fileobj=file)
+        return io.BufferedReader(_Decompressed(file, gzip.GzipFile(fileobj=file)))
     if path.endswith(".bz2"):
-        return bz2.BZ2File(file)
-    return io.BufferedReader(_Zstandard(file)) if path.endswith(".zst") else file
+        return io.BufferedReader(_Decompressed(file, _Bzip2(file)))
+    if path.endswith(".zst"):
+        return io.BufferedReader(_Decompressed(file, pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")))
+    return file
 
 
-class _Zstandard(io.RawIOBase):
-    """A file that Arrow decompresses; its end within a frame is EOFError, as in gzip's."""
+class _Decompressed(io.RawIOBase):
+    """A compressed file, decompressed by ``stream``."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: Any, stream: Any) -> None:
         self._file = file
-        self._stream = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
+        self._stream = stream
 
     def readable(self) -> bool:
         return True
@@ -51,8 +56,10 @@ class _Zstandard(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         try:
             return int(self._stream.readinto(buffer))
+        except zlib.error as error:
+            raise OSError(str(error)) from error
         except OSError as error:
-            if "Truncated" in str(error):
+            if "Truncated" in str(error):  # of Arrow's
                 raise EOFError(str(error)) from error
             raise
 
@@ -61,11 +68,44 @@ class _Zstandard(io.RawIOBase):
         super().close()
 
 
+class _Bzip2:
+    """Decompresses all streams of a file; Python's own reader takes a damaged one behind the first for the end of the file."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._stream = bz2.BZ2Decompressor()
+
+    def readinto(self, buffer: Any) -> int:
+        data = b""
+        while not data:
+            given = b""
+            if self._stream.eof:
+                given = self._stream.unused_data or self._file.read(io.DEFAULT_BUFFER_SIZE)
+                if not given:
+                    return 0
+                self._stream = bz2.BZ2Decompressor()
+            elif self._stream.needs_input:
+                given = self._file.read(io.DEFAULT_BUFFER_SIZE)
+                if not given:
+                    raise EOFError("Truncated compressed stream")
+            data = self._stream.decompress(given, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def next_line(file: Any) -> bytes:
+    """The next line of an open file, empty at its end; raises ValueError for one of more than LONGEST_LINE bytes."""
+    line: bytes = file.readline(LONGEST_LINE + 1)
+    if len(line) > LONGEST_LINE:
+        raise ValueError(f"has a line of more than {LONGEST_LINE:,} bytes")
+    return line
+
+
 def lines_of(file: File) -> Iterator[bytes]:
-    """The lines of a file, from the first; those that end within its ``look_bytes`` if it has such a limit."""
+    """The lines of a file, from the first; those that end within its ``look_bytes`` if it has such a limit. Raises ValueError as :func:`next_line` does."""
     with open_lines(file.path) as opened:
         head = io.BytesIO(_whole_lines_of(opened.read(file.look_bytes), file.look_bytes)) if file.look_bytes else opened
-        yield from iter(head.readline, b"")  # Beam's compressed files are no iterators
+        yield from iter(lambda: next_line(head), b"")  # Beam's compressed files are no iterators
 
 
 def _whole_lines_of(head: bytes, limit: int) -> bytes:
@@ -86,13 +126,13 @@ def whole_lines(part: Part) -> Iterator[tuple[int, bytes]]:
         if part.start:
             # the line before start, if it ends just there, is what tells that a line begins at start
             file.seek(part.start - 1)
-            offset += len(file.readline()) - 1
+            offset += len(next_line(file)) - 1
         while not part.stop or offset < part.stop:
             data = file.read(min(BLOCK_BYTES, part.stop - offset) if part.stop else BLOCK_BYTES)
             if not data:
                 return
             if not data.endswith(b"\n"):
-                data += file.readline()
+                data += next_line(file)
             yield offset - part.start, data
             offset += len(data)
 

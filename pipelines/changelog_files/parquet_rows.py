@@ -93,6 +93,8 @@ def opened(path: str) -> Iterator[pq.ParquetFile]:
     file: Any = pa.OSFile(path) if is_local(path) else FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
     with file:
         try:
-            yield pq.ParquetFile(file)
-        except pa.ArrowInvalid as error:
+            yield pq.ParquetFile(file, page_checksum_verification=True)
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            if isinstance(error, OSError):
+                raise
             raise ValueError(f"is not a Parquet file, or is damaged ({str(error).splitlines()[0]})") from error

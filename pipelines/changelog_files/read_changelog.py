@@ -22,6 +22,7 @@ OnBadRecord = Literal["fail", "drop"]
 TALLIES: Final = "tallies"
 READ: Final = "read"
 BAD_RECORD: Final = "bad_record"
+_LONGEST_FAULT: Final = 300
 
 
 class Read(NamedTuple):
@@ -107,6 +108,7 @@ class _ReadDicts(beam.DoFn):
             self._bad += 1
             if len(self._examples) >= EXAMPLES:
                 return
+        fault = fault if len(fault) <= _LONGEST_FAULT else f"{fault[:_LONGEST_FAULT]}..."
         sentence = f"{self._name}: {part.file.shown}, {SOURCES[part.file.format].where(part, place)}: {fault}"
         if self._on_bad_record == "fail":
             raise InputError(f"{sentence} (--on-bad-record=drop goes on without such records)")

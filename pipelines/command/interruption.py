@@ -12,9 +12,10 @@ _LOOK_SECONDS: Final = 0.1
 
 
 class Interruption:
-    """Which signal has come (``by``), if any; ``exit_code`` is then what a shell expects."""
+    """Which signal has come (``by``), if any; ``exit_code`` is then what a shell expects. ``at_second``: the first one is only remembered."""
 
     by: signal.Signals | None = None
+    at_second = False
     has_raised = False
     is_later = False
 
@@ -40,8 +41,8 @@ class Interruption:
 
 
 @contextmanager
-def interruptible(*, at_second: bool = False) -> Iterator[Interruption]:
-    """Within the block SIGINT and SIGTERM raise KeyboardInterrupt, and are remembered; ``at_second``: the first one is only remembered.
+def interruptible() -> Iterator[Interruption]:
+    """Within the block SIGINT and SIGTERM raise KeyboardInterrupt, and are remembered.
 
     Beam turns whatever is raised in a function of the pipeline into another exception, so that the type does not tell.
 
@@ -57,7 +58,7 @@ def interruptible(*, at_second: bool = False) -> Iterator[Interruption]:
     def interrupt(number: int, frame: FrameType | None) -> None:
         is_first = interruption.by is None
         interruption.by = signal.Signals(number)
-        if not interruption.is_later and not (at_second and is_first):
+        if not interruption.is_later and not (interruption.at_second and is_first):
             interruption.has_raised = True
             raise KeyboardInterrupt
 

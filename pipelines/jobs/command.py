@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 def run_command(names: Names, argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0, 2 if what the user gave cannot be used, 1 if the run failed for another reason."""
     progress = Progress()
-    with progress.phase("start-up"):
-        arguments = parse(names, argv)
-    own = arguments.own
-    with interruptible(at_second=own.follow) as interruption:
+    with interruptible() as interruption:
         try:
             with progress.phase("start-up"):
+                arguments = parse(names, argv)  # which may start a server already
+                own = arguments.own
+                interruption.at_second = own.follow
                 check_runs_options(own, names)
                 options = beam_options(own.runner, arguments.beam)
             run = _looked_at if own.dry_run else _in_runs if own.state_dir else _alone
             if (text := run(names, arguments, options, progress, interruption)) is not None:
                 print(text)
         except (Exception, KeyboardInterrupt) as error:
-            interrupted = "interrupted; no results were written", 0 if own.follow else interruption.exit_code
+            interrupted = "interrupted; no results were written", 0 if interruption.at_second else interruption.exit_code
             sentence, code = interrupted if interruption.has_raised else said(error)
             print(f"{program(names.command)}: {sentence}", file=sys.stderr)
             return code

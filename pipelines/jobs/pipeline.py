@@ -1,5 +1,6 @@
 """The pipeline of a command that makes tables of changelogs: read, joined, counted, written."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -59,6 +60,7 @@ def pipeline_of(
         suggested = suggested_partitions(sum(changelog.bytes for changelog in shape.changelogs))
         replay.beam_joins_partitions = replay.beam_joins_partitions or suggested
     pipeline = beam.Pipeline(options=options)
+    os.rmdir(pipeline.local_tempdir)  # for transforms in other languages; it would stay if the process were killed
     if folder is not None:
         folder.attach(pipeline)
     result, facts = _result(pipeline, shape)

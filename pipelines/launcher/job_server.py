@@ -9,11 +9,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from beam_joins.pipelines.launcher.class_archive import ClassArchive
 from beam_joins.pipelines.launcher.jars import is_writable, locked_jars, provide
 from beam_joins.pipelines.launcher.java import java_launcher
+from beam_joins.pipelines.launcher.loopback import loopback_jar
 from beam_joins.pipelines.launcher.run_log import tell
 from beam_joins.pipelines.launcher.runner import ServerOptions
 from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
@@ -65,7 +67,10 @@ class JobServer:
         locked = locked_jars(runner.slug)
         beam = provide(locked, of=runner.name, cache=kept, repository=options.repository, progress=sys.stderr, offline=offline)
         class_path = [*beam, *runner.provided()]
-        if is_writable(kept):
+        keeps = is_writable(kept)
+        if options.master.cores is not None:  # executors of a cluster talk to each other
+            class_path.insert(0, loopback_jar(beam, kept if keeps else self.scratch))
+        if keeps:
             self._archive = ClassArchive(java, class_path, kept)
         jvm, program = runner.arguments(options, self.scratch)
         arguments = [
@@ -101,6 +106,13 @@ class JobServer:
     def exit_code(self) -> int | None:
         """The exit code of the JVM, or None while it runs."""
         return self._process.poll() if self._process else None
+
+    def exit_code_within(self, seconds: float) -> int | None:
+        """The exit code of the JVM if it ends within so many seconds, else None."""
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+        return self.exit_code
 
     def wait(self) -> str:
         """Wait until the server serves and return its endpoint, `localhost:port`.

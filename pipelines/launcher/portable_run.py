@@ -24,6 +24,8 @@ from beam_joins.pipelines.launcher.staging import staged_in
 from beam_joins.pipelines.launcher.warm_start import take
 from beam_joins.pipelines.launcher.workers import WorkerPool
 
+_BROKEN_SECONDS = 5.0
+
 
 class Launch(NamedTuple):
     """How one runner is recognized in the options, and what its job server is started with.
@@ -110,7 +112,9 @@ class _Run:
     def explain(self, error: Exception) -> JobFailed | None:
         """The failure that a RuntimeError or a broken connection means, or None when it is not of the job."""
         reported = isinstance(error, RuntimeError) and " failed in state " in str(error)
-        code, log, runner = self._server.exit_code, self._server.log, self._server.options.runner
+        # a connection is broken before the process that has died is known to have ended
+        code = self._server.exit_code if reported else self._server.exit_code_within(_BROKEN_SECONDS)
+        log, runner = self._server.log, self._server.options.runner
         if code is not None and (reported or isinstance(error, grpc.RpcError)):
             text = f"{runner.name}'s JVM ended in the middle of the job (exit code {code}); the log is {log}."
             return JobFailed(text, log=log, user=False)

@@ -21,6 +21,7 @@ from beam_joins.coders import (
     write_block,
 )
 from beam_joins.coders.block import read_blocks
+from beam_joins.coders.checked import checked
 from beam_joins.coders.combined_key import combine, prefix, split
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -185,4 +186,4 @@ def test_a_block_with_other_columns_is_corrupt():
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     with pytest.raises(CorruptData, match="columns key"):
-        read_block(sink.getvalue().to_pybytes())
+        read_block(checked(sink.getvalue()))

@@ -86,8 +86,31 @@ def read_manifest(text: str, name: str) -> Manifest:
         return Manifest(**content, transforms=transforms)
     except (StateRefused, CorruptData):
         raise
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CorruptData(f"{name} is not a manifest: {error}") from error
+
+
+def write_journal(manifest: str, moves: Iterable[tuple[str, str]]) -> str:
+    """What a commit is to do, with a checksum: the manifest that it writes, and the files that it renames.
+
+    >>> read_journal(write_journal("{}", [("a.part", "a")]), "commit.json")
+    ('{}', [('a.part', 'a')])
+    """
+    content = {"manifest": manifest, "moves": list(map(list, moves))}
+    return json.dumps({**content, "xxh3": _checksum(content)})
+
+
+def read_journal(text: str, name: str) -> tuple[str, list[tuple[str, str]]]:
+    """The manifest and the renames of the text; raises :class:`CorruptData`."""
+    try:
+        content = json.loads(text)
+        if content.pop("xxh3") != _checksum(content):
+            raise CorruptData(f"{name} has changed since it was written: its checksum is another")
+        return content["manifest"], [(source, target) for source, target in content["moves"]]
+    except CorruptData:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CorruptData(f"{name} does not say what is to be committed: {error}") from error
 
 
 def require_same(root: str, before: Manifest, now: Mapping[str, Fingerprint]) -> None:

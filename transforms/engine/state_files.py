@@ -4,11 +4,27 @@ import fcntl
 import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
+
+from beam_joins.corrupt import CorruptData
+
+_PART = ".part"
+_locks: set[Any] = set()
+"""The locks that this process holds."""
+
+
+def _leave_locks() -> None:
+    # a worker may live on for seconds when the process that forked it has been killed
+    while _locks:
+        _locks.pop().close()
+
+
+os.register_at_fork(after_in_child=_leave_locks)
 
 
 class StateRefused(ValueError):
@@ -39,10 +55,20 @@ class StateFiles:
                 file.write(bytes(content))
             return
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        part = f"{path}.{uuid4().hex[:8]}.part"
-        with open(part, "wb") as file:
-            file.write(content)
-        os.replace(part, path)
+        part = f"{path}.{uuid4().hex[:8]}{_PART}"
+        try:
+            with open(part, "wb") as file:
+                file.write(content)
+            os.replace(part, path)
+        except BaseException:
+            with suppress(OSError):
+                os.remove(part)
+            raise
+
+    def remove_parts(self) -> None:
+        """Remove what processes that were killed have left of files of the folder itself."""
+        if self.is_local:
+            self.remove(name for name in os.listdir(self.root) if name.endswith(_PART))
 
     def sync(self, names: Iterable[str]) -> None:
         """Have local files, and the folders that they are in, survive a loss of power."""
@@ -64,8 +90,11 @@ class StateFiles:
             return file.read_buffer()
 
     def text(self, name: str) -> str | None:
-        """The content of a file as text; ``None`` if there is none."""
-        return self.get(name).to_pybytes().decode() if self.exists(name) else None
+        """The content of a file as text; ``None`` if there is none. Raises :class:`CorruptData` for what is no text."""
+        try:
+            return self.get(name).to_pybytes().decode() if self.exists(name) else None
+        except UnicodeDecodeError as error:
+            raise CorruptData(f"{self.path(name)} has changed since it was written: it is no text") from error
 
     def exists(self, name: str) -> bool:
         """Whether there is a file of this name."""
@@ -95,7 +124,7 @@ class StateFiles:
         """Keep other runs away; raises :class:`StateRefused` if there is one. On filesystems that are not local nothing is locked."""
         if not self.is_local or self._lock is not None:
             return
-        os.makedirs(self.root, exist_ok=True)
+        os.makedirs(self.root, mode=0o700, exist_ok=True)
         file = open(self.path("lock"), "w")  # noqa: SIM115
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -103,11 +132,13 @@ class StateFiles:
             file.close()
             raise StateRefused(f"{self.root} is in use by another run: wait for its end, or give each its own folder") from None
         self._lock = file
+        _locks.add(file)
 
     def unlock(self) -> None:
         """Let other runs begin."""
         if self._lock is not None:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
+            _locks.discard(self._lock)
             self._lock.close()
             self._lock = None
 

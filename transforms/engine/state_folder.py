@@ -22,8 +22,10 @@ from beam_joins.transforms.engine.manifest import (
     Remembered,
     TurnEnded,
     after_run,
+    read_journal,
     read_manifest,
     require_same,
+    write_journal,
     write_manifest,
 )
 from beam_joins.transforms.engine.resumed import Memory
@@ -66,6 +68,7 @@ class StateFolder:
         self.files.lock()
         self.is_open = True
         try:
+            self.files.remove_parts()
             self._recover()
             self._text = self.files.text(MANIFEST)
             self._before = Manifest() if self._text is None else read_manifest(self._text, self.files.path(MANIFEST))
@@ -142,7 +145,7 @@ class StateFolder:
         turns = [TurnEnded(**json.loads(self.files.get(name).to_pybytes())) for name in names]
         after = after_run(self._before, self._fingerprints, turns, self._groups, self.partitions or 1, self.inputs)
         self.files.sync(after.files - self._before.files)
-        self.files.put(JOURNAL, json.dumps({"manifest": write_manifest(after), "moves": [list(pair) for pair in moves]}).encode())
+        self.files.put(JOURNAL, write_journal(write_manifest(after), moves).encode())
         self.files.sync([JOURNAL])
 
     def finish(self) -> None:
@@ -161,10 +164,10 @@ class StateFolder:
         journal = self.files.text(JOURNAL)
         if journal is None:
             return
-        content = json.loads(journal)
-        for source, target in content["moves"]:
+        manifest, moves = read_journal(journal, self.files.path(JOURNAL))
+        for source, target in moves:
             move(source, target)
-        self.files.put(MANIFEST, content["manifest"].encode())
+        self.files.put(MANIFEST, manifest.encode())
         self.files.sync([MANIFEST])
         self.files.remove([JOURNAL])
 

@@ -1,5 +1,6 @@
 """Where envelopes are read from: lines of JSON, records of Avro, rows of Parquet."""
 
+import io
 import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -38,7 +39,7 @@ class EnvelopeLines(Enveloped, JsonLines):
 
     def _items(self, part: Part) -> Iterator[list[tuple[int, Any]]]:
         for place, data in whole_lines(part):
-            lines = data.splitlines(keepends=True)
+            lines = list(io.BytesIO(data))  # a line may have a carriage return between its members
             begins = itertools.accumulate(map(len, lines), initial=part.first_place + place)
             yield [(begin, line.strip()) for begin, line in zip(begins, lines, strict=False)]
 

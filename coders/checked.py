@@ -1,0 +1,28 @@
+"""Bytes with a checksum behind them, so that bytes that were not written so are never read.
+
+Arrow and Beam read values where bytes say that they lie, without asking whether that is still within them: what is damaged must be found before.
+"""
+
+import pyarrow as pa
+from xxhash import xxh3_64_digest
+
+from beam_joins.corrupt import CorruptData
+
+_CHECKSUM = 8
+
+
+def checked(content: bytes | pa.Buffer) -> bytes:
+    """The content with its checksum behind it.
+
+    >>> bytes(unchecked(checked(b"rows")))
+    b'rows'
+    """
+    return b"".join((content, xxh3_64_digest(content)))
+
+
+def unchecked(encoded: bytes) -> memoryview:
+    """The content, not copied; raises :class:`CorruptData` unless it is as it was written."""
+    content = memoryview(encoded)[:-_CHECKSUM]
+    if encoded[-_CHECKSUM:] != xxh3_64_digest(content):
+        raise CorruptData(f"{len(encoded)} bytes whose checksum is another than when they were written")
+    return content

@@ -1,0 +1,94 @@
+"""These tests run when they are asked for, with ``-m faults``: they take minutes."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_joins.pipelines.orders import main
+from beam_joins.pipelines.sample import write_sample
+from tests.faults.machine import Started, hidden, results, temporary_files
+from tests.pipelines.history import BOTH, arrive, cut
+
+ALONE: list[Any] = ["--orders", "in/orders/*", "--customers", "in/customers/*", "--output", "out/e.jsonl", "--latest", "out/l.jsonl"]
+HOW: dict[str, list[Any]] = {"alone": ALONE, "with a state": BOTH}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    mine = [item for item in items if item.get_closest_marker("faults")]
+    if mine and "faults" not in config.option.markexpr:
+        config.hook.pytest_deselected(items=mine)
+        items[:] = [item for item in items if item not in mine]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, dict[str, object]]]]:
+    """A directory with inputs, and what the command makes of them in each way of running."""
+    directory, patched = tmp_path_factory.mktemp("undisturbed"), pytest.MonkeyPatch()
+    patched.chdir(directory)
+    for number, piece in enumerate(cut(write_sample(directory / "sample", orders=2_000, customers=300, seed=5), 2), 1):
+        arrive(number, piece)
+    expected = {}
+    for how, arguments in HOW.items():
+        assert main(list(map(str, arguments))) == 0
+        expected[how] = results()
+        shutil.rmtree("out")
+    shutil.rmtree("state")
+    yield directory, expected
+    patched.undo()
+
+
+@pytest.fixture(params=HOW)
+def how(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Any) -> Path:
+    """The working directory of the test, with the inputs alone."""
+    shutil.copytree(undisturbed[0] / "in", tmp_path / "in")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def start(inputs: Path) -> Iterator[Callable[..., Started]]:
+    """Starts the command; whatever the test does, its processes are gone afterwards."""
+    started: list[Started] = []
+
+    def starting(*arguments: Any, **options: Any) -> Started:
+        started.append(Started(arguments, **options))
+        return started[-1]
+
+    yield starting
+    for each in started:
+        for process in each.processes():
+            process.kill()
+
+
+@pytest.fixture
+def require_whole_or_nothing(undisturbed: Any, inputs: Path, capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+    """Require that results are those of an undisturbed run or none, and that the next run gives them and leaves nothing else."""
+
+    def require(how: str) -> None:
+        expected = undisturbed[1][how]
+        assert results() in ({}, expected)
+        assert temporary_files() == []
+        assert main(list(map(str, HOW[how]))) == 0, capsys.readouterr().err
+        assert results() == expected
+        assert hidden() == []
+
+    return require
+
+
+@pytest.fixture
+def clear(inputs: Path) -> Callable[[], None]:
+    """Removes what runs have made."""
+
+    def clearing() -> None:
+        for name in ("out", "state", "tmp"):
+            shutil.rmtree(name, ignore_errors=True)
+
+    return clearing

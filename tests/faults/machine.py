@@ -1,0 +1,112 @@
+"""A run of the orders command as processes of its own: what belongs to it, how it ends, and what it leaves."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+from uuid import uuid4
+
+import psutil
+
+from tests.pipelines.orders_run import ENVIRONMENT, read_lines
+
+_MARK: Final = "BEAM_JOINS_TEST_RUN"
+_PATIENCE: Final = 60.0
+_LONGEST: Final = 120.0
+PROGRAM: Final = "python -m beam_joins.pipelines.orders: "
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def sentences(self) -> list[str]:
+        """What it said, without where its log is."""
+        return [line for line in self.err.splitlines() if not line.startswith(("Spark's log: ", "WARNING"))]
+
+
+class Started:
+    """The command, started in the working directory; its temporary files are below ``tmp`` there."""
+
+    def __init__(self, arguments: Sequence[object], *, through: Sequence[str] = (), **more: str) -> None:
+        self._mark = uuid4().hex
+        Path("tmp").mkdir(exist_ok=True)
+        environment = {**ENVIRONMENT, "TMPDIR": os.path.abspath("tmp"), _MARK: self._mark, **more}
+        command = [*through, sys.executable, "-m", "beam_joins.pipelines.orders", *map(str, arguments)]
+        with open("tmp/.out", "w") as out, open("tmp/.err", "w") as err:
+            self.driver = subprocess.Popen(command, env=environment, stdout=out, stderr=err, stdin=subprocess.DEVNULL)
+
+    def processes(self) -> list[psutil.Process]:
+        """All that belong to the run, whoever their parents are by now."""
+        return [process for process, _, _ in self._processes()]
+
+    def java(self) -> psutil.Process | None:
+        """The JVM: job server, driver and executors of Spark."""
+        return next((process for process, name, _ in self._processes() if name == "java"), None)
+
+    def workers(self) -> list[psutil.Process]:
+        """Python workers: what the keeper, a child of the driver, has forked."""
+        mine = [(process, parent) for process, name, parent in self._processes() if name != "java"]
+        keepers = {process.pid for process, parent in mine if parent == self.driver.pid}
+        return [process for process, parent in mine if parent in keepers]
+
+    def _processes(self) -> list[tuple[psutil.Process, str, int]]:
+        """Each with its name and the number of its parent."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(_MARK) == self._mark and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append((process, process.name(), process.ppid()))
+            except psutil.Error:
+                continue
+        return found
+
+    def is_writing(self) -> bool:
+        """Whether the pipeline is at its results."""
+        return any(Path("out").glob("**/.beam_joins-*/*"))
+
+    def once(self, there: Callable[[], object]) -> bool:
+        """Wait until something is there; false if the run has ended before."""
+        until = time.monotonic() + _PATIENCE
+        while time.monotonic() < until and self.driver.poll() is None:
+            if there():
+                return True
+            time.sleep(0.1)
+        return False
+
+    def end(self) -> Ended:
+        """Wait for its end, and require that no process is left then."""
+        try:
+            code = self.driver.wait(_LONGEST)
+            until = time.monotonic() + _PATIENCE
+            while (left := self.processes()) and time.monotonic() < until:
+                time.sleep(0.1)
+            assert not left, [process.cmdline()[:4] for process in left]
+        finally:
+            for process in self.processes():
+                process.kill()
+        return Ended(code, Path("tmp/.out").read_text(), Path("tmp/.err").read_text())
+
+
+def temporary_files() -> list[str]:
+    """What runs have left below ``tmp``, but logs of failures."""
+    return sorted(str(path) for path in Path("tmp").rglob("*") if path.name not in (".out", ".err") and path.suffix != ".log")
+
+
+def results() -> dict[str, object]:
+    """The results, those of runs that stand alone as their records in any order; what is hidden is none."""
+    found: dict[str, object] = {}
+    for path in sorted(Path("out").rglob("*")):
+        if path.is_file() and not any(part.startswith(".") for part in path.parts):
+            found[str(path)] = sorted(map(str, read_lines(path)))
+    return found
+
+
+def hidden() -> list[str]:
+    """Claims and staging directories that are still there."""
+    return sorted(str(path) for path in Path("out").rglob(".*")) if Path("out").exists() else []

@@ -1,0 +1,54 @@
+"""Whatever process of a run is killed, the run says so in a sentence or is as if it had not been, and the next one is right."""
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.faults.conftest import HOW
+from tests.faults.machine import PROGRAM, Started
+
+pytestmark = pytest.mark.faults
+SPARK = ["--runner=SparkRunner", "--driver_memory=1g"]
+MOMENTS = random.Random(11)
+Start = Callable[..., Started]
+
+
+def a_worker(run: Started) -> Any:
+    return run.workers()[0]
+
+
+def the_jvm(run: Started) -> Any:
+    return run.java()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("killed", "said"),
+    [(a_worker, "a Python worker process ended in the middle of the job"), (the_jvm, "Spark's JVM ended in the middle of the job")],
+)
+def test_a_job_on_spark_that_loses_a_process_fails_in_a_sentence_and_the_next_run_is_right(
+    start: Start, require_whole_or_nothing: Callable[[str], None], how: str, killed: Callable[[Started], Any], said: str
+) -> None:
+    run = start(*HOW[how], *SPARK)
+    assert run.once(run.workers)
+    time.sleep(MOMENTS.random())
+    killed(run).kill()
+    ended = run.end()
+    assert ended.code in (0, 1), ended
+    assert ended.sentences == [] if ended.code == 0 else ended.sentences[0].startswith(PROGRAM + said), ended
+    assert len(ended.sentences) == ended.code
+    require_whole_or_nothing(how)
+
+
+@pytest.mark.parametrize("runner", [["--runner=DirectRunner"], pytest.param(SPARK, marks=pytest.mark.spark)], ids=["direct", "spark"])
+def test_a_run_whose_own_process_is_killed_takes_all_others_with_it_and_the_next_run_is_right(
+    start: Start, require_whole_or_nothing: Callable[[str], None], how: str, runner: list[str]
+) -> None:
+    run = start(*HOW[how], *runner)
+    assert run.once(run.is_writing)
+    run.driver.kill()
+    assert run.end().code == -9
+    require_whole_or_nothing(how)

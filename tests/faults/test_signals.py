@@ -1,0 +1,53 @@
+"""SIGINT and SIGTERM at any moment of a run: it ends in a sentence, or whole, and nothing is left."""
+
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.faults.conftest import HOW
+from tests.faults.machine import PROGRAM, Started
+
+pytestmark = pytest.mark.faults
+CHOSEN = random.Random(23)
+MOMENTS = [(CHOSEN.choice(list(HOW)), CHOSEN.choice([signal.SIGINT, signal.SIGTERM]), CHOSEN.random()) for _ in range(10)]
+
+
+def listens(run: Started) -> bool:
+    """Whether the process has handlers of its own for both signals."""
+    status = Path(f"/proc/{run.driver.pid}/status").read_text()
+    caught = int(status.split("SigCgt:")[1].split()[0], 16)
+    return bool(caught >> (signal.SIGTERM - 1) & 1)
+
+
+def lasts(run: Started) -> float:
+    begin = time.monotonic()
+    assert run.end().code == 0
+    return time.monotonic() - begin
+
+
+@pytest.mark.parametrize(
+    "runner",
+    [["--runner=DirectRunner"], pytest.param(["--runner=SparkRunner"], marks=pytest.mark.spark)],
+    ids=["direct", "spark"],
+)
+def test_a_run_that_is_told_to_end_at_any_moment_does_and_the_next_one_is_right(
+    start: Callable[..., Started], require_whole_or_nothing: Callable[[str], None], clear: Callable[[], None], runner: list[str]
+) -> None:
+    seconds = lasts(start(*HOW["alone"], *runner))
+    clear()
+    for how, number, moment in MOMENTS:
+        run = start(*HOW[how], *runner)
+        assert run.once(lambda: listens(run))  # noqa: B023, called at once
+        time.sleep(moment * seconds)
+        run.driver.send_signal(number)
+        ended = run.end()
+        if ended.code != 0:
+            # at the very end the process listens no more, as its results are there
+            assert ended.code in (128 + number, -number), ended
+            assert ended.sentences == ([] if ended.code < 0 else [f"{PROGRAM}interrupted; no results were written"]), ended
+        require_whole_or_nothing(how)
+        clear()

@@ -1,0 +1,139 @@
+"""Changelogs in every format that is read, and how they are read without a pipeline: many records at a time, and one by one."""
+
+import bz2
+import csv
+import gzip
+import io
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beam_joins.pipelines.changelog_files.changelog import find_changelog
+from beam_joins.pipelines.changelog_files.columns import Columns, Envelopes, enveloped
+from beam_joins.pipelines.changelog_files.exact_json import loads
+from beam_joins.pipelines.changelog_files.read_changelog import OnBadRecord, _ReadColumns
+from beam_joins.pipelines.changelog_files.reading import PLACE, Reading
+from beam_joins.pipelines.sample import ORDER_SCHEMA
+from tests.pipelines.naive_orders import Row
+
+_DEBEZIUM: Final = {"schema": "shop", "table": "orders"}
+
+
+def zstd(data: bytes) -> bytes:
+    return pa.compress(data, codec="zstd", asbytes=True)  # type: ignore[no-any-return]
+
+
+def json_lines(rows: list[Any]) -> bytes:
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def avro(rows: list[Row]) -> bytes:
+    file = io.BytesIO()
+    fastavro.writer(file, ORDER_SCHEMA, rows, codec="deflate")
+    return file.getvalue()
+
+
+def parquet(rows: list[Row], **options: Any) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), file, row_group_size=20, **options)
+    return file.getvalue()
+
+
+def comma_separated(rows: list[Row]) -> bytes:
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue().encode()
+
+
+def debezium(rows: list[Row]) -> bytes:
+    return json_lines(
+        [
+            {
+                "op": "d" if row["op"] == "d" else "c",
+                "before": row,
+                "after": None if row["op"] == "d" else row,
+                "source": {**_DEBEZIUM, "ts_ms": row["lsn"], "lsn": row["lsn"], "sequence": json.dumps([str(row["lsn"])] * 2)},
+            }
+            for row in rows
+        ]
+    )
+
+
+def maxwell(rows: list[Row]) -> bytes:
+    return json_lines(
+        [
+            {
+                **{"database": "shop", "table": "orders", "type": "delete" if row["op"] == "d" else "insert", "data": row},
+                **{"ts": 5, "xid": row["lsn"], "xoffset": 1, "commit": True, "position": f"bin.000001:{row['lsn']}"},
+            }
+            for row in rows
+        ]
+    )
+
+
+def wal2json(rows: list[Row]) -> bytes:
+    lines: list[Any] = []
+    for row in rows:
+        columns = [{"name": name, "type": "x", "value": value} for name, value in row.items()]
+        lines += [
+            {"action": "B", "xid": row["lsn"], "lsn": f"0/{row['lsn']:X}", "timestamp": "2024-01-01 00:00:00.000+00"},
+            {"action": "I", "schema": "shop", "table": "orders", "columns": columns, "pk": [{"name": "order_id", "type": "int"}]},
+            {"action": "C", "lsn": f"0/{row['lsn']:X}"},
+        ]
+    return json_lines(lines)
+
+
+WRITTEN: Final[dict[str, Callable[[list[Row]], bytes]]] = {
+    "orders.jsonl": json_lines,
+    "orders.jsonl.gz": lambda rows: gzip.compress(json_lines(rows[:20])) + gzip.compress(json_lines(rows[20:])),
+    "orders.jsonl.bz2": lambda rows: bz2.compress(json_lines(rows[:20])) + bz2.compress(json_lines(rows[20:])),
+    "orders.jsonl.zst": lambda rows: zstd(json_lines(rows[:20])) + zstd(json_lines(rows[20:])),
+    "orders.avro": avro,
+    "orders.parquet": lambda rows: parquet(rows, write_page_checksum=True),
+    "zstd.parquet": lambda rows: parquet(rows, compression="zstd", use_dictionary=False),
+    "orders.csv": comma_separated,
+    "debezium.jsonl": debezium,
+    "maxwell.jsonl": maxwell,
+    "wal2json.jsonl": wal2json,
+}
+PLAIN: Final = Columns(key="order_id", timestamp="updated_at", sequence="lsn", delete="op", side="orders")
+
+
+def read(path: Path, on_bad_record: OnBadRecord) -> tuple[list[Row], list[Row]]:
+    """The records as a run reads them, and as it reads them one by one. Raises InputError."""
+    format_: Any = path.name.split(".")[0]
+    envelopes = Envelopes() if format_ in ("orders", "zstd") else Envelopes(format=format_, key=("order_id",))
+    found = find_changelog("orders", str(path), enveloped("orders") if envelopes.format else PLAIN, envelopes=envelopes)
+    reading = Reading(
+        columns=found.columns,
+        key="whole numbers",
+        reference="customer_id",
+        refers="whole numbers",
+        amount="amount",
+        least=Decimal(10),
+        added="customer",
+    )
+    return tuple(_rows(found.parts(), kind(found.name, reading, on_bad_record)) for kind in (_ReadColumns, _OneByOne))  # type: ignore[return-value]
+
+
+class _OneByOne(_ReadColumns):
+    _in_columns = False
+
+
+def _rows(parts: list[Any], reader: _ReadColumns) -> list[Row]:
+    rows = []
+    reader.start_bundle()
+    for part in parts:
+        for batch in reader.process(part):
+            batch.validate(full=True)
+            rows += batch.to_pylist()
+    list(reader.finish_bundle())
+    return [{**row, "json lines": loads(row["json lines"])} for row in sorted(rows, key=lambda row: row[PLACE])]
