@@ -30,7 +30,7 @@ from beam_joins.pipelines.command.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.enrich import How, enrich, has_customer, refers_to_none
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.checked_table import whole_table
-from beam_joins.transforms.engine.partitions import suggested_partitions
+from beam_joins.transforms.engine.partitions import GROWING_PARTITIONS, suggested_partitions
 from beam_joins.transforms.engine.replay_options import ReplayOptions
 from beam_joins.transforms.engine.state_folder import StateFolder
 
@@ -142,9 +142,10 @@ class OrdersJob:
         There the changes are in the order of their positions, in parts that are to be merged.
         """
         replay = options.view_as(ReplayOptions)
-        if folder is None:  # else as many as in the runs before
+        if folder is None or folder.partitions is None:  # else as many as in the runs before
             suggested = suggested_partitions(self.orders.bytes + self.customers.bytes)
-            replay.beam_joins_partitions = replay.beam_joins_partitions or suggested
+            least = 1 if folder is None else GROWING_PARTITIONS
+            replay.beam_joins_partitions = replay.beam_joins_partitions or max(least, suggested)
         pipeline = beam.Pipeline(options=options)
         if folder is not None:
             folder.attach(pipeline)
