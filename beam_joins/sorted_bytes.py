@@ -55,9 +55,9 @@ def byte_numbers(column: pa.Array) -> Ints | None:
 
 
 def search_bytes(ordered: pa.Array, wanted: pa.Array) -> Ints:
-    """For each of ``wanted``, which is best sorted, the index of the first of the ordered bytes that is not smaller.
+    r"""For each of ``wanted``, which is best sorted, the index of the first of the ordered bytes that is not smaller.
 
-    >>> search_bytes(pa.array([b"a1", b"b1"]), pa.array([b"a", b"a2", b"b1", b"b1\\xff"])).tolist()
+    >>> search_bytes(pa.array([b"a1", b"b1"]), pa.array([b"a", b"a2", b"b1", b"b1\xff"])).tolist()
     [0, 1, 1, 2]
     """
     text = _of_one_length(ordered)

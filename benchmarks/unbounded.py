@@ -1,14 +1,13 @@
 """How many changes a second the foreign-key join of endless tables takes, and how soon their results are there: ``python -m benchmarks.unbounded``."""
 
 import argparse
-import contextlib
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import apache_beam as beam
 import psutil
@@ -51,9 +50,7 @@ def build(pipeline: beam.Pipeline, endless: Endless, folder: str) -> None:
         read = beam.ParDo(Follow(endless, EventTime.of(0, None))).with_output_types(pa.RecordBatch)
         rows = pipeline | f"begin {name}" >> beam.Create([name], reshuffle=False) | f"read {name}" >> read
         rows.is_bounded = False
-        tables.append(
-            as_arrow(rows, schema) | name >> TableFromChangelog(key="id", timestamp_by="at", except_columns=["id", "at"])
-        )
+        tables.append(as_arrow(rows, schema) | name >> TableFromChangelog(key="id", timestamp_by="at", except_columns=["id", "at"]))
     joined = tuple(tables) | ForeignKeyJoin({"amount": "left.amount", "name": "right.name"}, foreign_key="customer")
     _ = joined | "append" >> beam.ParDo(Append(folder))
 
@@ -69,25 +66,25 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--orders", type=int, default=200_000, metavar="N", help="different orders (default: %(default)s)")
     made.add_argument("--customers", type=int, default=100_000, metavar="N", help="different customers (default: %(default)s)")
     made.add_argument(
-        "--per-second", type=int, default=25_000, metavar="N", help="changes of orders in a second of event time (default: %(default)s)"
+        "--per-second",
+        type=int,
+        default=25_000,
+        metavar="N",
+        help="changes of orders in a second of event time (default: %(default)s)",
     )
-    made.add_argument("--live", action="store_true", help="changes come at the pace of the clock, which shows how soon results are there")
+    made.add_argument(
+        "--live", action="store_true", help="changes come at the pace of the clock, which shows how soon results are there"
+    )
     return made
-
-
-@contextlib.contextmanager
-def runner(on: str, options: Sequence[str]) -> Iterator[PipelineOptions]:
-    """The pipeline's options, while the runner is there."""
-    with flink_runner(PipelineOptions([*RUNNERS[on], *options])) as ready:
-        yield ready
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run, and print what was measured."""
     asked, options = parser().parse_known_args(argv)
-    with tempfile.TemporaryDirectory(prefix="flow-") as folder, runner(asked.on, options) as ready:
-        begin = time.time_ns() // 1000
-        live = begin + 10 * _MILLION if asked.live else None
+    given = PipelineOptions([*RUNNERS[asked.on], *options])
+    with tempfile.TemporaryDirectory(prefix="flow-") as folder, flink_runner(given) as ready:
+        # workers need some seconds to start
+        live = time.time_ns() // 1000 + 10 * _MILLION if asked.live else None
         endless = Endless(asked.changes, asked.orders, asked.customers, asked.per_second, live)
         pipeline = beam.Pipeline(options=ready)
         build(pipeline, endless, folder)

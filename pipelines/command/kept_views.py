@@ -26,5 +26,5 @@ class KeptViews(PipelineOptions):
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the views, which belong to this object."""
-        state = super().__getstate__()
+        state = super().__getstate__()  # type: ignore[no-untyped-call]
         return {name: value for name, value in state.items() if name != _VIEWS}

@@ -38,7 +38,10 @@ def test_nulls_come_last(values):
 @given(COLUMNS, st.lists(ANY))
 @modest
 def test_a_search_finds_the_first_that_is_not_smaller(values, others):
-    ordered, wanted = sorted(values), sorted([*others, *values, *(value + b"\xff" for value in values), *(value[:-1] for value in values)])
+    ordered, wanted = (
+        sorted(values),
+        sorted([*others, *values, *(value + b"\xff" for value in values), *(value[:-1] for value in values)]),
+    )
     assert search_bytes(column(ordered), column(wanted)).tolist() == [bisect_left(ordered, value) for value in wanted]
 
 
