@@ -49,6 +49,13 @@ bench: .venv/benched  ## Measure next to PySpark SQL, DuckDB, Flink SQL, Pathway
 bench-small: .venv/benched  ## A part of it at a twentieth of the size (three minutes): shows that it runs, not how fast it is
 	$(BIN)/python -m benchmarks --small
 
+bench-resumed: .venv/benched  ## Measure what runs that go on with --beam_joins_state cost, next to a run over everything (minutes)
+	$(BIN)/python -m benchmarks.resumed
+
+bench-unbounded: .venv/benched  ## Measure an endless foreign-key join on Flink: changes a second, seconds until results, memory (minutes)
+	$(BIN)/python -m benchmarks.unbounded --changes 3000000
+	$(BIN)/python -m benchmarks.unbounded --changes 1500000 --live
+
 growth: .venv/benched  ## Measure time and memory as the input grows, and plot them
 	$(BIN)/python -m benchmarks.growth
 
@@ -65,4 +72,4 @@ lock: .venv/installed  ## Find anew which jars Beam's runners need (slow)
 clean:  ## Remove the virtual environment and what runs have left
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info orders-out sample-data benchmark-data growth.png growth.svg
 
-.PHONY: help orders test test-quick test-faults lint conformance bench bench-small growth lock clean
+.PHONY: help orders test test-quick test-faults test-postgres site lint conformance bench bench-small bench-resumed bench-unbounded growth lock clean

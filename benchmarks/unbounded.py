@@ -1,12 +1,11 @@
 """How many changes a second the foreign-key join of endless tables takes, and how soon their results are there: ``python -m benchmarks.unbounded``."""
 
 import argparse
-import contextlib
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -79,19 +78,13 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-@contextlib.contextmanager
-def runner(on: str, options: Sequence[str]) -> Iterator[PipelineOptions]:
-    """The pipeline's options, while the runner is there."""
-    with flink_runner(PipelineOptions([*RUNNERS[on], *options])) as ready:
-        yield ready
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run, and print what was measured."""
     asked, options = parser().parse_known_args(argv)
-    with tempfile.TemporaryDirectory(prefix="flow-") as folder, runner(asked.on, options) as ready:
-        begin = time.time_ns() // 1000
-        live = begin + 10 * _MILLION if asked.live else None
+    given = PipelineOptions([*RUNNERS[asked.on], *options])
+    with tempfile.TemporaryDirectory(prefix="flow-") as folder, flink_runner(given) as ready:
+        # workers need some seconds to start
+        live = time.time_ns() // 1000 + 10 * _MILLION if asked.live else None
         endless = Endless(asked.changes, asked.orders, asked.customers, asked.per_second, live)
         pipeline = beam.Pipeline(options=ready)
         build(pipeline, endless, folder)

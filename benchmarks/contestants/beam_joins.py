@@ -35,10 +35,13 @@ def main(argv: list[str] | None = None) -> None:
     made.add_argument("--functions", choices=FUNCTIONS, default="columns", help="of what the joiner and the foreign key are functions")
     made.add_argument("--environment", choices=ENVIRONMENTS, default="pool", help="what runs Python on Spark (default: %(default)s)")
     made.add_argument("--partitions", type=int, metavar="N", help="partitions of every join (default: as suggested for the input)")
+    made.add_argument("--state", metavar="DIR", help="go on where the last run with this folder ended, and keep its partitions")
     options = made.parse_args(argv)
     given = task(options)
     bytes_read = sum(ReadParquet(given.input_files(name)).bytes for name in WORKS[given.work].tables)
-    asked = [f"--beam_joins_partitions={options.partitions or suggested_partitions(bytes_read)}"]
+    partitions = options.partitions or (None if options.state else suggested_partitions(bytes_read))
+    asked = [f"--beam_joins_partitions={partitions}"] if partitions else []
+    asked += [f"--beam_joins_state={options.state}"] if options.state else []
     with pipeline(options.runner, environment=options.environment, options=asked) as run:
         build(run, given, options.functions)
 

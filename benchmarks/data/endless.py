@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.pipelines.sources.follow import Piece, Range, Timed
+from beam_joins.pipelines.sources.follow import Piece, Timed
 from benchmarks.works import BASE_MICROSECONDS
 
 _MILLION: Final = 1_000_000
@@ -40,13 +40,13 @@ class Endless:
         """The time of the first order."""
         return BASE_MICROSECONDS if self.live is None else self.live
 
-    def range(self, element: str) -> Range:
+    def range(self, element: str) -> tuple[int, int]:
         """All rows of a table."""
         return (0, self.changes) if element == "orders" else (0, self.customers + self.changes // RARE)
 
     def pieces(self, element: str, place: int, end: int | None) -> Iterator[Piece]:
         """What there is, up to the time of the clock if it is live."""
-        until = min(end or 0, place + self._there(element) - place) if self.live is not None else end or 0
+        until = self.range(element)[1] if self.live is None else min(self.range(element)[1], self._there(element))
         while place < until:
             index = np.arange(place, min(place + ROWS, until))
             times = self._times(element, index)

@@ -68,34 +68,36 @@ class Flow:
         return notes[np.argsort(notes[:, 0], kind="stable")]
 
 
+_COLUMNS: Final = (
+    "changes so far",
+    "changes/s",
+    "seconds until a result, median",
+    "99 %",
+    "Python, GB",
+    "runner, GB",
+    "changes per processor second of Python",
+    "of all",
+)
+
+
 def flow_report(flow: Flow, endless: Endless) -> str:
-    """What was measured, as a Markdown table of a few stretches of time."""
+    """What was measured, as a Markdown table of five stretches of time, and the number of results."""
     came = flow.results()
     came = came[came[:, 3] >= endless.begin]
     behind = np.minimum((came[:, 3] - endless.begin) * endless.per_second // 1_000_000 + 1, endless.changes)
     done = np.maximum.accumulate(behind)
-    lines = [
-        "| changes so far | changes/s | seconds until the result, median | 99 % | Python, GB | runner, GB | changes per processor second of Python | of both |",
-        f"|{'---|' * 8}",
-    ]
+    lines = [f"| {' | '.join(_COLUMNS)} |", f"|{'---|' * len(_COLUMNS)}"]
     bounds = np.searchsorted(done, np.linspace(0, endless.changes, _PARTS + 1)[1:] * 0.999)
     start = 0
     for end in np.minimum(bounds, len(came) - 1).tolist():
-        seconds = (came[end, 0] - came[start, 0]) / 1e6
-        changes = int(done[end] - done[start])
+        seconds, changes = (came[end, 0] - came[start, 0]) / 1e6, int(done[end] - done[start])
         first, last = (min(flow.samples, key=lambda sample: abs(sample.at - came[at, 0])) for at in (start, end))
         late = np.repeat(came[start : end + 1, 0] - came[start : end + 1, 2], came[start : end + 1, 1]) / 1e6
         waits = [f"{np.percentile(late, share):.1f}" for share in (50, 99)] if endless.live else ["-", "-"]
         python = last.python_seconds - first.python_seconds
         both = python + last.runner_seconds - first.runner_seconds
-        cells = [
-            f"{int(done[end]):,}",
-            f"{changes / max(seconds, 1e-6):,.0f}",
-            *waits,
-            f"{last.python / 1e9:.2f}",
-            f"{last.runner / 1e9:.2f}",
-        ]
-        cells += [f"{changes / max(each, 0.01):,.0f}" for each in (python, both)]
-        lines.append(f"| {' | '.join(cells)} |")
+        memory = [f"{size / 1e9:.2f}" for size in (last.python, last.runner)]
+        rates = [f"{changes / max(each, 0.01):,.0f}" for each in (seconds, python, both)]
+        lines.append(f"| {int(done[end]):,} | {rates[0]} | {' | '.join([*waits, *memory, *rates[1:]])} |")
         start = end
-    return "\n".join(lines)
+    return "\n".join([*lines, "", f"{int(came[:, 1].sum()):,} results"])

@@ -85,10 +85,11 @@ def beam_options(runner: str | None, rest: Sequence[str]) -> "PipelineOptions":
     True
     """
     from apache_beam.io.filesystems import FileSystems
-    from apache_beam.options.pipeline_options import PipelineOptions
+
+    from beam_joins.pipelines.command.kept_views import KeptViews
 
     # What Beam calls DirectRunner is one of three engines, whichever it finds; this is the one for bounded input.
-    options = PipelineOptions(list(rest), runner=ENGINE if runner in (None, "DirectRunner") else runner)
+    options = KeptViews(list(rest), runner=ENGINE if runner in (None, "DirectRunner") else runner)
     FileSystems.set_options(options)  # inputs are looked at before there is a pipeline
     return options
 

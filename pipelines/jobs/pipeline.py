@@ -25,7 +25,7 @@ from beam_joins.pipelines.jobs.select import Share
 from beam_joins.pipelines.jobs.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.checked_table import whole_table
-from beam_joins.transforms.engine.partitions import suggested_partitions
+from beam_joins.transforms.engine.partitions import GROWING_PARTITIONS, suggested_partitions
 from beam_joins.transforms.engine.replay_options import ReplayOptions
 from beam_joins.transforms.engine.state_folder import StateFolder
 
@@ -56,9 +56,10 @@ def pipeline_of(
     There the changes are in the order of their positions, in parts that are to be merged.
     """
     replay = options.view_as(ReplayOptions)
-    if folder is None:  # else as many as in the runs before
+    if folder is None or folder.partitions is None:  # else as many as in the runs before
         suggested = suggested_partitions(sum(changelog.bytes for changelog in shape.changelogs))
-        replay.beam_joins_partitions = replay.beam_joins_partitions or suggested
+        least = 1 if folder is None else GROWING_PARTITIONS
+        replay.beam_joins_partitions = replay.beam_joins_partitions or max(least, suggested)
     pipeline = beam.Pipeline(options=options)
     os.rmdir(pipeline.local_tempdir)  # for transforms in other languages; it would stay if the process were killed
     if folder is not None:

@@ -12,6 +12,9 @@ CORES = os.cpu_count() or 1
 DEFAULT_PARTITIONS = max(16, 2 * CORES)
 """Enough for the cores of this machine, and for input of some hundred megabytes."""
 
+GROWING_PARTITIONS = max(4, CORES)
+"""How many partitions there are at least in the first of many runs, whose tables may grow: all runs have as many, and each partition costs every run some time."""
+
 
 def suggested_partitions(input_bytes: int) -> int:
     """The number of partitions for input of so many bytes, before compression: one for each core at least.

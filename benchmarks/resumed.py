@@ -1,0 +1,86 @@
+"""What a run that goes on costs, next to one over the whole history: ``python -m benchmarks.resumed``."""
+
+import argparse
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.data.nightly import ALL, FIRST, SHARES, provide_nightly
+from benchmarks.harness.comparison import compare
+from benchmarks.harness.process import ROOT
+from benchmarks.works import WORKS
+
+WORK = "fk-uniform"
+_START = "start"
+
+
+class Nights:
+    """Runs over the pieces of a history, one after the other, and the processor seconds of each."""
+
+    def __init__(self, data: Path, scratch: Path) -> None:
+        self._data, self._scratch = data, scratch
+        self.seconds: dict[str, list[float]] = {}
+
+    def measure(self) -> None:
+        """A run over all of it, and those that go on, which give the same rows; raises ``SystemExit`` if they do not."""
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._timed(_START, ["-c", "import apache_beam, beam_joins.transforms.foreign_key_join, beam_joins.pipelines.parquet"])
+        self._run(f"{FIRST}, without state", FIRST, "without")
+        self._run(ALL, ALL, ALL)
+        for piece in (FIRST, *SHARES):
+            self._run(piece, piece, f"pieces/{piece}", "--state", str(self._scratch / "state"))
+        found = compare(self._scratch / ALL, self._scratch / "pieces", WORKS[WORK].results[""])
+        if not found.same:
+            raise SystemExit(f"the pieces give other rows than one run: {found}")
+
+    def _run(self, name: str, piece: str, out: str, *options: str) -> None:
+        job = ["-m", "benchmarks.contestants.beam_joins", "--work", WORK, "--data", str(self._data / piece)]
+        self._timed(name, [*job, "--out", str(self._scratch / out), *options])
+
+    def _timed(self, name: str, arguments: Sequence[str]) -> None:
+        before = _children()
+        subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True)
+        self.seconds.setdefault(name, []).append(_children() - before)
+
+    def table(self) -> str:
+        """The least seconds of each run, and what part of the run over the first piece without state they are."""
+        least = {name: min(seconds) for name, seconds in self.seconds.items()}
+        whole, start = least[f"{FIRST}, without state"], least[_START]
+        lines = ["| run | processor seconds | of the first without state | beyond the start of Python and Beam |", "|---|---|---|---|"]
+        for name, seconds in least.items():
+            beyond = f"{max(seconds - start, 0):.2f} ({max(seconds - start, 0) / (whole - start):.0%})"
+            lines.append(f"| {name} | {seconds:.2f} | {seconds / whole:.0%} | {beyond} |")
+        return "\n".join(lines)
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    made = argparse.ArgumentParser(prog="python -m benchmarks.resumed", description="Processor seconds of runs that go on.")
+    made.add_argument("--rows", type=int, default=5_000_000, metavar="N", help="orders of the first run (default: %(default)s)")
+    made.add_argument(
+        "--rounds", type=int, default=3, metavar="N", help="how often all is measured; the least counts (default: %(default)s)"
+    )
+    made.add_argument(
+        "--data", type=Path, default=Path("benchmark-data"), metavar="DIR", help="where the input is kept (default: %(default)s)"
+    )
+    asked = made.parse_args(argv)
+    data = provide_nightly(asked.rows, asked.data.resolve())
+    with tempfile.TemporaryDirectory(prefix="runs-", dir=asked.data.resolve()) as scratch:
+        nights = Nights(data, Path(scratch) / "round")
+        for _ in range(asked.rounds):
+            nights.measure()
+    print(nights.table())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
