@@ -34,7 +34,10 @@ class FlinkJob:
 
     @property
     def state(self) -> str:
-        """Flink's word for the job's state: `RUNNING`, `RESTARTING`, `FINISHED`, `CANCELED`, `FAILED` and some others."""
+        """Flink's word for the job's state: `RUNNING`, `RESTARTING`, `FINISHED`, `CANCELED`, `FAILED` and some others.
+
+        Flink answers with what it knew up to three seconds ago (`web.refresh-interval`), so a short `RESTARTING` may not be seen.
+        """
         return str(_ask(self.address, f"/jobs/{self.id}")["state"])
 
     def savepoint(self, directory: str | None = None) -> str:
