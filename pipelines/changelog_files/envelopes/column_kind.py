@@ -75,7 +75,8 @@ def timestamp_text(unit: str, zone: str = "") -> Callable[[Any], bytes]:
         if isinstance(value, str):
             return text_of(value)
         if isinstance(value, dt.datetime):
-            return f'"{value.isoformat()}"'.encode()
+            bare = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+            return f'"{bare.isoformat()}{zone}"'.encode()
         seconds, part = divmod(value, of_second)
         day, second = divmod(seconds, _DAY)
         return date_text(day)[:-1] + _clock(second, part, digits) + f'{zone}"'.encode()
