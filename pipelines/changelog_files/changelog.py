@@ -198,7 +198,7 @@ def look_into(name: str, files: tuple[File, ...], columns: Columns, layout: Layo
 def _enveloped_changes(name: str, files: Sequence[File]) -> Iterator[RowChange]:
     for file in files:
         try:
-            yield from ENVELOPES[file.format].changes(file)
+            yield from ENVELOPES[file.format].changes(replace(file, columns=None))
         except OSError:
             raise
         except ValueError as error:

@@ -10,11 +10,13 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import Change, LatestTable, TableFromChangelog, TableToChanges
 from beam_joins.pipelines.changelog_files.claim import new_claim, take
 from beam_joins.pipelines.parquet import ReadParquet, WriteParquet
 from beam_joins.pipelines.read_table import ReadTable
+from beam_joins.pipelines.spark import spark_runner
 from beam_joins.pipelines.write_changelog import WriteChangelog
 from tests.pipelines.orders_run import Run
 from tests.pipelines.tables import SMALL, WIDE, WIDE_ROWS, run, small, table_of, wide
@@ -44,7 +46,7 @@ def avro_rows(path: str) -> list[Any]:
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_pairs_are_read_as_debeziums_and_give_the_same_table_with_the_same_types(format: Any) -> None:
-    schema = WIDE.insert(0, pa.field("clock", pa.time64("us")))
+    schema = WIDE.insert(1, pa.field("clock", pa.time64("us")))
     rows = [{"clock": None if row["tiny"] is None else 86_399_000_001, **row} for row in WIDE_ROWS]
     with beam.Pipeline() as pipeline:
         table = table_of(pipeline, rows, schema)
@@ -191,6 +193,19 @@ def test_wrong_options_are_refused_at_construction() -> None:
     opaque = beam.Pipeline() | beam.Create([Change("k", None, 1, 1, 1)])
     with pytest.raises(ValueError, match="WriteChangelog writes typed columns"):
         opaque | WriteChangelog("log.jsonl")
+
+
+@pytest.mark.spark
+def test_on_spark_the_files_are_the_same() -> None:
+    given = PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[2]"])
+    with spark_runner(given) as options, beam.Pipeline(options=options) as pipeline:
+        table = table_of(pipeline, WIDE_ROWS, WIDE)
+        for path in ("spark.jsonl", "spark.avro"):
+            written(str(Path(path).absolute()), format=path[6:], as_="pairs")(table)
+    with beam.Pipeline() as pipeline:
+        written("direct.jsonl", as_="pairs")(table_of(pipeline, WIDE_ROWS, WIDE))
+    assert Path("spark.jsonl").read_bytes() == Path("direct.jsonl").read_bytes()
+    assert len(avro_rows("spark.avro")) == 7
 
 
 def test_numbers_that_other_formats_do_not_have_are_wider_there() -> None:

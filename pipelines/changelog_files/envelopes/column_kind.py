@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from beam_joins.pipelines.changelog_files.columns import EPOCH
 from beam_joins.pipelines.changelog_files.exact_json import dumps_line
 
 _DAY_ZERO: Final = dt.date(1970, 1, 1).toordinal()
@@ -75,7 +76,8 @@ def timestamp_text(unit: str, zone: str = "") -> Callable[[Any], bytes]:
         if isinstance(value, str):
             return text_of(value)
         if isinstance(value, dt.datetime):
-            return f'"{value.isoformat()}"'.encode()
+            since = value.replace(tzinfo=value.tzinfo or dt.UTC) - EPOCH
+            value = since // dt.timedelta(microseconds=1) * of_second // 1_000_000
         seconds, part = divmod(value, of_second)
         day, second = divmod(seconds, _DAY)
         return date_text(day)[:-1] + _clock(second, part, digits) + f'{zone}"'.encode()
@@ -95,7 +97,8 @@ def time_text(unit: str) -> Callable[[Any], bytes]:
         if isinstance(value, str):
             return text_of(value)
         if isinstance(value, dt.time):
-            return f'"{value.isoformat()}"'.encode()
+            whole = (value.hour * 60 + value.minute) * 60 + value.second
+            value = whole * of_second + value.microsecond * of_second // 1_000_000
         seconds, part = divmod(value, of_second)
         if not 0 <= seconds < _DAY:
             raise ValueError(f"a time of {value} {unit}, which is no time of day")
