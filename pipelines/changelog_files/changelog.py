@@ -101,14 +101,20 @@ class Changelog:
 
 
 def find_changelog(
-    name: str, pattern: str, columns: Columns, layout: Layout = (), envelopes: Envelopes = PLAIN, look_bytes: int = 0
+    name: str,
+    pattern: str,
+    columns: Columns,
+    layout: Layout = (),
+    envelopes: Envelopes = PLAIN,
+    look_bytes: int = 0,
+    folders: bool = False,
 ) -> Changelog:
-    """Find the files of a path or glob, and look into them: :func:`find_files` and :func:`look_into`.
+    """Find the files of a path or glob, with ``folders`` also of a folder, and look into them: :func:`find_files` and :func:`look_into`.
 
     Raises:
         InputError: nothing there, not a file, not readable, of an unknown format, or without one of the columns.
     """
-    if os.path.isdir(pattern):
+    if os.path.isdir(pattern) and not folders:
         raise InputError(f"{name}: {pattern} is a directory: name a file, or a glob such as {os.path.join(pattern, '*.jsonl')}")
     files = tuple(replace(file, look_bytes=look_bytes) for file in find_files(name, pattern, envelopes))
     if not files:

@@ -21,7 +21,8 @@ _FILES_SHOWN: Final = 10
 def dry_run(names: Names, own: Namespace, options: PipelineOptions) -> str:
     """What a run would do. Reads of each file at most its first megabyte, and writes nothing. Raises InputError for what a run would refuse."""
     job, outputs = job_alone(names, own, look_bytes=_LOOK_BYTES, make=False)
-    lines = ["would read", *(line for changelog in job.changelogs for line in _input(changelog)), "would write"]
+    seen = f", of these the files that no run with {own.state_dir} has read" if own.state_dir else ""
+    lines = [f"would read{seen}", *(line for changelog in job.changelogs for line in _input(changelog)), "would write"]
     lines += [f"  {output.name:<12} {output.path}, {output.format}" for output in outputs]
     columns = ", ".join(_columns_of(job))
     runner = options.view_as(StandardOptions).runner
