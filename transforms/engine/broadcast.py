@@ -15,6 +15,7 @@ from beam_joins.matching import Shape
 from beam_joins.overlap import Rights
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.joins import LEFT, RIGHT, LeftRows, Sides
+from beam_joins.transforms.engine.metrics import ROWS_IN, ROWS_OUT, UNMATCHED, count
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.operator import Turn
 from beam_joins.transforms.engine.outputs import Handling
@@ -120,9 +121,11 @@ class _JoinDoFn(BundleDoFn):
             left = self._left_rows(piece, self._writer)
             if self._noting:
                 self._writer.noted(LEFT).update(kinds(left.column("reference")))
-            changes = self._rights.joined(pa.Table.from_batches([left]), self._join, self._shape).changes
-            if len(changes):
-                yield changes
+            joined = self._rights.joined(pa.Table.from_batches([left]), self._join, self._shape)
+            for metric, rows in ((ROWS_IN, len(left)), (ROWS_OUT, len(joined.changes)), (UNMATCHED, joined.unmatched)):
+                count(metric, rows)
+            if len(joined.changes):
+                yield joined.changes
         self._functions.give(self._writer)
         yield from self._emitter.emit(self._writer.pop_ready())
 
