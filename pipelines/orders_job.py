@@ -27,6 +27,7 @@ from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.progress import Progress
 from beam_joins.pipelines.command.runner import any_runner
 from beam_joins.pipelines.command.summary import MATCHED, ROWS, UNREFERRING
+from beam_joins.pipelines.command.watched_run import WatchedRun, log_beside
 from beam_joins.pipelines.enrich import How, enrich, has_customer, refers_to_none
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.checked_table import whole_table
@@ -98,10 +99,10 @@ class OrdersJob:
             with ExitStack() as running:
                 with progress.phase("starting the runner"):
                     ready = running.enter_context(any_runner(options))
-                with progress.phase("run", staging.said):
-                    self.pipeline(ready, staging, report_path).run().wait_until_finish()
+                watched = WatchedRun((self.orders, self.customers), report_path, staging.said)
+                watched.run(self.pipeline(ready, staging, report_path), progress)
             with progress.phase("finishing"):
-                report = read_report(report_path)
+                report = read_report(report_path)._replace(engine=watched.engine)
                 return report, staging.publish(report.parts_of(self.outputs), one_file=self.one_file)
 
     def kinds(self) -> tuple[Kind, Kind]:
@@ -150,8 +151,10 @@ class OrdersJob:
             folder.attach(pipeline)
         readings = self.readings()
         orders, customers = (
-            pipeline | f"Read {changelog.name}" >> ReadChangelog(changelog, reading, on_bad_record=self.on_bad_record)
-            for changelog, reading in zip((self.orders, self.customers), readings, strict=True)
+            pipeline
+            | f"Read {changelog.name}"
+            >> ReadChangelog(changelog, reading, on_bad_record=self.on_bad_record, log=log_beside(report_path, number))
+            for number, (changelog, reading) in enumerate(zip((self.orders, self.customers), readings, strict=True))
         )
         enriched = enrich(
             orders.rows,

@@ -20,6 +20,7 @@ from beam_joins.pipelines.changelog_files.write_parts import Report, read_report
 from beam_joins.pipelines.command.input_error import InputError, writing
 from beam_joins.pipelines.command.interruption import Interruption
 from beam_joins.pipelines.command.progress import Progress
+from beam_joins.pipelines.command.watched_run import WatchedRun
 from beam_joins.pipelines.orders_job import CHANGES, LATEST, OrdersJob, output_of
 from beam_joins.pipelines.orders_memory import SIDES, OrdersMemory
 from beam_joins.pipelines.orders_options import columns_of, envelopes_of, layout_given
@@ -86,10 +87,10 @@ class OrdersRuns:
                 with ExitStack() as running:
                     with progress.phase("starting the runner"):
                         ready = running.enter_context(runner)
-                    with progress.phase("run", staging.said):
-                        job.pipeline(ready, staging, report_path, folder).run().wait_until_finish()
+                    watched = WatchedRun((job.orders, job.customers), report_path, staging.said)
+                    watched.run(job.pipeline(ready, staging, report_path, folder), progress)
                 with progress.phase("finishing"):
-                    report = read_report(report_path)
+                    report = read_report(report_path)._replace(engine=watched.engine)
                     moves = _whole(staging, job.outputs, report)
                     for side in SIDES:
                         memory.seen[side].require_unchanged(new[side])

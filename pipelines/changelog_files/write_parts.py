@@ -18,6 +18,7 @@ from beam_joins.pipelines.changelog_files.lines import content_of
 from beam_joins.pipelines.changelog_files.outputs import Output
 from beam_joins.pipelines.changelog_files.paths import remove
 from beam_joins.pipelines.changelog_files.tally import Tally, at_bundle_end
+from beam_joins.pipelines.command.engine_figures import EngineFigures
 from beam_joins.pipelines.command.input_error import writing
 
 
@@ -34,6 +35,7 @@ class Report(NamedTuple):
 
     tallies: list[Tally]
     parts: list[WrittenPart]
+    engine: EngineFigures | None = None
 
     def parts_of(self, outputs: Sequence[Output]) -> dict[str, list[str]]:
         """The paths of each output's parts, in order."""

@@ -7,6 +7,7 @@ from beam_joins.pipelines.changelog_files.paths import matching
 from beam_joins.pipelines.changelog_files.read_changelog import READ
 from beam_joins.pipelines.changelog_files.tally import Tally, add_up
 from beam_joins.pipelines.changelog_files.write_parts import Report
+from beam_joins.pipelines.command.engine_figures import EngineFigures
 
 REASONS: Final = {
     "bad_record": "not usable as a record",
@@ -73,11 +74,37 @@ def summary(report: Report, files: Mapping[str, Sequence[str]], seconds: Mapping
         records = sum(part.records for part in report.parts if part.output == output)
         said = "changes of the joined table" if output == "changes" else "rows in the final table"
         lines.append(f"{_line(output, records)}  {said}, {_where(paths)}")
+    if report.engine is not None:
+        lines += _engine_lines(report.engine)
     lines.append("seconds")
     lines += [f"  {phase:<19} {taken:>10,.1f}" for phase, taken in (*seconds.items(), ("all", sum(seconds.values())))]
     if remarks:
         lines += ["remarks", *(f"  {remark}" for remark in remarks)]
     return "\n".join(lines)
+
+
+def _engine_lines(engine: EngineFigures) -> list[str]:
+    r"""What the engine has counted: ``docs/metrics.md`` says what each figure is.
+
+    >>> from beam_joins.pipelines.command.engine_figures import StepFigures
+    >>> figures = EngineFigures({"Enrich": StepFigures(1200, 900, 2, 0.25)}, blocks=2, block_rows=1200, block_bytes=9000, largest_block=5000)
+    >>> print("\n".join(_engine_lines(figures)))
+    engine
+      enrich                   1,200  rows in, 900 out, 2 without a partner; 0.2 s
+      blocks                       2  of 600 rows and 4,500 bytes in the mean, 5,000 at most
+    """
+    lines = ["engine"]
+    for name, step in engine.steps.items():
+        alone = f", {step.unmatched:,} without a partner" if step.unmatched else ""
+        lines.append(f"{_line(name.lower(), step.rows_in)}  rows in, {step.rows_out:,} out{alone}; {step.seconds:,.1f} s")
+    if engine.blocks:
+        mean, each = engine.block_rows / engine.blocks, engine.block_bytes / engine.blocks
+        lines.append(
+            f"{_line('blocks', engine.blocks)}  of {mean:,.0f} rows and {each:,.0f} bytes in the mean, {engine.largest_block:,} at most"
+        )
+    if engine.state_bytes:
+        lines.append(f"{_line('remembered', engine.state_rows)}  rows, {engine.state_bytes:,} bytes")
+    return lines
 
 
 def _line(what: str, count: int) -> str:

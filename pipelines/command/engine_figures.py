@@ -1,0 +1,67 @@
+"""What the engine has counted in a run: the metrics of ``docs/metrics.md``, added up by the steps of a pipeline that have names of their own."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+from apache_beam.metrics import MetricsFilter
+
+from beam_joins.transforms.engine.metrics import (
+    BLOCK_BYTES,
+    BLOCK_ROWS,
+    NAMESPACE,
+    ROWS_IN,
+    ROWS_OUT,
+    STATE_BYTES,
+    STATE_ROWS,
+    TURN_MICROS,
+    UNMATCHED,
+)
+
+
+class StepFigures(NamedTuple):
+    """Of a step: rows that it got and gave, those without a partner, and the seconds that its kernels worked, of all workers together."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    unmatched: int = 0
+    seconds: float = 0.0
+
+
+class EngineFigures(NamedTuple):
+    """Of a run: its steps by name, what was sent in how many blocks, and what is remembered."""
+
+    steps: Mapping[str, StepFigures]
+    blocks: int = 0
+    block_rows: int = 0
+    block_bytes: int = 0
+    largest_block: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+
+    @classmethod
+    def of(cls, result: Any) -> Self | None:
+        """The figures of a run that has ended; ``None`` if its runner reports none."""
+        try:
+            found = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))
+        except NotImplementedError:
+            return None
+        sums: dict[tuple[str, str], int] = {}
+        largest = blocks = 0
+        for each in (*found["counters"], *found["distributions"]):
+            step, name, value = each.key.step.split("/")[0], each.key.metric.name, each.result
+            if name == BLOCK_BYTES.name:
+                largest, blocks = max(largest, value.max), blocks + value.count
+            sums[step, name] = sums.get((step, name), 0) + (value if isinstance(value, int) else value.sum)
+        if not sums:
+            return None
+
+        def total(name: str) -> int:
+            return sum(value for (_, metric), value in sums.items() if metric == name)
+
+        def of_step(step: str) -> StepFigures:
+            rows = (sums.get((step, metric.name), 0) for metric in (ROWS_IN, ROWS_OUT, UNMATCHED))
+            return StepFigures(*rows, sums.get((step, TURN_MICROS.name), 0) / 1e6)
+
+        steps = {step: of_step(step) for step in sorted({step for step, name in sums if name == TURN_MICROS.name})}
+        sizes = (total(metric.name) for metric in (BLOCK_ROWS, BLOCK_BYTES))
+        return cls(steps, blocks, *sizes, largest, total(STATE_ROWS.name), total(STATE_BYTES.name))
