@@ -20,12 +20,13 @@ FOUND = "found"
 
 
 class Enriched(NamedTuple):
-    """The table of enriched orders, what each changelog's table dropped, and the table of orders that was joined."""
+    """The table of enriched orders, what each changelog's table dropped, and the tables of orders and of customers that were joined."""
 
     table: PCollection[Any]
     dropped_orders: PCollection[Any]
     dropped_customers: PCollection[Any]
     orders: PCollection[Any]
+    customers: PCollection[Any]
 
 
 def enrich(
@@ -36,19 +37,21 @@ def enrich(
     customer_reading: Reading,
     how: How = "inner",
     customer_field: str = "customer",
+    keeps_reference: bool = False,
 ) -> Enriched:
     """Each order with the customer that it refers to, under ``customer_field``; with ``how="left"`` null for one without.
 
     Takes the records of two changelogs as :class:`~beam_joins.pipelines.changelog_files.read_changelog.ReadChangelog` gives them, and gives a
-    table keyed by the order. Orders below the ``least`` amount of their reading are left out, and those without an amount.
+    table keyed by the order. Orders below the ``least`` amount of their reading are left out, and those without an amount. With ``keeps_reference`` the
+    result has the column of the customer's key too.
     """
     orders, dropped_orders = orders | "Orders" >> table(order_reading)
     customers, dropped_customers = customers | "Customers" >> table(customer_reading)
     if order_reading.least is not None:
         orders = orders | "Minimal amount" >> FilterTable(vectorized(lambda rows: rows[ENOUGH]))
-    joiner = joiner_of(order_reading.forms, customer_field)
+    joiner = joiner_of(order_reading.forms, customer_field, (REFERENCE,) if keeps_reference else ())
     enriched = (orders, customers) | "Enrich" >> ForeignKeyJoin(vectorized(joiner), foreign_key=REFERENCE, how=how)
-    return Enriched(enriched, dropped_orders, dropped_customers, orders)
+    return Enriched(enriched, dropped_orders, dropped_customers, orders, customers)
 
 
 def table(reading: Reading) -> TableFromChangelog:
@@ -65,8 +68,10 @@ def table(reading: Reading) -> TableFromChangelog:
     ).with_outputs()
 
 
-def joiner_of(forms: tuple[Form, ...], customer_field: str) -> Callable[[pa.RecordBatch, pa.RecordBatch], dict[str, pa.Array]]:
-    """A joiner of rows in these forms.
+def joiner_of(
+    forms: tuple[Form, ...], customer_field: str, kept: tuple[str, ...] = ()
+) -> Callable[[pa.RecordBatch, pa.RecordBatch], dict[str, pa.Array]]:
+    """A joiner of rows in these forms, which also keeps columns of the order.
 
     >>> join = joiner_of(("json lines",), "customer")
     >>> order, customer = pa.record_batch({"json lines": [b'{"id":1}']}), pa.record_batch({"json lines": [b'{"name":"Ann"}']})
@@ -75,7 +80,7 @@ def joiner_of(forms: tuple[Form, ...], customer_field: str) -> Callable[[pa.Reco
     """
 
     def join(order: pa.RecordBatch, customer: pa.RecordBatch) -> dict[str, pa.Array]:
-        found: dict[str, pa.Array] = {FOUND: customer[forms[0]].is_valid()}
+        found: dict[str, pa.Array] = {FOUND: customer[forms[0]].is_valid(), **{name: order[name] for name in kept}}
         for form in forms:
             found[form] = SPLICED[form](order[form], customer[form], customer_field)
         return found

@@ -16,10 +16,12 @@ from beam_joins.pipelines.command.interruption import Interruption, interruptibl
 from beam_joins.pipelines.command.progress import Progress
 from beam_joins.pipelines.orders_options import PROGRAM, Arguments, columns_of, envelopes_of, layout_given, parse
 from beam_joins.pipelines.orders_runs_options import check_runs_options
+from beam_joins.pipelines.report.options import check_report
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
+    from beam_joins.pipelines.changelog_files.write_parts import Report
     from beam_joins.pipelines.orders_job import OrdersJob
 
 SAMPLE_DIRECTORY: Final = "sample-data"
@@ -36,6 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             with progress.phase("start-up"):
                 check_runs_options(own)
+                if own.report:
+                    check_report(own.report)
                 options = beam_options(own.runner, arguments.beam)
             run = _in_runs if own.state_dir else _alone
             print(run(arguments, options, progress, interruption))
@@ -53,6 +57,7 @@ def _alone(arguments: Arguments, options: "PipelineOptions", progress: Progress,
     report, files = job.run(options, progress)
     from beam_joins.pipelines.command.summary import summary
 
+    _write_report(arguments, report, progress)
     return summary(report, files, progress.seconds, job.remarks())
 
 
@@ -70,7 +75,15 @@ def _in_runs(arguments: Arguments, options: "PipelineOptions", progress: Progres
     ended = runs.run(runs.arrived(), any_runner(options), progress, interruption)
     if ended is None:
         return "no new files: nothing to do"
+    _write_report(arguments, ended.report, progress)
     return summary(ended.report, ended.paths, progress.seconds, ended.remarks)
+
+
+def _write_report(arguments: Arguments, report: "Report", progress: Progress) -> None:
+    if arguments.own.report:
+        from beam_joins.pipelines.report.page import write_page
+
+        write_page(arguments.own.report, report, progress.seconds)
 
 
 def _job(arguments: Arguments) -> "OrdersJob":
@@ -125,6 +138,7 @@ def _job(arguments: Arguments) -> "OrdersJob":
         customer_field=own.customer_field,
         on_bad_record=own.on_bad_record,
         one_file=not own.parts,
+        reports=bool(own.report),
     )
     job.check()
     return job

@@ -29,6 +29,7 @@ from beam_joins.pipelines.command.runner import any_runner
 from beam_joins.pipelines.command.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.command.watched_run import WatchedRun, log_beside
 from beam_joins.pipelines.enrich import How, enrich, has_customer, refers_to_none
+from beam_joins.pipelines.report.counted import figures, without_reference
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.checked_table import whole_table
 from beam_joins.transforms.engine.partitions import suggested_partitions
@@ -50,6 +51,8 @@ class OrdersJob:
     customer_field: str
     on_bad_record: OnBadRecord
     one_file: bool
+    reports: bool = False
+    """Whether figures for a report are counted."""
     known_kinds: tuple[Kind, Kind] | None = None
     """What the keys of the orders and of the customers hold, where an earlier run has seen it."""
 
@@ -99,10 +102,10 @@ class OrdersJob:
             with ExitStack() as running:
                 with progress.phase("starting the runner"):
                     ready = running.enter_context(any_runner(options))
-                watched = WatchedRun((self.orders, self.customers), report_path, staging.said)
-                watched.run(self.pipeline(ready, staging, report_path), progress)
+                run = WatchedRun((self.orders, self.customers), report_path, staging.said)
+                watched = run.run(self.pipeline(ready, staging, report_path), progress)
             with progress.phase("finishing"):
-                report = read_report(report_path)._replace(engine=watched.engine)
+                report = read_report(report_path)._replace(watched=watched)
                 return report, staging.publish(report.parts_of(self.outputs), one_file=self.one_file)
 
     def kinds(self) -> tuple[Kind, Kind]:
@@ -163,6 +166,7 @@ class OrdersJob:
             customer_reading=readings[1],
             how=self.how,
             customer_field=self.customer_field,
+            keeps_reference=self.reports,
         )
         refer = {ROWS: valid, UNREFERRING: refers_to_none}
         # the changes of an order stand one after the other in the file
@@ -176,6 +180,9 @@ class OrdersJob:
             enriched.orders | "Tally rows" >> beam.ParDo(TallyRows("orders", refer)),
             table | "Tally matched" >> beam.ParDo(TallyRows("orders", {MATCHED: has_customer})),
         ]
+        if self.reports:
+            facts += figures(orders.rows, customers.rows, enriched)
+            table = without_reference(table)
         if self.how == "inner":
             facts.append(enriched.orders | "Tally join" >> beam.ParDo(TallyUnreferring("join", refers_to_none)))
         for output in self.outputs:

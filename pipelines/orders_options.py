@@ -13,6 +13,7 @@ from beam_joins.pipelines.command.command_line import parse_known
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.program import program
 from beam_joins.pipelines.orders_runs_options import add_runs_options
+from beam_joins.pipelines.report.options import add_report_option
 
 PROGRAM = program("orders")
 EXAMPLES = f"""\
@@ -214,6 +215,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="leave each result in the parts in which it was written, PATH-00000-of-00016, instead of joining them",
     )
+    add_report_option(out)
     add_runs_options(parser)
     for side, key in KEYS.items():
         group = parser.add_argument_group(f"columns of the {side}")

@@ -87,10 +87,10 @@ class OrdersRuns:
                 with ExitStack() as running:
                     with progress.phase("starting the runner"):
                         ready = running.enter_context(runner)
-                    watched = WatchedRun((job.orders, job.customers), report_path, staging.said)
-                    watched.run(job.pipeline(ready, staging, report_path, folder), progress)
+                    run = WatchedRun((job.orders, job.customers), report_path, staging.said)
+                    watched = run.run(job.pipeline(ready, staging, report_path, folder), progress)
                 with progress.phase("finishing"):
-                    report = read_report(report_path)._replace(engine=watched.engine)
+                    report = read_report(report_path)._replace(watched=watched)
                     moves = _whole(staging, job.outputs, report)
                     for side in SIDES:
                         memory.seen[side].require_unchanged(new[side])
@@ -127,6 +127,7 @@ class OrdersRuns:
             customer_field=own.customer_field,
             on_bad_record=own.on_bad_record,
             one_file=True,
+            reports=bool(own.report),
             known_kinds=memory.kinds,
         )
         job.check()

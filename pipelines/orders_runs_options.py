@@ -62,6 +62,8 @@ def check_runs_options(own: argparse.Namespace) -> None:
     """Raise InputError for options that do not go together."""
     if own.whole_files and not own.follow:
         raise InputError("--whole-files is for --follow: a single run takes all files that are there")
+    if own.report and own.follow:
+        raise InputError("--report is of one run: leave it out with --follow")
     if not own.state_dir:
         for given, option in ((own.changes, "--changes"), (own.follow, "--follow")):
             if given:

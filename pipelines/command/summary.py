@@ -74,8 +74,8 @@ def summary(report: Report, files: Mapping[str, Sequence[str]], seconds: Mapping
         records = sum(part.records for part in report.parts if part.output == output)
         said = "changes of the joined table" if output == "changes" else "rows in the final table"
         lines.append(f"{_line(output, records)}  {said}, {_where(paths)}")
-    if report.engine is not None:
-        lines += _engine_lines(report.engine)
+    if report.watched is not None and report.watched.engine is not None:
+        lines += _engine_lines(report.watched.engine)
     lines.append("seconds")
     lines += [f"  {phase:<19} {taken:>10,.1f}" for phase, taken in (*seconds.items(), ("all", sum(seconds.values())))]
     if remarks:

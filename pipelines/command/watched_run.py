@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import apache_beam as beam
 
@@ -12,6 +12,7 @@ from beam_joins.pipelines.changelog_files.paths import is_local
 from beam_joins.pipelines.changelog_files.read_log import LogEntries, ReadLog, WasRead, read_said
 from beam_joins.pipelines.command.engine_figures import EngineFigures
 from beam_joins.pipelines.command.progress import Progress
+from beam_joins.pipelines.command.steps import Step, steps_of
 
 _LOG: Final = "read.log"
 
@@ -19,6 +20,14 @@ _LOG: Final = "read.log"
 def log_beside(path: str, changelog: int) -> LogEntries | None:
     """Where workers say how far they have come with a changelog, in the folder of a file; ``None`` where files cannot be appended to."""
     return LogEntries(os.path.join(os.path.dirname(path), _LOG), changelog) if is_local(path) else None
+
+
+class Watched(NamedTuple):
+    """What was seen of a run that has ended: what the engine has counted, if its runner reports it; what was read of each changelog; its steps."""
+
+    engine: EngineFigures | None
+    read: tuple[WasRead, ...]
+    steps: tuple[Step, ...]
 
 
 class WatchedRun:
@@ -29,13 +38,6 @@ class WatchedRun:
         self._log = ReadLog(None if entries is None else entries.path, [changelog.parts() for changelog in changelogs])
         self._written = written
         self._begin = time.monotonic()
-        self.engine: EngineFigures | None = None
-        """What the engine has counted, when a run has ended and if its runner reports it."""
-
-    @property
-    def read(self) -> list[WasRead]:
-        """What has been read of each changelog."""
-        return self._log.read()
 
     def said(self) -> str:
         """How far the run has come, in words."""
@@ -45,10 +47,10 @@ class WatchedRun:
             return reading
         return ", ".join(filter(None, (reading, self._written())))
 
-    def run(self, pipeline: beam.Pipeline, progress: Progress) -> None:
-        """Run to the end."""
+    def run(self, pipeline: beam.Pipeline, progress: Progress) -> Watched:
+        """Run to the end; gives what was seen."""
         self._begin = time.monotonic()
         with progress.phase("run", self.said):
             result = pipeline.run()
             result.wait_until_finish()
-        self.engine = EngineFigures.of(result)
+        return Watched(EngineFigures.of(result), tuple(self._log.read()), steps_of(pipeline))
