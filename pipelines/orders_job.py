@@ -159,6 +159,8 @@ class OrdersJob:
             >> ReadChangelog(changelog, reading, on_bad_record=self.on_bad_record, log=log_beside(report_path, number))
             for number, (changelog, reading) in enumerate(zip((self.orders, self.customers), readings, strict=True))
         )
+        # what is remembered must have the same columns in all runs, with a report and without
+        keeps_reference = self.reports or folder is not None
         enriched = enrich(
             orders.rows,
             customers.rows,
@@ -166,7 +168,7 @@ class OrdersJob:
             customer_reading=readings[1],
             how=self.how,
             customer_field=self.customer_field,
-            keeps_reference=self.reports,
+            keeps_reference=keeps_reference,
         )
         refer = {ROWS: valid, UNREFERRING: refers_to_none}
         # the changes of an order stand one after the other in the file
@@ -182,6 +184,7 @@ class OrdersJob:
         ]
         if self.reports:
             facts += figures(orders.rows, customers.rows, enriched)
+        if keeps_reference:
             table = without_reference(table)
         if self.how == "inner":
             facts.append(enriched.orders | "Tally join" >> beam.ParDo(TallyUnreferring("join", refers_to_none)))

@@ -98,14 +98,14 @@ def busiest(counts: ReferenceCounts) -> Any:
     )
     chart.update_yaxes(autorange="reversed", type="category", title="customer")
     chart.update_xaxes(title="changes of the result", range=[0, 1.18 * max([row["results"] for row in rows], default=1)])
-    return _styled(chart, height=110 + 22 * max(1, len(rows)))
+    return _styled(chart, height=_tall(counts))
 
 
 def distribution(counts: ReferenceCounts) -> Any:
     """How many customers have how many changes of the result, and which part of all changes these are."""
     sizes = range(max(counts.sizes, default=0) + 1)
     of_size = [counts.sizes.get(size, (0, 0)) for size in sizes]
-    labels = ["1" if size == 0 else f"{2**size:,}-{2 ** (size + 1) - 1:,}" for size in sizes]
+    labels = [f"{2**size:,}" for size in sizes]
     all_changes = max(1, sum(changes for _, changes in of_size))
     chart = go.Figure()
     customers = [customers for customers, _ in of_size]
@@ -125,16 +125,20 @@ def distribution(counts: ReferenceCounts) -> Any:
         yaxis2={
             "overlaying": "y",
             "side": "right",
-            "tickformat": ".0%",
+            "tickformat": ".1%",
             "rangemode": "tozero",
             "showgrid": False,
             "title": "part of all changes",
         },
         legend={"orientation": "h", "y": 1.12},
     )
-    chart.update_xaxes(title="changes of the result that a customer has", type="category", tickangle=-35)
+    chart.update_xaxes(title="changes of the result per customer, at least", type="category", tickangle=-45)
     chart.update_yaxes(title="customers", selector={"overlaying": None})
-    return _styled(chart, height=420)
+    return _styled(chart, height=_tall(counts))
+
+
+def _tall(counts: ReferenceCounts) -> int:
+    return max(_HEIGHT, 110 + 22 * len(counts.busiest))
 
 
 def _range(all_counts: TimeCounts) -> tuple[int, int, int]:

@@ -30,10 +30,10 @@ _PAGE: Final = Template(
 <style>
 body { font: 15px/1.5 system-ui, sans-serif; color: #1f2a3d; max-width: 1120px; margin: 0 auto; padding: 24px; background: #fff }
 h1 { font-size: 26px; margin: 0 } h2 { font-size: 19px; margin: 36px 0 4px } p { margin: 4px 0 12px; color: #4a5468 }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; margin-top: 18px }
-.tile { border: 1px solid #d9e0ea; border-radius: 10px; padding: 10px 14px } .tile b { display: block; font-size: 23px }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(132px, 1fr)); gap: 12px; margin-top: 18px }
+.tile { border: 1px solid #d9e0ea; border-radius: 10px; padding: 10px 14px } .tile b { display: block; font-size: 20px }
 .tile.look { border-color: #e0a12b; background: #fff8ea } .tile span { color: #4a5468; font-size: 13px }
-.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(440px, 1fr)); gap: 16px }
+.pair { display: grid; grid-template-columns: repeat(auto-fill, minmax(440px, 1fr)); gap: 16px } .pair > * { min-width: 0 }
 .picture svg { width: 100%; height: auto } table { border-collapse: collapse; width: 100% } .wide { overflow-x: auto }
 th, td { text-align: left; padding: 6px 10px; border-bottom: 1px solid #e6ebf2; vertical-align: top } th { font-size: 13px; color: #4a5468 }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums } code { font-size: 12px; display: block; overflow-wrap: anywhere }

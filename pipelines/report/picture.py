@@ -6,7 +6,7 @@ from typing import Final
 
 from beam_joins.pipelines.command.steps import Step
 
-_WIDTH, _HEIGHT, _APART, _ROW = 158, 50, 44, 74
+_WIDTH, _HEIGHT, _APART, _ROW = 184, 50, 44, 74
 _MARGIN: Final = 8
 
 
