@@ -15,6 +15,7 @@ from beam_joins.pipelines.command.program import program
 
 PROGRAMS: Final = {
     "orders": "enrich orders with their customers: two changelogs in, the changelog of the joined table out",
+    "explain": "show two small changelogs and their join as a timeline, position by position",
     "page-views": "count page views by page and week, and set every week beside the one before",
     "sample": "write sample changelogs of a made-up shop",
 }
