@@ -59,9 +59,9 @@ class EngineFigures(NamedTuple):
             return sum(value for (_, metric), value in sums.items() if metric == name)
 
         def of_step(step: str) -> StepFigures:
-            rows = (sums.get((step, metric.name), 0) for metric in (ROWS_IN, ROWS_OUT, UNMATCHED))
-            return StepFigures(*rows, sums.get((step, TURN_MICROS.name), 0) / 1e6)
+            came, gave, alone, micros = (sums.get((step, metric.name), 0) for metric in (ROWS_IN, ROWS_OUT, UNMATCHED, TURN_MICROS))
+            return StepFigures(came, gave, alone, micros / 1e6)
 
         steps = {step: of_step(step) for step in sorted({step for step, name in sums if name == TURN_MICROS.name})}
-        sizes = (total(metric.name) for metric in (BLOCK_ROWS, BLOCK_BYTES))
-        return cls(steps, blocks, *sizes, largest, total(STATE_ROWS.name), total(STATE_BYTES.name))
+        rows, size, kept, kept_bytes = (total(metric.name) for metric in (BLOCK_ROWS, BLOCK_BYTES, STATE_ROWS, STATE_BYTES))
+        return cls(steps, blocks, rows, size, largest, kept, kept_bytes)

@@ -10,6 +10,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import Change, CombinedKey, ForeignKeyJoin, TableFromChangelog, TableTableJoin, TableToChanges
+from beam_joins.matching import How
 from beam_joins.operations import DELETES
 from beam_joins.pipelines.command.command_line import ENGINE
 
@@ -46,15 +47,18 @@ class Side(NamedTuple):
 
     def table(self) -> TableFromChangelog:
         """The table of the changelog."""
-        operations = {} if self.delete is None else {"apply_as_deletes": {self.delete: sorted(DELETES)}}
         left_out = [self.key, self.position, *([] if self.delete is None else [self.delete])]
         return TableFromChangelog(
-            key=self.key, sequence_by=self.position, timestamp_by=self.position, except_columns=left_out, **operations
+            key=self.key,
+            sequence_by=self.position,
+            timestamp_by=self.position,
+            apply_as_deletes=None if self.delete is None else {self.delete: sorted(DELETES)},
+            except_columns=left_out,
         )
 
 
-def events_of(left: Side, right: Side, *, how: str, foreign_key: str | None) -> list[Event]:
-    """The events of both tables and of their join, in the order of their positions. Raises ``ValueError`` for a ``how`` that the join does not have."""
+def events_of(left: Side, right: Side, *, how: How, foreign_key: str | None) -> list[Event]:
+    """The events of both tables and of their join, in the order of their positions."""
     with tempfile.TemporaryDirectory(prefix="beam-joins-") as directory:
         path = os.path.join(directory, "events")
         with beam.Pipeline(options=PipelineOptions([], runner=ENGINE)) as pipeline:
