@@ -1,148 +1,138 @@
 """``python -m pipelines.orders``: two changelogs, orders and customers, to the orders enriched with their customers.
 
-Only the command line is here, since a worker does not load the main module; the pipeline is :func:`beam_joins.pipelines.enrich.enrich`.
+It is ``beam-joins join`` with names and defaults of its own, and with a sample to try it on.
 """
 
+import argparse
 import logging
 import os
 import sys
 from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from beam_joins.pipelines.command.command_line import beam_options, said
 from beam_joins.pipelines.command.input_error import InputError
-from beam_joins.pipelines.command.interruption import Interruption, interruptible
-from beam_joins.pipelines.command.progress import Progress
-from beam_joins.pipelines.orders_options import PROGRAM, Arguments, columns_of, envelopes_of, layout_given, parse
-from beam_joins.pipelines.orders_runs_options import check_runs_options
-from beam_joins.pipelines.report.options import check_report
+from beam_joins.pipelines.command.program import program
+from beam_joins.pipelines.jobs.command import run_command
+from beam_joins.pipelines.jobs.names import Names, Side
+from beam_joins.pipelines.jobs.select import ALL, ROW, Item
 
-if TYPE_CHECKING:
-    from apache_beam.options.pipeline_options import PipelineOptions
-
-    from beam_joins.pipelines.changelog_files.write_parts import Report
-    from beam_joins.pipelines.orders_job import OrdersJob
-
+PROGRAM: Final = program("orders")
 SAMPLE_DIRECTORY: Final = "sample-data"
 OUTPUT_DIRECTORY: Final = "orders-out"
+
+EXAMPLES = f"""\
+examples:
+  {PROGRAM}
+      the sample: made in sample-data/ on first use, enriched into orders-out/
+
+  {PROGRAM} --orders 'dump/orders-*.jsonl.gz' --customers dump/customers.jsonl --output enriched.jsonl
+      your own files, JSON lines
+
+  {PROGRAM} --orders o.avro --customers c.avro --orders-key id --orders-timestamp ts_ms --orders-timestamp-unit ms \\
+      --how left --min-amount 100 --output enriched.avro --latest now.avro
+      Avro, other column names, only orders of 100 or more, with or without a customer
+
+  {PROGRAM} --orders o.csv --customers c.parquet --orders-schema 'order_id:int64,amount:decimal(12,2)' --latest now.jsonl
+      CSV with types for two of its columns, and Parquet
+
+  {PROGRAM} --orders orders.jsonl --orders-format debezium --customers customers.jsonl --customers-format debezium \\
+      --orders-key id --customers-key id --latest now.jsonl
+      Debezium's events, as its sinks for files write them
+
+  {PROGRAM} --orders o.jsonl --customers c.jsonl --orders-sequence= --customers-sequence= --latest now.jsonl
+      changelogs without a commit sequence: their times order the changes
+
+  {PROGRAM} --orders o.jsonl --customers c.jsonl --orders-sequence commit_lsn,lsn --customers-sequence commit_lsn,lsn
+      transactions that change a row several times: they are seen whole, with the last change of each row
+
+  {PROGRAM} --orders in/orders --customers in/customers --state-dir state --changes out/changes --latest out/latest.jsonl
+      every night: only the files that no run has read, with their changes in a file of their own; with --follow all day
+
+  {PROGRAM} --runner=SparkRunner
+      on Spark, on all cores of this machine; --spark_master_url=spark://host:7077 for a cluster
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0, 2 if what the user gave cannot be used, 1 if the run failed for another reason."""
-    progress = Progress()
-    with progress.phase("start-up"):
-        arguments = parse(argv)
-    own = arguments.own
-    with interruptible(at_second=own.follow) as interruption:
-        try:
-            with progress.phase("start-up"):
-                check_runs_options(own)
-                if own.report:
-                    check_report(own.report)
-                options = beam_options(own.runner, arguments.beam)
-            run = _in_runs if own.state_dir else _alone
-            print(run(arguments, options, progress, interruption))
-        except (Exception, KeyboardInterrupt) as error:
-            interrupted = "interrupted; no results were written", 0 if own.follow else interruption.exit_code
-            sentence, code = interrupted if interruption.has_raised else said(error)
-            print(f"{PROGRAM}: {sentence}", file=sys.stderr)
-            return code
-    return 0
+    return run_command(ORDERS, argv)
 
 
-def _alone(arguments: Arguments, options: "PipelineOptions", progress: Progress, interruption: Interruption) -> str:
-    with progress.phase("start-up"):
-        job = _job(arguments)
-    report, files = job.run(options, progress)
-    from beam_joins.pipelines.command.summary import summary
-
-    _write_report(arguments, report, progress)
-    return summary(report, files, progress.seconds, job.remarks())
-
-
-def _in_runs(arguments: Arguments, options: "PipelineOptions", progress: Progress, interruption: Interruption) -> str:
-    with progress.phase("start-up"):
-        from beam_joins.pipelines.command.runner import any_runner
-        from beam_joins.pipelines.command.summary import summary
-        from beam_joins.pipelines.orders_follow import follow
-        from beam_joins.pipelines.orders_runs import OrdersRuns
-
-        own = arguments.own
-        runs = OrdersRuns(own)
-    if own.follow:
-        return follow(runs, options, every=own.every, whole_files=own.whole_files, interruption=interruption)
-    ended = runs.run(runs.arrived(), any_runner(options), progress, interruption)
-    if ended is None:
-        return "no new files: nothing to do"
-    _write_report(arguments, ended.report, progress)
-    return summary(ended.report, ended.paths, progress.seconds, ended.remarks)
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_argument_group("join")
+    what.add_argument(
+        "--how", choices=("inner", "left"), default="inner", help="left keeps orders without a customer (default: %(default)s)"
+    )
+    what.add_argument(
+        "--foreign-key",
+        default="customer_id",
+        metavar="COLUMN",
+        help="column of the orders with the customer's key (default: %(default)s)",
+    )
+    what.add_argument("--min-amount", type=_finite, metavar="N", help="only orders of at least this amount (default: all)")
+    what.add_argument(
+        "--amount", default="amount", metavar="COLUMN", help="column of the orders that --min-amount compares (default: %(default)s)"
+    )
+    what.add_argument(
+        "--customer-field",
+        default="customer",
+        metavar="NAME",
+        help="where the customer goes in an enriched order (default: %(default)s)",
+    )
 
 
-def _write_report(arguments: Arguments, report: "Report", progress: Progress) -> None:
-    if arguments.own.report:
-        from beam_joins.pipelines.report.page import write_page
+def _finite(text: str) -> Decimal:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        raise argparse.ArgumentTypeError(f"not a number: {text!r}") from None
+    if not number.is_finite():
+        raise argparse.ArgumentTypeError(f"{text} is no amount that others can be compared with: give a finite number")
+    return number
 
-        write_page(arguments.own.report, report, progress.seconds)
 
-
-def _job(arguments: Arguments) -> "OrdersJob":
-    own = arguments.own
+def _prepare(own: argparse.Namespace) -> None:
+    """The sample, where no inputs are given, and names for the results."""
     if (own.orders is None) != (own.customers is None):
         raise InputError("give both --orders and --customers, or neither for the sample")
-
-    from beam_joins.pipelines.changelog_files.changelog import find_changelog
-    from beam_joins.pipelines.changelog_files.outputs import check_output, refuse_inputs
-    from beam_joins.pipelines.changelog_files.paths import real
-    from beam_joins.pipelines.orders_job import CHANGES, LATEST, OrdersJob, output_of
-    from beam_joins.pipelines.sample import sample_on_first_use
-
     if not own.output and not own.latest:
         own.output = os.path.join(OUTPUT_DIRECTORY, "enriched.jsonl")
         own.latest = os.path.join(OUTPUT_DIRECTORY, "latest.jsonl")
-    if own.output and own.latest and real(own.output) == real(own.latest):
-        raise InputError(f"--output and --latest are both {own.output}: give them different names")
-    formats = {
-        (name, path): check_output(option, path)
-        for name, option, path in ((CHANGES, "--output", own.output), (LATEST, "--latest", own.latest))
-        if path
-    }
     if own.orders is None:
+        from beam_joins.pipelines.sample import sample_on_first_use
+
+        if own.dry_run and not os.path.isdir(SAMPLE_DIRECTORY):
+            raise InputError("--dry-run makes no sample: give --orders and --customers, or run once without it")
         try:
             own.orders, own.customers = map(str, sample_on_first_use(Path(SAMPLE_DIRECTORY)))
         except OSError as error:
             raise InputError(f"cannot write the sample into {SAMPLE_DIRECTORY}: {error.strerror}") from error
-    orders, customers = (
-        find_changelog(
-            side,
-            vars(own)[side],
-            columns_of(side, own),
-            layout_given(side, own),
-            envelopes_of(side, own),
-        )
-        for side in ("orders", "customers")
-    )
-    for _, path in formats:
-        refuse_inputs(path, [file.path for changelog in (orders, customers) for file in changelog.files])
-    job = OrdersJob(
-        orders=orders,
-        customers=customers,
-        outputs=tuple(
-            output_of(name, path, format_, orders=orders, customers=customers, customer_field=own.customer_field)
-            for (name, path), format_ in formats.items()
-        ),
-        foreign_key=own.foreign_key,
-        how=own.how,
-        amount=own.amount,
-        min_amount=own.min_amount,
-        customer_field=own.customer_field,
-        on_bad_record=own.on_bad_record,
-        one_file=not own.parts,
-        reports=bool(own.report),
-    )
-    job.check()
-    return job
 
+
+ORDERS: Final = Names(
+    command="orders",
+    sides=(Side("orders", "orders", "order_id"), Side("customers", "customers", "customer_id")),
+    about="Enrich orders with their customers: two changelogs in, the changelog of the joined table (and its final rows) out. "
+    "Without options it runs on sample data.",
+    examples=EXAMPLES,
+    add_options=_add_options,
+    items=lambda own: (Item(0, ALL), Item(1, ROW, own.customer_field)),
+    fixed=("foreign_key", "how", "amount", "min_amount", "customer_field"),
+    prepare=_prepare,
+    without_path=" (default: the sample)",
+    without_results=(
+        " (default: orders-out/enriched.jsonl if --latest is not given either)",
+        " (default: orders-out/latest.jsonl if --output is not given either)",
+    ),
+    match="a customer",
+    no_match="no order would find its customer",
+    unreferring="orders that refer to no customer",
+    rename="give the customer another name with --customer-field",
+    results=("changes of the joined table", "rows in the final table"),
+    records=("EnrichedOrder", "Customer"),
+)
 
 if __name__ == "__main__":
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # what fails is said below, in one sentence

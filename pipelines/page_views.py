@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from beam_joins.pipelines.changelog_files.columns import NANOSECONDS, Columns
-from beam_joins.pipelines.command.command_line import beam_options, parse_known, said
+from beam_joins.pipelines.command.command_line import add_runner, beam_options, parse_known, said
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.interruption import interruptible
 from beam_joins.pipelines.command.program import program
@@ -127,8 +127,7 @@ def _parser() -> argparse.ArgumentParser:
         help="JSON lines of all weeks of all pages: page, week, views, last_week, change (in percent); an existing file is replaced when the "
         "run has succeeded",
     )
-    beam = parser.add_argument_group("runner", "All options of Beam's are passed on; without any, the job runs in this process.")
-    beam.add_argument("--runner", metavar="NAME", help="DirectRunner (default), SparkRunner, or another of Beam's")
+    add_runner(parser)
     return parser
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from beam_joins.pipelines.changelog_files.read_changelog import READ
 from beam_joins.pipelines.changelog_files.tally import Tally, add_up
-from beam_joins.pipelines.command.summary import REASONS
+from beam_joins.pipelines.jobs.summary import REASONS
 
 WEEKS_SHOWN: Final = 4
 PAGES_SHOWN: Final = 10

@@ -100,9 +100,13 @@ class Avro:
         """That of its logical type."""
         return UNIT_OF.get(logical_type(read_schema(file.path), column))
 
+    def types(self, file: File) -> list[tuple[str, str]]:
+        """Those of its schema."""
+        return [(field["name"], _shown(field["type"])) for field in read_schema(file.path)["fields"]]
+
     def first(self, file: File) -> Iterator[dict[str, Any]]:
         """The records."""
-        return (record for _, record in read_avro(file.path, 0, file.bytes))
+        return (record for _, record in read_avro(file.path, 0, min(file.look_bytes or file.bytes, file.bytes)))
 
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
         """The records, some at a time, all to be read one by one."""
@@ -113,6 +117,12 @@ class Avro:
     def where(self, part: Part, place: int) -> str:
         """The number of the record in its part."""
         return f"record {place % PLACES}" + (f" after byte {part.start:,}" if part.start else "")
+
+
+def _shown(type_: Any) -> str:
+    if isinstance(type_, list):
+        return " or ".join(map(_shown, type_))
+    return str(type_.get("logicalType") or type_.get("name") or type_["type"]) if isinstance(type_, dict) else str(type_)
 
 
 class Records(NamedTuple):

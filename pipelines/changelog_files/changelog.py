@@ -34,7 +34,8 @@ _COMPRESSION: Final = 8
 class Changelog:
     """The files of one changelog and what was seen in them: the first records, and the times of those of them that can be used.
 
-    ``schema`` is that of the files if all are Avro. A changelog without files has had them in an earlier run.
+    ``schema`` is that of the files if all are Avro; ``known`` are the columns that the rows of an earlier run had. A changelog without files has had
+    them in an earlier run.
     """
 
     name: str
@@ -43,6 +44,14 @@ class Changelog:
     schema: Schema | None
     first: tuple[dict[str, Any], ...]
     times: tuple[int, ...]
+    known: tuple[str, ...] = ()
+
+    @property
+    def rows_have(self) -> tuple[str, ...]:
+        """The columns that the rows have, as the files and their first records say."""
+        said = (*self._of_schema(), *(name for file in self.files for name, _ in file.layout), *itertools.chain(*self.first))
+        left_out = self.columns.about_the_change()
+        return self.known or tuple(name for name in dict.fromkeys(said) if name not in left_out)
 
     @property
     def bytes(self) -> int:
@@ -58,27 +67,34 @@ class Changelog:
         """What the summary says of CSV files: the types of their columns, once for files that have the same."""
         layouts = dict.fromkeys(file.layout for file in self.files if file.layout)
         said = [", ".join(f"{name}:{kind}" for name, kind in layout) for layout in layouts]
-        return [f"the columns of {self.name} in CSV are read as {each} (--{self.name}-schema)" for each in said]
+        return [f"the columns of {self.name} in CSV are read as {each} ({self.columns.flag('schema')})" for each in said]
 
     def require(self, option: str, column: str) -> None:
         """Raise InputError if no record looked at has the column; the option is the one that names it."""
-        there = (
-            [field["name"] for field in self.schema["fields"]] if self.schema else list(dict.fromkeys(itertools.chain(*self.first)))
-        )
+        there = self._of_schema() or list(dict.fromkeys(itertools.chain(*self.first)))
         if column not in there and (there or self.schema):
             raise InputError(f"{self.name} have no column '{column}' ({option}): {self.files[0].shown} has {', '.join(there)}")
 
+    def _of_schema(self) -> list[str]:
+        return [field["name"] for field in self.schema["fields"]] if self.schema else []
+
     def kind_of(self, column: str) -> str | None:
         """What the column holds, in words, if the records looked at agree."""
-        kinds = {kind(row[column]) for row in self.first if row.get(column) is not None}
-        return kinds.pop() if len(kinds) == 1 else None
+        kinds = self.kinds_of(column)
+        return kinds[0] if len(kinds) == 1 else None
+
+    def kinds_of(self, column: str) -> list[str]:
+        """What the column holds in the records looked at, in words; nothing where it is null in all."""
+        return sorted({kind(row[column]) for row in self.first if row.get(column) is not None})
 
     def first_kind_of(self, column: str) -> str | None:
         """What the column holds, in words, in the first record looked at that has a key in it."""
         return next((held for row in self.first if (held := kind(row.get(column))) in KEY_TYPES), None)
 
 
-def find_changelog(name: str, pattern: str, columns: Columns, layout: Layout = (), envelopes: Envelopes = PLAIN) -> Changelog:
+def find_changelog(
+    name: str, pattern: str, columns: Columns, layout: Layout = (), envelopes: Envelopes = PLAIN, look_bytes: int = 0
+) -> Changelog:
     """Find the files of a path or glob, and look into them: :func:`find_files` and :func:`look_into`.
 
     Raises:
@@ -86,11 +102,11 @@ def find_changelog(name: str, pattern: str, columns: Columns, layout: Layout = (
     """
     if os.path.isdir(pattern):
         raise InputError(f"{name}: {pattern} is a directory: name a file, or a glob such as {os.path.join(pattern, '*.jsonl')}")
-    files = find_files(name, pattern, envelopes)
+    files = tuple(replace(file, look_bytes=look_bytes) for file in find_files(name, pattern, envelopes))
     if not files:
         raise InputError(f"{name}: there is no file {pattern}")
     if layout and not any(file.format == "csv" for file in files):
-        raise InputError(f"--{name}-schema is for CSV files, and {pattern} finds none")
+        raise InputError(f"{columns.flag('schema')} is for CSV files, and {pattern} finds none")
     return look_into(name, files, columns, layout)
 
 
@@ -138,7 +154,7 @@ def look_into(name: str, files: tuple[File, ...], columns: Columns, layout: Layo
         for file in files:
             FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED).close()
         if columns.enveloped and files:
-            key = files[0].key or _primary_key(name, files)
+            key = files[0].key or _primary_key(name, files, columns)
             files, columns = tuple(replace(file, key=key) for file in files), replace(columns, key=key[0])
         files = tuple(_looked_into(name, file, columns, layout, known) for file in files)
         schema = _common_schema(name, files) if files and all(file.format == "avro" for file in files) else None
@@ -153,11 +169,11 @@ def look_into(name: str, files: tuple[File, ...], columns: Columns, layout: Layo
     return Changelog(name=name, files=files, columns=columns, schema=schema, first=tuple(row for _, row in first), times=times)
 
 
-def _primary_key(name: str, files: Sequence[File]) -> tuple[str, ...]:
+def _primary_key(name: str, files: Sequence[File], columns: Columns) -> tuple[str, ...]:
     """The columns of the primary key as the first change of the files names them."""
     said = next((key for file in files if (key := ENVELOPES[file.format].key_of(file))), ())
     if not said:
-        raise InputError(f"{name}: no change says which columns are its primary key: name them (--{name}-key, or key=)")
+        raise InputError(f"{name}: no change says which columns are its primary key: name them ({columns.flag('key')}, or key=)")
     return said
 
 

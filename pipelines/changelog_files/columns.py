@@ -28,7 +28,7 @@ class Columns:
 
     ``sequence`` None: the event time is the position; ``within``: columns that order the changes of a row at one position. ``delete`` None: there are no deletes; else the column's text, in any
     case (``true`` for true, ``null`` for null), is among ``deletes`` or among ``upserts``. ``unit`` is what a whole number in ``timestamp``
-    counts. ``side`` is what the options of these columns begin with: ``orders``. ``enveloped``: all but the key are made of what envelopes say.
+    counts. ``side`` is what the options of these columns begin with, ``orders`` for ``--orders-key``; empty: nothing. ``enveloped``: all but the key are made of what envelopes say.
 
     >>> columns = Columns(key="id", timestamp="at", sequence="lsn", delete="op", unit="ms", side="orders")
     >>> row = {"id": 1, "at": 5, "lsn": "17", "op": "D"}
@@ -50,6 +50,14 @@ class Columns:
     unit: Unit = "us"
     side: str = ""
     enveloped: bool = False
+
+    def flag(self, name: str) -> str:
+        """The option that says something of these columns.
+
+        >>> Columns(key="id", timestamp="at", side="orders").flag("key"), Columns(key="id", timestamp="at").flag("key")
+        ('--orders-key', '--key')
+        """
+        return f"--{self.side}-{name}" if self.side else f"--{name}"
 
     def time_of(self, row: Row) -> int:
         """The event time in microseconds since the epoch; text is ISO 8601, in UTC if it does not say, and not of digits alone.
@@ -108,7 +116,9 @@ class Columns:
         if said in self.upserts or said in self.deletes:
             return None
         seen = "null" if row.get(self.delete) is None else repr(row[self.delete])
-        return f"column '{self.delete}' is {seen}: add {said} to --{self.side}-upserts or --{self.side}-deletes to say what that means"
+        return (
+            f"column '{self.delete}' is {seen}: add {said} to {self.flag('upserts')} or {self.flag('deletes')} to say what that means"
+        )
 
     def _order_fault(self, row: Row) -> str | None:
         try:

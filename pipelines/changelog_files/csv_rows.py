@@ -1,6 +1,7 @@
 """CSV files as changelogs: a header, one record a line, an empty field for null. Numbers keep their digits, as they are text."""
 
 import csv
+import itertools
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
@@ -16,7 +17,7 @@ from beam_joins.pipelines.changelog_files.exact_json import loads
 from beam_joins.pipelines.changelog_files.files import File, Part
 from beam_joins.pipelines.changelog_files.json_text import objects, texts_of
 from beam_joins.pipelines.changelog_files.layout import DECIMAL, Layout
-from beam_joins.pipelines.changelog_files.lines import cut_lines, line_number, lines_of, open_lines, parts_by_bytes, whole_lines
+from beam_joins.pipelines.changelog_files.lines import cut_lines, line_number, lines_of, parts_by_bytes, whole_lines
 from beam_joins.pipelines.changelog_files.raw_rows import RawRows
 from beam_joins.pipelines.changelog_files.reading import Reading
 
@@ -35,17 +36,19 @@ def layout_of(file: File, declared: Layout, known: Layout = ()) -> Layout:
 
     Raises ValueError, one sentence without the path, for a file without a header and for a declared column that it does not have.
     """
-    with open_lines(file.path) as opened:
-        head = opened.readline().removeprefix(b"\xef\xbb\xbf")
-        data = opened.read(_LOOKED_AT)
-        data += opened.readline() if data and not data.endswith(b"\n") else b""
+    lines, size = [], 0
+    for line in lines_of(file):
+        lines.append(line)
+        if (size := size + len(line)) > _LOOKED_AT:
+            break
+    head = lines[0].removeprefix(b"\xef\xbb\xbf") if lines else b""
     names = _fields_or_none(head)
     if not names or not all(names) or len(set(names)) < len(names):
         raise ValueError(f"has no header of different names, but begins with {head[:40]!r}")
     given = dict(declared)
     if missing := [name for name in given if name not in names]:
         raise ValueError(f"has no column '{missing[0]}'; it has {', '.join(names)}")
-    records = [fields for fields in map(_fields_or_none, data.split(b"\n")) if fields is not None and len(fields) == len(names)]
+    records = [fields for fields in map(_fields_or_none, lines[1:]) if fields is not None and len(fields) == len(names)]
     texts = (
         pa.array([text or None for text in column], pa.string())
         for column in (zip(*records, strict=True) if records else [[]] * len(names))
@@ -63,13 +66,15 @@ class Csv:
         """By bytes."""
         return parts_by_bytes(file, size)
 
+    def types(self, file: File) -> list[tuple[str, str]]:
+        """Those that it is read with."""
+        return list(file.layout)
+
     def first(self, file: File) -> Iterator[dict[str, Any]]:
         """The records."""
-        with open_lines(file.path) as opened:
-            opened.readline()
-            for line in lines_of(opened):
-                if line.strip() and isinstance(row := _row(line, file.layout), dict):
-                    yield row
+        for line in itertools.islice(lines_of(file), 1, None):
+            if line.strip() and isinstance(row := _row(line, file.layout), dict):
+                yield row
 
     def unit(self, file: File, column: str) -> Unit | None:
         """Not known."""
@@ -97,7 +102,7 @@ def _rows(data: bytes, start: int, layout: Layout, reading: Reading | None) -> R
 
     places = pa.array(begins + start)
     names = [name for name, _ in layout]
-    if reading is None or reading.forms != ("json lines",) or reading.added in names:
+    if reading is None or not reading.fits(names):
         return RawRows(places, row)
     if data.count(b"\r") > data.count(b"\r\n"):  # Arrow ends a line at each
         return RawRows(places, row)
@@ -112,17 +117,18 @@ def _rows(data: bytes, start: int, layout: Layout, reading: Reading | None) -> R
     sure = np.ones(len(table), np.bool_)
     if b'"' in data:
         sure &= _true(pc.match_substring_regex(lines, _RECORD))[there]
-    asked, left_out = reading.names(), reading.columns.about_the_change()
+    asked = reading.names()
     for name, kind in layout:
         column = table[name].combine_chunks()
         typed, text, right = _typed(column, kind)
         sure &= right
         if name in asked:
             columns[name] = typed
-        if name not in left_out:
-            texts[name] = text
+        texts[name] = text
     missing = {name: pa.nulls(len(table)) for name in asked if name not in columns}
-    return RawRows(places, row, columns | missing, objects(texts, len(table)), sure)
+    return RawRows(
+        places, row, columns | missing, objects(reading.value_of(texts, pa.nulls(len(table), pa.binary())), len(table)), sure
+    )
 
 
 def _typed(column: pa.Array, kind: str) -> tuple[pa.Array, pa.Array, Bools]:

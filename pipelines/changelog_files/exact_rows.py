@@ -22,7 +22,6 @@ class ExactRows:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._left_out = frozenset(reading.columns.about_the_change())
         self._avro = None if reading.avro is None else fastavro.parse_schema(reading.avro)
         self._lists: dict[str, list[Any]] = {name: [] for name in reading.schema.names}
 
@@ -42,7 +41,7 @@ class ExactRows:
             lists[REFERENCE].append(row.get(reading.reference))
         if reading.least is not None:
             lists[ENOUGH].append(reading.is_enough(row.get(reading.amount or "")))
-        value = {name: column for name, column in row.items() if name not in self._left_out} if text is None else {}
+        value = reading.value_of(row, None) if text is None else {}
         for form in reading.forms:
             lists[form].append(self._in_avro(value) if form == "avro" else dumps_line(value)[:-1] if text is None else text)
 

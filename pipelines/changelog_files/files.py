@@ -19,7 +19,8 @@ class File:
     """A file: ``path`` is absolute, for workers with another working directory; ``shown`` is as the user knows it; ``written`` as in ``Found``.
 
     ``unit`` is what the file itself says that its times count, ``layout`` what a CSV file has. Of a file of envelopes the rows of one ``table`` are
-    read, by its full name or the last part of it (empty: all rows), and ``key`` are the columns of its primary key.
+    read, by its full name or the last part of it (empty: all rows), and ``key`` are the columns of its primary key. Whoever looks at its records reads
+    ``look_bytes`` at most (0: no limit).
     """
 
     path: str
@@ -31,6 +32,7 @@ class File:
     table: str = ""
     key: tuple[str, ...] = ()
     written: int = 0
+    look_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,9 @@ class Source(Protocol):
 
     def unit(self, file: File, column: str) -> Unit | None:
         """What the file says that a column of times counts."""
+
+    def types(self, file: File) -> list[tuple[str, str]]:
+        """The columns that the file itself names, and their types."""
 
     def first(self, file: File) -> Iterator[dict[str, Any]]:
         """The records of a file, one by one; what is no record is left out."""

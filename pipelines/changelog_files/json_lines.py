@@ -9,17 +9,19 @@ from beam_joins.pipelines.changelog_files.columns import Unit
 from beam_joins.pipelines.changelog_files.exact_json import object_of
 from beam_joins.pipelines.changelog_files.files import File, Part
 from beam_joins.pipelines.changelog_files.json_rows import json_rows
-from beam_joins.pipelines.changelog_files.lines import content_of, line_number, lines_of, open_lines, parts_by_bytes, whole_lines
+from beam_joins.pipelines.changelog_files.lines import content_of, line_number, lines_of, parts_by_bytes, whole_lines
 from beam_joins.pipelines.changelog_files.raw_rows import RawRows
 from beam_joins.pipelines.changelog_files.reading import Reading
 
 
 def read_objects(path: str) -> Iterator[dict[str, Any]]:
     """The objects of a file; lines that are none are left out. Raises OSError and EOFError for what cannot be read."""
-    with open_lines(path) as file:
-        for line in lines_of(file):
-            if line.strip() and isinstance(row := object_of(line), dict):
-                yield row
+    return objects_in(File(path=path, bytes=0, shown=path, format="json lines"))
+
+
+def objects_in(file: File) -> Iterator[dict[str, Any]]:
+    """The same of a file that may only be looked at."""
+    return (row for line in lines_of(file) if line.strip() and isinstance(row := object_of(line), dict))
 
 
 class JsonLines:
@@ -35,9 +37,13 @@ class JsonLines:
         """Not known."""
         return None
 
+    def types(self, file: File) -> list[tuple[str, str]]:
+        """Not known."""
+        return []
+
     def first(self, file: File) -> Iterator[dict[str, Any]]:
         """The objects."""
-        return read_objects(file.path)
+        return objects_in(file)
 
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
         """The lines, some at a time."""

@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
+import msgspec
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
@@ -32,6 +34,7 @@ _TEXT: Final = r'"(?:[^"\\]|\\.)*"'
 _SCALAR: Final = rf"(?:{_TEXT}|[^\s\",\[\]{{}}]+)"
 _NOT_PLAIN: Final = r"\\u|[:,\[]\s*(?:NaN|-?Inf|-?[0-9]+(?:\.[0-9]+)?[eE][+-]?[0-9]{3})|[0-9]{200}"
 """What Arrow takes and JSON does not, or what may be beyond the range of doubles; a name spelt with escapes; a text that looks like these."""
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _PLAIN_NAME: Final = re.compile(r'[^"\\/\x00-\x1f]+')
 
 
@@ -53,7 +56,7 @@ def json_rows(data: bytes, start: int, reading: Reading | None) -> RawRows | Non
     else:
         lines = pc.ascii_trim(lines.cast(pa.string()), " \t\r\n").filter(pa.array(there)).cast(pa.binary())
     texts, sure = _without(lines, columns, reading, flat=data.count(b"{") == len(lines))
-    return RawRows(places, row, columns, texts, sure)
+    return RawRows(places, row, columns, texts if reading.taken is None else _taken(texts, sure, reading), sure)
 
 
 def lines_are_text(lines: pa.Array) -> bool:
@@ -122,6 +125,23 @@ def _without(lines: pa.Array, columns: dict[str, pa.Array], reading: Reading, *,
     if pc.any(pc.match_substring_regex(texts, first)).as_py():
         texts = pc.replace_substring_regex(texts, first, "{")
     return texts, sure
+
+
+def _taken(texts: pa.Array, sure: Bools, reading: Reading) -> pa.Array:
+    """The columns taken of the texts that are right, as they are written; what turns out to need a closer look is no longer ``sure``."""
+    heads = [(column, orjson.dumps(name) + b":") for column, name in reading.taken or ()]
+    rows: list[bytes | None] = []
+    for n, text in enumerate(texts.to_pylist()):
+        members: dict[str, Any] = {}
+        try:
+            members = _MEMBERS.decode(text) if sure[n] else members
+        except msgspec.MsgspecError:
+            sure[n] = False
+        sure[n] &= reading.known is None or reading.known.issuperset(members)
+        rows.append(
+            b"{" + b",".join([head + bytes(members.get(column, b"null")) for column, head in heads]) + b"}" if sure[n] else None
+        )
+    return pa.array(rows, pa.binary())
 
 
 def _member_name(names: Iterable[str]) -> str:

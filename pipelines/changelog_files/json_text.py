@@ -47,6 +47,7 @@ def texts_of(column: pa.Array) -> pa.Array:
     >>> texts_of(pa.array([0.5, 2.0, float("nan"), 1e22])).to_pylist()
     [b'0.5', b'2.0', b'"NaN"', b'1e+22']
     """
+    column = stored_key(column)
     kind = column.type
     if pa.types.is_dictionary(kind):
         return texts_of(column.dictionary_decode())
@@ -58,6 +59,11 @@ def texts_of(column: pa.Array) -> pa.Array:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _quoted(column.cast(pa.string()))
     return pa.array([None if value is None else dumps_line(value)[:-1] for value in column.to_pylist()], pa.binary())
+
+
+def stored_key(column: pa.Array) -> pa.Array:
+    """Keys of two parts as structs of them; other columns as they are."""
+    return column.storage if isinstance(column, pa.ExtensionArray) else column
 
 
 def stored(column: pa.Array) -> pa.Array:

@@ -61,9 +61,15 @@ class _Zstandard(io.RawIOBase):
         super().close()
 
 
-def lines_of(file: Any) -> Iterator[bytes]:
-    """The lines that follow in an open file; Beam's compressed files are no iterators."""
-    return iter(file.readline, b"")
+def lines_of(file: File) -> Iterator[bytes]:
+    """The lines of a file, from the first; those that end within its ``look_bytes`` if it has such a limit."""
+    with open_lines(file.path) as opened:
+        head = io.BytesIO(_whole_lines_of(opened.read(file.look_bytes), file.look_bytes)) if file.look_bytes else opened
+        yield from iter(head.readline, b"")  # Beam's compressed files are no iterators
+
+
+def _whole_lines_of(head: bytes, limit: int) -> bytes:
+    return head if len(head) < limit else head[: head.rfind(b"\n") + 1]
 
 
 def parts_by_bytes(file: File, size: int) -> list[tuple[int, int]]:

@@ -45,8 +45,8 @@ class Output(NamedTuple):
         return JsonLinesWriter(file) if self.schema is None else AvroWriter(file, self.schema)
 
 
-def check_output(option: str, path: str) -> Form:
-    """The format of a path to be written; makes its directory. Raises InputError if nothing can be written there."""
+def check_output(option: str, path: str, *, make: bool = True) -> Form:
+    """The format of a path to be written; makes its directory, unless told not to. Raises InputError if nothing can be written there."""
     format_: Form = format_of(option, path, ("avro", "json lines"))
     if not is_local(path):
         require_file_system(option, path)
@@ -54,6 +54,8 @@ def check_output(option: str, path: str) -> Form:
     if os.path.isdir(path):
         raise InputError(f"{option}: {path} is a directory: name a file in it")
     parent = os.path.dirname(path) or os.curdir
+    if not make:
+        return format_
     try:
         os.makedirs(parent, exist_ok=True)
     except OSError as error:

@@ -1,5 +1,6 @@
 """Parquet files as changelogs: times as whole numbers, as they are stored."""
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -39,10 +40,17 @@ class Parquet:
         unit: Unit | None = found.unit if pa.types.is_timestamp(found) else None
         return unit
 
+    def types(self, file: File) -> list[tuple[str, str]]:
+        """Those of its schema."""
+        with _opened(file.path) as parquet:
+            return [(field.name, str(field.type)) for field in parquet.schema_arrow]
+
     def first(self, file: File) -> Iterator[dict[str, Any]]:
         """The rows."""
         with _opened(file.path) as parquet:
-            for batch in parquet.iter_batches(1_000):
+            sizes = [parquet.metadata.row_group(group).total_byte_size for group in range(parquet.num_row_groups)]
+            whole = [n for n, size in enumerate(itertools.accumulate(sizes)) if size <= file.look_bytes or not file.look_bytes]
+            for batch in parquet.iter_batches(1_000, row_groups=whole):
                 yield from _stored(batch).to_pylist()
 
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
@@ -67,11 +75,10 @@ def column_rows(batch: pa.RecordBatch, places: pa.Array, reading: Reading | None
         found: dict[str, Any] = batch.slice(n, 1).to_pylist()[0]
         return found
 
-    if reading is None or reading.forms != ("json lines",) or reading.added in batch.schema.names:
+    if reading is None or not reading.fits(batch.schema.names):
         return RawRows(places, row)
-    left_out = reading.columns.about_the_change()
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    texts = row_texts({name: column for name, column in columns.items() if name not in left_out}, len(batch))
+    texts = row_texts(reading.value_of(columns, pa.nulls(len(batch))), len(batch))
     return RawRows(places, row, {name: columns.get(name, pa.nulls(len(batch))) for name in reading.names()}, texts)
 
 

@@ -1,14 +1,15 @@
 """What is read of the records of a changelog, and the columns that it becomes."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from beam_joins.pipelines.changelog_files.columns import Columns, Row, Unit, key_fault
 
+T = TypeVar("T")
 Form = Literal["avro", "json lines"]
 Kind: TypeAlias = str
 """What a column holds, in words: those of :func:`kind`."""
@@ -34,8 +35,9 @@ class Reading:
     """What is read of each record; a record that does not have it is a bad one.
 
     ``key`` and ``refers`` are what the key (None: anything) and the ``reference`` (a column with another table's key) hold, in words. ``amount`` is a column of
-    numbers that ``least`` is compared with. ``added`` is a column that a record must not have, as it is added later. ``forms`` are those that
-    each row is kept in: ``json lines`` for its JSON text, ``avro`` for its Avro bytes, by the record schema ``avro``.
+    numbers that ``least`` is compared with. ``added`` is a column that a record must not have, as it is added later, and ``rename`` what to do where one
+    has it. ``taken`` are the columns of the row's value with the names that they get there (None: all), and ``known`` those that a record may have
+    (None: any). ``forms`` are those that each row is kept in: ``json lines`` for its JSON text, ``avro`` for its Avro bytes, by the record schema ``avro``.
 
     >>> reading = Reading(columns=Columns(key="id", timestamp="at", sequence="lsn"), reference="by", forms=("json lines",))
     >>> reading.schema.names
@@ -49,6 +51,9 @@ class Reading:
     amount: str | None = None
     least: Decimal | None = None
     added: str | None = None
+    rename: str = ""
+    taken: tuple[tuple[str, str], ...] | None = None
+    known: frozenset[str] | None = None
     forms: tuple[Form, ...] = ("json lines",)
     avro: dict[str, Any] | None = field(default=None, hash=False)
 
@@ -98,10 +103,27 @@ class Reading:
         if fault is None and self.amount is not None and not isinstance(number := row.get(self.amount), int | float | Decimal | None):
             fault = f"column '{self.amount}' is not a number: {number!r}"
         if fault is None and self.added is not None and self.added in row:
-            fault = f"there is a column '{self.added}' already: give the customer another name with --customer-field"
+            fault = f"there is a column '{self.added}' already: {self.rename}"
+        if fault is None and self.known is not None and (other := next((name for name in row if name not in self.known), None)):
+            fault = f"column '{other}' is none of those of the first records: name the columns that you want in --select"
         if fault is None and self.reference is not None:
             fault = _kind_fault(row, self.reference, self.refers)
         return fault if fault or self.key is None else _kind_fault(row, self.columns.key, self.key)
+
+    def fits(self, names: Collection[str]) -> bool:
+        """Whether rows of these columns, all of which are known, can be kept as JSON many at a time."""
+        return self.forms == ("json lines",) and self.added not in names and (self.known is None or self.known.issuperset(names))
+
+    def value_of(self, columns: Mapping[str, T], missing: T) -> dict[str, T]:
+        """The columns of the row's value, by the names that they get; ``missing`` for one that is not there.
+
+        >>> Reading(columns=Columns(key="id", timestamp="at", delete="op"), taken=(("id", "nr"), ("x", "y"))).value_of({"id": 1, "at": 5, "op": "c"}, 0)
+        {'nr': 1, 'y': 0}
+        """
+        if self.taken is not None:
+            return {name: columns.get(column, missing) for column, name in self.taken}
+        left_out = self.columns.about_the_change()
+        return {name: column for name, column in columns.items() if name not in left_out}
 
     def is_enough(self, amount: Any) -> bool:
         """Whether an amount is not below ``least``; one that is not there is.

@@ -1,8 +1,8 @@
-"""Encoded rows put together in columns: an order with its customer, and the records of a changelog."""
+"""Encoded rows put together in columns: the rows of a join, and the records of a changelog."""
 
 import io
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import fastavro
 import numpy as np
@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.batch import ChangeBatch
-from beam_joins.pipelines.changelog_files.json_text import NULL, joined, texts_of
+from beam_joins.pipelines.changelog_files.avro_records import Schema
+from beam_joins.pipelines.changelog_files.json_text import NULL, joined, stored_key, texts_of
 from beam_joins.pipelines.changelog_files.reading import Form
 
 _EMPTY: Final = r"^\{\s*\}$"
@@ -20,22 +21,52 @@ _NULL, _RECORD = b"\x00", b"\x02"
 """How Avro writes which member of a union of null and a record follows."""
 
 
-def _in_json(order: pa.Array, customer: pa.Array, name: str) -> pa.Array:
-    head = pc.binary_slice(order, 0, -1)
+class Piece(NamedTuple):
+    """How a side's encoded rows go into those of the result: as an object of the name ``nested``, or column by column, with ``blank`` for none."""
+
+    nested: str = ""
+    blank: bytes = b""
+
+
+def _in_json(pieces: Sequence[Piece], rows: Sequence[pa.Array]) -> pa.Array:
     comma: Any = pa.scalar(b",")
-    if pc.any(empty := pc.match_substring_regex(order, _EMPTY)).as_py():
-        comma = pc.if_else(empty, pa.scalar(b""), comma)
-    member = pa.scalar(orjson.dumps(name) + b":")
-    return joined(head, comma, member, customer, b"}", null=NULL)
+    members: list[Any] = []
+    for piece, row in zip(pieces, rows, strict=True):
+        if piece.nested:
+            members += [comma, pa.scalar(orjson.dumps(piece.nested) + b":"), row]
+            continue
+        inner = pc.binary_slice(row, 1, -1)
+        if piece.blank:
+            inner = pc.fill_null(inner, piece.blank)
+        elif pc.any(empty := pc.match_substring_regex(row, _EMPTY)).as_py():
+            comma = pc.if_else(empty, pa.scalar(b""), comma)
+        members += [comma, inner]
+    return joined(b"{", *members[1:], b"}", null=NULL)
 
 
-def _in_avro(order: pa.Array, customer: pa.Array, name: str) -> pa.Array:
-    union = pc.if_else(customer.is_valid(), pa.scalar(_RECORD), pa.scalar(_NULL))
-    return joined(order, union, customer)
+def _in_avro(pieces: Sequence[Piece], rows: Sequence[pa.Array]) -> pa.Array:
+    parts: list[pa.Array] = []
+    for piece, row in zip(pieces, rows, strict=True):
+        if piece.nested:
+            parts += [pc.if_else(row.is_valid(), pa.scalar(_RECORD), pa.scalar(_NULL)), row]
+        else:
+            parts.append(pc.fill_null(row, piece.blank))
+    return joined(*parts)
 
 
-SPLICED: Final[Mapping[Form, Callable[[pa.Array, pa.Array, str], pa.Array]]] = {"json lines": _in_json, "avro": _in_avro}
-"""The rows of orders with their customers, null for one that has none, under a name; in each form."""
+SPLICED: Final[Mapping[Form, Callable[[Sequence[Piece], Sequence[pa.Array]], pa.Array]]] = {"json lines": _in_json, "avro": _in_avro}
+"""Rows of the result, of those of the sides (null where there is none); in each form. At most one piece is neither nested nor with a ``blank``."""
+
+
+def blank_of(form: Form, names: Sequence[str], schema: Schema | None) -> bytes:
+    """What columns of these names are where there is no row: nulls.
+
+    >>> blank_of("json lines", ["a", "b"], None)
+    b'"a":null,"b":null'
+    """
+    if form == "avro":
+        return _encoded(fastavro.parse_schema(schema or {}), dict.fromkeys(names))
+    return b",".join(orjson.dumps(name) + b":null" for name in names)
 
 
 def json_changes(batch: ChangeBatch, old: pa.Array, new: pa.Array) -> pa.Array:
@@ -61,7 +92,7 @@ def avro_changes(batch: ChangeBatch, old: pa.Array, new: pa.Array, key: Any) -> 
     """The changes of a batch as Avro records, given the old and the new rows; ``key`` is the Avro type of the keys."""
     operations = pa.array([bytes([2 * n]) for n in range(len(_OPERATIONS))])
     type_of_key = fastavro.parse_schema(key)
-    keys = pa.array([_encoded(type_of_key, each) for each in batch.key.to_pylist()], pa.binary())
+    keys = pa.array([_encoded(type_of_key, each) for each in stored_key(batch.key).to_pylist()], pa.binary())
     whole = (
         pa.array([_encoded("long", number) for number in column.to_pylist()], pa.binary())
         for column in (batch.timestamp, batch.position)

@@ -28,7 +28,7 @@ def require_one_unit(first: Changelog, second: Changelog) -> None:
     suspect = early if abs(near) < _YEAR else late
     raise InputError(
         f"the times of {early.name} (median {_shown(near)}) and {late.name} ({_shown(far)}) are a factor of {abs(far) // abs(near):,} apart:"
-        f" say with --{suspect.name}-timestamp-unit what '{suspect.columns.timestamp}' counts, which is read as {suspect.columns.unit}"
+        f" say with {suspect.columns.flag('timestamp-unit')} what '{suspect.columns.timestamp}' counts, which is read as {suspect.columns.unit}"
     )
 
 
@@ -39,7 +39,7 @@ def remarks_on(changelog: Changelog) -> list[str]:
         return []
     return [
         f"the times of the first {len(times):,} {changelog.name} all lie in 1970: does '{changelog.columns.timestamp}' count"
-        f" {changelog.columns.unit}? (--{changelog.name}-timestamp-unit)"
+        f" {changelog.columns.unit}? ({changelog.columns.flag('timestamp-unit')})"
     ]
 
 

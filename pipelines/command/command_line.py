@@ -4,11 +4,13 @@ Beam, whose import takes a second, is imported only when a run begins, or to tel
 """
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins.pipelines.command.failed_function import failed_function_in
-from beam_joins.pipelines.command.input_error import OutputError, input_error_in, os_sentence
+from beam_joins.pipelines.command.input_error import InputError, OutputError, input_error_in, os_sentence
+from beam_joins.pipelines.command.options_file import nearest, options_in
 from beam_joins.pipelines.command.refused_state import refused_state_in
 from beam_joins.pipelines.launcher.job_failure import JobFailed
 from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
@@ -23,15 +25,44 @@ ENGINE: Final = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 
 
 def parse_known(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
-    """Our own options, and those that are Beam's; exits with code 2 for an option that is neither."""
-    own, rest = parser.parse_known_args(argv)
+    """Our own options, and those that are Beam's, from a file and from the command line; exits with code 2 for an option that is neither."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    files = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    _add_options_file(files)
+    try:
+        for path in files.parse_known_args(arguments)[0].options[-1:]:
+            arguments = [*options_in(path, parser, lambda: _beams()._option_string_actions), *arguments]
+    except argparse.ArgumentError:
+        pass  # the parser says it
+    except InputError as error:
+        parser.exit(WRONG_INPUT, f"{parser.prog}: {error}\n")
+    own, rest = parser.parse_known_args(arguments)
     start_early(own.runner, rest)
-    if rest and (unknown := _unknown(rest)):
-        parser.error(f"unknown option: {' '.join(unknown)} (see --help; options of Beam's are written as Beam does)")
+    if rest and (unknown := _beams().parse_known_args(rest)[1]):
+        closest = nearest(unknown[0].partition("=")[0], parser._option_string_actions)
+        parser.error(f"unknown option: {' '.join(unknown)}{closest} (see --help; options of Beam's are written as Beam does)")
     return own, rest
 
 
-def _unknown(rest: Sequence[str]) -> list[str]:
+def _add_options_file(group: Any) -> None:
+    group.add_argument(
+        "--options",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help='a TOML file with options, as in left-key = "id"; those of the command line win',
+    )
+
+
+def add_runner(parser: argparse.ArgumentParser) -> None:
+    """Add the options of all commands that run a pipeline: the file with options, and the runner."""
+    _add_options_file(parser)
+    beam = parser.add_argument_group("runner", "All options of Beam's are passed on; without any, the job runs in this process.")
+    beam.add_argument("--runner", metavar="NAME", help="DirectRunner (default), SparkRunner, or another of Beam's")
+
+
+def _beams() -> argparse.ArgumentParser:
+    """A parser of the options that are Beam's, and ours of pipelines."""
     from apache_beam.options.pipeline_options import PipelineOptions
 
     from beam_joins.pipelines.launcher.flink_options import FlinkOptions
@@ -44,7 +75,7 @@ def _unknown(rest: Sequence[str]) -> list[str]:
     options: Any
     for options in {*_all_subclasses(PipelineOptions), SparkOptions, FlinkOptions, WorkerOptions, ReplayOptions}:
         options._add_argparse_args(beams)
-    return beams.parse_known_args(rest)[1]
+    return beams
 
 
 def beam_options(runner: str | None, rest: Sequence[str]) -> "PipelineOptions":

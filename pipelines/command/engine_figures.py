@@ -28,7 +28,13 @@ class StepFigures(NamedTuple):
 
 
 class EngineFigures(NamedTuple):
-    """Of a run: its steps by name, what was sent in how many blocks, and what is remembered."""
+    r"""Of a run: its steps by name, what was sent in how many blocks, and what is remembered.
+
+    >>> figures = EngineFigures({"Join": StepFigures(1200, 900, 2, 0.25)}, blocks=2, block_rows=1200, block_bytes=9000, largest_block=5000)
+    >>> print("\n".join(figures.lines()))
+      join                     1,200  rows in, 900 out, 2 without a partner; 0.2 s
+      blocks                       2  of 600 rows and 4,500 bytes in the mean, 5,000 at most
+    """
 
     steps: Mapping[str, StepFigures]
     blocks: int = 0
@@ -65,3 +71,16 @@ class EngineFigures(NamedTuple):
         steps = {step: of_step(step) for step in sorted({step for step, name in sums if name == TURN_MICROS.name})}
         rows, size, kept, kept_bytes = (total(metric.name) for metric in (BLOCK_ROWS, BLOCK_BYTES, STATE_ROWS, STATE_BYTES))
         return cls(steps, blocks, rows, size, largest, kept, kept_bytes)
+
+    def lines(self) -> list[str]:
+        """Lines for a summary."""
+        lines = []
+        for name, step in self.steps.items():
+            alone = f", {step.unmatched:,} without a partner" if step.unmatched else ""
+            lines.append(f"  {name.lower():<19} {step.rows_in:>10,}  rows in, {step.rows_out:,} out{alone}; {step.seconds:,.1f} s")
+        if self.blocks:
+            mean = f"{self.block_rows / self.blocks:,.0f} rows and {self.block_bytes / self.blocks:,.0f} bytes in the mean"
+            lines.append(f"  {'blocks':<19} {self.blocks:>10,}  of {mean}, {self.largest_block:,} at most")
+        if self.state_bytes:
+            lines.append(f"  {'remembered':<19} {self.state_rows:>10,}  rows, {self.state_bytes:,} bytes")
+        return lines

@@ -14,6 +14,8 @@ from typing import Final
 from beam_joins.pipelines.command.program import program
 
 PROGRAMS: Final = {
+    "join": "join any two changelogs: the changelog of the joined table out, and its final rows",
+    "table": "make the table of a changelog: old and new rows, and the rows in the end",
     "orders": "enrich orders with their customers: two changelogs in, the changelog of the joined table out",
     "explain": "show two small changelogs and their join as a timeline, position by position",
     "page-views": "count page views by page and week, and set every week beside the one before",

@@ -7,10 +7,10 @@ from typing import Any, Final
 import numpy as np
 import plotly.graph_objects as go
 
-from beam_joins.pipelines.report.references import ReferenceCounts
+from beam_joins.pipelines.report.references import LEFT, RESULT, ReferenceCounts
 from beam_joins.pipelines.report.times import WIDTHS, TimeCounts, added
 
-COLORS: Final = {"orders": "#4c78a8", "customers": "#f58518", "result": "#54a24b"}
+_LEFT, _RIGHT, _RESULT = COLORS = ("#4c78a8", "#f58518", "#54a24b")
 _BARS: Final = 200
 """At most so many bars are drawn over time."""
 _OUTSIDE: Final = 0.001
@@ -28,7 +28,7 @@ def speeds(rows: Mapping[str, tuple[int, float]]) -> Any:
             y=list(known),
             x=[speed for _, speed in known.values()],
             orientation="h",
-            marker_color="#4c78a8",
+            marker_color=_LEFT,
             text=[f" {speed:,.0f}" for _, speed in known.values()],
             textposition="outside",
             cliponaxis=False,
@@ -56,7 +56,8 @@ def phases(seconds: Mapping[str, float]) -> Any:
 
 
 def over_time(counts: Mapping[str, TimeCounts]) -> Any:
-    """Changes by event time, with a line for each place; a few that lie far from the others may be outside."""
+    """Changes by event time, with a line for each place, the last one being the result; a few that lie far from the others may be outside."""
+    colors = dict(zip(counts, (*COLORS[: len(counts) - 1], _RESULT), strict=True))
     shown = {name: each for name, each in counts.items() if each.counts}
     width, begin, end = _range(added(shown.values()))
     chart = go.Figure()
@@ -69,8 +70,8 @@ def over_time(counts: Mapping[str, TimeCounts]) -> Any:
             y=[of_bucket.get(int(bucket), 0) for bucket in buckets],
             name=name,
             mode="lines",
-            line={"shape": "hv", "width": 1.6, "color": COLORS.get(name)},
-            fill="tozeroy" if name == "result" else None,
+            line={"shape": "hv", "width": 1.6, "color": colors[name]},
+            fill="tozeroy" if colors[name] == _RESULT else None,
             hovertemplate="%{y:,}",
         )
     chart.update_layout(hovermode="x unified", legend={"orientation": "h", "y": 1.12})
@@ -79,46 +80,44 @@ def over_time(counts: Mapping[str, TimeCounts]) -> Any:
     return _styled(chart)
 
 
-def busiest(counts: ReferenceCounts) -> Any:
-    """The references that most changes of the result are of."""
+def busiest(counts: ReferenceCounts, lefts: str, rights: str) -> Any:
+    """The right rows that most changes of the result are of; both sides by the names of their rows."""
     rows = counts.busiest
-    said = [f"{row['orders']:,} orders in the end, changed {row['changed']:,} times" for row in rows]
+    said = [f"{row[LEFT]:,} {lefts} in the end, changed {row['changed']:,} times" for row in rows]
     chart = go.Figure(
         go.Bar(
             y=[f"{row['reference']} " for row in rows],
-            x=[row["results"] for row in rows],
+            x=[row[RESULT] for row in rows],
             orientation="h",
-            marker_color=COLORS["result"],
-            text=[f" {row['results']:,}" for row in rows],
+            marker_color=_RESULT,
+            text=[f" {row[RESULT]:,}" for row in rows],
             textposition="outside",
             cliponaxis=False,
             customdata=said,
-            hovertemplate="customer %{y}: %{x:,} changes of the result<br>%{customdata}<extra></extra>",
+            hovertemplate="%{y}: %{x:,} changes of the result<br>%{customdata}<extra></extra>",
         )
     )
-    chart.update_yaxes(autorange="reversed", type="category", title="customer")
-    chart.update_xaxes(title="changes of the result", range=[0, 1.18 * max([row["results"] for row in rows], default=1)])
+    chart.update_yaxes(autorange="reversed", type="category", title=f"key of {rights}")
+    chart.update_xaxes(title="changes of the result", range=[0, 1.18 * max([row[RESULT] for row in rows], default=1)])
     return _styled(chart, height=_tall(counts))
 
 
-def distribution(counts: ReferenceCounts) -> Any:
-    """How many customers have how many changes of the result, and which part of all changes these are."""
+def distribution(counts: ReferenceCounts, rights: str) -> Any:
+    """How many right rows have how many changes of the result, and which part of all changes these are."""
     sizes = range(max(counts.sizes, default=0) + 1)
     of_size = [counts.sizes.get(size, (0, 0)) for size in sizes]
     labels = [f"{2**size:,}" for size in sizes]
     all_changes = max(1, sum(changes for _, changes in of_size))
     chart = go.Figure()
-    customers = [customers for customers, _ in of_size]
-    chart.add_bar(
-        x=labels, y=customers, name="customers", marker_color=COLORS["customers"], hovertemplate="%{y:,} customers<extra></extra>"
-    )
+    rows = [rows for rows, _ in of_size]
+    chart.add_bar(x=labels, y=rows, name=rights, marker_color=_RIGHT, hovertemplate=f"%{{y:,}} {rights}<extra></extra>")
     chart.add_scatter(
         x=labels,
         y=[changes / all_changes for _, changes in of_size],
         name="part of all changes",
         yaxis="y2",
         mode="lines+markers",
-        line={"color": COLORS["result"]},
+        line={"color": _RESULT},
         hovertemplate="%{y:.1%} of all changes<extra></extra>",
     )
     chart.update_layout(
@@ -132,8 +131,8 @@ def distribution(counts: ReferenceCounts) -> Any:
         },
         legend={"orientation": "h", "y": 1.12},
     )
-    chart.update_xaxes(title="changes of the result per customer, at least", type="category", tickangle=-45)
-    chart.update_yaxes(title="customers", selector={"overlaying": None})
+    chart.update_xaxes(title=f"changes of the result that {rights} have, at least", type="category", tickangle=-45)
+    chart.update_yaxes(title=rights, selector={"overlaying": None})
     return _styled(chart, height=_tall(counts))
 
 
@@ -172,7 +171,7 @@ def _styled(chart: Any, height: int = _HEIGHT) -> Any:
         height=height,
         margin={"l": 20, "r": 20, "t": 40, "b": 10},
         font={"family": "system-ui, sans-serif", "size": 13},
-        colorway=["#4c78a8", "#f58518", "#54a24b", "#b279a2", "#9d755d", "#72b7b2"],
+        colorway=[*COLORS, "#b279a2", "#9d755d", "#72b7b2"],
     )
     chart.update_xaxes(automargin=True)
     chart.update_yaxes(automargin=True)

@@ -9,13 +9,16 @@ from typing import Any, Final
 from plotly.offline import get_plotlyjs
 
 from beam_joins.pipelines.changelog_files.read_changelog import READ
-from beam_joins.pipelines.changelog_files.tally import NULL_FOREIGN_KEY, Tally, add_up
+from beam_joins.pipelines.changelog_files.tally import NULL_FOREIGN_KEY, add_up
 from beam_joins.pipelines.changelog_files.write_parts import Report
 from beam_joins.pipelines.command.input_error import writing
-from beam_joins.pipelines.command.summary import LATE, MATCHED, REASONS, ROWS, UNREFERRING
+from beam_joins.pipelines.jobs.names import Names
+from beam_joins.pipelines.jobs.summary import LATE, MATCHED, REASONS, ROWS, UNREFERRING
 from beam_joins.pipelines.report import charts
+from beam_joins.pipelines.report.counted import RESULT_TIMES
+from beam_joins.pipelines.report.figure import REFERENCES
 from beam_joins.pipelines.report.picture import picture
-from beam_joins.pipelines.report.references import ReferenceCounts, references_in
+from beam_joins.pipelines.report.references import EXAMPLE, LEFT, RESULT, ReferenceCounts, references_in
 from beam_joins.pipelines.report.samples import samples_in
 from beam_joins.pipelines.report.times import times_in
 
@@ -51,144 +54,168 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums } code { font
 $phases
 $speeds
 <h2>Changes over time</h2>
-<p>Changes read and changes of the result by event time. A change of a customer gives one of each of their orders.$outside</p>
+<p>Changes read and changes of the result by event time. Up to 0.1 % of them at either end may lie outside of what is shown.</p>
 $over_time
-<h2>Customers that cause most work</h2>
-<p>$work</p>
-<div class="pair">$busiest $distribution</div>
+$references
 <h2>Dropped, late and ambiguous records</h2>
 $dropped
-<h2>Orders without a customer</h2>
-<p>$unmatched</p>
-$missing
+$unmatched
 </body>
 </html>
 """
 )
-_HIDDEN: Final = ("Tally", "Report", "Times", "Samples", "References", "Without", "Records")
+_HIDDEN: Final = ("Tally", "Report", "Times", "Samples", "References", "Without", "Records", "Count")
 """First words of steps that are not drawn."""
 
 
-def write_page(path: str, report: Report, seconds: Mapping[str, float]) -> None:
+def write_page(path: str, names: Names, report: Report, seconds: Mapping[str, float]) -> None:
     """Write the page of a run with figures. Raises OutputError."""
-    page = page_of(report, seconds, datetime.now(UTC))
+    page = page_of(names, report, seconds, datetime.now(UTC))
     with writing(path), open(path, "w", encoding="utf-8") as file:
         file.write(page)
 
 
-def page_of(report: Report, seconds: Mapping[str, float], made: datetime) -> str:
+def page_of(names: Names, report: Report, seconds: Mapping[str, float], made: datetime) -> str:
     """The page as text."""
-    tallies, references = add_up(report.tallies), references_in(report.figures)
-    times = {place: times_in(report.figures, place) for place in ("orders", "customers", "result")}
+    of = _Run(names, report)
+    times = {place: times_in(report.figures, place) for place in (*of.sides, RESULT_TIMES)}
     drawn = charts.divs(
         [
             ("phases", charts.phases(seconds)),
-            ("speeds", charts.speeds(_speeds(report))),
+            ("speeds", charts.speeds(of.speeds())),
             ("over_time", charts.over_time(times)),
-            ("busiest", charts.busiest(references)),
-            ("distribution", charts.distribution(references)),
         ]
     )
-    rows, matched, unreferring = (_count(tallies, "orders", what) for what in (ROWS, MATCHED, UNREFERRING))
+    refers = any(figure.what == REFERENCES for figure in report.figures)
+    references = references_in(report.figures)
     return _PAGE.substitute(
-        title="Orders with their customers",
+        title=escape(names.about.partition(":")[0].rstrip(".")),
         made=f"Report of the run that ended on {made:%Y-%m-%d at %H:%M} UTC, after {sum(seconds.values()):,.1f} s.",
         plotly=get_plotlyjs(),
-        tiles="".join(_tile(*tile) for tile in _tiles(report, tallies)),
-        picture=_picture(report, tallies),
-        outside=" Up to 0.1 % of them at either end may lie outside of what is shown.",
-        work=_work(references),
-        dropped=_dropped(report, tallies),
-        unmatched=escape(
-            f"{rows - matched:,} of the {rows:,} orders in the end have no customer: {unreferring:,} refer to none, "
-            f"{references.orders_missing:,} to {references.customers_missing:,} customers that are not there."
-        ),
-        missing=_missing(references),
+        tiles="".join(_tile(*tile) for tile in of.tiles()),
+        picture=of.picture(),
+        references=of.busiest(references) if refers else "",
+        dropped=of.dropped(),
+        unmatched=of.unmatched(references, refers),
         **drawn,
     )
 
 
-def _count(tallies: Mapping[tuple[str, str], Tally], place: str, what: str) -> int:
-    return tallies[place, what].records if (place, what) in tallies else 0
+class _Run:
+    """What the page says of a run."""
 
+    def __init__(self, names: Names, report: Report) -> None:
+        self.sides = [side.name for side in names.sides]
+        self._names, self._report, self._tallies = names, report, add_up(report.tallies)
+        self._matches = (self.sides[0], MATCHED) in self._tallies
+        self._steps = {} if report.watched is None or report.watched.engine is None else report.watched.engine.steps
 
-def _tiles(report: Report, tallies: Mapping[tuple[str, str], Tally]) -> Iterable[tuple[int, str, bool]]:
-    for place in ("orders", "customers"):
-        yield _count(tallies, place, READ), f"changes of {place} read", False
-    for name, said in (("changes", "changes of the result"), ("latest", "rows in the final table")):
-        if any(part.output == name for part in report.parts):
-            yield sum(part.records for part in report.parts if part.output == name), said, False
-    dropped = sum(tally.records for (place, what), tally in tallies.items() if place and what in REASONS and what != NULL_FOREIGN_KEY)
-    yield dropped, "records dropped", dropped > 0
-    late = sum(tally.records for (_, what), tally in tallies.items() if what in LATE)
-    yield late, "late records", late > 0
-    alone = _count(tallies, "orders", ROWS) - _count(tallies, "orders", MATCHED)
-    yield alone, "orders without a customer", alone > 0
+    def tiles(self) -> Iterable[tuple[int, str, bool]]:
+        """Numbers, what they are of, and whether they should be looked at."""
+        for side in self.sides:
+            yield self._count(side, READ), f"changes of {side} read", False
+        for name, said in (("changes", "changes of the result"), ("latest", "rows in the final table")):
+            if any(part.output == name for part in self._report.parts):
+                yield self._written(name), said, False
+        dropped = sum(tally.records for (_, what), tally in self._tallies.items() if what in REASONS and what != NULL_FOREIGN_KEY)
+        yield dropped, "records dropped", dropped > 0
+        late = sum(tally.records for (_, what), tally in self._tallies.items() if what in LATE)
+        yield late, "late records", late > 0
+        if self._matches:
+            alone = self._count(self.sides[0], ROWS) - self._count(self.sides[0], MATCHED)
+            yield alone, f"{self.sides[0]} without {self._names.match}", alone > 0
+
+    def speeds(self) -> dict[str, tuple[int, float]]:
+        """Rows and seconds by step, as far as they are known."""
+        if self._report.watched is None:
+            return {}
+        read = {f"read {side}": (each.rows, each.seconds) for side, each in zip(self.sides, self._report.watched.read, strict=True)}
+        said = {**{side.capitalize(): f"table of {side}" for side in self.sides}, "Join": "join", "Latest": "final table"}
+        return read | {said[name]: (step.rows_in, step.seconds) for name, step in self._steps.items() if name in said}
+
+    def picture(self) -> str:
+        """The steps with what went through them."""
+        watched = self._report.watched
+        if watched is None:
+            return ""
+        said = {name: f"{step.rows_in:,} in, {step.rows_out:,} out" for name, step in self._steps.items()}
+        said |= {f"Read {side}": f"{self._count(side, READ):,} changes" for side in self.sides}
+        for name in dict.fromkeys(part.output for part in self._report.parts):
+            said[f"Write {name}"] = f"{self._written(name):,} records"
+        hidden = {step.name: step.takes for step in watched.steps if step.name.split(" ")[0] in _HIDDEN}
+
+        def through(takes: tuple[str, ...]) -> tuple[str, ...]:
+            """What is taken, where a step that is not drawn lies between from where that takes it."""
+            return tuple(dict.fromkeys(name for taken in takes for name in (through(hidden[taken]) if taken in hidden else (taken,))))
+
+        return picture([step._replace(takes=through(step.takes)) for step in watched.steps], said, _HIDDEN)
+
+    def busiest(self, references: ReferenceCounts) -> str:
+        """The right rows that most changes of the result are of."""
+        lefts, rights = self.sides
+        changes = sum(changes for _, changes in references.sizes.values())
+        rows = sum(rows for rows, _ in references.sizes.values())
+        share = (
+            f" The {len(references.busiest)} busiest have {sum(row[RESULT] for row in references.busiest) / changes:.1%} of them."
+            if changes
+            else ""
+        )
+        drawn = charts.divs(
+            [("busiest", charts.busiest(references, lefts, rights)), ("distribution", charts.distribution(references, rights))]
+        )
+        said = escape(
+            f"{changes:,} changes of the result are of {rows:,} {rights}.{share} A change of one of them gives one of each of the {lefts} that refer to it."
+        )
+        return (
+            f"<h2>{escape(rights.capitalize())} that cause most work</h2><p>{said}</p>"
+            f'<div class="pair">{drawn["busiest"]} {drawn["distribution"]}</div>'
+        )
+
+    def dropped(self) -> str:
+        """Records that were dropped or late, by reason, with some of them."""
+        samples, names = samples_in(self._report.figures), self._names
+        flags = {side.name: side.flag("sequence") for side in names.sides}
+        body = "".join(
+            f"<tr><td>{escape(place)}</td>"
+            f"<td>{escape({**REASONS, **LATE}[what].format(flag=flags.get(place, ''), unreferring=names.unreferring))} ({what})</td>"
+            f'<td class="n">{tally.records:,}</td><td>{_codes([*tally.examples, *samples.get((place, what), ())])}</td></tr>'
+            for (place, what), tally in sorted(self._tallies.items())
+            if what in REASONS or what in LATE
+        )
+        return _table(("of", "why", "#records", "some of them"), body) if body else "<p>There are none.</p>"
+
+    def unmatched(self, references: ReferenceCounts, refers: bool) -> str:
+        """The left rows without a right one, and the right rows that are missing."""
+        if not self._matches:
+            return ""
+        lefts, rights = self.sides
+        rows, matched, unreferring = (self._count(lefts, what) for what in (ROWS, MATCHED, UNREFERRING))
+        to_none = (
+            f": {unreferring:,} refer to none, {references.lefts_missing:,} to {references.rights_missing:,} {rights} that are not there"
+            if refers
+            else ""
+        )
+        said = f"{rows - matched:,} of the {rows:,} {lefts} in the end have no match{to_none}."
+        none = (
+            [{"reference": "refers to none", **{name: references.none[name] for name in (LEFT, EXAMPLE)}}] if references.none else []
+        )
+        body = "".join(
+            f'<tr><td>{escape(str(row["reference"]))}</td><td class="n">{row[LEFT]:,}</td><td>{escape(str(row[EXAMPLE]))}</td></tr>'
+            for row in (*none, *references.missing)
+            if row[LEFT]
+        )
+        table = _table((f"key of {rights} that are not there", f"#{lefts}", "one of them"), body) if body else ""
+        return f"<h2>{escape(lefts.capitalize())} without {escape(self._names.match)}</h2><p>{escape(said)}</p>{table}"
+
+    def _count(self, place: str, what: str) -> int:
+        return self._tallies[place, what].records if (place, what) in self._tallies else 0
+
+    def _written(self, output: str) -> int:
+        return sum(part.records for part in self._report.parts if part.output == output)
 
 
 def _tile(count: int, said: str, look: bool) -> str:
     return f'<div class="tile{" look" if look else ""}"><b>{count:,}</b><span>{escape(said)}</span></div>'
-
-
-def _speeds(report: Report) -> dict[str, tuple[int, float]]:
-    """Rows and seconds by step, as far as they are known."""
-    watched = report.watched
-    if watched is None:
-        return {}
-    read = {f"read {name}": (each.rows, each.seconds) for name, each in zip(("orders", "customers"), watched.read, strict=True)}
-    engine = {} if watched.engine is None else watched.engine.steps
-    names = {"Orders": "table of orders", "Customers": "table of customers", "Enrich": "join", "Latest": "final table"}
-    return read | {said: (engine[name].rows_in, engine[name].seconds) for name, said in names.items() if name in engine}
-
-
-def _picture(report: Report, tallies: Mapping[tuple[str, str], Tally]) -> str:
-    watched = report.watched
-    if watched is None:
-        return ""
-    engine = {} if watched.engine is None else watched.engine.steps
-    said = {name: f"{step.rows_in:,} in, {step.rows_out:,} out" for name, step in engine.items()}
-    said |= {f"Read {place}": f"{_count(tallies, place, READ):,} changes" for place in ("orders", "customers")}
-    for name in dict.fromkeys(part.output for part in report.parts):
-        said[f"Write {name}"] = f"{sum(part.records for part in report.parts if part.output == name):,} records"
-    hidden = {step.name: step.takes for step in watched.steps if step.name.split(" ")[0] in _HIDDEN}
-
-    def through(takes: tuple[str, ...]) -> tuple[str, ...]:
-        """What is taken, where a step that is not drawn lies between from where that takes it."""
-        return tuple(dict.fromkeys(name for taken in takes for name in (through(hidden[taken]) if taken in hidden else (taken,))))
-
-    return picture([step._replace(takes=through(step.takes)) for step in watched.steps], said, _HIDDEN)
-
-
-def _work(references: ReferenceCounts) -> str:
-    changes = sum(changes for _, changes in references.sizes.values())
-    customers = sum(customers for customers, _ in references.sizes.values())
-    top = sum(row["results"] for row in references.busiest)
-    share = f" The {len(references.busiest)} busiest have {top / changes:.1%} of them." if changes else ""
-    return escape(f"{changes:,} changes of the result are of {customers:,} customers.{share}")
-
-
-def _dropped(report: Report, tallies: Mapping[tuple[str, str], Tally]) -> str:
-    samples = samples_in(report.figures)
-    rows = [
-        (place, {**REASONS, **LATE}[what].format(side=place), what, tally.records, [*tally.examples, *samples.get((place, what), ())])
-        for (place, what), tally in sorted(tallies.items())
-        if what in REASONS or what in LATE
-    ]
-    body = "".join(
-        f'<tr><td>{escape(place)}</td><td>{escape(said)} ({what})</td><td class="n">{count:,}</td><td>{_codes(examples)}</td></tr>'
-        for place, said, what, count, examples in rows
-    )
-    return _table(("of", "why", "#records", "some of them"), body) if rows else "<p>There are none.</p>"
-
-
-def _missing(references: ReferenceCounts) -> str:
-    rows = [{"reference": "none", **references.none}] if references.none and references.none["orders"] else []
-    rows = [*({**row, "reference": "refers to none"} for row in rows), *references.missing]
-    body = "".join(
-        f'<tr><td>{escape(str(row["reference"]))}</td><td class="n">{row["orders"]:,}</td><td>{escape(str(row["example"]))}</td></tr>'
-        for row in rows
-    )
-    return _table(("customer that is not there", "#orders", "one of them"), body) if rows else ""
 
 
 def _table(heads: Sequence[str], body: str) -> str:

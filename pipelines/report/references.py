@@ -1,4 +1,4 @@
-"""How much work each reference is: a count for each customer that orders refer to, added up in the workers by columns.
+"""How much work each reference is: a count for each right row that left rows refer to, added up in the workers by columns.
 
 Each row of the counts is a reference; its columns are sums, so that they can be added up in any order.
 """
@@ -22,41 +22,42 @@ from beam_joins.sorting import combine_chunks, integers, valid
 MOST: Final = 20
 """So many references are named."""
 PARTITIONS: Final = 16
-SUMS: Final = ("results", "orders", "customers", "changed")
-"""Changes of the result; orders in the end; customers in the end, one or none; changes of the customer."""
+RESULT, LEFT, RIGHT = "results", "lefts", "rights"
+SUMS: Final = (RESULT, LEFT, RIGHT, "changed")
+"""Changes of the result; left rows in the end; right rows in the end, one or none; changes of the right row."""
 EXAMPLE: Final = "example"
-"""The smallest key of an order that refers so."""
+"""The smallest key of a left row that refers so."""
 _PENDING_ROWS: Final = 1 << 18
 
 
 def of_result(batch: ChangeBatch) -> pa.Table:
-    """The changes of the result by the customer that they are of."""
+    """The changes of the result by the right row that they are of."""
     reference = pc.struct_field(batch.values, REFERENCE)
     return _rows(pc.coalesce(reference.slice(0, len(batch)), reference.take(batch.before)), results=np.ones(len(batch), np.int64))
 
 
-def of_orders(batch: ChangeBatch) -> pa.Table:
-    """How many orders more or less refer to each customer."""
+def of_left(batch: ChangeBatch) -> pa.Table:
+    """How many left rows more or less refer to each right row."""
     comes, goes = pa.array(valid(batch.new)), batch.before.drop_null()
     referred = pc.struct_field(batch.values, REFERENCE)
     new, old = referred.slice(0, len(batch)).filter(comes), referred.take(goes)
     keys = batch.key.filter(comes)
     grows = np.repeat([1, -1], [len(new), len(old)])
     example = pa.concat_arrays([keys, pa.nulls(len(old), keys.type)])
-    return _rows(pa.concat_arrays([new, old]), example, orders=grows)
+    return _rows(pa.concat_arrays([new, old]), example, lefts=grows)
 
 
-def of_customers(batch: ChangeBatch) -> pa.Table:
-    """The changes of customers, and how many more or less there are."""
+def of_right(batch: ChangeBatch) -> pa.Table:
+    """The changes of right rows, and how many more or less there are."""
     grows = valid(batch.new).astype(np.int64) - valid(batch.before)
-    return _rows(batch.key, customers=grows, changed=np.ones(len(batch), np.int64))
+    return _rows(batch.key, rights=grows, changed=np.ones(len(batch), np.int64))
 
 
-COUNTED: Final = {"results": of_result, "orders": of_orders, "customers": of_customers}
+COUNTED: Final = {RESULT: of_result, LEFT: of_left, RIGHT: of_right}
 
 
 class CountReferences(beam.PTransform[Any, Any]):
-    """The tables of results (with the column of the reference), of orders and of customers, by these names, to figures of all references."""
+    """Tables by the names :data:`RESULT`, with the column of the reference, :data:`LEFT` and :data:`RIGHT`, to figures of all references."""
 
     def expand(self, tables: Any) -> Any:
         """Apply the transform."""
@@ -96,9 +97,9 @@ def summed(tables: Iterable[pa.Table]) -> pa.Table:
 
 
 class ReferenceCounts(NamedTuple):
-    """What is known of all references: ``busiest`` and ``missing`` are rows of :data:`MOST` references, ``none`` of orders without one.
+    """What is known of all references: ``busiest`` and ``missing`` are rows of :data:`MOST` references, ``none`` of left rows without one.
 
-    ``sizes`` has for each power of two how many customers have at least so many changes of the result, and less than twice as many; and how many changes
+    ``sizes`` has for each power of two how many right rows have at least so many changes of the result, and less than twice as many; and how many changes
     these are.
     """
 
@@ -106,29 +107,25 @@ class ReferenceCounts(NamedTuple):
     missing: list[dict[str, Any]]
     none: dict[str, Any] | None
     sizes: dict[int, tuple[int, int]]
-    customers_missing: int
-    orders_missing: int
+    rights_missing: int
+    lefts_missing: int
 
 
 def counts_of(sums: pa.Table) -> ReferenceCounts:
     """What is told of the counts of references, one row each."""
     refers = sums.filter(sums[REFERENCE].is_valid())
-    results = integers(refers["results"])
+    results = integers(refers[RESULT])
     size = np.where(results > 0, np.log2(np.maximum(results, 1)).astype(np.int64), -1)
     sizes = {int(n): (int((size == n).sum()), int(results[size == n].sum())) for n in np.unique(size) if n >= 0}
-    missing = refers.filter(pc.and_(pc.greater(refers["orders"], 0), pc.equal(refers["customers"], 0)))
+    missing = refers.filter(pc.and_(pc.greater(refers[LEFT], 0), pc.equal(refers[RIGHT], 0)))
     none = _told(sums.filter(sums[REFERENCE].is_null()))
     return ReferenceCounts(
-        _told(
-            refers.filter(pc.greater(refers["results"], 0))
-            .sort_by([("results", "descending"), (REFERENCE, "ascending")])
-            .slice(0, MOST)
-        ),
-        _told(missing.sort_by([("orders", "descending"), (REFERENCE, "ascending")]).slice(0, MOST)),
+        _told(refers.filter(pc.greater(refers[RESULT], 0)).sort_by([(RESULT, "descending"), (REFERENCE, "ascending")]).slice(0, MOST)),
+        _told(missing.sort_by([(LEFT, "descending"), (REFERENCE, "ascending")]).slice(0, MOST)),
         none[0] if none else None,
         sizes,
         len(missing),
-        int(integers(missing["orders"]).sum()),
+        int(integers(missing[LEFT]).sum()),
     )
 
 
@@ -137,23 +134,23 @@ def references_in(figures: Iterable[Figure]) -> ReferenceCounts:
     found = [ReferenceCounts(*figure.content) for figure in figures if figure.what == REFERENCES]
     sizes: dict[int, tuple[int, int]] = {}
     for each in found:
-        for size, (customers, changes) in each.sizes.items():
+        for size, (rights, changes) in each.sizes.items():
             before = sizes.get(int(size), (0, 0))
-            sizes[int(size)] = before[0] + customers, before[1] + changes
+            sizes[int(size)] = before[0] + rights, before[1] + changes
     return ReferenceCounts(
-        sorted((row for each in found for row in each.busiest), key=lambda row: (-row["results"], row[REFERENCE]))[:MOST],
-        sorted((row for each in found for row in each.missing), key=lambda row: (-row["orders"], row[REFERENCE]))[:MOST],
+        sorted((row for each in found for row in each.busiest), key=lambda row: (-row[RESULT], row[REFERENCE]))[:MOST],
+        sorted((row for each in found for row in each.missing), key=lambda row: (-row[LEFT], row[REFERENCE]))[:MOST],
         next((each.none for each in found if each.none), None),
         sizes,
-        sum(each.customers_missing for each in found),
-        sum(each.orders_missing for each in found),
+        sum(each.rights_missing for each in found),
+        sum(each.lefts_missing for each in found),
     )
 
 
 def _rows(reference: pa.Array, example: pa.Array | None = None, **sums: Any) -> pa.Table:
     zeros = pa.array(np.zeros(len(reference), np.int64))
     columns = {name: pa.array(sums[name]) if name in sums else zeros for name in SUMS}
-    # keys of orders may be of another kind than those of customers
+    # keys of left rows may be of another kind than references
     shown = pa.nulls(len(reference), pa.string()) if example is None else _shown(example)
     return pa.table({REFERENCE: reference, **columns, EXAMPLE: shown})
 

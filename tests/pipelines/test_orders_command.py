@@ -163,7 +163,7 @@ def test_where_there_is_no_terminal_nothing_is_shown_but_phases_are_timed() -> N
     assert progress.seconds["run"] >= 0.01
 
 
-@pytest.mark.parametrize("module", ["orders", "page_views", "sample", "command.programs"])
+@pytest.mark.parametrize("module", ["orders", "join", "table", "page_views", "sample", "command.programs"])
 @pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("--on-bad-record=ignore", 2)])
 def test_help_and_wrong_arguments_come_without_beam_and_arrow(module: str, argument: str, code: int) -> None:
     script = f"""
@@ -182,4 +182,4 @@ def test_the_command_without_a_program_lists_the_programs(capsys: pytest.Capture
     with pytest.raises(SystemExit) as ended:
         programs.main([])
     assert ended.value.code == 2
-    assert "required: {orders,page-views,sample}" in capsys.readouterr().err
+    assert "required: {join,table,orders,explain,page-views,sample}" in capsys.readouterr().err

@@ -20,7 +20,8 @@ from beam_joins.pipelines.changelog_files.layout import Layout
 from beam_joins.pipelines.changelog_files.raw_rows import RawRows, typed_rows
 from beam_joins.pipelines.changelog_files.read_changelog import _ReadColumns
 from beam_joins.pipelines.changelog_files.reading import Reading
-from beam_joins.pipelines.enrich import joiner_of
+from beam_joins.pipelines.jobs.joined import joiner_of
+from beam_joins.pipelines.jobs.select import Share
 
 COLUMNS = Columns(key="id", timestamp="at", sequence="lsn", within=("seq",), delete="op", side="orders")
 READING = Reading(
@@ -257,7 +258,7 @@ def test_rows_as_they_usually_are_are_never_read_one_by_one(written: Callable[[A
     ],
 )
 def test_a_customer_is_put_into_an_order_of_any_form(order: bytes, customer: bytes | None, expected: dict[str, Any]) -> None:
-    join = joiner_of(("json lines",), 'the "customer"')
+    join = joiner_of({0: Share(), 1: Share(nested='the "customer"')}, [READING, READING])
     sides = [pa.record_batch({"json lines": pa.array([row, b'{"z":0}'], pa.binary())}) for row in (order, customer)]
     joined = join(*sides)
     expected = {('the "customer"' if name == "customer" else name): value for name, value in expected.items()}

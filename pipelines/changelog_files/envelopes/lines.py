@@ -12,7 +12,7 @@ from beam_joins.pipelines.changelog_files.exact_json import object_of
 from beam_joins.pipelines.changelog_files.files import File, Part
 from beam_joins.pipelines.changelog_files.json_lines import JsonLines
 from beam_joins.pipelines.changelog_files.json_rows import json_rows
-from beam_joins.pipelines.changelog_files.lines import lines_of, open_lines, whole_lines
+from beam_joins.pipelines.changelog_files.lines import lines_of, whole_lines
 from beam_joins.pipelines.changelog_files.raw_rows import RawRows
 from beam_joins.pipelines.changelog_files.reading import Reading
 
@@ -56,10 +56,9 @@ class EnvelopeLines(JsonLines):
 
     def _changes(self, file: File) -> Iterator[RowChange]:
         envelope = self._envelope(file.key, file.table)
-        with open_lines(file.path) as lines:
-            for line in lines_of(lines):
-                found = _read(envelope, line.strip())
-                yield from () if isinstance(found, str) else found
+        for line in lines_of(file):
+            found = _read(envelope, line.strip())
+            yield from () if isinstance(found, str) else found
 
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
         """The changes of a part's lines, some lines at a time."""

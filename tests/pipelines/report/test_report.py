@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from beam_joins.pipelines import join, table
 from beam_joins.pipelines.changelog_files.tally import Tally
 from beam_joins.pipelines.changelog_files.write_parts import Report
+from beam_joins.pipelines.jobs.names import Names
+from beam_joins.pipelines.orders import ORDERS
 from beam_joins.pipelines.report import page
 from beam_joins.pipelines.report.page import page_of
 from beam_joins.pipelines.report.references import references_in
@@ -27,9 +30,9 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> list[Report]:
     brought: list[Report] = []
     write = page.write_page
 
-    def write_page(path: str, report: Report, seconds: dict[str, float]) -> None:
+    def write_page(path: str, names: Names, report: Report, seconds: dict[str, float]) -> None:
         brought.append(report)
-        write(path, report, seconds)
+        write(path, names, report, seconds)
 
     monkeypatch.setattr(page, "write_page", write_page)
     return brought
@@ -56,12 +59,10 @@ def test_customers_that_are_not_there_are_counted_with_the_orders_that_refer_to_
     alone = [row["customer_id"] for row in read_lines(Path("l.jsonl")) if row["customer"] is None]
     missing = Counter(str(customer) for customer in alone if customer is not None)
     found = references_in(reports[0].figures)
-    assert (found.customers_missing, found.orders_missing) == (len(missing), missing.total())
-    assert {row["reference"]: row["orders"] for row in found.missing} == dict(
-        sorted(missing.items(), key=lambda m: (-m[1], m[0]))[:20]
-    )
+    assert (found.rights_missing, found.lefts_missing) == (len(missing), missing.total())
+    assert {row["reference"]: row["lefts"] for row in found.missing} == dict(sorted(missing.items(), key=lambda m: (-m[1], m[0]))[:20])
     assert found.none is not None
-    assert found.none["orders"] == alone.count(None)
+    assert found.none["lefts"] == alone.count(None)
 
 
 def test_the_changes_over_time_are_those_of_the_result(run: Run, small: SampleFiles, reports: list[Report]):
@@ -134,7 +135,7 @@ def opened(browser: Any, path: Path) -> tuple[Any, list[str]]:
     shown.on("pageerror", lambda error: said.append(str(error)))
     shown.on("request", lambda request: said.append(request.url))
     shown.goto(path.resolve().as_uri())
-    shown.wait_for_selector("#distribution .main-svg")
+    shown.wait_for_selector("#over_time .main-svg")
     return shown, [each for each in said if each != path.resolve().as_uri()]
 
 
@@ -149,17 +150,39 @@ def test_the_page_is_drawn_in_a_browser_without_an_error_and_asks_nobody_for_any
         assert shown.locator(f"#{chart} .main-svg").count() > 0
     assert shown.locator("#busiest .bars .point").count() == 20
     names = shown.locator(".picture text").all_text_contents()
-    assert {"Read orders", "Read customers", "Enrich", "Latest", "Write changes"} <= set(names)
+    assert {"Read orders", "Read customers", "Join", "Latest", "Write changes"} <= set(names)
     assert not {name for name in names if name.startswith(("Tally", "Times", "References"))}
     shown.close()
 
 
 def test_the_page_of_a_run_over_nothing_is_drawn_too(tmp_path, browser):
     path = tmp_path / "r.html"
-    path.write_text(page_of(Report([Tally("orders", "bad_record", 1, ("<b>bold</b>",))], []), {}, datetime(2026, 1, 2, tzinfo=UTC)))
+    path.write_text(
+        page_of(ORDERS, Report([Tally("orders", "bad_record", 1, ("<b>bold</b>",))], []), {}, datetime(2026, 1, 2, tzinfo=UTC))
+    )
     shown, said = opened(browser, path)
     assert said == []
     assert "<b>bold</b>" in shown.locator("code").all_inner_texts()
+    shown.close()
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "steps"),
+    [
+        (join, ["--left", "a.jsonl", "--right", "b.jsonl", "--how", "outer"], {"Read left rows", "Left rows", "Right rows", "Join"}),
+        (join, ["--left", "a.jsonl", "--right", "b.jsonl", "--foreign-key", "of", "--how", "right"], {"Read right rows", "Join"}),
+        (join, ["--left", "a.jsonl", "--right", "b.jsonl", "--how", "anti"], {"Join"}),
+        (table, ["--input", "a.jsonl"], {"Read rows", "Rows", "Write changes"}),
+    ],
+)
+def test_the_other_commands_have_reports_of_what_they_do(command, options, steps, own_directory, browser, capsys):
+    for name in ("a", "b"):
+        write(f"{name}.jsonl", *({"id": n, "of": n % 3, "op": "c", "lsn": n, "updated_at": n * 10**6} for n in range(1, 9)))
+    assert command.main([*options, "--output", "o.jsonl", "--report", "r.html"]) == 0, capsys.readouterr().err
+    shown, said = opened(browser, Path("r.html"))
+    assert said == []
+    assert steps <= set(shown.locator(".picture text").all_text_contents())
+    assert shown.locator("#busiest").count() == ("--foreign-key" in options)
     shown.close()
 
 

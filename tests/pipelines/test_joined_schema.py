@@ -5,7 +5,7 @@ from typing import Any
 
 import fastavro
 
-from beam_joins.pipelines.changelog_files.enriched_schema import changelog_schema, enriched_schema, key_type
+from beam_joins.pipelines.changelog_files.joined_schema import changelog_schema, joined_schema, key_type, row_schema
 from tests.pipelines.orders_run import Row, Run, read_avro
 
 OPERATION: Row = {"type": "enum", "name": "shop.Op", "symbols": ["c", "u", "d"]}
@@ -13,6 +13,11 @@ OPERATION: Row = {"type": "enum", "name": "shop.Op", "symbols": ["c", "u", "d"]}
 
 def record(name: str, **types: Any) -> Row:
     return {"type": "record", "name": name, "fields": [{"name": column, "type": type_} for column, type_ in types.items()]}
+
+
+def enriched(order: Row, customer: Row, without: list[str]) -> Row:
+    rows = [(row_schema("orders", order, without), ""), (row_schema("customers", customer, ()), "customer")]
+    return joined_schema("EnrichedOrder", rows, "Customer")
 
 
 def test_a_type_that_only_the_column_left_out_defines_moves_to_where_it_is_first_used(run: Run) -> None:
@@ -44,13 +49,13 @@ def test_a_key_of_a_named_type_is_defined_once_in_the_changelog() -> None:
     customer = record("Customer", customer_id="long")
     for first in (OPERATION, "string"):
         order = record("Order", before=first, order_id=OPERATION if first == "string" else "shop.Op", parent=["null", "Order"])
-        row = enriched_schema(order, customer, customer_field="customer", without=(("before",), ()))
-        fastavro.parse_schema(changelog_schema(row, key_type(order, "order_id")))
+        row = enriched(order, customer, without=["before"])
+        fastavro.parse_schema(changelog_schema(row, key_type("orders", order, "order_id")))
 
 
 def test_a_record_within_the_column_left_out_takes_its_own_types_along() -> None:
     order = record("Order", meta=record("Meta", op=OPERATION, at="long"), order_id="long", last="Meta", op="shop.Op")
-    row = enriched_schema(order, record("Customer", id="long"), customer_field="customer", without=(("meta",), ()))
+    row = enriched(order, record("Customer", id="long"), without=["meta"])
     names = [(field["name"], field["type"]) for field in row["fields"]]
     assert names[1][1]["fields"][0]["type"] == {"type": "enum", "name": "orders.shop.Op", "symbols": ["c", "u", "d"]}
     assert names[2] == ("op", "orders.shop.Op")

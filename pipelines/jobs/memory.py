@@ -1,4 +1,4 @@
-"""What the orders command remembers from run to run beside its tables: options, files, and what the first files have said of their columns."""
+"""What a command remembers from run to run beside its tables: options, files, and what the first files have said of their columns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,20 +12,23 @@ from beam_joins.pipelines.changelog_files.reading import Kind
 from beam_joins.pipelines.changelog_files.seen import SeenFiles
 from beam_joins.pipelines.changelog_files.tally import Tally, add_up
 from beam_joins.pipelines.command.input_error import InputError
-from beam_joins.pipelines.command.summary import MATCHED, ROWS, UNREFERRING
-from beam_joins.pipelines.orders_job import OrdersJob
+from beam_joins.pipelines.jobs.job import Job
+from beam_joins.pipelines.jobs.names import Names, Side
+from beam_joins.pipelines.jobs.summary import MATCHED, ROWS, UNREFERRING
 
-SIDES: Final = ("orders", "customers")
+_COUNTED: Final = (ROWS, MATCHED, UNREFERRING)
 
 
-class OrdersMemory:
+class Memory:
     """As it stands in the manifest of the state; what a run adds is :meth:`stored` there if the run succeeds."""
 
-    def __init__(self, stored: Mapping[str, Any]) -> None:
+    def __init__(self, stored: Mapping[str, Any], names: Names) -> None:
         self.options: dict[str, str] = stored.get("options", {})
-        self.kinds: tuple[Kind, Kind] | None = tuple(stored["kinds"]) if "kinds" in stored else None
-        sides = {side: stored.get(side, {}) for side in SIDES}
+        self.kinds: tuple[Kind, ...] | None = tuple(stored["kinds"]) if "kinds" in stored else None
+        self._first, *_ = names.sides
+        sides = {side.name: stored.get(side.name, {}) for side in names.sides}
         self.seen = {side: SeenFiles(side, known.get("files")) for side, known in sides.items()}
+        self._columns: dict[str, tuple[str, ...]] = {side: tuple(known.get("columns", ())) for side, known in sides.items()}
         self._types: dict[str, dict[str, str]] = {side: dict(known.get("types", {})) for side, known in sides.items()}
         self._schemas = {side: known.get("avro") for side, known in sides.items()}
         self._keys: dict[str, list[str]] = dict(stored.get("keys", {}))
@@ -33,17 +36,23 @@ class OrdersMemory:
 
     def stored(self) -> dict[str, Any]:
         """All of it, as JSON can hold it."""
-        sides = {side: {"files": self.seen[side].stored(), "types": self._types[side], "avro": self._schemas[side]} for side in SIDES}
+        sides = {
+            side: {"files": seen.stored(), "types": self._types[side], "avro": self._schemas[side], "columns": self._columns[side]}
+            for side, seen in self.seen.items()
+        }
         return {"options": self.options, "kinds": self.kinds, "keys": self._keys, "totals": self._totals, **sides}
 
-    def changelog(self, side: str, files: Sequence[File], columns: Columns, layout: Layout, *, avro: bool) -> Changelog:
+    def changelog(self, of: Side, files: Sequence[File], columns: Columns, layout: Layout, *, avro: bool) -> Changelog:
         """The new files of one side, read as those of earlier runs were; ``avro`` if a result is Avro, which needs one schema in all runs.
 
         Raises InputError.
         """
+        side = of.name
         if columns.enveloped and (key := self._keys.get(side)):
             files, columns = [replace(file, key=tuple(key)) for file in files], replace(columns, key=key[0])
         found = look_into(side, tuple(files), columns, layout, tuple(self._types[side].items()))
+        self._columns[side] = self._columns[side] or found.rows_have
+        found = replace(found, known=self._columns[side])
         for file in found.files:
             self._keys[side] = list(file.key)
             self._types[side] = {**dict(file.layout), **self._types[side]}
@@ -58,22 +67,22 @@ class OrdersMemory:
             )
         return replace(found, schema=self._schemas[side])
 
-    def learn(self, job: OrdersJob) -> None:
-        """Note of which kind the keys are, for all runs. Raises InputError if the first one has seen none of the orders, or none of the customers."""
-        if self.kinds is None and job.orders.first_kind_of(job.orders.columns.key) is None:
-            raise InputError("the first orders have no key among them to tell of which kind keys are: begin with a file that has some")
-        of_customers = (job.customers, job.customers.columns.key), (job.orders, job.foreign_key)
-        if self.kinds is None and all(changelog.first_kind_of(column) is None for changelog, column in of_customers):
-            raise InputError(
-                "the first customers have no key among them, nor do the first orders refer to one, to tell of which kind keys are: begin with a"
-                " file that has some"
-            )
+    def learn(self, job: Job) -> None:
+        """Note of which kind the keys are, for all runs. Raises InputError if the first one has seen none of them."""
+        for changelog, kind in zip(job.changelogs, job.first_kinds(), strict=True) if self.kinds is None else ():
+            if kind is None:
+                refers = job.foreign_key is not None and changelog is not job.changelogs[0]
+                nor = f", nor do the first {self._first.name} refer to one," if refers else ""
+                raise InputError(
+                    f"the first {changelog.name} have no key among them{nor} to tell of which kind keys are: begin with a file that has some"
+                )
         self.kinds = job.kinds()
 
     def in_all(self, tallies: Sequence[Tally]) -> list[Tally]:
         """The tallies of a run; those that count rows of a table count them as they are now, and not how many more there are."""
-        counted = {tally.what: tally.records for tally in add_up(tallies).values() if tally.place == "orders"}
-        for what in (ROWS, MATCHED, UNREFERRING):
+        place = self._first.name
+        counted = {tally.what: tally.records for tally in add_up(tallies).values() if tally.place == place}
+        for what in _COUNTED:
             self._totals[what] = self._totals.get(what, 0) + counted.get(what, 0)
         others = [tally for tally in tallies if tally.what not in self._totals]
-        return [*others, *(Tally("orders", what, count) for what, count in self._totals.items())]
+        return [*others, *(Tally(place, what, count) for what, count in self._totals.items())]

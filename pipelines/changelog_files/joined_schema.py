@@ -1,42 +1,48 @@
-"""The Avro schemas of enriched orders and of their changelog, made from the schemas of the inputs."""
+"""The Avro schemas of the rows of a result and of its changelog, made from the schemas of the inputs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from beam_joins.pipelines.changelog_files.avro_records import Schema
 
 _PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _PARTS: Final = ("type", "items", "values")
 NAMESPACE: Final = "beam_joins"
+COMBINED: Final = ("foreign_key", "primary_key")
+Taken: TypeAlias = Sequence[tuple[str, str]] | None
 
 
-def row_schema(name: str, schema: Schema, without: Iterable[str]) -> Schema:
-    """The schema of the rows of the changelog ``name``; ``without`` names columns to leave out.
+def row_schema(name: str, schema: Schema, without: Iterable[str], taken: Taken = None, *, nullable: bool = False) -> Schema:
+    """The schema of the rows of the changelog ``name``; ``without`` names columns to leave out, or ``taken`` those that are not, and what they are called.
 
     A type that a column left out defines is defined where it is first used. Types with a name get a namespace of their own, ``name``.
+    ``nullable``: each column may be null.
     """
-    left_out = frozenset(without)
     record = _named_within(name, schema)
+    fields = {field["name"]: field for field in record["fields"]}
+    if taken is None:
+        left_out = frozenset(without)
+        taken = [(column, column) for column in fields if column not in left_out]
     kept = {
         "type": "record",
         "name": f"{NAMESPACE}.Row",
-        "fields": [field for field in record["fields"] if field["name"] not in left_out],
+        "fields": [_nullable({**fields[column], "name": named}, nullable) for column, named in taken],
     }
     whole: Schema = _defined_once(kept, dict(_definitions(record)))
     return whole
 
 
-def enriched_schema(orders: Schema, customers: Schema, *, customer_field: str, without: tuple[Iterable[str], Iterable[str]]) -> Schema:
-    """An order's columns and, under ``customer_field``, its customer or null; ``without`` names columns to leave out of each.
+def joined_schema(name: str, rows: Sequence[tuple[Schema, str]], nested: str) -> Schema:
+    """The columns of several rows together, those of one with a name as a record of that name, or null.
 
-    The types of both inputs have namespaces of their own, so that the same name in both does no harm.
+    The types of the rows must have namespaces of their own, so that the same name in both does no harm. ``name`` is that of the record, and ``nested``
+    that of a record in it.
     """
-    order, customer = row_schema("orders", orders, without[0]), row_schema("customers", customers, without[1])
-    fields = [
-        *order["fields"],
-        {"name": customer_field, "type": ["null", {**customer, "name": f"{NAMESPACE}.Customer"}], "default": None},
-    ]
-    return {"type": "record", "name": f"{NAMESPACE}.EnrichedOrder", "fields": fields}
+    fields: list[Any] = []
+    for row, field in rows:
+        inner = {**row, "name": f"{NAMESPACE}.{nested}"}
+        fields += [{"name": field, "type": ["null", inner], "default": None}] if field else row["fields"]
+    return {"type": "record", "name": f"{NAMESPACE}.{name}", "fields": fields}
 
 
 def changelog_schema(row: Schema, key: Any) -> Schema:
@@ -57,13 +63,27 @@ def changelog_schema(row: Schema, key: Any) -> Schema:
     return whole
 
 
-def key_type(schema: Schema, column: str) -> Any:
-    """The type of a column without null, its named types in the namespace of the orders."""
+def key_type(name: str, schema: Schema, column: str) -> Any:
+    """The type of a column of the changelog ``name`` without null, its named types in the namespace of that changelog."""
     type_ = next(field["type"] for field in schema["fields"] if field["name"] == column)
     if isinstance(type_, list):
         rest = [member for member in type_ if member != "null"]
         type_ = rest[0] if len(rest) == 1 else rest
-    return _named_within("orders", type_)
+    return _named_within(name, type_)
+
+
+def combined_key_type(foreign_key: Any, primary_key: Any) -> Any:
+    """The type of the keys of a foreign-key join that keeps right rows, of those of both sides, each of which may be null."""
+    fields = [_nullable({"name": name, "type": type_}, True) for name, type_ in zip(COMBINED, (foreign_key, primary_key), strict=True)]
+    return {"type": "record", "name": f"{NAMESPACE}.CombinedKey", "fields": fields}
+
+
+def _nullable(field: Schema, nullable: bool) -> Schema:
+    if not nullable:
+        return field
+    members = field["type"] if isinstance(field["type"], list) else [field["type"]]
+    rest = {name: said for name, said in field.items() if name != "default"}
+    return {**rest, "type": ["null", *(member for member in members if member != "null")], "default": None}
 
 
 def _within(namespace: str, field: Schema) -> Schema:

@@ -1,6 +1,7 @@
-"""``python -m pipelines.orders --follow``: one run after the other, on a runner that stays warm."""
+"""``--follow``: one run after the other, on a runner that stays warm."""
 
 import time
+from argparse import Namespace
 from contextlib import nullcontext
 from typing import Final
 
@@ -12,20 +13,22 @@ from beam_joins.pipelines.changelog_files.tally import add_up
 from beam_joins.pipelines.command.interruption import Interruption
 from beam_joins.pipelines.command.progress import Progress
 from beam_joins.pipelines.command.runner import any_runner
-from beam_joins.pipelines.command.summary import LATE
-from beam_joins.pipelines.orders_job import CHANGES
-from beam_joins.pipelines.orders_runs import Arrived, Ended, OrdersRuns
+from beam_joins.pipelines.jobs.pipeline import CHANGES
+from beam_joins.pipelines.jobs.runs import Arrived, Ended, Runs
+from beam_joins.pipelines.jobs.summary import LATE
+from beam_joins.pipelines.jobs.write_json import STDOUT, write_json
 
 _ROUNDS_WARM: Final = 3
 _LOOK_SECONDS: Final = 0.1
 _LOOKS: Final = 20
 
 
-def follow(runs: OrdersRuns, options: PipelineOptions, *, every: float, whole_files: bool, interruption: Interruption) -> str:
+def follow(runs: Runs, options: PipelineOptions, own: Namespace, interruption: Interruption) -> str | None:
     """Run until a signal asks to stop, at once and then every so many seconds, and print a line for each run; gives what to say at the end.
 
     A round without a new file reads nothing but the names of files. A round that fails ends it: the error says why, and nothing of the round is kept.
     """
+    every = own.every
     arrivals, rounds, last = Arrivals(), 0, set[str]()
     # workers that wait for the next round stay
     portable = options.view_as(PortableOptions)
@@ -36,16 +39,22 @@ def follow(runs: OrdersRuns, options: PipelineOptions, *, every: float, whole_fi
             arrived = _arrived(runs, last, interruption)
             last = _paths(arrived)
             whole = arrivals.whole([file for files in arrived.values() for file in files])
-            taken = arrived if whole_files else {side: [file for file in files if file in whole] for side, files in arrived.items()}
-            ended = runs.run(taken, nullcontext(ready), Progress(), interruption)
+            taken = (
+                arrived if own.whole_files else {side: [file for file in files if file in whole] for side, files in arrived.items()}
+            )
+            progress = Progress()
+            ended = runs.run(taken, nullcontext(ready), progress, interruption)
             if ended is not None:
                 rounds += 1
-                print(line(ended, time.monotonic() - begin), flush=True)
+                if own.json is not None:
+                    write_json(ended.summary(progress.seconds), own.json, append=True)
+                if own.json != STDOUT:
+                    print(line(ended, time.monotonic() - begin), flush=True)
             interruption.wait(begin + every - time.monotonic())
-    return f"stopped after {_counted(rounds, 'run')}"
+    return None if own.json == STDOUT else f"stopped after {_counted(rounds, 'run')}"
 
 
-def _arrived(runs: OrdersRuns, last: set[str], interruption: Interruption) -> Arrived:
+def _arrived(runs: Runs, last: set[str], interruption: Interruption) -> Arrived:
     """All files that there are now; if one is new, those that come right behind it too, as they may belong together."""
     for _ in range(_LOOKS):
         arrived = runs.arrived()
@@ -66,7 +75,7 @@ def line(ended: Ended, seconds: float) -> str:
     >>> from beam_joins.pipelines.changelog_files.tally import Tally
     >>> from beam_joins.pipelines.changelog_files.write_parts import Report, WrittenPart
     >>> report = Report([Tally("orders", "read", 1200), Tally("orders", "late_applied", 2)], [WrittenPart("changes", "p", 7)])
-    >>> line(Ended(3, 1, report, {}, []), 1.25)
+    >>> line(Ended(3, 1, report, lambda seconds: None), 1.25)
     'run 3: 1 file, 1,200 records, 7 changes, 2 late, 1.2 s'
     """
     counted = add_up(ended.report.tallies).items()

@@ -1,4 +1,4 @@
-"""The options of ``python -m pipelines.orders`` for runs that go on where the one before ended."""
+"""The options for results, and for runs that go on where the one before ended."""
 
 import argparse
 import os
@@ -6,6 +6,8 @@ import re
 from typing import Any, Final
 
 from beam_joins.pipelines.command.input_error import InputError
+from beam_joins.pipelines.jobs.names import Names
+from beam_joins.pipelines.report.options import add_report_option, check_report
 
 SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)?")
@@ -21,18 +23,38 @@ _COLUMNS: Final = (
     "deletes",
     "upserts",
 )
-_FIXED: Final = (
-    *("foreign_key", "how", "amount", "min_amount", "customer_field"),
-    *(f"{side}_{column}" for side in ("orders", "customers") for column in _COLUMNS),
-)
 
 
-def add_runs_options(parser: argparse.ArgumentParser) -> None:
+def add_runs_options(parser: argparse.ArgumentParser, names: Names) -> None:
     """Add them to the command line."""
+    out = parser.add_argument_group(
+        "results",
+        "The suffix says the format, as for inputs; Avro results need Avro inputs. Existing files are replaced when the run has succeeded.",
+    )
+    out.add_argument(
+        "--output", metavar="PATH", help=f"changelog of the result: key, op, old, new, timestamp, position{names.without_results[0]}"
+    )
+    out.add_argument("--latest", metavar="PATH", help=f"the rows that there are in the end{names.without_results[1]}")
+    out.add_argument(
+        "--parts",
+        action="store_true",
+        help="leave each result in the parts in which it was written, PATH-00000-of-00016, instead of joining them",
+    )
+    out.add_argument(
+        "--json",
+        metavar="FILE",
+        help="the summary of the run, for programs, as a JSON object; with --follow a line for each run; -: on the standard output, in place of the text",
+    )
+    out.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="say what would be read and written, and write nothing; of a file at most the first megabyte is read",
+    )
+    add_report_option(out)
+    paths = " and ".join(f"--{side.path_option}" for side in names.sides)
     group = parser.add_argument_group(
         "runs that go on",
-        "With --state-dir a run reads the files that no run has read, and goes on where the one before ended. --orders and --customers may be "
-        "folders.",
+        f"With --state-dir a run reads the files that no run has read, and goes on where the one before ended. {paths} may be folders.",
     )
     group.add_argument(
         "--state-dir", metavar="DIR", help="what is remembered from run to run; made by the first one (default: nothing is remembered)"
@@ -58,12 +80,14 @@ def add_runs_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_runs_options(own: argparse.Namespace) -> None:
+def check_runs_options(own: argparse.Namespace, names: Names) -> None:
     """Raise InputError for options that do not go together."""
     if own.whole_files and not own.follow:
         raise InputError("--whole-files is for --follow: a single run takes all files that are there")
-    if own.report and own.follow:
-        raise InputError("--report is of one run: leave it out with --follow")
+    if own.report:
+        check_report(own.report)
+        if own.follow:
+            raise InputError("--report is of one run: leave it out with --follow")
     if not own.state_dir:
         for given, option in ((own.changes, "--changes"), (own.follow, "--follow")):
             if given:
@@ -73,8 +97,9 @@ def check_runs_options(own: argparse.Namespace) -> None:
         raise InputError("--output is one file for a run that stands alone: with --state-dir name a folder with --changes")
     if own.parts:
         raise InputError("--parts is for a run that stands alone: with --state-dir each result is one file, leave it out")
-    if own.orders is None or own.customers is None:
-        raise InputError("--state-dir needs --orders and --customers: a file, a folder or a pattern that finds those that arrive")
+    if any(side.path(own) is None for side in names.sides):
+        paths = " and ".join(f"--{side.path_option}" for side in names.sides)
+        raise InputError(f"--state-dir needs {paths}: a file, a folder or a pattern that finds those that arrive")
     if not own.changes and not own.latest:
         raise InputError("--state-dir needs --changes, --latest or both, for what the run gives")
 
@@ -106,9 +131,12 @@ def of_run(pattern: str, number: int) -> str:
     return pattern.replace("*", f"{number:06d}")
 
 
-def fixed_options(own: argparse.Namespace) -> dict[str, str]:
+def fixed_options(own: argparse.Namespace, names: Names) -> dict[str, str]:
     """The options that must be the same in all runs, those that are given or have a default."""
-    given = {f"--{name.replace('_', '-')}": vars(own)[name] for name in _FIXED}
+    given = {
+        f"--{name.replace('_', '-')}": vars(own)[name]
+        for name in (*names.fixed, *(side.dest(column) for side in names.sides for column in _COLUMNS))
+    }
     formats = {option: _suffix(place) for option, place in (("--changes", own.changes), ("--latest", own.latest)) if place}
     return {option: str(value) for option, value in given.items() if value is not None} | formats
 

@@ -1,0 +1,78 @@
+"""``beam-joins join``: two changelogs in, the changelog of their join and its final rows out."""
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from beam_joins.pipelines.command.program import program
+from beam_joins.pipelines.jobs.command import run_command
+from beam_joins.pipelines.jobs.names import HOWS, Names, Side
+from beam_joins.pipelines.jobs.select import ALL, Item, parse_select
+
+PROGRAM: Final = program("join")
+EXAMPLES: Final = f"""\
+examples:
+  {PROGRAM} --left stock.csv --right prices.jsonl --left-key sku --right-key sku --how outer --latest now.jsonl
+      rows of one key
+
+  {PROGRAM} --left 'flights-*.parquet' --right planes.parquet --foreign-key tail_number --right-key tail_number \\
+      --select 'left.*, right.model as plane' --output changes.jsonl
+      each flight with its plane, whenever one of them changes
+
+  {PROGRAM} --options nightly.toml --how left
+      options from a file, where left-key = "sku" is --left-key sku; those of the command line win
+
+  {PROGRAM} --options nightly.toml --dry-run
+      what would be read and written
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code: 0, 2 if what the user gave cannot be used, 1 if the run failed for another reason."""
+    return run_command(JOIN, argv)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_argument_group("join")
+    what.add_argument(
+        "--how",
+        choices=HOWS,
+        default="inner",
+        help="left, right and outer keep rows of that side, or of both, without a match; semi and anti give left rows with and without one "
+        "(default: %(default)s)",
+    )
+    what.add_argument(
+        "--foreign-key",
+        metavar="COLUMN",
+        help="column of the left rows with the key of a right row (default: rows of one key are joined)",
+    )
+    what.add_argument(
+        "--select",
+        default="",
+        metavar="COLUMNS",
+        help="the columns of the result, left ones first: left.id, right.name as customer, left.* or right.* for all columns of a side, right as customer "
+        "for the row as an object (default: all columns; where both sides have one of a name left_ or right_ stands before it)",
+    )
+
+
+def _items(own: argparse.Namespace) -> tuple[Item, ...]:
+    if own.select:
+        return parse_select(own.select, [side.option for side in JOIN.sides])
+    return (Item(0, ALL),) if own.how in ("semi", "anti") else (Item(0, ALL), Item(1, ALL))
+
+
+JOIN: Final = Names(
+    command="join",
+    sides=(Side("left rows", "left", "id"), Side("right rows", "right", "id")),
+    about="Join two changelogs, by their keys or by a foreign key of the left rows: the changelog of the joined table and its final rows.",
+    examples=EXAMPLES,
+    add_options=_add_options,
+    items=_items,
+    fixed=("foreign_key", "how", "select"),
+)
+
+if __name__ == "__main__":
+    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # what fails is said in one sentence
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""What all commands take: options from a file, --dry-run, --json."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.io.filesystems import FileSystems
+
+from tests.pipelines.history import tree
+from tests.pipelines.orders_run import Run, read_lines, write
+from tests.pipelines.test_join_command import BY, FILES, RIGHT, TEA, beam_joins, refused
+
+__all__ = ["beam_joins"]
+OPTIONS = """\
+left = "l.jsonl"
+right = "r.jsonl"
+foreign-key = "by"
+how = "left"
+select = ["left.id", "right.name"]
+left-sequence = ["lsn", "n"]
+right-sequence = "lsn"
+latest = "now.jsonl"
+parts = false
+beam_joins_partitions = 3
+"""
+
+
+def test_options_of_a_file_count_and_those_of_the_command_line_win(beam_joins: Run) -> None:
+    Path("o.toml").write_text(OPTIONS)
+    assert beam_joins("join", "--options", "o.toml").code == 0
+    assert len(read_lines(Path("now.jsonl"))) == 3
+    assert beam_joins("join", "--how=inner", "--options", "o.toml").code == 0
+    assert read_lines(Path("now.jsonl")) == [{"id": 1, "name": "Bob"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('left-kye = "id"', "--options: o.toml has 'left-kye', which is no option: do you mean left-key?"),
+        ('left_key = "id"', "--options: o.toml has 'left_key', which is no option: do you mean left-key?"),
+        ("[left]", "--options: o.toml has 'left', which has a value that is neither text nor a number, nor a list of these"),
+        ("left-key = true", "--options: o.toml has 'left-key', which needs a value, not true or false"),
+        ('parts = "yes"', "--options: o.toml has 'parts', which is true or false"),
+        ('options = "o.toml"', "--options: o.toml has 'options', which is no option"),
+        ("left = ", "--options: o.toml is not TOML: Invalid value (at end of document)"),
+        (None, "--options: cannot read o.toml: No such file or directory"),
+    ],
+)
+def test_a_wrong_file_of_options_is_one_sentence(beam_joins: Run, text: str | None, said: str) -> None:
+    if text is not None:
+        Path("o.toml").write_text(text)
+    assert refused(beam_joins("join", "--options", "o.toml")) == said
+
+
+def test_an_unknown_option_is_told_with_the_nearest_one(beam_joins: Run) -> None:
+    ran = beam_joins("join", *FILES, "--letf-key", "id")
+    assert (ran.code, "unknown option: --letf-key id: do you mean --left-key?" in ran.err) == (2, True)
+
+
+def test_a_dry_run_says_what_would_be_read_and_written_and_writes_nothing(beam_joins: Run) -> None:
+    before = tree(".")
+    ran = beam_joins("join", *BY, "--how", "left", "--select", "left.*, right as who", "--latest", "out/now.jsonl", "--dry-run")
+    assert (ran.code, ran.err) == (0, "")
+    lines = ran.out.splitlines()
+    assert lines[:9] == [
+        "would read",
+        f"  left rows: 1 file, {os.path.getsize('l.jsonl')} bytes",
+        f"    l.jsonl, json lines, {os.path.getsize('l.jsonl')} bytes",
+        "    columns      id: whole numbers, by: text, n: whole numbers, updated_at: whole numbers",
+        "    key          id",
+        "    sequence     lsn",
+        "    time         updated_at, whole numbers in us",
+        "    deletes      where op is one of d, delete, deleted, remove, removed, t, true, truncate",
+        f"  right rows: 1 file, {os.path.getsize('r.jsonl')} bytes",
+    ]
+    assert lines[lines.index("would write") : -2] == [
+        "would write",
+        "  latest       out/now.jsonl, json lines",
+        "  rows of      id, by, n, updated_at, who (a row of right rows)",
+        "pipeline on DirectRunner",
+        "  TableFromChangelog(left rows by id)",
+        "  TableFromChangelog(right rows by id)",
+        "  ForeignKeyJoin(by refers to id, how=left)",
+        "  LatestTable -> out/now.jsonl",
+    ]
+    assert tree(".") == before
+
+
+@pytest.mark.parametrize("format_", ["jsonl", "csv", "parquet"])
+def test_a_dry_run_reads_the_first_megabyte_of_a_file_at_most(beam_joins: Run, monkeypatch: pytest.MonkeyPatch, format_: str) -> None:
+    rows = [{**TEA, "id": n, "lsn": n, "note": f"{n * 7919 % 9973:0400}"} for n in range(8_000)]
+    if format_ == "jsonl":
+        write("big.jsonl", *rows)
+    elif format_ == "csv":
+        Path("big.csv").write_text("\n".join([",".join(TEA) + ",note", *(",".join(map(str, row.values())) for row in rows)]))
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), "big.parquet", compression="none", use_dictionary=False)
+    assert os.path.getsize(f"big.{format_}") > 3 << 20
+    read: list[int] = []
+    opened: Any = FileSystems.open
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        file = opened(*args, **kwargs)
+        inner = file.read
+
+        def count(size: int = -1) -> bytes:
+            data = inner(size)
+            read.append(len(data))
+            return bytes(data)
+
+        monkeypatch.setattr(file, "read", count, raising=False)
+        return file
+
+    monkeypatch.setattr("beam_joins.pipelines.changelog_files.lines.FileSystems.open", counted)
+    ran = beam_joins("table", "--input", f"big.{format_}", "--latest", "now.jsonl", "--dry-run")
+    assert ran.code == 0, ran.err
+    assert "note: " in ran.out
+    assert all(size <= 1 << 20 for size in read)
+    assert not Path("now.jsonl").exists()
+
+
+def test_the_summary_for_programs_has_counts_and_sizes_in_a_file_or_alone_on_the_standard_output(beam_joins: Run) -> None:
+    write("r.jsonl", *RIGHT, {**RIGHT[0], "id": None})
+    ran = beam_joins("join", *BY, "--how", "left", "--select", "left.id", "--latest", "now.jsonl", "--json", "s.json")
+    said = json.loads(Path("s.json").read_text())
+    assert "records in" in ran.out
+    assert said["command"] == "join"
+    assert said["inputs"]["left"] == {
+        **{"read_records": 4, "dropped_records": {}, "late_records": {}},
+        **{"rows": 3, "unmatched_rows": 2, "unreferring_rows": 1},
+    }
+    assert said["inputs"]["right"] == {"read_records": 3, "dropped_records": {"null_key": 1}, "late_records": {}}
+    assert said["outputs"] == {"latest": {"written_records": 3, "size_bytes": 27, "paths": ["now.jsonl"]}}
+    assert said["total_seconds"] == pytest.approx(sum(said["phase_seconds"].values()), abs=0.01)
+    alone = beam_joins("table", "--input", "r.jsonl", "--latest", "t.jsonl", "--json", "-")
+    assert json.loads(alone.out)["inputs"]["input"]["rows"] == 2
