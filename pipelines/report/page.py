@@ -131,7 +131,9 @@ class _Run:
             return {}
         read = {f"read {side}": (each.rows, each.seconds) for side, each in zip(self.sides, self._report.watched.read, strict=True)}
         said = {**{side.capitalize(): f"table of {side}" for side in self.sides}, "Join": "join", "Latest": "final table"}
-        return read | {said[name]: (step.rows_in, step.seconds) for name, step in self._steps.items() if name in said}
+        return read | {
+            text: (self._steps[name].rows_in, self._steps[name].seconds) for name, text in said.items() if name in self._steps
+        }
 
     def picture(self) -> str:
         """The steps with what went through them."""
