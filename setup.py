@@ -12,11 +12,14 @@ KAFKA = ["confluent-kafka>=2.5"]
 DELTA = ["deltalake>=1.6"]
 POSTGRES = ["psycopg[binary]>=3.1"]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"]
+REPORT = ["plotly>=6"]
 TEST = [
     *DOCS,
     *POSTGRES,
     *KAFKA,
     *DELTA,
+    *REPORT,
+    "playwright>=1.45",
     "pytest>=8",
     "hypothesis>=6.100",
     "duckdb>=1",
@@ -63,8 +66,17 @@ setup(
         "fastavro>=1.9",
         "msgspec>=0.19",
         "orjson>=3.9.7,<4",
+        "rich>=13",
         "xxhash>=3.4",
         *SPARK,
     ],
-    extras_require={"delta": DELTA, "docs": DOCS, "kafka": KAFKA, "postgres": POSTGRES, "test": TEST, "bench": BENCH},
+    extras_require={
+        "delta": DELTA,
+        "docs": DOCS,
+        "kafka": KAFKA,
+        "postgres": POSTGRES,
+        "report": REPORT,
+        "test": TEST,
+        "bench": BENCH,
+    },
 )

@@ -62,7 +62,7 @@ class Events(NamedTuple):
     until: Ints
 
 
-def left_events(left: pa.Table, reference: Ints, rights: Versions, shape: Shape) -> Events:
+def left_events(left: pa.Table, reference: Ints, rights: Versions, shape: Shape) -> tuple[Events, Ints]:
     """Where each left version begins, and where its right row changes during its life."""
     position, timestamp = integers(left["position"]), integers(left["timestamp"])
     if shape.result == "same_key":
@@ -97,6 +97,7 @@ def left_events(left: pa.Table, reference: Ints, rights: Versions, shape: Shape)
         asking, opening, leaving, right = asking[kept], opening[kept], leaving[kept], right[kept]
 
     met, present = rights.there[right], there[asking] & ~leaving
+    alone = position[asking[opening & present & ~met]]
     joined = present & (~met if shape.how == "anti" else met | shape.keeps_left)
     moves = leaving | (opening & moved[asking])
     # an event before and after which there is no row is none
@@ -112,7 +113,7 @@ def left_events(left: pa.Table, reference: Ints, rights: Versions, shape: Shape)
     asked, answered = timestamp[asking], rights.timestamp[right]
     latest = np.maximum(asked, answered)
     pairs = met & (shape.how not in ("semi", "anti"))
-    return Events(
+    events = Events(
         row=row[asking],
         left=by[asking],
         joined_left=np.where(joined, by[asking], -1),
@@ -125,6 +126,7 @@ def left_events(left: pa.Table, reference: Ints, rights: Versions, shape: Shape)
         leaves=opening & at_once[asking],
         until=left_at[asking],
     )
+    return events, alone
 
 
 def unmatched_rights(left: pa.Table, reference: Ints, rights: Versions) -> Events:

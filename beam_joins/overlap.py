@@ -32,6 +32,8 @@ class Joined(NamedTuple):
     halves: pa.RecordBatch
     """``key``; ``value``, the old one where the row leaves and the new one where it arrives; ``timestamp``, ``position``, ``arrives``; and ``until``, the
     position at which a row that arrives leaves again with the same value, null if that is said by a half of its own or does not happen."""
+    unmatched: int = 0
+    """How many left rows there was no right row for when they arrived or changed."""
 
 
 def overlap(left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind: int | None = None) -> Joined:
@@ -70,7 +72,7 @@ def _joined(
     left: pa.Table, reference: Ints, right: pa.Table, rights: Versions, join: Join, shape: Shape, behind: int | None
 ) -> Joined:
     left_reference, right_key = combine_chunks(left["reference"]), combine_chunks(right["key"])
-    events = left_events(left, reference, rights, shape)
+    events, alone = left_events(left, reference, rights, shape)
     if shape.keeps_right:
         unmatched = unmatched_rights(left, reference, rights)
         events = merged(events, unmatched) if shape.result == "same_key" else one_after_the_other(events, unmatched)
@@ -86,6 +88,7 @@ def _joined(
     if behind is not None:
         whole &= events.position > behind
         half &= events.position > behind
+        alone = alone[alone > behind]
     timestamp, position = pa.array(events.timestamp), pa.array(events.position)
     batch = ChangeBatch(key=key, new=new, before=pa.array(before, mask=before < 0), timestamp=timestamp, position=position)
     index = np.flatnonzero(half)
@@ -94,7 +97,7 @@ def _joined(
     columns = [key.take(at), new.take(pa.array(np.where(arrives, index, before[index]))), timestamp.take(at), position.take(at)]
     columns += [pa.array(arrives), pa.array(events.until[index], mask=~(events.leaves & there)[index])]
     halves = pa.record_batch(columns, names=["key", "value", "timestamp", "position", "arrives", "until"])
-    return Joined(batch if whole.all() else batch.filter(pa.array(whole)), halves)
+    return Joined(batch if whole.all() else batch.filter(pa.array(whole)), halves, len(alone))
 
 
 class State(NamedTuple):

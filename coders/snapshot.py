@@ -90,11 +90,17 @@ def read_snapshot(described: Described | None, get: Get) -> Snapshot:
     return Snapshot(STATES[described["state"]](*map(field, described["fields"])), files)
 
 
-def files_of(described: Described | None) -> set[str]:
-    """The names of the files of a snapshot."""
+def tables_of(state: Any) -> list[pa.Table]:
+    """The tables that a state consists of, as :func:`files_of` has their files."""
+    fields = () if state is None else (state,) if isinstance(state, Arrangement) else state
+    several = ((field.runs if isinstance(field, Arrangement) else (field,)) for field in fields)
+    return [table for tables in several for table in tables if isinstance(table, pa.Table)]
+
+
+def files_of(described: Described | None) -> list[Described]:
+    """The files of a snapshot."""
     fields = [] if described is None else described["fields"]
-    files = [file for field in fields for file in (field if isinstance(field, list) else [field]) if isinstance(file, dict)]
-    return {file["file"] for file in files}
+    return [file for field in fields for file in (field if isinstance(field, list) else [field]) if isinstance(file, dict)]
 
 
 def _write(table: pa.Table, put: Put) -> Described:

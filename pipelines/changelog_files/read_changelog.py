@@ -1,6 +1,8 @@
 """Reading a changelog in a pipeline: its records in columns or as dicts, and a tally of what was read and what was dropped."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from time import perf_counter_ns
 from typing import Any, Final, Literal, NamedTuple
 
 import apache_beam as beam
@@ -13,6 +15,7 @@ from beam_joins.pipelines.changelog_files.exact_rows import ExactRows
 from beam_joins.pipelines.changelog_files.files import Part
 from beam_joins.pipelines.changelog_files.formats import SOURCES
 from beam_joins.pipelines.changelog_files.raw_rows import RawRows, typed_rows
+from beam_joins.pipelines.changelog_files.read_log import LogEntries
 from beam_joins.pipelines.changelog_files.reading import Reading
 from beam_joins.pipelines.changelog_files.tally import EXAMPLES, Tally, at_bundle_end
 from beam_joins.pipelines.command.input_error import InputError
@@ -36,15 +39,23 @@ class ReadChangelog(beam.PTransform[Any, Any]):
     """The records of a changelog, in no order: ``PCollection[pyarrow.RecordBatch]`` with the columns of ``reading``, or with ``as_dicts`` one by one.
 
     A bad record is one that does not have what ``reading`` asks for, or a line that is not a JSON object. It fails the run with an InputError that
-    names the file and the line, or is dropped and counted.
+    names the file and the line, or is dropped and counted. ``log`` is where workers say how far they have come.
     """
 
-    def __init__(self, changelog: Changelog, reading: Reading, *, on_bad_record: OnBadRecord = "fail", as_dicts: bool = False) -> None:
+    def __init__(
+        self,
+        changelog: Changelog,
+        reading: Reading,
+        *,
+        on_bad_record: OnBadRecord = "fail",
+        as_dicts: bool = False,
+        log: LogEntries | None = None,
+    ) -> None:
         super().__init__()
         self._parts = changelog.parts()
         self._bytes = changelog.bytes
         self._schema = None if as_dicts else reading.schema
-        self._read = (_ReadDicts if as_dicts else _ReadColumns)(changelog.name, reading, on_bad_record)
+        self._read = (_ReadDicts if as_dicts else _ReadColumns)(changelog.name, reading, on_bad_record, log)
 
     def expand(self, pipeline: Any) -> Any:
         """Apply the transform."""
@@ -62,7 +73,8 @@ class _ReadDicts(beam.DoFn):
 
     _in_columns = False
 
-    def __init__(self, name: str, reading: Reading, on_bad_record: OnBadRecord) -> None:
+    def __init__(self, name: str, reading: Reading, on_bad_record: OnBadRecord, log: LogEntries | None) -> None:
+        self._log = log
         self._name = name
         self._reading = reading
         self._on_bad_record = on_bad_record
@@ -75,15 +87,20 @@ class _ReadDicts(beam.DoFn):
         part = element
         reading = self._reading.of_unit(part.file.unit)
         source = SOURCES[part.file.format].rows(part, reading if self._in_columns else None)
-        while True:
-            try:
-                raw = next(source, None)
-            except (OSError, EOFError, ValueError) as error:
-                raise InputError(f"{self._name}: {part.file.shown} {_sentence(error)}") from error
-            if raw is None:
-                return
-            self._count += len(raw.places)
-            yield from self._good(part, raw, reading)
+        with nullcontext() if self._log is None else self._log.of(part) as entries:
+            while True:
+                begin = perf_counter_ns()
+                try:
+                    raw = next(source, None)
+                except (OSError, EOFError, ValueError) as error:
+                    raise InputError(f"{self._name}: {part.file.shown} {_sentence(error)}") from error
+                if raw is None:
+                    return
+                self._count += len(raw.places)
+                good = list(self._good(part, raw, reading))
+                if entries is not None:
+                    entries.add(len(raw.places), perf_counter_ns() - begin)
+                yield from good
 
     def finish_bundle(self) -> Iterator[Any]:
         yield TaggedOutput(TALLIES, at_bundle_end(Tally(self._name, READ, self._count)))

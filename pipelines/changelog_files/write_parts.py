@@ -19,6 +19,8 @@ from beam_joins.pipelines.changelog_files.outputs import Output
 from beam_joins.pipelines.changelog_files.paths import remove
 from beam_joins.pipelines.changelog_files.tally import Tally, at_bundle_end
 from beam_joins.pipelines.command.input_error import writing
+from beam_joins.pipelines.command.watched_run import Watched
+from beam_joins.pipelines.report.figure import Figure
 
 
 class WrittenPart(NamedTuple):
@@ -34,6 +36,8 @@ class Report(NamedTuple):
 
     tallies: list[Tally]
     parts: list[WrittenPart]
+    figures: Sequence[Figure] = ()
+    watched: Watched | None = None
 
     def parts_of(self, outputs: Sequence[Output]) -> dict[str, list[str]]:
         """The paths of each output's parts, in order."""
@@ -98,7 +102,7 @@ class WriteParts(beam.DoFn):
 
 
 class WriteReport(beam.PTransform[Any, Any]):
-    """Collections of :class:`Tally` and :class:`WrittenPart` into one small file; it is there only if all that leads to it has run."""
+    """Collections of :class:`Tally`, :class:`WrittenPart` and :class:`Figure` into one small file; it is there only if all that leads to it has run."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -118,19 +122,21 @@ class WriteReport(beam.PTransform[Any, Any]):
 
 def read_report(path: str) -> Report:
     """What :class:`WriteReport` has written. Raises OSError if it has not."""
-    report = Report([], [])
+    tallies, parts, figures = list[Tally](), list[WrittenPart](), list[Figure]()
     with FileSystems.open(path) as file:
         for line in file.read().decode().splitlines():
             kind, fields = json.loads(line)
             if kind == WrittenPart.__name__:
-                report.parts.append(WrittenPart(*fields))
+                parts.append(WrittenPart(*fields))
+            elif kind == Figure.__name__:
+                figures.append(Figure(*fields))
             else:
                 place, what, count, examples = fields
-                report.tallies.append(Tally(place, what, count, tuple(examples)))
-    return report
+                tallies.append(Tally(place, what, count, tuple(examples)))
+    return Report(tallies, parts, figures)
 
 
-def _as_line(fact: Tally | WrittenPart) -> tuple[int, str]:
+def _as_line(fact: Tally | WrittenPart | Figure) -> tuple[int, str]:
     return 0, json.dumps([type(fact).__name__, fact])
 
 

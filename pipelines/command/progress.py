@@ -5,11 +5,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from shutil import get_terminal_size
+from typing import Final, TextIO
+
+LINE_SECONDS: Final = {True: 0.5, False: 30.0}
+"""How often there is a line, at a terminal and elsewhere."""
 
 
 class Progress:
-    """Times phases; on a terminal it shows the present one, its seconds, and what ``detail`` says, twice a second.
+    """Times phases. On a terminal one line shows the present one, its seconds, and what ``detail`` says; elsewhere there is a line of that every 30 seconds.
 
     A phase without ``detail`` has no thread for it, so that a process may be forked in it.
     """
@@ -25,7 +29,7 @@ class Progress:
         begin = time.monotonic()
         done = threading.Event()
         shown = threading.Thread(target=self._show, args=(name, begin, detail, done), daemon=True)
-        if detail and self._stream.isatty():
+        if detail:
             shown.start()
         try:
             yield
@@ -34,11 +38,16 @@ class Progress:
             done.set()
             if shown.ident is not None:
                 shown.join()
-                self._stream.write("\r\x1b[K")
-                self._stream.flush()
+                if self._stream.isatty():
+                    self._say("\r\x1b[K")
 
     def _show(self, name: str, begin: float, detail: Callable[[], str], done: threading.Event) -> None:
-        while not done.wait(0.5):
+        at_terminal = self._stream.isatty()
+        while not done.wait(LINE_SECONDS[at_terminal]):
             said = detail()
-            self._stream.write(f"\r\x1b[K{name}: {time.monotonic() - begin:.0f} s{f', {said}' if said else ''}")
-            self._stream.flush()
+            line = f"{name}: {time.monotonic() - begin:.0f} s{f', {said}' if said else ''}"
+            self._say(f"\r\x1b[K{line[: get_terminal_size().columns - 1]}" if at_terminal else f"{line}\n")
+
+    def _say(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()

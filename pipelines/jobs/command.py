@@ -15,6 +15,7 @@ from beam_joins.pipelines.jobs.runs_options import check_runs_options
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
+    from beam_joins.pipelines.changelog_files.write_parts import Report
     from beam_joins.pipelines.jobs.summary import Summary
 
 
@@ -48,6 +49,7 @@ def _alone(
 
         job, outputs = job_alone(names, arguments.own)
     report, files = job.run(outputs, options, progress)
+    _write_report(names, arguments, report, progress)
     return _said(arguments, job.summary(report, files, progress.seconds))
 
 
@@ -74,7 +76,15 @@ def _in_runs(
     ended = runs.run(runs.arrived(), any_runner(options), progress, interruption)
     if ended is None:
         return "no new files: nothing to do"
+    _write_report(names, arguments, ended.report, progress)
     return _said(arguments, ended.summary(progress.seconds))
+
+
+def _write_report(names: Names, arguments: Arguments, report: "Report", progress: Progress) -> None:
+    if arguments.own.report:
+        from beam_joins.pipelines.report.page import write_page
+
+        write_page(arguments.own.report, names, report, progress.seconds)
 
 
 def _said(arguments: Arguments, summary: "Summary") -> str | None:

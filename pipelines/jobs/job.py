@@ -19,6 +19,7 @@ from beam_joins.pipelines.changelog_files.write_parts import Report, read_report
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.command.progress import Progress
 from beam_joins.pipelines.command.runner import any_runner
+from beam_joins.pipelines.command.watched_run import WatchedRun
 from beam_joins.pipelines.jobs.names import LACKING, How, Names
 from beam_joins.pipelines.jobs.pipeline import LATEST, Shape, pipeline_of
 from beam_joins.pipelines.jobs.select import Item, Share, shares_of
@@ -40,6 +41,8 @@ class Job:
     min_amount: Decimal | None = None
     on_bad_record: OnBadRecord
     one_file: bool
+    reports: bool = False
+    """Whether figures for a report are counted."""
     known_kinds: tuple[Kind, ...] | None = None
     """What the keys of the changelogs hold, where an earlier run has seen it."""
 
@@ -177,10 +180,10 @@ class Job:
             with ExitStack() as running:
                 with progress.phase("starting the runner"):
                     ready = running.enter_context(any_runner(options))
-                with progress.phase("run", staging.said):
-                    self.pipeline(outputs, ready, staging, report_path).run().wait_until_finish()
+                run = WatchedRun(self.changelogs, report_path, staging.said)
+                watched = run.run(self.pipeline(outputs, ready, staging, report_path), progress)
             with progress.phase("finishing"):
-                report = read_report(report_path)
+                report = read_report(report_path)._replace(watched=watched)
                 return report, staging.publish(report.parts_of(outputs), one_file=self.one_file)
 
     def pipeline(
@@ -193,5 +196,5 @@ class Job:
     ) -> beam.Pipeline:
         """The pipeline, which writes parts of the outputs, and a report that names them; with a folder it goes on where the last run ended."""
         forms = tuple(dict.fromkeys(output.format for output in outputs))
-        shape = Shape(self.changelogs, self.readings(forms), self.shares, self.how, self.on_bad_record)
+        shape = Shape(self.changelogs, self.readings(forms), self.shares, self.how, self.on_bad_record, self.reports)
         return pipeline_of(shape, outputs, options, staging, report_path, folder)

@@ -33,18 +33,22 @@ def table(reading: Reading) -> TableFromChangelog:
     ).with_outputs()
 
 
-def join_of(how: How, shares: Mapping[int, Share], readings: Sequence[Reading]) -> ForeignKeyJoin | TableTableJoin:
-    """The join of two tables that are read so: by the reference of the left rows, or by the keys."""
-    join = vectorized(joiner_of(shares, readings, LACKING.get(how, ())))
+def join_of(
+    how: How, shares: Mapping[int, Share], readings: Sequence[Reading], *, keeps_reference: bool = False
+) -> ForeignKeyJoin | TableTableJoin:
+    """The join of two tables that are read so: by the reference of the left rows, which the result may keep as a column, or by the keys."""
+    join = vectorized(joiner_of(shares, readings, LACKING.get(how, ()), (REFERENCE,) if keeps_reference else ()))
     if readings[0].reference is None:
         return TableTableJoin(join, how=how)
     return ForeignKeyJoin(join, foreign_key=REFERENCE, how=how)
 
 
 def joiner_of(
-    shares: Mapping[int, Share], readings: Sequence[Reading], lacking: Container[int] = ()
+    shares: Mapping[int, Share], readings: Sequence[Reading], lacking: Container[int] = (), kept: Sequence[str] = ()
 ) -> Callable[..., dict[str, pa.Array]]:
     """A joiner of rows that are read so; ``lacking``: the sides that may have none. A semi or anti join calls it with left rows alone.
+
+    ``kept`` are columns of the left rows that the result keeps.
 
     >>> from beam_joins.pipelines.changelog_files.columns import Columns
     >>> join = joiner_of({0: Share(), 1: Share(nested="customer")}, [Reading(columns=Columns(key="id", timestamp="at"))] * 2)
@@ -57,7 +61,10 @@ def joiner_of(
 
     def join(*sides: pa.RecordBatch) -> dict[str, pa.Array]:
         there = [side[forms[0]].is_valid() for side in sides]
-        found: dict[str, pa.Array] = {FOUND: pc.and_(*there) if len(there) > 1 else there[0]}
+        found: dict[str, pa.Array] = {
+            FOUND: pc.and_(*there) if len(there) > 1 else there[0],
+            **{name: sides[0][name] for name in kept},
+        }
         for form in forms:
             found[form] = SPLICED[form](pieces[form], [sides[side][form] for side in shares])
         return found

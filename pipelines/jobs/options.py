@@ -80,7 +80,7 @@ def columns_of(side: Side, own: argparse.Namespace) -> Columns:
 def what_is_made(names: Names, own: argparse.Namespace) -> dict[str, Any]:
     """What the options say of the result, as :class:`~beam_joins.pipelines.jobs.job.Job` takes it. Raises InputError."""
     given = {name: value for name in _OF_JOB if (value := getattr(own, name, None)) is not None}
-    return {"items": names.items(own), **given}
+    return {"items": names.items(own), "reports": bool(own.report), **given}
 
 
 def envelopes_of(side: Side, own: argparse.Namespace) -> Envelopes:

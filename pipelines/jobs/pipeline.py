@@ -19,10 +19,12 @@ from beam_joins.pipelines.changelog_files.reading import ENOUGH, Reading
 from beam_joins.pipelines.changelog_files.splicing import avro_changes, json_changes, json_rows_as_lines
 from beam_joins.pipelines.changelog_files.tally import TallyDropped, TallyRows, TallyUnreferring
 from beam_joins.pipelines.changelog_files.write_parts import WriteParts, WriteReport
+from beam_joins.pipelines.command.watched_run import log_beside
 from beam_joins.pipelines.jobs.joined import has_both, join_of, refers_to_none, table
 from beam_joins.pipelines.jobs.names import How
 from beam_joins.pipelines.jobs.select import Share
 from beam_joins.pipelines.jobs.summary import MATCHED, ROWS, UNREFERRING
+from beam_joins.pipelines.report.counted import Counted, figures, without_reference
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.checked_table import whole_table
 from beam_joins.transforms.engine.partitions import GROWING_PARTITIONS, suggested_partitions
@@ -41,6 +43,7 @@ class Shape(NamedTuple):
     shares: Mapping[int, Share]
     how: How
     on_bad_record: OnBadRecord
+    reports: bool
 
 
 def pipeline_of(
@@ -64,7 +67,7 @@ def pipeline_of(
     os.rmdir(pipeline.local_tempdir)  # for transforms in other languages; it would stay if the process were killed
     if folder is not None:
         folder.attach(pipeline)
-    result, facts = _result(pipeline, shape)
+    result, facts = _result(pipeline, shape, report_path, goes_on=folder is not None)
     # the changes of a row stand one after the other in the file
     if folder is None and any(output.name == CHANGES for output in outputs):
         result = whole_table(result)
@@ -83,14 +86,15 @@ def pipeline_of(
     return pipeline
 
 
-def _result(pipeline: beam.Pipeline, shape: Shape) -> tuple[Any, list[Any]]:
+def _result(pipeline: beam.Pipeline, shape: Shape, report_path: str, *, goes_on: bool) -> tuple[Any, list[Any]]:
     """The table of the result, and what is counted on the way to it."""
-    tables, facts = [], []
-    for changelog, reading in zip(shape.changelogs, shape.readings, strict=True):
-        name = changelog.name
-        read = pipeline | f"Read {name}" >> ReadChangelog(changelog, reading, on_bad_record=shape.on_bad_record)
+    tables, facts, counted = [], [], []
+    for number, (changelog, reading) in enumerate(zip(shape.changelogs, shape.readings, strict=True)):
+        name, log = changelog.name, log_beside(report_path, number)
+        read = pipeline | f"Read {name}" >> ReadChangelog(changelog, reading, on_bad_record=shape.on_bad_record, log=log)
         rows, dropped = read.rows | name.capitalize() >> table(reading)
         tables.append(rows)
+        counted.append(Counted(name, read.rows, dropped))
         facts += [read.tallies, dropped | f"Tally {name}" >> beam.ParDo(TallyDropped(name))]
     left, reading = tables[0], shape.readings[0]
     if reading.least is not None:
@@ -98,10 +102,15 @@ def _result(pipeline: beam.Pipeline, shape: Shape) -> tuple[Any, list[Any]]:
     refers = {} if reading.reference is None else {UNREFERRING: refers_to_none}
     facts.append(left | "Count rows" >> beam.ParDo(TallyRows(shape.changelogs[0].name, {ROWS: valid, **refers})))
     if len(tables) == 1:
-        return left, facts
+        return left, facts + (figures(counted, tables, left) if shape.reports else [])
     if refers and shape.how in ("inner", "right", "semi"):
         facts.append(left | "Tally join" >> beam.ParDo(TallyUnreferring("join", refers_to_none)))
-    return tuple(tables) | "Join" >> join_of(shape.how, shape.shares, shape.readings), facts
+    # what is remembered must have the same columns in all runs, with a report and without
+    keeps_reference = reading.reference is not None and (shape.reports or goes_on)
+    result = tuple(tables) | "Join" >> join_of(shape.how, shape.shares, shape.readings, keeps_reference=keeps_reference)
+    if shape.reports:
+        facts += figures(counted, tables, result)
+    return (without_reference(result) if keeps_reference else result), facts
 
 
 def encoded_changes(batch: ChangeBatch, output: Output) -> Iterator[tuple[ChangeBatch, pa.Array]]:

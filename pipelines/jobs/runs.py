@@ -20,6 +20,7 @@ from beam_joins.pipelines.changelog_files.write_parts import Report, read_report
 from beam_joins.pipelines.command.input_error import InputError, writing
 from beam_joins.pipelines.command.interruption import Interruption
 from beam_joins.pipelines.command.progress import Progress
+from beam_joins.pipelines.command.watched_run import WatchedRun
 from beam_joins.pipelines.jobs.job import Job
 from beam_joins.pipelines.jobs.memory import Memory
 from beam_joins.pipelines.jobs.names import Names
@@ -92,10 +93,10 @@ class Runs:
                 with ExitStack() as running:
                     with progress.phase("starting the runner"):
                         ready = running.enter_context(runner)
-                    with progress.phase("run", staging.said):
-                        job.pipeline(outputs, ready, staging, report_path, folder).run().wait_until_finish()
+                    run = WatchedRun(job.changelogs, report_path, staging.said)
+                    watched = run.run(job.pipeline(outputs, ready, staging, report_path, folder), progress)
                 with progress.phase("finishing"):
-                    report = read_report(report_path)
+                    report = read_report(report_path)._replace(watched=watched)
                     moves = _whole(staging, outputs, report)
                     for side, files in new.items():
                         memory.seen[side].require_unchanged(files)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.jobs.names import Names
+from beam_joins.pipelines.report.options import add_report_option, check_report
 
 SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)?")
@@ -49,6 +50,7 @@ def add_runs_options(parser: argparse.ArgumentParser, names: Names) -> None:
         action="store_true",
         help="say what would be read and written, and write nothing; of a file at most the first megabyte is read",
     )
+    add_report_option(out)
     paths = " and ".join(f"--{side.path_option}" for side in names.sides)
     group = parser.add_argument_group(
         "runs that go on",
@@ -84,6 +86,10 @@ def check_runs_options(own: argparse.Namespace, names: Names) -> None:
         raise InputError(f"--json: {own.json} is no file in a directory that is there: name another one, or make the directory")
     if own.whole_files and not own.follow:
         raise InputError("--whole-files is for --follow: a single run takes all files that are there")
+    if own.report:
+        check_report(own.report)
+        if own.follow:
+            raise InputError("--report is of one run: leave it out with --follow")
     if not own.state_dir:
         for given, option in ((own.changes, "--changes"), (own.follow, "--follow")):
             if given:

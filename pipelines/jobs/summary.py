@@ -48,7 +48,7 @@ class Summary:
         matches: bool,
     ) -> None:
         self._names, self._files, self._seconds, self._remarks, self._matches = names, files, seconds, remarks, matches
-        self._parts, self._tallies = report.parts, add_up(report.tallies)
+        self._parts, self._tallies, self._watched = report.parts, add_up(report.tallies), report.watched
         self._sides = [side.name for side in names.sides]
 
     def text(self) -> str:
@@ -90,6 +90,8 @@ class Summary:
             said = names.results[output == "latest"]
             place = paths[0] if len(paths) == 1 else f"{len(paths)} files {paths[0]} ..."
             lines.append(f"{_line(output, self._written(output))}  {said}, {_bytes(paths):,} bytes in {place}")
+        if self._watched is not None and self._watched.engine is not None:
+            lines += ["engine", *self._watched.engine.lines()]
         lines.append("seconds")
         lines += [f"  {phase:<19} {taken:>10,.1f}" for phase, taken in (*self._seconds.items(), ("all", sum(self._seconds.values())))]
         if self._remarks:

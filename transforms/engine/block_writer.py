@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
@@ -16,6 +15,7 @@ from apache_beam.utils.windowed_value import create as create_windowed_value
 from beam_joins.change import Dropped
 from beam_joins.coders.block import concat_batches, write_block
 from beam_joins.sorting import integers
+from beam_joins.transforms.engine import metrics
 from beam_joins.transforms.engine.notes import write_note
 
 PENDING_BYTES = 64 << 20  # what waits in a writer, of all replays and partitions
@@ -81,12 +81,12 @@ class BlockWriter:
         rows = rows.take(pa.array(np.argsort(partitions, kind="stable")))
         each, start = rows.nbytes / len(rows), 0
         for partition in np.flatnonzero(counts).tolist():
-            count = int(counts[partition])
+            some = int(counts[partition])
             waiting = self._waiting.setdefault((to, partition), _Waiting())
-            waiting.batches.append(rows.slice(start, count))
-            waiting.bytes += round(count * each)
-            self._pending_bytes += round(count * each)
-            start += count
+            waiting.batches.append(rows.slice(start, some))
+            waiting.bytes += round(some * each)
+            self._pending_bytes += round(some * each)
+            start += some
             if waiting.bytes >= BLOCK_BYTES:
                 self._leave(to, partition)
         if self._pending_bytes >= PENDING_BYTES:
@@ -97,10 +97,10 @@ class BlockWriter:
         """Count a record that cannot be used, and put it into the output of the dropped ones."""
         self.drop_rows(reason, 1, lambda: [(record, timestamp)])
 
-    def drop_rows(self, reason: str, count: int, rows: Callable[[], Iterable[tuple[Any, int]]]) -> None:
+    def drop_rows(self, reason: str, records: int, rows: Callable[[], Iterable[tuple[Any, int]]]) -> None:
         """Count many records, and put them, each with its timestamp, into the output of the dropped ones if there is one."""
-        if count:
-            Metrics.counter("beam_joins", f"dropped_{reason}").inc(count)
+        if records:
+            metrics.count(metrics.dropped(reason), records)
             if self._keep_dropped:
                 self._ready += [(DROPPED, timestamped(Dropped(reason, record, timestamp), timestamp)) for record, timestamp in rows()]
 
@@ -117,7 +117,7 @@ class BlockWriter:
         """The blocks that are not full, each with its name and its earliest timestamp, and the notes."""
         for (to, partition), waiting in self._waiting.items():
             rows = concat_batches(to, waiting.batches)
-            yield to, (partition, write_block(rows, to)), _earliest(rows)
+            yield to, (partition, _counted_block(rows, to)), _earliest(rows)
         for to, noted in self._noted.items():
             if noted:
                 yield to, (0, write_note(to, noted)), _EARLIEST
@@ -129,7 +129,14 @@ class BlockWriter:
         waiting = self._waiting.pop((to, partition))
         self._pending_bytes -= waiting.bytes
         rows = concat_batches(to, waiting.batches)
-        self._ready.append((to, timestamped((partition, write_block(rows, to)), _earliest(rows))))
+        self._ready.append((to, timestamped((partition, _counted_block(rows, to)), _earliest(rows))))
+
+
+def _counted_block(rows: pa.Table, to: str) -> bytes:
+    block = write_block(rows, to)
+    metrics.count(metrics.BLOCK_ROWS, len(rows))
+    metrics.count(metrics.BLOCK_BYTES, len(block))
+    return block
 
 
 def _earliest(rows: pa.Table) -> int:

@@ -1,6 +1,7 @@
 """Foreign-key joins with a small right table: its rows go to every worker as a side input, and left rows are joined where they are."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator
+from time import perf_counter_ns
 from typing import Any
 
 import apache_beam as beam
@@ -15,6 +16,7 @@ from beam_joins.matching import Shape
 from beam_joins.overlap import Rights
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.joins import LEFT, RIGHT, LeftRows, Sides
+from beam_joins.transforms.engine.metrics import ROWS_IN, ROWS_OUT, TURN_MICROS, UNMATCHED, count
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.operator import Turn
 from beam_joins.transforms.engine.outputs import Handling
@@ -120,9 +122,13 @@ class _JoinDoFn(BundleDoFn):
             left = self._left_rows(piece, self._writer)
             if self._noting:
                 self._writer.noted(LEFT).update(kinds(left.column("reference")))
-            changes = self._rights.joined(pa.Table.from_batches([left]), self._join, self._shape).changes
-            if len(changes):
-                yield changes
+            begin = perf_counter_ns()
+            joined = self._rights.joined(pa.Table.from_batches([left]), self._join, self._shape)
+            for metric, rows in ((ROWS_IN, len(left)), (ROWS_OUT, len(joined.changes)), (UNMATCHED, joined.unmatched)):
+                count(metric, rows)
+            count(TURN_MICROS, (perf_counter_ns() - begin) // 1000)
+            if len(joined.changes):
+                yield joined.changes
         self._functions.give(self._writer)
         yield from self._emitter.emit(self._writer.pop_ready())
 

@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from beam_joins.arrangement import Arrangement
-from beam_joins.coders.snapshot import NO_SNAPSHOT, Snapshot, read_snapshot, write_snapshot
+from beam_joins.coders.snapshot import NO_SNAPSHOT, Snapshot, files_of, read_snapshot, tables_of, write_snapshot
+from beam_joins.transforms.engine.metrics import count_state
 
 _NAME = 16  # Arrow reads what begins at a multiple of 8 bytes without copying it
 _SPARE = 1 << 20
@@ -45,8 +45,8 @@ class Memory:
             held = self._held[partition] = _read(written, tables) if written else Held()
         return held
 
-    def write(self, partition: int, held: Held, before: Held, known: Any, tables: Any) -> int:
-        """Write what the partition remembers now; gives the number of bytes of its tables that count."""
+    def write(self, partition: int, held: Held, before: Held, known: Any, tables: Any) -> None:
+        """Write what the partition remembers now."""
         lying = json.loads(before.written)["bytes"] if before.written else 0
 
         def put(content: pa.Buffer) -> str:
@@ -57,31 +57,20 @@ class Memory:
             return name
 
         described = write_snapshot(held.state, put, before.snapshot)
-        size: int = sum(file["bytes"] for file in _files(described))
+        size: int = sum(file["bytes"] for file in files_of(described))
         if lying > 2 * size + _SPARE:
             tables.clear()
             lying = 0
             described = write_snapshot(held.state, put)
-        files = {id(table): (table, file) for table, file in zip(_tables(held.state), _files(described), strict=True)}
+        files = {id(table): (table, file) for table, file in zip(tables_of(held.state), files_of(described), strict=True)}
         of = {"state": described, "frontier": held.frontier, "tick": held.tick, "bytes": lying, "written": uuid4().hex}
         written = json.dumps(of).encode()
         known.write(written)
         self._held[partition] = Held(Snapshot(held.state, files), held.frontier, held.tick, written)
-        return size
+        count_state(held.state, described)
 
 
 def _read(written: bytes, tables: Any) -> Held:
     known = json.loads(written)
     contents = {bytes(each[:_NAME]).decode(): pa.py_buffer(each).slice(_NAME) for each in tables.read()}
     return Held(read_snapshot(known["state"], contents.__getitem__), known["frontier"], known["tick"], written)
-
-
-def _files(described: dict[str, Any] | None) -> list[dict[str, Any]]:
-    fields = [] if described is None else described["fields"]
-    return [file for field in fields for file in (field if isinstance(field, list) else [field]) if isinstance(file, dict)]
-
-
-def _tables(state: Any) -> list[pa.Table]:
-    fields = () if state is None else (state,) if isinstance(state, Arrangement) else state
-    several = ((field.runs if isinstance(field, Arrangement) else (field,)) for field in fields)
-    return [table for tables in several for table in tables if isinstance(table, pa.Table)]

@@ -19,6 +19,7 @@ from beam_joins.references import listed_subscriptions, looking_up, rejoined, su
 from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.checked_table import table_in_turn
+from beam_joins.transforms.engine.metrics import UNMATCHED, count
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.operator import Operator, Turn
 from beam_joins.transforms.engine.outputs import Handling
@@ -177,6 +178,7 @@ def _overlapped(
             joined, state = overlap(left, right, join, shape), None
         else:
             joined, state = step((turn.state or State())._replace(frontier=turn.frontier), left, right, join, shape)
+        count(UNMATCHED, joined.unmatched)
         if moving:
             writer.send(HALVES, hashes(joined.halves.column("key")), _halves(joined.halves, turn))
         for batch in (joined.changes, *(() if moving else (rejoined(joined.halves),))):

@@ -44,7 +44,7 @@ class Manifest(NamedTuple):
     @property
     def files(self) -> set[str]:
         """The names of all files that it names."""
-        return {name for each in self.transforms.values() for of in each.partitions.values() for name in files_of(of)}
+        return {file["file"] for each in self.transforms.values() for of in each.partitions.values() for file in files_of(of)}
 
 
 class TurnEnded(NamedTuple):

@@ -14,6 +14,7 @@ routing key in the order of their positions and nothing else.
 """
 
 from collections.abc import Callable, Generator, Iterable
+from time import perf_counter_ns
 from typing import Any
 
 import apache_beam as beam
@@ -25,6 +26,7 @@ from apache_beam.utils.timestamp import Timestamp
 from beam_joins.coders.block import read_blocks
 from beam_joins.coders.own_types import OwnTypes
 from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN, BlockWriter, Output, timestamped
+from beam_joins.transforms.engine.metrics import ROWS_IN, ROWS_OUT, TURN_MICROS, count, rows_of
 from beam_joins.transforms.engine.notes import Check, NoteReader
 from beam_joins.transforms.engine.operator import Operator, Turn
 from beam_joins.transforms.engine.partitions import CORES, partition_count
@@ -139,14 +141,21 @@ class _Partition:
         """What follows from the rows that have their turn, in a tick if there are ticks; returns what is to be remembered."""
         writer, emit = self._emitter.writer(tick), self._emitter.emit
         replayed = self._operator(inputs, writer, turn)
+        given, nanos = 0, 0
         while True:
+            begin = perf_counter_ns()
             try:
                 output = next(replayed)
             except StopIteration as end:
                 state = end.value
                 break
+            finally:
+                nanos += perf_counter_ns() - begin
+            given += rows_of(output)
             yield output
             yield from emit(writer.pop_ready())
+        for metric, value in ((ROWS_IN, sum(map(len, inputs.values()))), (ROWS_OUT, given), (TURN_MICROS, nanos // 1000)):
+            count(metric, value)
         yield from emit(writer.pop_ready())
         yield from emit((to, block) for to, block, _ in writer.flush())
         return state

@@ -14,6 +14,7 @@ from beam_joins.coders.snapshot import Described, Snapshot, read_snapshot, write
 from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.manifest import TurnEnded, schema_text, text_schema
+from beam_joins.transforms.engine.metrics import count_state
 from beam_joins.transforms.engine.notes import read_note, write_note
 from beam_joins.transforms.engine.operator import Operator, Turn
 from beam_joins.transforms.engine.state_files import StateFiles, StateRefused
@@ -92,7 +93,9 @@ class ResumedTurn:
             self._memory.files.put(name, content)
             return name
 
-        return write_snapshot(state, put, before)
+        described = write_snapshot(state, put, before)
+        count_state(state, described)
+        return described
 
 
 def _noting(elements: Iterable[bytes], notes: dict[str, list[str]]) -> Iterator[bytes]:

@@ -15,6 +15,7 @@ from beam_joins.keys.opaque import python_values
 from beam_joins.pairs import Pairs, each_joined
 from beam_joins.sorting import combine_chunks
 from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped
+from beam_joins.transforms.engine.metrics import UNMATCHED, count
 from beam_joins.transforms.engine.operator import Operator, Turn, in_time
 from beam_joins.transforms.engine.table_rows import keys_in_python, no_rows, records_of
 from beam_joins.transforms.engine.table_type import TableType
@@ -85,6 +86,7 @@ def joined_streams(how: StreamHow, spans: Spans, results: Results, types: tuple[
         for side, late, (_, behind), known in zip(SIDES, found.late, given, types, strict=True):
             for rows in (behind, late):
                 writer.drop_rows(f"late_{side}", len(rows), partial(records_of, rows, known))
+        count(UNMATCHED, int(np.sum(found.left_index < 0)) + int(np.sum(found.right_index < 0)))
         yield from results(found)
         return state
 

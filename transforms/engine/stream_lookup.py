@@ -21,6 +21,7 @@ from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.transforms.engine.arrow_input import is_arrow
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.checked_table import table_in_turn
+from beam_joins.transforms.engine.metrics import UNMATCHED, count
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.operator import Operator, Turn, in_time
 from beam_joins.transforms.engine.options import choice
@@ -136,6 +137,7 @@ def _lookup(
             found, state = as_of(stream, table), None
         else:
             (found, table), state = step(turn.state or Arrangement(), stream, table)
+        count(UNMATCHED, int((found < 0).sum()))
         if not keeps_all:
             stream, found = stream.filter(pa.array(found >= 0)), found[found >= 0]
         used, index = np.unique(found, return_inverse=True)

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.coders import BytesCoder
-from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
@@ -110,7 +109,6 @@ class _TurnDoFn(TurnDoFn):
         self._name = name
         self._turns = turns
         self._memory = Memory()
-        self._state_bytes = Metrics.distribution("beam_joins", "state_bytes")
 
     def __reduce__(self) -> Any:
         return turn_dofn, (self._name, self._turns)
@@ -164,7 +162,7 @@ class _TurnDoFn(TurnDoFn):
             for each in waiting:
                 blocks.add(each.written())
         if held is not before:
-            self._state_bytes.update(self._memory.write(partition, held, before, known, tables))
+            self._memory.write(partition, held, before, known, tables)
 
     def _turned(self, held: Held, due: int, inputs: dict[str, pa.Table]) -> Generator[Any, None, Held]:
         turns, last = self._turns, held.tick

@@ -1,0 +1,130 @@
+"""How far the reading of changelogs has come: workers append to a small file, which the process that waits for the run reads.
+
+Runners report metrics when a run has ended, or not at all; a file beside the results is there on all of them. Where workers do not see it there is no
+progress, and nothing else is different.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from struct import Struct
+from typing import Final, NamedTuple
+
+from beam_joins.pipelines.changelog_files.files import Part
+
+_ENTRY: Final = Struct("<qqqq")  # the number of the changelog, of the part, rows, nanoseconds
+_DONE: Final = -1
+"""In the place of rows: the part has been read."""
+
+
+class LogEntries(NamedTuple):
+    """What a worker appends to the file at ``path`` of a changelog: how many rows of a part it has read."""
+
+    path: str
+    changelog: int
+
+    @contextmanager
+    def of(self, part: Part) -> Iterator["PartEntries"]:
+        """The entries of a part; it counts as read if the block does not fail."""
+        entries = PartEntries(self.changelog, part.number)
+        with suppress(OSError):
+            entries.file = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        try:
+            yield entries
+            entries.add(_DONE, 0)
+        finally:
+            if entries.file is not None:
+                os.close(entries.file)
+
+
+class PartEntries:
+    """The entries of a part, ``file`` if they can be written."""
+
+    def __init__(self, changelog: int, part: int) -> None:
+        self._place = changelog, part
+        self.file: int | None = None
+
+    def add(self, rows: int, nanoseconds: int) -> None:
+        """So many more rows have been read."""
+        if self.file is not None:
+            with suppress(OSError):
+                os.write(self.file, _ENTRY.pack(*self._place, rows, nanoseconds))
+
+
+class WasRead(NamedTuple):
+    """What has been read of a changelog: rows, and the seconds that workers needed for them; rows and bytes of the parts that have been read whole."""
+
+    rows: int = 0
+    seconds: float = 0.0
+    whole_rows: int = 0
+    bytes: int = 0
+
+
+class ReadLog:
+    """The file at ``path``, for changelogs with these parts. Without ``path`` nothing is seen."""
+
+    def __init__(self, path: str | None, parts: Sequence[Sequence[Part]]) -> None:
+        self._path = path
+        self._bytes = [_bytes_of(each) for each in parts]
+        self._done: list[set[int]] = [set() for _ in parts]
+        self._rows: list[dict[int, int]] = [{} for _ in parts]
+        self._nanoseconds = [0] * len(parts)
+        self._offset = 0
+        if path is not None:
+            with suppress(OSError), open(path, "ab"):
+                pass
+
+    @property
+    def bytes(self) -> int:
+        """Of all parts."""
+        return sum(map(sum, self._bytes))
+
+    def read(self) -> list[WasRead]:
+        """What has been read by now, of each changelog."""
+        if self._path is not None:
+            with suppress(OSError), open(self._path, "rb") as file:
+                file.seek(self._offset)
+                content = file.read()
+                whole = len(content) // _ENTRY.size * _ENTRY.size
+                self._offset += whole
+                for changelog, part, rows, nanoseconds in _ENTRY.iter_unpack(content[:whole]):
+                    if rows == _DONE:
+                        self._done[changelog].add(part)
+                    else:
+                        self._rows[changelog][part] = self._rows[changelog].get(part, 0) + rows
+                        self._nanoseconds[changelog] += nanoseconds
+        return [
+            WasRead(sum(rows.values()), nanoseconds / 1e9, sum(rows.get(part, 0) for part in done), sum(sizes[part] for part in done))
+            for rows, nanoseconds, sizes, done in zip(self._rows, self._nanoseconds, self._bytes, self._done, strict=True)
+        ]
+
+
+def read_said(read: Sequence[WasRead], of_bytes: int, seconds: float) -> str:
+    """How far the reading has come after so many seconds, in words, and how long the rest of it takes; nothing where that is not known.
+
+    >>> read_said([WasRead(1_000_000, 9.0, 800_000, 50_000_000), WasRead(200_000, 1.0, 200_000, 10_000_000)], 240_000_000, 10.0)
+    '1,200,000 of about 4,000,000 rows read (30%), 120,000/s, 23 s left'
+    >>> read_said([WasRead(200_000, 1.0)], 240_000_000, 2.0)
+    '200,000 rows read, 100,000/s'
+    >>> read_said([WasRead(200_000, 1.0, 200_000, 5_000)], 5_000, 9.0)
+    '200,000 rows read'
+    """
+    rows, known = sum(each.rows for each in read), sum(each.bytes for each in read)
+    if not rows:
+        return ""
+    if known >= of_bytes:
+        return f"{rows:,} rows read"
+    speed = rows / seconds
+    if not known:
+        return f"{rows:,} rows read, {speed:,.0f}/s"
+    about = max(rows, round(sum(each.whole_rows for each in read) * of_bytes / known / 1000) * 1000)
+    share, left = rows / about, (about - rows) / speed
+    return f"{rows:,} of about {about:,} rows read ({share:.0%}), {speed:,.0f}/s, {left:,.0f} s left"
+
+
+def _bytes_of(parts: Sequence[Part]) -> list[int]:
+    """The size of each part: those of one file are taken for equal where they are not cut by bytes."""
+    of_file: dict[str, int] = {}
+    for part in parts:
+        of_file[part.file.path] = of_file.get(part.file.path, 0) + 1
+    return [max(1, part.file.bytes // of_file[part.file.path]) for part in parts]

@@ -1,0 +1,86 @@
+"""What the engine has counted in a run: the metrics of ``docs/metrics.md``, added up by the steps of a pipeline that have names of their own."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+from apache_beam.metrics import MetricsFilter
+
+from beam_joins.transforms.engine.metrics import (
+    BLOCK_BYTES,
+    BLOCK_ROWS,
+    NAMESPACE,
+    ROWS_IN,
+    ROWS_OUT,
+    STATE_BYTES,
+    STATE_ROWS,
+    TURN_MICROS,
+    UNMATCHED,
+)
+
+
+class StepFigures(NamedTuple):
+    """Of a step: rows that it got and gave, those without a partner, and the seconds that its kernels worked, of all workers together."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    unmatched: int = 0
+    seconds: float = 0.0
+
+
+class EngineFigures(NamedTuple):
+    r"""Of a run: its steps by name, what was sent in how many blocks, and what is remembered.
+
+    >>> figures = EngineFigures({"Join": StepFigures(1200, 900, 2, 0.25)}, blocks=2, block_rows=1200, block_bytes=9000, largest_block=5000)
+    >>> print("\n".join(figures.lines()))
+      join                     1,200  rows in, 900 out, 2 without a partner; 0.2 s
+      blocks                       2  of 600 rows and 4,500 bytes in the mean, 5,000 at most
+    """
+
+    steps: Mapping[str, StepFigures]
+    blocks: int = 0
+    block_rows: int = 0
+    block_bytes: int = 0
+    largest_block: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+
+    @classmethod
+    def of(cls, result: Any) -> Self | None:
+        """The figures of a run that has ended; ``None`` if its runner reports none."""
+        try:
+            found = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))
+        except NotImplementedError:
+            return None
+        sums: dict[tuple[str, str], int] = {}
+        largest = blocks = 0
+        for each in (*found["counters"], *found["distributions"]):
+            step, name, value = each.key.step.split("/")[0], each.key.metric.name, each.result
+            if name == BLOCK_BYTES.name:
+                largest, blocks = max(largest, value.max), blocks + value.count
+            sums[step, name] = sums.get((step, name), 0) + (value if isinstance(value, int) else value.sum)
+        if not sums:
+            return None
+
+        def total(name: str) -> int:
+            return sum(value for (_, metric), value in sums.items() if metric == name)
+
+        def of_step(step: str) -> StepFigures:
+            came, gave, alone, micros = (sums.get((step, metric.name), 0) for metric in (ROWS_IN, ROWS_OUT, UNMATCHED, TURN_MICROS))
+            return StepFigures(came, gave, alone, micros / 1e6)
+
+        steps = {step: of_step(step) for step in sorted({step for step, name in sums if name == TURN_MICROS.name})}
+        rows, size, kept, kept_bytes = (total(metric.name) for metric in (BLOCK_ROWS, BLOCK_BYTES, STATE_ROWS, STATE_BYTES))
+        return cls(steps, blocks, rows, size, largest, kept, kept_bytes)
+
+    def lines(self) -> list[str]:
+        """Lines for a summary."""
+        lines = []
+        for name, step in self.steps.items():
+            alone = f", {step.unmatched:,} without a partner" if step.unmatched else ""
+            lines.append(f"  {name.lower():<19} {step.rows_in:>10,}  rows in, {step.rows_out:,} out{alone}; {step.seconds:,.1f} s")
+        if self.blocks:
+            mean = f"{self.block_rows / self.blocks:,.0f} rows and {self.block_bytes / self.blocks:,.0f} bytes in the mean"
+            lines.append(f"  {'blocks':<19} {self.blocks:>10,}  of {mean}, {self.largest_block:,} at most")
+        if self.state_bytes:
+            lines.append(f"  {'remembered':<19} {self.state_rows:>10,}  rows, {self.state_bytes:,} bytes")
+        return lines

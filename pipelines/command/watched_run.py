@@ -1,0 +1,56 @@
+"""A run over changelogs that is watched: how far it has come while it lasts, and what was counted when it has ended."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import apache_beam as beam
+
+from beam_joins.pipelines.changelog_files.changelog import Changelog
+from beam_joins.pipelines.changelog_files.paths import is_local
+from beam_joins.pipelines.changelog_files.read_log import LogEntries, ReadLog, WasRead, read_said
+from beam_joins.pipelines.command.engine_figures import EngineFigures
+from beam_joins.pipelines.command.progress import Progress
+from beam_joins.pipelines.command.steps import Step, steps_of
+
+_LOG: Final = "read.log"
+
+
+def log_beside(path: str, changelog: int) -> LogEntries | None:
+    """Where workers say how far they have come with a changelog, in the folder of a file; ``None`` where files cannot be appended to."""
+    return LogEntries(os.path.join(os.path.dirname(path), _LOG), changelog) if is_local(path) else None
+
+
+class Watched(NamedTuple):
+    """What was seen of a run that has ended: what the engine has counted, if its runner reports it; what was read of each changelog; its steps."""
+
+    engine: EngineFigures | None
+    read: tuple[WasRead, ...]
+    steps: tuple[Step, ...]
+
+
+class WatchedRun:
+    """Runs pipelines that read these changelogs, and log that beside a path; ``written`` says what there is of results."""
+
+    def __init__(self, changelogs: Sequence[Changelog], path: str, written: Callable[[], str]) -> None:
+        entries = log_beside(path, 0)
+        self._log = ReadLog(None if entries is None else entries.path, [changelog.parts() for changelog in changelogs])
+        self._written = written
+        self._begin = time.monotonic()
+
+    def said(self) -> str:
+        """How far the run has come, in words."""
+        read = self._log.read()
+        reading = read_said(read, self._log.bytes, time.monotonic() - self._begin)
+        if reading and sum(each.bytes for each in read) < self._log.bytes:
+            return reading
+        return ", ".join(filter(None, (reading, self._written())))
+
+    def run(self, pipeline: beam.Pipeline, progress: Progress) -> Watched:
+        """Run to the end; gives what was seen."""
+        self._begin = time.monotonic()
+        with progress.phase("run", self.said):
+            result = pipeline.run()
+            result.wait_until_finish()
+        return Watched(EngineFigures.of(result), tuple(self._log.read()), steps_of(pipeline))

@@ -1,0 +1,1 @@
+"""A page about a run: what was counted in the workers, drawn for people."""

@@ -1,0 +1,81 @@
+"""What the engine counts, in the namespace ``beam_joins``: docs/metrics.md lists these names. Counted by blocks, batches and turns, never row by row."""
+
+from typing import Any, Final, Literal, NamedTuple
+
+import pyarrow as pa
+from apache_beam.metrics import Metrics
+
+from beam_joins.batch import ChangeBatch
+from beam_joins.coders.snapshot import Described, files_of, tables_of
+
+NAMESPACE: Final = "beam_joins"
+REASONS: Final = (
+    "null_key",
+    "null_value",
+    "null_timestamp",
+    "null_sequence",
+    "null_foreign_key",
+    "null_group",
+    "duplicate_position",
+    "ambiguous_position",
+    "late_applied",
+    "late_stale",
+    "late",
+    "late_left",
+    "late_right",
+)
+"""Why a record is dropped, or reported as late."""
+
+
+class Metric(NamedTuple):
+    """The name of a metric and of which kind it is."""
+
+    name: str
+    kind: Literal["counter", "distribution"]
+
+
+ROWS_IN: Final = Metric("rows_in", "counter")
+ROWS_OUT: Final = Metric("rows_out", "counter")
+UNMATCHED: Final = Metric("unmatched", "counter")
+BLOCK_ROWS: Final = Metric("block_rows", "distribution")
+BLOCK_BYTES: Final = Metric("block_bytes", "distribution")
+STATE_ROWS: Final = Metric("state_rows", "distribution")
+STATE_BYTES: Final = Metric("state_bytes", "distribution")
+TURN_MICROS: Final = Metric("turn_micros", "distribution")
+METRICS: Final = (
+    *(ROWS_IN, ROWS_OUT, UNMATCHED, BLOCK_ROWS, BLOCK_BYTES, STATE_ROWS, STATE_BYTES, TURN_MICROS),
+    *(Metric(f"dropped_{reason}", "counter") for reason in REASONS),
+)
+_DROPPED: Final = {reason: Metric(f"dropped_{reason}", "counter") for reason in REASONS}
+_MADE: Final[dict[Metric, Any]] = {metric: getattr(Metrics, metric.kind)(NAMESPACE, metric.name) for metric in METRICS}
+
+
+def count(metric: Metric, value: int) -> None:
+    """Count for the step that is being executed: add to a counter, or one more value of a distribution."""
+    made = _MADE[metric]
+    made.inc(value) if metric.kind == "counter" else made.update(value)
+
+
+def dropped(reason: str) -> Metric:
+    """The counter of records that are dropped for a reason.
+
+    >>> dropped("null_key").name
+    'dropped_null_key'
+    """
+    return _DROPPED[reason]
+
+
+def count_state(state: Any, described: Described | None) -> None:
+    """Count what a partition remembers after a turn, as :func:`beam_joins.coders.snapshot.write_snapshot` has described it."""
+    if described is not None:
+        count(STATE_ROWS, sum(map(len, tables_of(state))))
+        count(STATE_BYTES, sum(file["bytes"] for file in files_of(described)))
+
+
+def rows_of(element: Any) -> int:
+    """How many rows an element that a transform gives has.
+
+    >>> rows_of(("key", "value"))
+    1
+    """
+    return len(element) if isinstance(element, ChangeBatch | pa.RecordBatch) else 1
