@@ -43,7 +43,9 @@ class ChangeBatchCoder(StrictCoder):
         batch = ChangeBatch(**dict(zip(_NAMES, rows.columns, strict=True)), earlier=earlier)
         first, last = pc.min_max(batch.before).as_py().values()
         if last is not None and not 0 <= first <= last < len(batch) + len(batch.earlier):
-            raise CorruptData(f"a batch of {len(batch)} changes and {len(batch.earlier)} earlier values has old values at {first} to {last}")
+            raise CorruptData(
+                f"a batch of {len(batch)} changes and {len(batch.earlier)} earlier values has old values at {first} to {last}"
+            )
         return batch
 
     def estimate_size(self, value: ChangeBatch) -> int:

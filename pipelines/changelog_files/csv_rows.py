@@ -16,7 +16,15 @@ from beam_joins.pipelines.changelog_files.exact_json import loads
 from beam_joins.pipelines.changelog_files.files import File, Part
 from beam_joins.pipelines.changelog_files.json_text import objects, texts_of
 from beam_joins.pipelines.changelog_files.layout import DECIMAL, Layout
-from beam_joins.pipelines.changelog_files.lines import cut_lines, line_number, lines_of, next_line, open_lines, parts_by_bytes, whole_lines
+from beam_joins.pipelines.changelog_files.lines import (
+    cut_lines,
+    line_number,
+    lines_of,
+    next_line,
+    open_lines,
+    parts_by_bytes,
+    whole_lines,
+)
 from beam_joins.pipelines.changelog_files.raw_rows import RawRows
 from beam_joins.pipelines.changelog_files.reading import Reading
 

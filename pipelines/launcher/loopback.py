@@ -46,7 +46,9 @@ def loopback_jar(class_path: Sequence[Path], directory: Path) -> Path:
         compiled = jar.read(_CLASS)
     for old, new in _REPLACED:
         if compiled.count(old) != 1:
-            raise RunnerSetupError(f"{core} is not of the version whose servers can be kept on this machine: take the one of the lock file.")
+            raise RunnerSetupError(
+                f"{core} is not of the version whose servers can be kept on this machine: take the one of the lock file."
+            )
         compiled = compiled.replace(old, new)
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as jar:

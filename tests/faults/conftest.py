@@ -16,7 +16,6 @@ ALONE: list[Any] = ["--orders", "in/orders/*", "--customers", "in/customers/*", 
 HOW: dict[str, list[Any]] = {"alone": ALONE, "with a state": BOTH}
 
 
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     mine = [item for item in items if item.get_closest_marker("faults")]
     if mine and "faults" not in config.option.markexpr:

@@ -132,7 +132,9 @@ def test_a_damaged_file_of_a_snapshot_is_corrupt(data: st.DataObject) -> None:
             read_snapshot(described, lambda name: pa.py_buffer(damage))
 
 
-MANIFEST = Manifest(7, 16, {"files": {"b": 1}}, {"Join": Remembered({"transform": "t", "options": {}, "inputs": {}}, 5, 6, {}, {}, {})})
+MANIFEST = Manifest(
+    7, 16, {"files": {"b": 1}}, {"Join": Remembered({"transform": "t", "options": {}, "inputs": {}}, 5, 6, {}, {}, {})}
+)
 WRITTEN = write_manifest(MANIFEST)
 JOURNAL = write_journal(WRITTEN, [("/a/part", "/a/whole")])
 WORDS = [b"null", b"{}", b"[" * 5_000, b'"', b"NaN", b"9" * 5_000, b'"format": 2,']

@@ -24,7 +24,14 @@ KEYS = [
 def rows(side):
     """A row of each key at most positions, sometimes deleted; event times have nothing to do with positions."""
     return [
-        {"id": key, "value": f"{side} {n} {i}", "at": ENDS[(n + i) % len(ENDS)], "lsn": lsn, "op": "d" if n % 5 == 4 else "u", "by": key}
+        {
+            "id": key,
+            "value": f"{side} {n} {i}",
+            "at": ENDS[(n + i) % len(ENDS)],
+            "lsn": lsn,
+            "op": "d" if n % 5 == 4 else "u",
+            "by": key,
+        }
         for i, key in enumerate(KEYS)
         for n, lsn in enumerate(ENDS)
         if (n + i + (side == "left")) % 3
@@ -46,7 +53,10 @@ def joiner(left, right):
 KEPT = {"inner": set.intersection, "left": lambda left, right: left, "right": lambda left, right: right, "outer": set.union}
 JOINS = [
     *((f"table {how}", how, lambda how=how: TableTableJoin(joiner, how=how), False) for how in KEPT),
-    *((f"foreign key {how}", how, lambda how=how: ForeignKeyJoin(joiner, foreign_key="by", how=how), False) for how in ("inner", "left")),
+    *(
+        (f"foreign key {how}", how, lambda how=how: ForeignKeyJoin(joiner, foreign_key="by", how=how), False)
+        for how in ("inner", "left")
+    ),
     ("one to many", "inner", lambda: OneToManyJoin(joiner, foreign_key="by"), True),
 ]
 
