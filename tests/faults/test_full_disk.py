@@ -17,7 +17,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
 os.execv(sys.argv[2], sys.argv[2:])
 """
 SMALL = (
-    'mount -t tmpfs -o size="$0" tmpfs "$1" && shift && "$@"; code=$?; find out state -type f > tmp/.found 2> /dev/null; exit $code'
+    'mount -t tmpfs -o size="$0",mode=700 tmpfs "$1" && shift && "$@"; code=$?; find out state -type f > tmp/.found 2> /dev/null; exit $code'
 )
 READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
 OWN_MOUNTS = ["unshare", "-rm", "sh", "-c"]

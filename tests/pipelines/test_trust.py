@@ -12,6 +12,8 @@ import psutil
 import pytest
 
 from beam_joins.pipelines.sample import SampleFiles
+from beam_joins.transforms.engine.state_files import StateRefused
+from beam_joins.transforms.engine.state_folder import StateFolder
 from tests.faults.machine import Started
 from tests.pipelines.history import BOTH, arrive, cut
 
@@ -53,6 +55,14 @@ def test_only_jars_are_downloaded() -> None:
     assert callers("urlopen", "urlretrieve", "local_jar") == set()
     users = {str(path.relative_to(HOUSE)) for path in MODULES if "JavaJarServer.local_jar" in path.read_text()}
     assert users == {"pipelines/launcher/jars.py"}
+
+
+def test_a_folder_of_a_state_that_anybody_may_write_into_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    with pytest.raises(StateRefused, match="chmod o-w"):
+        StateFolder(str(tmp_path))
+    tmp_path.chmod(0o755)
+    StateFolder(str(tmp_path)).close()
 
 
 def listening(run: Started) -> set[str]:

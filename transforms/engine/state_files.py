@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -121,10 +122,12 @@ class StateFiles:
                 os.rmdir(os.path.dirname(path))
 
     def lock(self) -> None:
-        """Keep other runs away; raises :class:`StateRefused` if there is one. On filesystems that are not local nothing is locked."""
+        """Keep other runs away; raises :class:`StateRefused` if there is one, or if anybody may write there. On filesystems that are not local nothing is locked."""
         if not self.is_local or self._lock is not None:
             return
         os.makedirs(self.root, mode=0o700, exist_ok=True)
+        if os.stat(self.root).st_mode & stat.S_IWOTH:
+            raise StateRefused(f"anybody may write into {self.root}, and what is there is trusted: chmod o-w {self.root}")
         file = open(self.path("lock"), "w")  # noqa: SIM115
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
