@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins.pipelines.command.failed_function import failed_function_in
 from beam_joins.pipelines.command.input_error import OutputError, input_error_in, os_sentence
-from beam_joins.pipelines.command.refused_state import refused_state_in
+from beam_joins.pipelines.command.refused_state import refused_state_in, unwritten_state_in
 from beam_joins.pipelines.launcher.job_failure import JobFailed
 from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
 from beam_joins.pipelines.launcher.warm_start import start_early
@@ -90,6 +90,11 @@ def _refused_state(error: BaseException) -> tuple[object, int] | None:
     return None if found is None else (found, WRONG_INPUT)
 
 
+def _unwritten_state(error: BaseException) -> tuple[object, int] | None:
+    found = unwritten_state_in(error)
+    return None if found is None else (found, FAILED)
+
+
 def _failed_job(error: BaseException) -> tuple[object, int] | None:
     return (error, FAILED) if isinstance(error, JobFailed) else None
 
@@ -105,6 +110,7 @@ EXPLANATIONS: Final[tuple[Callable[[BaseException], tuple[object, int] | None], 
     _wrong_runner,
     _failed_function,
     _refused_state,
+    _unwritten_state,
     _failed_job,
     _system,
 )
