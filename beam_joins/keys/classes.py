@@ -36,7 +36,7 @@ def class_of(name: bytes) -> type:
             found: Any = sys.modules.get(module) or importlib.import_module(module)
             for part in parts[split:]:
                 found = getattr(found, part)
-        except (ImportError, AttributeError):
+        except (Exception, SystemExit):  # a module may do anything when it is imported, and garbage may name any
             continue
         if isinstance(found, type):
             return found

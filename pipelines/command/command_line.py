@@ -5,7 +5,7 @@ Beam, whose import takes a second, is imported only when a run begins, or to tel
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins import FunctionFailed
@@ -94,16 +94,23 @@ def beam_options(runner: str | None, rest: Sequence[str]) -> "PipelineOptions":
     return options
 
 
+_MADE_IT_FAIL: Final[dict[str, Callable[[str], tuple[object, int]]]] = {
+    "FunctionFailed": lambda sentence: (FunctionFailed(sentence), FAILED),
+    "StateRefused": lambda sentence: (sentence, WRONG_INPUT),
+    "CorruptData": lambda sentence: (sentence, WRONG_INPUT),
+    "StateNotWritten": lambda sentence: (sentence, FAILED),
+}
+"""Exceptions of workers: what to say of them, and the exit code."""
+
+
 def said(error: BaseException) -> tuple[object, int]:
     """What to say of an error in one sentence, and the exit code; raises the error itself if nothing explains it."""
     if (wrong := input_error_in(error)) is not None:
         return wrong, FAILED if isinstance(wrong, OutputError) else WRONG_INPUT
     if isinstance(error, RunnerSetupError):
         return error, WRONG_INPUT
-    if (failed := found_in(error, {"FunctionFailed": FunctionFailed})) is not None:
-        return failed, FAILED
-    if (refused := found_in(error, {"StateRefused": str, "CorruptData": str})) is not None:
-        return refused, WRONG_INPUT
+    if (found := found_in(error, _MADE_IT_FAIL)) is not None:
+        return found
     if isinstance(error, JobFailed):
         return error, FAILED
     if isinstance(error, OSError):

@@ -2,9 +2,10 @@
 
 import fcntl
 import os
-from collections.abc import Iterable
+import stat
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -31,6 +32,18 @@ class StateRefused(ValueError):
     """A run that cannot go on with a folder: the message is one sentence that says why and what to do."""
 
 
+class StateNotWritten(ValueError):
+    """A file of a folder that cannot be written: a full disk, a missing permission. The message is one sentence."""
+
+
+@contextmanager
+def _writing(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StateNotWritten(f"cannot write {path}: {error.strerror or error}") from error
+
+
 class StateFiles:
     """Files by their names, paths relative to the folder. A lock, on local filesystems, keeps other processes and pipelines away."""
 
@@ -48,22 +61,23 @@ class StateFiles:
         return path
 
     def put(self, name: str, content: Any) -> None:
-        """Write a file; whoever reads it under its name gets it whole, or the one that was there before."""
+        """Write a file; whoever reads it under its name gets it whole, or the one that was there before. Raises :class:`StateNotWritten`."""
         path = self.path(name)
-        if not self.is_local:
-            with FileSystems.create(path) as file:
-                file.write(bytes(content))
-            return
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        part = f"{path}.{uuid4().hex[:8]}{_PART}"
-        try:
-            with open(part, "wb") as file:
-                file.write(content)
-            os.replace(part, path)
-        except BaseException:
-            with suppress(OSError):
-                os.remove(part)
-            raise
+        with _writing(path):
+            if not self.is_local:
+                with FileSystems.create(path) as file:
+                    file.write(bytes(content))
+                return
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            part = f"{path}.{uuid4().hex[:8]}{_PART}"
+            try:
+                with open(part, "wb") as file:
+                    file.write(content)
+                os.replace(part, path)
+            except BaseException:
+                with suppress(OSError):
+                    os.remove(part)
+                raise
 
     def remove_parts(self) -> None:
         """Remove what processes that were killed have left of files of the folder itself."""
@@ -121,10 +135,12 @@ class StateFiles:
                 os.rmdir(os.path.dirname(path))
 
     def lock(self) -> None:
-        """Keep other runs away; raises :class:`StateRefused` if there is one. On filesystems that are not local nothing is locked."""
+        """Keep other runs away; raises :class:`StateRefused` if there is one, or if anybody may write there. On filesystems that are not local nothing is locked."""
         if not self.is_local or self._lock is not None:
             return
         os.makedirs(self.root, mode=0o700, exist_ok=True)
+        if os.stat(self.root).st_mode & stat.S_IWOTH:
+            raise StateRefused(f"anybody may write into {self.root}, and what is there is trusted: chmod o-w {self.root}")
         file = open(self.path("lock"), "w")  # noqa: SIM115
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -144,11 +160,12 @@ class StateFiles:
 
 
 def _sync(path: str) -> None:
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+    with _writing(path):
+        opened = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
 
 
 def move(source: str, target: str) -> None:
