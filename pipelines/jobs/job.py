@@ -196,5 +196,5 @@ class Job:
     ) -> beam.Pipeline:
         """The pipeline, which writes parts of the outputs, and a report that names them; with a folder it goes on where the last run ended."""
         forms = tuple(dict.fromkeys(output.format for output in outputs))
-        shape = Shape(self.changelogs, self.readings(forms), self.shares, self.how, self.on_bad_record, self.reports)
+        shape = Shape(self.changelogs, self.readings(forms), self.shares, self.how, self.on_bad_record, self.reports, self.one_file)
         return pipeline_of(shape, outputs, options, staging, report_path, folder)

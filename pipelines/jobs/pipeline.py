@@ -44,6 +44,8 @@ class Shape(NamedTuple):
     how: How
     on_bad_record: OnBadRecord
     reports: bool
+    one_file: bool
+    """Whether the parts of an output become one file, in the order of what is in them; else each is one file a bundle."""
 
 
 def pipeline_of(
@@ -81,7 +83,10 @@ def pipeline_of(
             continue
         rows = result if output.name == CHANGES else result | "Latest" >> LatestTable()
         records = rows | f"Records of {output.name}" >> beam.FlatMap(RECORDS[output.name], output)
-        facts.append(records | f"Write {output.name}" >> beam.ParDo(WriteParts(output, directory, by_content=folder is not None)))
+        facts.append(
+            records
+            | f"Write {output.name}" >> beam.ParDo(WriteParts(output, directory, by_content=folder is not None or shape.one_file))
+        )
     _ = tuple(facts) | "Report" >> WriteReport(report_path)
     return pipeline
 
