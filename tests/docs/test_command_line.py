@@ -1,6 +1,7 @@
-"""The page "The command line" is executed from top to bottom: its files are written, its commands run, and what it shows is what comes out."""
+"""The tutorial and the page "The command line" are executed from top to bottom: files are written, commands run, and what they show is what comes out."""
 
 import re
+import runpy
 import shlex
 from pathlib import Path
 
@@ -9,23 +10,32 @@ import pytest
 from beam_joins.pipelines.command import programs
 from tests.docs.page import DOCS, blocks
 
-PAGE = DOCS / "command_line.md"
-SECONDS = re.compile(r"^(  (?:start-up|starting the runner|run|finishing|all) +)[\d.]+$", re.MULTILINE)
-NAMED = re.compile(r"`([\w.]+\.(?:jsonl|csv|toml))`")
+PAGES = {"tutorial.md": (3, 5), "command_line.md": (4, 6)}
+"""How many commands each page has, and how much of what comes out it shows."""
+INSTALL = "python3.11 -m venv"
+SECONDS = re.compile(r"^(  (?:start-up|starting the runner|run|finishing|all) +|.*; )[\d.]+( s)?$", re.MULTILINE)
+NAMED = re.compile(r"`([\w./-]+\.(?:jsonl|csv|toml|py))`")
 
 
+@pytest.mark.parametrize("name", PAGES)
 def test_what_the_page_shows_is_what_the_commands_give(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    page = DOCS / name
+    lines = page.read_text(encoding="utf-8").splitlines()
     commands = shown = 0
     printed = ""
-    for block in blocks(PAGE):
+    for block in blocks(page):
         above = "\n".join(lines[: block.line - 1]).rstrip().rpartition("\n\n")[2]
+        if block.text.startswith(INSTALL):
+            continue
         if block.language == "sh":
             program, *arguments = shlex.split(block.text.replace("\\\n", ""))
-            assert (program, programs.main(arguments)) == ("beam-joins", 0)
+            if program == "python":
+                runpy.run_path(*arguments)
+            else:
+                assert (program, programs.main(arguments)) == ("beam-joins", 0)
             printed, _ = capsys.readouterr()
             commands += 1
         elif block.language == "text":
@@ -36,4 +46,4 @@ def test_what_the_page_shows_is_what_the_commands_give(
             shown += 1
         else:
             path.write_text(block.text)
-    assert (commands, shown) == (4, 6)
+    assert (commands, shown) == PAGES[name]
