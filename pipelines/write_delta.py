@@ -37,7 +37,8 @@ _WAIT: Final = 0.1
 class WriteToDelta(beam.PTransform[PCollection[Any], PCollection[int]]):
     """A table into a Delta Lake table: its rows are inserted, updated and deleted there, so that it holds what the table holds. Gives the version of the Delta table.
 
-    All changes of a run are one merge, one version of the Delta table, which is made if it is not there. The last change of each row counts.
+    All changes of a run are one merge, one version of the Delta table, which is made if it is not there. The last change of each row counts. Without
+    ``--beam_joins_state`` each run has to read the whole changelog: a delete of a row that a run does not know changes nothing.
 
     * ``path``: a folder, or an address that the package ``deltalake`` knows (``s3://...``), with its ``storage_options``.
     * ``key``: how the columns of the key are named there; by default as those that it was made of, ``key`` where there was one. A column of the value with such a name gives way
