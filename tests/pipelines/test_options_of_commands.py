@@ -2,6 +2,9 @@
 
 import json
 import os
+import signal
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +141,24 @@ def test_the_summary_for_programs_has_counts_and_sizes_in_a_file_or_alone_on_the
     assert said["total_seconds"] == pytest.approx(sum(said["phase_seconds"].values()), abs=0.01)
     alone = beam_joins("table", "--input", "r.jsonl", "--latest", "t.jsonl", "--json", "-")
     assert json.loads(alone.out)["inputs"]["input"]["rows"] == 2
+
+
+def test_with_follow_each_run_adds_a_line_of_its_summary(beam_joins: Run) -> None:
+    Path("in").mkdir()
+    write("in/1.jsonl", TEA)
+
+    def stop() -> None:
+        give_up = time.monotonic() + 90
+        while not os.path.exists("s.jsonl") and time.monotonic() < give_up:
+            time.sleep(0.05)
+        signal.raise_signal(signal.SIGTERM)
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    state = ["--state-dir", "state", "--latest", "now.jsonl", "--follow", "--whole-files", "--every", "100ms"]
+    ran = beam_joins("table", "--input", "in", "--select", "id", *state, "--json", "s.jsonl")
+    stopper.join()
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "stopped after 1 run")
+    (line,) = read_lines(Path("s.jsonl"))
+    assert line["inputs"]["input"]["read_records"] == 1
+    assert line["remarks"][0] == "run 1 with state: 1 files that no run had read"
