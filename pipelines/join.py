@@ -46,7 +46,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--foreign-key",
         metavar="COLUMN",
-        help="column of the left rows with the key of a right row (default: rows of one key are joined)",
+        type=lambda name: name or None,
+        help="column of the left rows with the key of a right row; empty, the default: rows of one key are joined",
     )
     what.add_argument(
         "--select",

@@ -34,7 +34,7 @@ _COMPRESSION: Final = 8
 class Changelog:
     """The files of one changelog and what was seen in them: the first records, and the times of those of them that can be used.
 
-    ``schema`` is that of the files if all are Avro; ``known`` are the columns that the rows of an earlier run had. A changelog without files has had
+    ``schema`` is that of the files if all are Avro, ``types`` the columns that files name themselves and their types; ``known`` are the columns that the rows of an earlier run had. A changelog without files has had
     them in an earlier run.
     """
 
@@ -44,14 +44,14 @@ class Changelog:
     schema: Schema | None
     first: tuple[dict[str, Any], ...]
     times: tuple[int, ...]
+    types: Layout = ()
     known: tuple[str, ...] = ()
 
     @property
     def rows_have(self) -> tuple[str, ...]:
         """The columns that the rows have, as the files and their first records say."""
-        said = (*self._of_schema(), *(name for file in self.files for name, _ in file.layout), *itertools.chain(*self.first))
         left_out = self.columns.about_the_change()
-        return self.known or tuple(name for name in dict.fromkeys(said) if name not in left_out)
+        return self.known or tuple(name for name in self._columns() if name not in left_out)
 
     @property
     def bytes(self) -> int:
@@ -71,12 +71,13 @@ class Changelog:
 
     def require(self, option: str, column: str) -> None:
         """Raise InputError if no record looked at has the column; the option is the one that names it."""
-        there = self._of_schema() or list(dict.fromkeys(itertools.chain(*self.first)))
-        if column not in there and (there or self.schema):
+        there = self._columns()
+        if column not in there and there:
             raise InputError(f"{self.name} have no column '{column}' ({option}): {self.files[0].shown} has {', '.join(there)}")
 
-    def _of_schema(self) -> list[str]:
-        return [field["name"] for field in self.schema["fields"]] if self.schema else []
+    def _columns(self) -> dict[str, None]:
+        """The columns that there are, as the files and their first records say."""
+        return dict.fromkeys([*(name for name, _ in self.types), *itertools.chain(*self.first)])
 
     def kind_of(self, column: str) -> str | None:
         """What the column holds, in words, if the records looked at agree."""
@@ -93,14 +94,20 @@ class Changelog:
 
 
 def find_changelog(
-    name: str, pattern: str, columns: Columns, layout: Layout = (), envelopes: Envelopes = PLAIN, look_bytes: int = 0
+    name: str,
+    pattern: str,
+    columns: Columns,
+    layout: Layout = (),
+    envelopes: Envelopes = PLAIN,
+    look_bytes: int = 0,
+    folders: bool = False,
 ) -> Changelog:
-    """Find the files of a path or glob, and look into them: :func:`find_files` and :func:`look_into`.
+    """Find the files of a path or glob, with ``folders`` also of a folder, and look into them: :func:`find_files` and :func:`look_into`.
 
     Raises:
         InputError: nothing there, not a file, not readable, of an unknown format, or without one of the columns.
     """
-    if os.path.isdir(pattern):
+    if os.path.isdir(pattern) and not folders:
         raise InputError(f"{name}: {pattern} is a directory: name a file, or a glob such as {os.path.join(pattern, '*.jsonl')}")
     files = tuple(replace(file, look_bytes=look_bytes) for file in find_files(name, pattern, envelopes))
     if not files:
@@ -158,6 +165,7 @@ def look_into(name: str, files: tuple[File, ...], columns: Columns, layout: Layo
             files, columns = tuple(replace(file, key=key) for file in files), replace(columns, key=key[0])
         files = tuple(_looked_into(name, file, columns, layout, known) for file in files)
         schema = _common_schema(name, files) if files and all(file.format == "avro" for file in files) else None
+        types = tuple({column: type_ for file in reversed(files) for column, type_ in SOURCES[file.format].types(file)}.items())
         first = tuple(_first_records(name, files))
     except (OSError, EOFError) as error:
         shown = getattr(error, "filename", None) or files[0].shown
@@ -166,7 +174,9 @@ def look_into(name: str, files: tuple[File, ...], columns: Columns, layout: Layo
     columns = replace(columns, unit=units.pop()) if len(units) == 1 else columns
     by_unit = {file: columns if file.unit is None else replace(columns, unit=file.unit) for file in files}
     times = tuple(by_unit[file].time_of(row) for file, row in first if by_unit[file].fault(row) is None)
-    return Changelog(name=name, files=files, columns=columns, schema=schema, first=tuple(row for _, row in first), times=times)
+    return Changelog(
+        name=name, files=files, columns=columns, schema=schema, first=tuple(row for _, row in first), times=times, types=types
+    )
 
 
 def _primary_key(name: str, files: Sequence[File], columns: Columns) -> tuple[str, ...]:

@@ -5,13 +5,13 @@ Beam, whose import takes a second, is imported only when a run begins, or to tel
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from beam_joins.pipelines.command.failed_function import failed_function_in
+from beam_joins import FunctionFailed
+from beam_joins.pipelines.command.found import found_in
 from beam_joins.pipelines.command.input_error import InputError, OutputError, input_error_in, os_sentence
 from beam_joins.pipelines.command.options_file import nearest, options_in
-from beam_joins.pipelines.command.refused_state import refused_state_in
 from beam_joins.pipelines.launcher.job_failure import JobFailed
 from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
 from beam_joins.pipelines.launcher.warm_start import start_early
@@ -95,51 +95,19 @@ def beam_options(runner: str | None, rest: Sequence[str]) -> "PipelineOptions":
 
 def said(error: BaseException) -> tuple[object, int]:
     """What to say of an error in one sentence, and the exit code; raises the error itself if nothing explains it."""
-    for explanation in EXPLANATIONS:
-        found = explanation(error)
-        if found is not None:
-            return found
+    if (wrong := input_error_in(error)) is not None:
+        return wrong, FAILED if isinstance(wrong, OutputError) else WRONG_INPUT
+    if isinstance(error, RunnerSetupError):
+        return error, WRONG_INPUT
+    if (failed := found_in(error, {"FunctionFailed": FunctionFailed})) is not None:
+        return failed, FAILED
+    if (refused := found_in(error, {"StateRefused": str, "CorruptData": str})) is not None:
+        return refused, WRONG_INPUT
+    if isinstance(error, JobFailed):
+        return error, FAILED
+    if isinstance(error, OSError):
+        return os_sentence(str(error.filename), error) if error.filename else error, FAILED
     raise error
-
-
-def _wrong_input(error: BaseException) -> tuple[object, int] | None:
-    found = input_error_in(error)
-    return None if found is None else (found, FAILED if isinstance(found, OutputError) else WRONG_INPUT)
-
-
-def _wrong_runner(error: BaseException) -> tuple[object, int] | None:
-    return (error, WRONG_INPUT) if isinstance(error, RunnerSetupError) else None
-
-
-def _failed_function(error: BaseException) -> tuple[object, int] | None:
-    found = failed_function_in(error)
-    return None if found is None else (found, FAILED)
-
-
-def _refused_state(error: BaseException) -> tuple[object, int] | None:
-    found = refused_state_in(error)
-    return None if found is None else (found, WRONG_INPUT)
-
-
-def _failed_job(error: BaseException) -> tuple[object, int] | None:
-    return (error, FAILED) if isinstance(error, JobFailed) else None
-
-
-def _system(error: BaseException) -> tuple[object, int] | None:
-    if not isinstance(error, OSError):
-        return None
-    return (os_sentence(str(error.filename), error) if error.filename else error), FAILED
-
-
-EXPLANATIONS: Final[tuple[Callable[[BaseException], tuple[object, int] | None], ...]] = (
-    _wrong_input,
-    _wrong_runner,
-    _failed_function,
-    _refused_state,
-    _failed_job,
-    _system,
-)
-"""Each says what an error means and gives the exit code, or None if it is not one of its own; the first that does counts."""
 
 
 def _all_subclasses(cls: type[Any]) -> list[type[Any]]:

@@ -1,8 +1,9 @@
 """What is wrong with what the user gave, or why a result cannot be written: said in one sentence, without a stack trace."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from beam_joins.pipelines.command.found import found_in
 
 
 class InputError(ValueError):
@@ -16,11 +17,6 @@ class OutputError(InputError):
     """A result that cannot be written: a full disk, a missing permission. The message is one sentence that names it."""
 
 
-_SAID = re.compile(
-    r"\binput_error\.(?P<kind>InputError|OutputError): (?P<sentence>[^\n]+?)(?: \[while running '[^\n]*)?$", re.MULTILINE
-)
-
-
 def input_error_in(error: BaseException) -> InputError | None:
     r"""The InputError that made a run fail, whether the runner raised it, wrapped it or only wrote it down.
 
@@ -28,14 +24,7 @@ def input_error_in(error: BaseException) -> InputError | None:
     InputError('a.jsonl:3: not JSON')
     >>> input_error_in(RuntimeError("something else"))
     """
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, InputError):
-            return type(cause)(re.sub(r" \[while running '[^\n]*$", "", str(cause)))
-        if said := _SAID.search(str(cause)):
-            return (OutputError if said["kind"] == "OutputError" else InputError)(said["sentence"])
-        cause = cause.__cause__ or cause.__context__
-    return None
+    return found_in(error, {"InputError": InputError, "OutputError": OutputError})
 
 
 def os_sentence(path: str, error: OSError) -> str:

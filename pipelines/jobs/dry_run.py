@@ -7,7 +7,6 @@ from typing import Final
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from beam_joins.pipelines.changelog_files.changelog import Changelog
-from beam_joins.pipelines.changelog_files.formats import SOURCES
 from beam_joins.pipelines.changelog_files.outputs import Output
 from beam_joins.pipelines.command.command_line import ENGINE
 from beam_joins.pipelines.jobs.alone import job_alone
@@ -22,7 +21,8 @@ _FILES_SHOWN: Final = 10
 def dry_run(names: Names, own: Namespace, options: PipelineOptions) -> str:
     """What a run would do. Reads of each file at most its first megabyte, and writes nothing. Raises InputError for what a run would refuse."""
     job, outputs = job_alone(names, own, look_bytes=_LOOK_BYTES, make=False)
-    lines = ["would read", *(line for changelog in job.changelogs for line in _input(changelog)), "would write"]
+    seen = f", of these the files that no run with {own.state_dir} has read" if own.state_dir else ""
+    lines = [f"would read{seen}", *(line for changelog in job.changelogs for line in _input(changelog)), "would write"]
     lines += [f"  {output.name:<12} {output.path}, {output.format}" for output in outputs]
     columns = ", ".join(_columns_of(job))
     runner = options.view_as(StandardOptions).runner
@@ -37,7 +37,7 @@ def _input(changelog: Changelog) -> Iterator[str]:
         yield f"    {file.shown}, {file.format}, {file.bytes:,} bytes"
     if len(files) > _FILES_SHOWN:
         yield f"    and {_counted(len(files) - _FILES_SHOWN, 'other file')}"
-    said = dict(SOURCES[files[0].format].types(files[0]))
+    said = dict(changelog.types)
     types = (f"{name}: {said.get(name) or ' or '.join(changelog.kinds_of(name)) or 'null'}" for name in changelog.rows_have)
     yield f"    columns      {', '.join(types)}"
     yield f"    key          {columns.key}"

@@ -1,12 +1,11 @@
 """Rows of two changelogs joined: what their readers give, as tables, and the rows of both put together."""
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from apache_beam.pvalue import PCollection
 
 from beam_joins import ForeignKeyJoin, TableFromChangelog, TableTableJoin, vectorized
 from beam_joins.keys.columns import Bools
@@ -18,13 +17,6 @@ from beam_joins.sorting import valid
 
 FOUND: Final = "found"
 """The column of the result that says whether both sides have a row; the others are the rows in each form."""
-
-
-class Tables(NamedTuple):
-    """The table of a changelog, and what was dropped of its records."""
-
-    table: PCollection[Any]
-    dropped: PCollection[Any]
 
 
 def table(reading: Reading) -> TableFromChangelog:

@@ -82,6 +82,8 @@ def add_runs_options(parser: argparse.ArgumentParser, names: Names) -> None:
 
 def check_runs_options(own: argparse.Namespace, names: Names) -> None:
     """Raise InputError for options that do not go together."""
+    if own.json and (os.path.isdir(own.json) or not os.path.isdir(os.path.dirname(own.json) or os.curdir)):
+        raise InputError(f"--json: {own.json} is no file in a directory that is there: name another one, or make the directory")
     if own.whole_files and not own.follow:
         raise InputError("--whole-files is for --follow: a single run takes all files that are there")
     if own.report:

@@ -143,6 +143,11 @@ def test_select_takes_columns_all_columns_and_whole_rows(beam_joins: Run, select
     assert read_lines(Path("now.jsonl")) == [expected]
 
 
+def test_a_semi_join_gives_left_rows_as_objects_too(beam_joins: Run) -> None:
+    assert beam_joins("join", *BY, "--how", "semi", "--select", "left as row", "--latest", "now.jsonl").code == 0
+    assert read_lines(Path("now.jsonl")) == [{"row": {"id": 1, "by": "b", "n": 5, "updated_at": 1}}]
+
+
 def test_numbers_that_are_selected_keep_their_digits_and_columns_their_text(beam_joins: Run) -> None:
     Path("l.jsonl").write_text('{"id":1,"by":"a","n":1.500000000000000000001,"x":{"lsn": [1, 2]},"op":"c","lsn":1,"updated_at":1}\n')
     assert beam_joins("join", *BY, "--select", "left.n,left.x,right.name", "--latest", "now.jsonl").code == 0
@@ -235,6 +240,31 @@ def test_runs_that_go_on_give_the_changes_of_one_run(beam_joins: Run) -> None:
     assert refused(beam_joins(*runs, "--select", "left.id")).startswith("--select is left.id, but left.id,left.by")
 
 
+def test_a_table_goes_on_where_the_run_before_ended(beam_joins: Run) -> None:
+    Path("in").mkdir()
+    command = [
+        "table",
+        "--input",
+        "in",
+        "--select",
+        "id,by",
+        "--state-dir",
+        "state",
+        "--changes",
+        "out/c-*.jsonl",
+        "--latest",
+        "now.jsonl",
+    ]
+    for number, rows in enumerate((LEFT[:2], LEFT[2:]), 1):
+        write(f"in/{number}.jsonl", *rows)
+        assert beam_joins(*command).code == 0
+    assert changes("out/c-000002.jsonl") == [(3, 3, "insert", [3, None]), (6, 1, "update", [1, "b"])]
+    assert sorted(row["id"] for row in read_lines(Path("now.jsonl"))) == [1, 2, 3]
+    ran = beam_joins(*command, "--dry-run")
+    assert ran.out.startswith("would read, of these the files that no run with state has read\n  rows: 2 files, "), ran
+    assert "  changes      out/c-*.jsonl, json lines\n" in ran.out
+
+
 def test_a_column_that_no_record_looked_at_has_makes_a_bad_record_where_all_columns_come_out(
     beam_joins: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +294,7 @@ def test_a_column_that_no_record_looked_at_has_makes_a_bad_record_where_all_colu
         (["--right-sequence="], "--left-sequence and --right-sequence must both name a column or both be empty"),
         (["--latest="], "give --output, --latest or both, for what the run gives"),
         (["--json", "now.jsonl"], "--latest and --json are both now.jsonl: give them different names"),
+        (["--json", "none/s.json"], "--json: none/s.json is no file in a directory that is there: name another one"),
         (["--state-dir", "s", "--latest="], "--state-dir needs --changes, --latest or both"),
     ],
 )
