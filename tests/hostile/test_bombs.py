@@ -25,7 +25,6 @@ try:
 except InputError as error:
     print(error)
 """
-GIGABYTES = 4 << 30
 PIECE = b" " * (64 << 20)
 
 
@@ -41,11 +40,7 @@ def test_a_small_file_that_unpacks_to_gigabytes_without_a_newline_is_told_in_a_s
     piece = {"gz": gzip.compress, "bz2": bz2.compress, "zst": zstd}[suffix](PIECE)
     path = tmp_path / f"orders.jsonl.{suffix}"
     path.write_bytes(piece * 5)
-    assert told(path) == f"orders: {path} has a line of more than 268,435,456 bytes".replace(str(path), _shown(path))
-
-
-def _shown(path: Path) -> str:
-    return str(path)
+    assert told(path) == f"orders: {path} has a line of more than 268,435,456 bytes"
 
 
 @pytest.mark.parametrize("column", [pa.array(["text"] * 1_000), pa.array([b"bytes", None] * 500)], ids=["text", "bytes"])
