@@ -36,9 +36,16 @@ class TableColumns:
             schema = pa.schema([*schema, *(field for field in fields if field.name not in key)])
         self.key = pa.schema([schema.field(name) for name in key])
         self.values = pa.schema([field for field in schema if field.name not in key])
-        if pa.types.is_struct(values) and {*values.names} - {*key} != {*self.values.names}:
+        if is_opaque(values):
+            fits = True
+        elif pa.types.is_struct(values):
+            fits = {field.name for field in fields} - {*key} == {*self.values.names}
+        else:  # a value without columns may have any name
+            fits = len(self.values) == 1
+        if not fits:
+            there = ", ".join(field.name for field in fields)
             raise ValueError(
-                f"schema= has the columns {', '.join(schema.names)}: give those of the key and of the values, which are {', '.join(values.names)}"
+                f"schema= has the columns {', '.join(schema.names)}: give those of the key and of the values, which are {there}"
             )
         self._read = column_writer("a row of the table", pa.schema([field.with_nullable(True) for field in schema]))
 

@@ -8,7 +8,7 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 
-from beam_joins import Change, TableFromChangelog
+from beam_joins import Change, CountTable, TableFromChangelog
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'beam-joins[postgres]'")
 from beam_joins.pipelines.write_postgres import WriteToPostgres
@@ -62,6 +62,16 @@ def test_a_table_whose_columns_are_not_known_or_not_those_is_refused_when_it_is_
         table = pipeline | beam.Create([Change(1, None, {"n": 1}, 1, 1)])
     with pytest.raises(ValueError, match=said):
         _ = table | WriteToPostgres(NOWHERE, "t", **{"key": "id", **options})
+
+
+def test_a_value_without_columns_has_one_column() -> None:
+    log = beam.Pipeline() | beam.Create([pa.table({"id": [1], "lsn": [1]})]).with_output_types(pa.Table)
+    counts = log | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn") | CountTable(group_by="id")
+    schema = pa.schema([*SCHEMA, ("more", pa.int64())])
+    with pytest.raises(
+        ValueError, match="schema= has the columns id, n, more: give those of the key and of the values, which are value"
+    ):
+        _ = counts | WriteToPostgres(NOWHERE, "t", key="id", schema=schema)
 
 
 def test_without_psycopg_the_import_says_how_to_install_it() -> None:

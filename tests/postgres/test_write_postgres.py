@@ -30,7 +30,7 @@ def database(postgres: str) -> str:
     """An empty database."""
     name = f"d{uuid.uuid4().hex}"
     with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
+        connection.execute(f"CREATE DATABASE {name}")
     return postgres.replace("dbname=postgres", f"dbname={name}")
 
 
