@@ -1,12 +1,15 @@
-"""Fixtures of the tests of python -m pipelines.orders."""
+"""Fixtures of the tests of the commands."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from beam_joins.pipelines.command import programs
 from beam_joins.pipelines.orders import main
 from beam_joins.pipelines.sample import SampleFiles, write_sample
+from tests.pipelines.join_run import LEFT, RIGHT
 from tests.pipelines.orders_run import BAD, GOOD, Ran, Run, write
 
 
@@ -20,7 +23,18 @@ def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def run(own_directory: Path, capsys: pytest.CaptureFixture[str]) -> Run:
     """The command line, in a directory of its own."""
+    return run_of(main, capsys)
 
+
+@pytest.fixture
+def beam_joins(own_directory: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command beam-joins, in a directory of its own with two changelogs."""
+    write("l.jsonl", *LEFT)
+    write("r.jsonl", *RIGHT)
+    return run_of(programs.main, capsys)
+
+
+def run_of(main: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]) -> Run:
     def run_main(*argv: object) -> Ran:
         try:
             code = main([str(argument) for argument in argv])

@@ -1,4 +1,4 @@
-"""beam-joins join and beam-joins table: results of small inputs, worked out by hand."""
+"""beam-joins join: results of small inputs, worked out by hand."""
 
 import json
 from pathlib import Path
@@ -9,21 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_joins.pipelines.command import programs
+from tests.pipelines.join_run import BY, FILES, LEFT, NUMBERS, PRICES, RIGHT, TEA, changes, refused
 from tests.pipelines.naive_orders import Row
-from tests.pipelines.orders_run import Ran, Run, read_avro, read_lines, write
-
-TEA: Row = {"id": 1, "by": "a", "n": 5, "op": "c", "lsn": 1, "updated_at": 1}
-LEFT = [TEA, {**TEA, "id": 2, "by": "z", "lsn": 2}, {**TEA, "id": 3, "by": None, "lsn": 3}, {**TEA, "by": "b", "op": "u", "lsn": 6}]
-RIGHT = [{"id": key, "name": name, "op": "c", "lsn": lsn, "updated_at": lsn} for key, name, lsn in (("a", "Ann", 4), ("b", "Bob", 5))]
-NUMBERS = [
-    {"id": "a", "n": 1, "op": "c", "lsn": 1, "updated_at": 1},
-    {"id": "b", "n": 2, "op": "c", "lsn": 2, "updated_at": 2},
-    {"id": "a", "op": "d", "lsn": 6, "updated_at": 6},
-]
-PRICES = [{"id": key, "p": p, "op": "c", "lsn": lsn, "updated_at": lsn} for key, p, lsn in (("b", 7, 4), ("d", 9, 5))]
-FILES = ["--left", "l.jsonl", "--right", "r.jsonl"]
-BY = [*FILES, "--foreign-key", "by"]
+from tests.pipelines.orders_run import Run, read_avro, read_lines, write
 
 FIRST, SECOND, THIRD = ((n, n, "insert", [n, by, None]) for n, by in ((1, "a"), (2, "z"), (3, None)))
 REFERRING: dict[str, Any] = {
@@ -55,38 +43,6 @@ OF_ONE_KEY: dict[str, Any] = {
     "anti": [(1, "a", "insert", [1]), (2, "b", "insert", [2]), (4, "b", "delete", None), (6, "a", "delete", None)],
 }
 OF_ONE_KEY["outer"] = [*OF_ONE_KEY["left"][:3], OF_ONE_KEY["right"][1], OF_ONE_KEY["left"][3]]
-
-
-@pytest.fixture
-def beam_joins(own_directory: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """The command, in a directory of its own with two changelogs."""
-    write("l.jsonl", *LEFT)
-    write("r.jsonl", *RIGHT)
-
-    def run(*argv: object) -> Ran:
-        try:
-            code = programs.main([str(argument) for argument in argv])
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        return Ran(code, *capsys.readouterr())
-
-    return run
-
-
-def changes(path: str) -> list[Any]:
-    """The changes of a file as (position, key, operation, values of the new row), in the order of positions and keys."""
-    found = []
-    for change in read_lines(Path(path)):
-        key, new = change["key"], change["new"]
-        key = list(key.values()) if isinstance(key, dict) else key
-        found.append((change["position"], key, change["op"], new and list(new.values())))
-    return sorted(found, key=lambda each: (each[0], json.dumps(each[1])))
-
-
-def refused(ran: Ran) -> str:
-    """The one sentence that a wrong option leads to."""
-    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1), ran
-    return ran.err.partition(": ")[2].rstrip("\n")
 
 
 @pytest.mark.parametrize("how", REFERRING)
@@ -189,31 +145,6 @@ def test_avro_inputs_give_avro_results_with_nulls_where_a_side_is_missing(beam_j
     }  # fmt: skip
 
 
-def test_a_table_has_the_rows_in_the_end_and_its_changelog_the_rows_before(beam_joins: Run) -> None:
-    ran = beam_joins("table", "--input", "l.jsonl", "--select", "id,by as who", "--output", "e.jsonl", "--latest", "now.jsonl")
-    assert ran.code == 0, ran.err
-    assert sorted(map(str, read_lines(Path("now.jsonl")))) == [
-        f"{{'id': {n}, 'who': {by!r}}}" for n, by in ((1, "b"), (2, "z"), (3, None))
-    ]
-    assert changes("e.jsonl")[-1] == (6, 1, "update", [1, "b"])
-    (last,) = (change for change in read_lines(Path("e.jsonl")) if change["position"] == 6)
-    assert last["old"] == {"id": 1, "who": "a"}
-
-
-def test_a_table_of_envelopes_takes_the_rows_of_one_table(beam_joins: Run) -> None:
-    source = {"table": "prices", "lsn": 7, "ts_ms": 5}
-    events = [
-        {"op": "c", "after": {"sku": "x", "price": 2}, "source": source},
-        {"op": "c", "after": {"nr": 1}, "source": {**source, "table": "t"}},
-    ]
-    write("events.jsonl", *events)
-    ran = beam_joins(
-        "table", "--input", "events.jsonl", "--format", "debezium", "--table", "prices", "--key", "sku", "--latest", "now.jsonl"
-    )
-    assert ran.code == 0, ran.err
-    assert read_lines(Path("now.jsonl")) == [{"sku": "x", "price": 2}]
-
-
 def test_runs_that_go_on_give_the_changes_of_one_run(beam_joins: Run) -> None:
     for side, rows in (("l", LEFT), ("r", RIGHT)):
         Path("in", side).mkdir(parents=True)
@@ -238,31 +169,6 @@ def test_runs_that_go_on_give_the_changes_of_one_run(beam_joins: Run) -> None:
     assert changes("out/changes-000001.jsonl") + changes("out/changes-000002.jsonl") == REFERRING["outer"]
     assert json.loads(Path("run.json").read_text())["inputs"]["left"]["read_records"] == 1
     assert refused(beam_joins(*runs, "--select", "left.id")).startswith("--select is left.id, but left.id,left.by")
-
-
-def test_a_table_goes_on_where_the_run_before_ended(beam_joins: Run) -> None:
-    Path("in").mkdir()
-    command = [
-        "table",
-        "--input",
-        "in",
-        "--select",
-        "id,by",
-        "--state-dir",
-        "state",
-        "--changes",
-        "out/c-*.jsonl",
-        "--latest",
-        "now.jsonl",
-    ]
-    for number, rows in enumerate((LEFT[:2], LEFT[2:]), 1):
-        write(f"in/{number}.jsonl", *rows)
-        assert beam_joins(*command).code == 0
-    assert changes("out/c-000002.jsonl") == [(3, 3, "insert", [3, None]), (6, 1, "update", [1, "b"])]
-    assert sorted(row["id"] for row in read_lines(Path("now.jsonl"))) == [1, 2, 3]
-    ran = beam_joins(*command, "--dry-run")
-    assert ran.out.startswith("would read, of these the files that no run with state has read\n  rows: 2 files, "), ran
-    assert "  changes      out/c-*.jsonl, json lines\n" in ran.out
 
 
 def test_a_column_that_no_record_looked_at_has_makes_a_bad_record_where_all_columns_come_out(

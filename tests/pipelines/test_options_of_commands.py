@@ -14,10 +14,9 @@ import pytest
 from apache_beam.io.filesystems import FileSystems
 
 from tests.pipelines.history import tree
+from tests.pipelines.join_run import BY, FILES, RIGHT, TEA, refused
 from tests.pipelines.orders_run import Run, read_lines, write
-from tests.pipelines.test_join_command import BY, FILES, RIGHT, TEA, beam_joins, refused
 
-__all__ = ["beam_joins"]
 OPTIONS = """\
 left = "l.jsonl"
 right = "r.jsonl"
