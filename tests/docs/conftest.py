@@ -1,8 +1,9 @@
-"""Makes the many small pipelines of the documentation quick to build."""
+"""Makes the many small pipelines of the documentation quick to build, and all on one engine."""
 
 from functools import cache
 
 import pytest
+from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.transforms import userstate
 
 _specs_once = cache(userstate.get_dofn_specs)
@@ -12,3 +13,9 @@ _specs_once = cache(userstate.get_dofn_specs)
 def specs_are_read_once(monkeypatch):
     """Beam reads the states and timers of each DoFn a dozen times, which takes a third of the time of a pipeline of a few records."""
     monkeypatch.setattr(userstate, "get_dofn_specs", _specs_once)
+
+
+@pytest.fixture
+def one_engine(monkeypatch):
+    """The examples leave the runner to Beam, whose default one switches between engines: here it is one of them."""
+    monkeypatch.setattr(StandardOptions, "DEFAULT_RUNNER", "FnApiRunner")

@@ -15,7 +15,7 @@ import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 import beam_joins
@@ -69,12 +69,6 @@ _COLLECTED: dict[str, list[Got]] = defaultdict(list)
 
 def collect(got: Got, name: str) -> None:
     _COLLECTED[name].append(got)
-
-
-@pytest.fixture
-def one_engine(monkeypatch):
-    """The examples leave the runner to Beam, whose default one switches between engines: here it is one of them."""
-    monkeypatch.setattr(StandardOptions, "DEFAULT_RUNNER", "FnApiRunner")
 
 
 @cache
