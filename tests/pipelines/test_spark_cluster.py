@@ -78,6 +78,19 @@ def test_the_orders_command_writes_the_same_bytes(cluster: SparkCluster, small: 
     assert contents(tmp_path / "cluster") == contents(tmp_path / "local") != {}
 
 
+def test_tasks_that_run_twice_write_nothing_twice(cluster: SparkCluster, small: SampleFiles, tmp_path: Path) -> None:
+    """Spark starts copies of tasks that take longer than others; here of nearly all of them."""
+    twice = {"speculation": "true", "interval": "10ms", "multiplier": "1", "quantile": "0.01", "minTaskRuntime": "1ms"}
+    settings = [
+        f"--spark_conf=spark.speculation{'' if name == 'speculation' else f'.{name}'}={value}" for name, value in twice.items()
+    ]
+    log = tmp_path / "spark.log"
+    done(orders(tmp_path / "cluster", small, cluster.url, "--output", "changes.jsonl", *settings, f"--spark_log={log}"))
+    done(orders(tmp_path / "local", small, "local[2]", "--output", "changes.jsonl"))
+    assert "as speculatable because" in log.read_text()
+    assert contents(tmp_path / "cluster") == contents(tmp_path / "local") != {}
+
+
 def test_a_run_that_goes_on_writes_the_same_bytes(cluster: SparkCluster, tmp_path: Path) -> None:
     for name, master in (("cluster", cluster.url), ("local", "local[2]")):
         for day in (1, 2):
