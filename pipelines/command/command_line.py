@@ -37,7 +37,8 @@ def parse_known(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> 
     except InputError as error:
         parser.exit(WRONG_INPUT, f"{parser.prog}: {error}\n")
     own, rest = parser.parse_known_args(arguments)
-    start_early(own.runner, rest)
+    if not getattr(own, "dry_run", False):
+        start_early(own.runner, rest)
     if rest and (unknown := _beams().parse_known_args(rest)[1]):
         closest = nearest(unknown[0].partition("=")[0], parser._option_string_actions)
         parser.error(f"unknown option: {' '.join(unknown)}{closest} (see --help; options of Beam's are written as Beam does)")

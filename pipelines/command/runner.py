@@ -18,6 +18,7 @@ from apache_beam.runners.runner import create_runner
 from google.auth.exceptions import DefaultCredentialsError
 
 from beam_joins.pipelines.flink import ON_FLINK
+from beam_joins.pipelines.launcher.check_setup import check_setup
 from beam_joins.pipelines.launcher.portable_run import launched
 from beam_joins.pipelines.launcher.reachable import check_docker
 from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
@@ -44,6 +45,12 @@ def any_runner(options: PipelineOptions) -> Iterator[PipelineOptions]:
         if sentence is None:
             raise
         raise RunnerSetupError(sentence) from None
+
+
+def setup_of(options: PipelineOptions) -> Iterator[str]:
+    """What the runner needs and what there is of it, one thing a line; nothing is started. Raises RunnerSetupError for what is missing."""
+    _checked(options)
+    yield from check_setup(options, ON_SPARK, ON_FLINK)
 
 
 def runner_failure(error: Exception, runner: str) -> str | None:

@@ -9,6 +9,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from beam_joins.pipelines.changelog_files.changelog import Changelog
 from beam_joins.pipelines.changelog_files.outputs import Output
 from beam_joins.pipelines.command.command_line import ENGINE
+from beam_joins.pipelines.command.runner import setup_of
 from beam_joins.pipelines.jobs.alone import job_alone
 from beam_joins.pipelines.jobs.job import Job
 from beam_joins.pipelines.jobs.names import Names
@@ -19,7 +20,10 @@ _FILES_SHOWN: Final = 10
 
 
 def dry_run(names: Names, own: Namespace, options: PipelineOptions) -> str:
-    """What a run would do. Reads of each file at most its first megabyte, and writes nothing. Raises InputError for what a run would refuse."""
+    """What a run would do. Reads of each file at most its first megabyte, and writes nothing.
+
+    Raises InputError for what a run would refuse, and RunnerSetupError for what its runner lacks.
+    """
     job, outputs = job_alone(names, own, look_bytes=_LOOK_BYTES, make=False)
     seen = f", of these the files that no run with {own.state_dir} has read" if own.state_dir else ""
     lines = [f"would read{seen}", *(line for changelog in job.changelogs for line in _input(changelog)), "would write"]
@@ -27,6 +31,8 @@ def dry_run(names: Names, own: Namespace, options: PipelineOptions) -> str:
     columns = ", ".join(_columns_of(job))
     runner = options.view_as(StandardOptions).runner
     lines += [f"  rows of      {columns}", f"pipeline on {'DirectRunner' if runner == ENGINE else runner}", *_pipeline(job, outputs)]
+    if runner != ENGINE:
+        lines += ["setup", *(f"  {line}" for line in setup_of(options))]
     return "\n".join([*lines, *(f"remark: {remark}" for remark in job.remarks())])
 
 

@@ -55,6 +55,18 @@ def check_job_endpoint(options: PipelineOptions) -> None:
             ) from None
 
 
+def check_worker_pool(address: str) -> None:
+    """Raise RunnerSetupError when no pool of Python workers answers at HOST:PORT."""
+    with grpc.insecure_channel(address) as channel:
+        try:
+            grpc.channel_ready_future(channel).result(timeout=_ENDPOINT_SECONDS)
+        except grpc.FutureTimeoutError:
+            raise RunnerSetupError(
+                f"No worker pool answers at {address} ({_reason(address)}); start one there with 'python -m "
+                f"apache_beam.runners.worker.worker_pool_main --service_port=PORT', or correct --environment_config."
+            ) from None
+
+
 def _reason(endpoint: str) -> str:
     host, _, port = endpoint.rpartition(":")
     if not host or not port.isdecimal() or int(port) > _LAST_PORT:
