@@ -4,11 +4,12 @@ import datetime as dt
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from beam_joins.operations import DELETES, UPSERTS, word
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Row: TypeAlias = Mapping[str, Any]
 Unit = Literal["us", "ms", "s", "ns"]
@@ -149,7 +150,7 @@ class Envelopes(NamedTuple):
     format: Literal["debezium", "wal2json", "maxwell"] | None = None
     table: str = ""
     key: tuple[str, ...] = ()
-    columns: pa.Schema | None = None
+    columns: "pa.Schema | None" = None
 
 
 def enveloped(side: str) -> Columns:
