@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.pipelines.join_run import LEFT, changes
 from tests.pipelines.orders_run import Run, read_lines, write
 
@@ -15,6 +17,16 @@ def test_a_table_has_the_rows_in_the_end_and_its_changelog_the_rows_before(beam_
     assert changes("e.jsonl")[-1] == (6, 1, "update", [1, "b"])
     (last,) = (change for change in read_lines(Path("e.jsonl")) if change["position"] == 6)
     assert last["old"] == {"id": 1, "who": "a"}
+
+
+def test_the_changes_of_a_row_stand_in_order_however_many_are_encoded_at_a_time(
+    beam_joins: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("beam_joins.pipelines.changelog_files.in_order.AT_A_TIME", 2)
+    write("many.jsonl", *({"id": 1, "op": "u", "lsn": lsn, "updated_at": lsn} for lsn in range(20)))
+    ran = beam_joins("table", "--input", "many.jsonl", "--output", "e.jsonl")
+    assert ran.code == 0, ran.err
+    assert [change["position"] for change in read_lines(Path("e.jsonl"))] == list(range(20))
 
 
 def test_a_table_of_envelopes_takes_the_rows_of_one_table(beam_joins: Run) -> None:
