@@ -64,6 +64,8 @@ def copy_text(columns: Sequence[pa.Array]) -> bytes:
 
 
 def _cells(column: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
     kind = column.type
     if pa.types.is_nested(kind):
         text = pa.array([None if value is None else _JSON.encode(value).decode() for value in column.to_pylist()], _TEXT)

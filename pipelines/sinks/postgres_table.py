@@ -31,7 +31,7 @@ _CREATE: Final = (
 )
 _VIEW: Final = "CREATE OR REPLACE VIEW {view} AS SELECT {shown} FROM {table} WHERE NOT {deleted}"
 _STAGED: Final = "CREATE TEMPORARY TABLE IF NOT EXISTS {staged} ON COMMIT DELETE ROWS AS SELECT {all} FROM {table} WITH NO DATA"
-_COPY: Final = "COPY {staged} ({all}) FROM STDIN"
+_COPY: Final = "COPY {staged} ({all}) FROM STDIN (ENCODING 'UTF8')"
 # rows are locked in the order of their keys, so that two transactions do not wait for each other
 _MERGE: Final = """
     INSERT INTO {table} AS kept ({all}) SELECT DISTINCT ON ({key}) {all} FROM {staged} ORDER BY {key}, {position} DESC

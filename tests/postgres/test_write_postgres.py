@@ -169,6 +169,29 @@ def test_every_type_of_column_comes_back_as_it_was_and_has_its_type_in_sql(datab
     }
 
 
+def test_text_is_the_same_whatever_encoding_the_client_is_set_to(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    write(database, [Change(1, None, {"name": "Zoë", "n": 1}, 1, 1)])
+    assert ask(database, "SELECT length(name), name FROM t") == [(3, "Zoë")]
+
+
+def test_bytes_in_a_dictionary_come_back_as_they_were(database: str) -> None:
+    contents = [b"\\x41", b"\\101", b"\xff", b"a"]
+    batch = ChangeBatch(
+        key=pa.array(range(4)),
+        new=pa.StructArray.from_arrays([pa.array(contents).dictionary_encode()], ["content"]),
+        before=pa.nulls(4, pa.int64()),
+        timestamp=pa.array(range(4)),
+        position=pa.array(range(4)),
+    )
+    kind = TableType(batch.key.type, batch.new.type)
+    into = PostgresTable(database, "bytes", TableColumns(kind, ["id"], None), "position", "deleted")
+    into.prepare(create=True)
+    into.merge(into.lines(into.columns.of(batch)))
+    into.close()
+    assert [bytes(content) for (content,) in ask(database, "SELECT content FROM bytes ORDER BY id")] == contents
+
+
 def test_typed_tables_need_no_schema_and_values_without_columns_are_in_a_column_of_their_own(database: str) -> None:
     rows = [{"id": n, "shop": "ab"[n % 2], "lsn": n} for n in range(5)]
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
