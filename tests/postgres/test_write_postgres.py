@@ -175,6 +175,12 @@ def test_text_is_the_same_whatever_encoding_the_client_is_set_to(database: str, 
     assert ask(database, "SELECT length(name), name FROM t") == [(3, "Zoë")]
 
 
+def test_numbers_within_lists_that_are_not_finite_are_text_and_not_null(database: str) -> None:
+    schema = pa.schema([("id", pa.int64()), ("parts", pa.list_(pa.float64()))])
+    write(database, [Change(1, None, {"parts": [math.nan, None, math.inf, 0.5]}, 1, 1)], schema=schema)
+    assert ask(database, "SELECT parts FROM t") == [(["NaN", None, "Infinity", 0.5],)]
+
+
 def test_bytes_in_a_dictionary_come_back_as_they_were(database: str) -> None:
     contents = [b"\\x41", b"\\101", b"\xff", b"a"]
     batch = ChangeBatch(
