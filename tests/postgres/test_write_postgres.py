@@ -3,7 +3,9 @@
 import datetime as dt
 import math
 import random
+import socket
 import threading
+import time
 import uuid
 from decimal import Decimal
 from typing import Any
@@ -249,6 +251,17 @@ def test_a_table_of_one_s_own_may_have_other_columns_and_types_that_text_is_read
             {},
             "the column name of the table t is NOT NULL",
         ),
+        (
+            "CREATE TABLE t (id char(5) PRIMARY KEY, name text, n int, position bigint, deleted bool)",
+            {},
+            "the column id of the table t takes keys for one that differ in case, accents or spaces: make it text",
+        ),
+        (
+            "CREATE COLLATION anyhow (provider = icu, locale = 'und-u-ks-level2', deterministic = false);"
+            "CREATE TABLE t (id text COLLATE anyhow PRIMARY KEY, name text, n int, position bigint, deleted bool)",
+            {},
+            "the column id of the table t takes keys for one that differ in case",
+        ),
         ("SELECT", {"table": "nowhere.t", "create": True}, 'PostgreSQL, table nowhere.t: schema "nowhere" does not exist'),
     ],
 )
@@ -265,6 +278,15 @@ def test_a_table_that_cannot_be_merged_into_is_refused_when_the_pipeline_is_buil
 def test_a_server_that_does_not_answer_is_named(database: str) -> None:
     with pytest.raises(InputError, match=r"PostgreSQL, table t: connection failed: .*port 1 failed: Connection refused$"):
         write("host=127.0.0.1 port=1 dbname=x", [])
+
+
+def test_a_server_that_accepts_and_says_nothing_is_not_waited_for(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beam_joins.pipelines.sinks.postgres_table._CONNECT_SECONDS", 2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        begin = time.monotonic()
+        with pytest.raises(InputError, match="PostgreSQL, table t: .*timeout"):
+            write(f"host=127.0.0.1 port={silent.getsockname()[1]} dbname=x", [])
+    assert time.monotonic() - begin < 60
 
 
 @pytest.mark.parametrize(
