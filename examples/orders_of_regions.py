@@ -1,7 +1,6 @@
-"""Orders with their customers and the customers' regions, the orders whose customer is not known, and what each region has ordered: nothing is
-left in the North when Ann has moved.
+"""Orders with their customers and the customers' regions, the orders whose customer is not known, and what each region has ordered.
 
-It prints:
+Nothing is left in the North when Ann has moved. It prints:
 
     order (1, '12 of Ann in South')
     order (2, '5 of Bo in South')
