@@ -97,7 +97,7 @@ def _prepare(own: argparse.Namespace) -> None:
     """The sample, where no inputs are given, and names for the results."""
     if (own.orders is None) != (own.customers is None):
         raise InputError("give both --orders and --customers, or neither for the sample")
-    if not own.output and not own.latest:
+    if not own.output and not own.latest and not own.changes:
         own.output = os.path.join(OUTPUT_DIRECTORY, "enriched.jsonl")
         own.latest = os.path.join(OUTPUT_DIRECTORY, "latest.jsonl")
     if own.orders is None:

@@ -13,10 +13,12 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins import ChangeBatch
 from beam_joins.coders.block import read_blocks
+from beam_joins.keys.encoded import encoded_keys
 from beam_joins.keys.hashes import hashes
 from beam_joins.pipelines.command.input_error import InputError, OutputError
 from beam_joins.pipelines.delta_types import delta_schema, same_type
 from beam_joins.pipelines.plain_rows import PlainRows
+from beam_joins.sorted_bytes import bytes_order
 from beam_joins.sorting import combine_chunks
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.door import in_batches
@@ -111,8 +113,9 @@ class _Merge:
         self._source = self.schema.append(pa.field(_DELETED, pa.bool_()))
 
     def part(self, blocks: Iterable[bytes]) -> bytes:
-        """The last changes of a partition's rows as an Arrow stream, in an order of their own."""
+        """The last changes of a partition's rows as an Arrow stream, in the order of their keys' encodings, however they arrived."""
         last = last_of_each(read_blocks(blocks)[_ROWS])
+        last = last.take(pa.array(bytes_order(encoded_keys(combine_chunks(last["key"])))))
         key, value = (combine_chunks(last[name]) for name in ("key", "value"))
         columns = [column.cast(field.type) for column, field in zip(self._rows.columns(key, value), self.schema, strict=True)]
         batch = pa.record_batch([*columns, value.is_null()], schema=self._source)

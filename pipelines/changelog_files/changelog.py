@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import pyarrow as pa
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
@@ -157,11 +158,18 @@ def find_files(name: str, pattern: str, envelopes: Envelopes = PLAIN) -> tuple[F
     )
 
 
-def look_into(name: str, files: tuple[File, ...], columns: Columns, layout: Layout = (), known: Layout = ()) -> Changelog:
+def look_into(
+    name: str,
+    files: tuple[File, ...],
+    columns: Columns,
+    layout: Layout = (),
+    known: Layout = (),
+    before: pa.Schema | None = None,
+) -> Changelog:
     """Look at what files say of themselves, and at their first records.
 
     The time unit of a file that says its own replaces the one in ``columns``; ``layout`` are the types of columns of CSV files, and ``known`` those
-    of columns that a file need not have.
+    of columns that a file need not have. ``before`` are the columns of the rows of envelopes in an earlier run, for files of which nothing shows them.
 
     Raises InputError for a file that cannot be read, or does not have a column of ``layout``.
     """
@@ -176,6 +184,8 @@ def look_into(name: str, files: tuple[File, ...], columns: Columns, layout: Layo
                 raise InputError(
                     f"{name}: no change says which columns are its primary key: name them ({columns.flag('key')}, or key=)"
                 )
+            if before is not None:
+                said = said._replace(whole=said.whole or before, doubt="")
             files = tuple(replace(file, key=key, columns=file.columns or said.whole) for file in files)
             columns = replace(columns, key=key[0])
         files = tuple(_looked_into(name, file, columns, layout, known) for file in files)

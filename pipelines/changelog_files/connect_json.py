@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.pipelines.changelog_files.json_text import objects, texts_of
+from beam_joins.pipelines.command.input_error import OutputError
 
 _EXACT: Final = Context(prec=100)
 _NAMES: Final = {
@@ -86,7 +87,7 @@ def connect_texts(column: pa.Array) -> pa.Array:
 
 
 def iso_texts(column: pa.Array) -> pa.Array:
-    """Times and dates in ISO 8601; other columns as they are.
+    """Times and dates in ISO 8601; other columns as they are. Raises OutputError for a time that has no such text.
 
     >>> iso_texts(pa.array([1], pa.timestamp("ms", "UTC"))).to_pylist()
     ['1970-01-01T00:00:00.001Z']
@@ -94,7 +95,11 @@ def iso_texts(column: pa.Array) -> pa.Array:
     kind = column.type
     if not pa.types.is_timestamp(kind):
         return column.cast(pa.string()) if pa.types.is_date(kind) or pa.types.is_time(kind) else column
-    texts = pc.replace_substring(column.cast(pa.timestamp(kind.unit)).cast(pa.string()), " ", "T", max_replacements=1)
+    plain = column.cast(pa.timestamp(kind.unit)).cast(pa.string())
+    if pc.any(far := pc.starts_with(plain, "<")).as_py():  # Arrow says so of what its texts cannot say
+        number = column.cast(pa.int64()).filter(far)[0]
+        raise OutputError(f"there is a time beyond the year 32767, {number} {kind.unit} since 1970: is it of another unit?")
+    texts = pc.replace_substring(plain, " ", "T", max_replacements=1)
     return texts if kind.tz is None else pc.binary_join_element_wise(texts, "Z", "")
 
 

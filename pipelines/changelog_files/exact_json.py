@@ -51,8 +51,8 @@ def object_of(line: bytes) -> dict[str, Any] | str:
     return f"not a JSON object but {text if len(text) <= 40 else f'{text[:40]}...'}"
 
 
-def dumps_line(row: dict[str, Any]) -> bytes:
-    r"""The row as a line; times, NaN and infinity become text, bytes base64.
+def dumps_line(row: Any) -> bytes:
+    r"""The row, or another value, as a line; times, NaN and infinity become text, bytes base64.
 
     >>> dumps_line({"a": Decimal("1.10"), "b": 2**70, "c": float("nan")})
     b'{"a":1.10,"b":1180591620717411303424,"c":"NaN"}\n'

@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
 import fastavro
@@ -121,8 +121,10 @@ class Staging:
 
     def said(self) -> str:
         """How much is in it by now, in words; nothing where that cannot be seen from here."""
-        directories = {self.beside(output) for output in self._outputs}
-        sizes = [entry.stat().st_size for directory in directories if os.path.isdir(directory) for entry in os.scandir(directory)]
+        sizes = []
+        for directory in {self.beside(output) for output in self._outputs}:
+            with suppress(OSError):  # a failed bundle removes its file
+                sizes += [entry.stat().st_size for entry in os.scandir(directory)]
         return f"{sum(sizes) / 1e6:,.1f} MB written" if sizes else ""
 
     def publish(self, parts: Mapping[str, Sequence[str]], *, one_file: bool) -> dict[str, list[str]]:

@@ -73,7 +73,7 @@ class _ReadDicts(beam.DoFn):
 
     _in_columns = False
 
-    def __init__(self, name: str, reading: Reading, on_bad_record: OnBadRecord, log: LogEntries | None) -> None:
+    def __init__(self, name: str, reading: Reading, on_bad_record: OnBadRecord, log: LogEntries | None = None) -> None:
         self._log = log
         self._name = name
         self._reading = reading

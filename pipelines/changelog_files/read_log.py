@@ -88,6 +88,11 @@ class ReadLog:
                 whole = len(content) // _ENTRY.size * _ENTRY.size
                 self._offset += whole
                 for changelog, part, rows, nanoseconds in _ENTRY.iter_unpack(content[:whole]):
+                    if not (0 <= changelog < len(self._bytes) and 0 <= part < len(self._bytes[changelog])):
+                        self._path = (
+                            None  # one was cut off on a full disk, or two machines wrote at once: nothing behind it can be told
+                        )
+                        break
                     if rows == _DONE:
                         self._done[changelog].add(part)
                     else:

@@ -3,7 +3,7 @@
 import json
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -44,15 +44,28 @@ class Report(NamedTuple):
         return {output.name: sorted(part.path for part in self.parts if part.output == output.name) for output in outputs}
 
 
-class WriteParts(beam.DoFn):
-    """Arrays of encoded records into one file a bundle in the directory; gives a :class:`WrittenPart` for each. A file that a failed bundle left is never named.
+def _encoded_already(records: pa.Array, output: Output) -> Iterator[pa.Array]:
+    yield records
 
-    ``by_content``: one file an array, with a name that begins with the checksum of what is in it, so that their order does not depend on bundles.
+
+class WriteParts(beam.DoFn):
+    """Elements, as records that ``encode`` makes of each, into one file a bundle in the directory; gives a :class:`WrittenPart` for each file.
+
+    A file that a failed bundle left is never named. ``encode`` gives arrays of records as the output's format has them; by default elements are such arrays.
+    ``by_content``: one file an element, with a name that begins with the checksum of its first array, so that their order does not depend on bundles.
     """
 
-    def __init__(self, output: Output, directory: str, *, by_content: bool = False) -> None:
+    def __init__(
+        self,
+        output: Output,
+        directory: str,
+        encode: Callable[[Any, Output], Iterator[pa.Array]] = _encoded_already,
+        *,
+        by_content: bool = False,
+    ) -> None:
         self._output = output
         self._directory = directory
+        self._encode = encode
         self._by_content = by_content
 
     def start_bundle(self) -> None:
@@ -60,18 +73,19 @@ class WriteParts(beam.DoFn):
         self._writer: AvroWriter | JsonLinesWriter | None = None
         self._records = 0
 
-    def process(self, element: pa.Array) -> Iterator[WrittenPart]:
-        """Write some records, each encoded as the output's format has it."""
-        with self._whole():
-            if self._writer is None:
-                # the output's own name comes last, since its suffix says how to compress
-                content = f"{xxhash.xxh3_64_hexdigest(content_of(element))}-" if self._by_content else ""
-                name = f"{content}{uuid.uuid4().hex}-{self._output.name}-{os.path.basename(self._output.path)}"
-                self._path = os.path.join(self._directory, name)
-                self._writer = self._output.create(self._path)
-            self._writer.write(element)
-        self._records += len(element)
-        if self._by_content:
+    def process(self, element: Any) -> Iterator[WrittenPart]:
+        """Write the records of an element."""
+        for records in self._encode(element, self._output):
+            with self._whole():
+                if self._writer is None:
+                    # the output's own name comes last, since its suffix says how to compress
+                    content = f"{xxhash.xxh3_64_hexdigest(content_of(records))}-" if self._by_content else ""
+                    name = f"{content}{uuid.uuid4().hex}-{self._output.name}-{os.path.basename(self._output.path)}"
+                    self._path = os.path.join(self._directory, name)
+                    self._writer = self._output.create(self._path)
+                self._writer.write(records)
+            self._records += len(records)
+        if self._by_content and self._writer is not None:
             yield self._closed()
 
     def finish_bundle(self) -> Iterator[Any]:

@@ -30,7 +30,7 @@ def parse_known(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> 
     files = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     _add_options_file(files)
     try:
-        for path in files.parse_known_args(arguments)[0].options[-1:]:
+        for path in reversed(files.parse_known_args(arguments)[0].options):
             arguments = [*options_in(path, parser, lambda: _beams()._option_string_actions), *arguments]
     except argparse.ArgumentError:
         pass  # the parser says it
@@ -51,7 +51,7 @@ def _add_options_file(group: Any) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help='a TOML file with options, as in left-key = "id"; those of the command line win',
+        help='a TOML file with options, as in left-key = "id"; those of the command line win, and of several files those of the later',
     )
 
 

@@ -15,6 +15,7 @@ from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.jobs.job import Job
 from beam_joins.pipelines.jobs.names import Names, Side
 from beam_joins.pipelines.jobs.summary import MATCHED, ROWS, UNREFERRING
+from beam_joins.transforms.engine.manifest import schema_text, text_schema
 
 _COUNTED: Final = (ROWS, MATCHED, UNREFERRING)
 
@@ -30,6 +31,7 @@ class Memory:
         self.seen = {side: SeenFiles(side, known.get("files")) for side, known in sides.items()}
         self._columns: dict[str, tuple[str, ...]] = {side: tuple(known.get("columns", ())) for side, known in sides.items()}
         self._types: dict[str, dict[str, str]] = {side: dict(known.get("types", {})) for side, known in sides.items()}
+        self._whole: dict[str, str | None] = {side: known.get("whole") for side, known in sides.items()}
         self._schemas = {side: known.get("avro") for side, known in sides.items()}
         self._keys: dict[str, list[str]] = dict(stored.get("keys", {}))
         self._totals: dict[str, int] = dict(stored.get("totals", {}))
@@ -37,7 +39,13 @@ class Memory:
     def stored(self) -> dict[str, Any]:
         """All of it, as JSON can hold it."""
         sides = {
-            side: {"files": seen.stored(), "types": self._types[side], "avro": self._schemas[side], "columns": self._columns[side]}
+            side: {
+                "files": seen.stored(),
+                "types": self._types[side],
+                "avro": self._schemas[side],
+                "columns": self._columns[side],
+                "whole": self._whole[side],
+            }
             for side, seen in self.seen.items()
         }
         return {"options": self.options, "kinds": self.kinds, "keys": self._keys, "totals": self._totals, **sides}
@@ -50,7 +58,11 @@ class Memory:
         side = of.name
         if columns.enveloped and (key := self._keys.get(side)):
             files, columns = [replace(file, key=tuple(key)) for file in files], replace(columns, key=key[0])
-        found = look_into(side, tuple(files), columns, layout, tuple(self._types[side].items()))
+        whole = self._whole[side]
+        before = None if whole is None else text_schema(whole)
+        found = look_into(side, tuple(files), columns, layout, tuple(self._types[side].items()), before)
+        if found.said.whole is not None:
+            self._whole[side] = schema_text(found.said.whole)
         self._columns[side] = self._columns[side] or found.rows_have
         found = replace(found, known=self._columns[side])
         for file in found.files:

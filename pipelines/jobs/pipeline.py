@@ -82,10 +82,9 @@ def pipeline_of(
             facts.append(result | f"Write {output.name}" >> WriteInOrder(output, directory, partial(encoded_changes, output=output)))
             continue
         rows = result if output.name == CHANGES else result | "Latest" >> LatestTable()
-        records = rows | f"Records of {output.name}" >> beam.FlatMap(RECORDS[output.name], output)
+        by_content = folder is not None or shape.one_file
         facts.append(
-            records
-            | f"Write {output.name}" >> beam.ParDo(WriteParts(output, directory, by_content=folder is not None or shape.one_file))
+            rows | f"Write {output.name}" >> beam.ParDo(WriteParts(output, directory, RECORDS[output.name], by_content=by_content))
         )
     _ = tuple(facts) | "Report" >> WriteReport(report_path)
     return pipeline

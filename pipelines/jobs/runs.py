@@ -28,6 +28,7 @@ from beam_joins.pipelines.jobs.options import columns_of, envelopes_of, layout_g
 from beam_joins.pipelines.jobs.pipeline import CHANGES, LATEST
 from beam_joins.pipelines.jobs.runs_options import changes_pattern, fixed_options, of_run, require_same
 from beam_joins.pipelines.jobs.summary import Summary
+from beam_joins.pipelines.jobs.write_json import STDOUT
 from beam_joins.transforms.engine.state_folder import StateFolder
 
 Arrived = Mapping[str, Sequence[File]]
@@ -56,7 +57,8 @@ class Runs:
         self._places = {LATEST: own.latest} if own.latest else {}
         if own.changes:
             self._places = {CHANGES: changes_pattern(own.changes), **self._places}
-        for name, place in self._places.items():
+        written = self._places if own.json in (None, STDOUT) else {**self._places, "json": own.json}
+        for name, place in written.items():
             for side in names.sides:
                 if _finds(side.path(own), of_run(place, 1)):
                     raise InputError(

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_joins.pipelines.changelog_files.exact_json import dumps_line
+
 _TEXT = pa.large_string()
 _ESCAPED = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
-_JSON = msgspec.json.Encoder(decimal_format="number")
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
@@ -64,9 +64,11 @@ def copy_text(columns: Sequence[pa.Array]) -> bytes:
 
 
 def _cells(column: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
     kind = column.type
     if pa.types.is_nested(kind):
-        text = pa.array([None if value is None else _JSON.encode(value).decode() for value in column.to_pylist()], _TEXT)
+        text = pa.array([None if value is None else dumps_line(value).decode().rstrip("\n") for value in column.to_pylist()], _TEXT)
     elif _is_bytes(kind):
         return pa.array([None if value is None else "\\\\x" + value.hex() for value in column.to_pylist()], _TEXT)
     else:

@@ -1,5 +1,6 @@
 """A table of PostgreSQL that rows are merged into by key and position: its statements, and what its errors mean, in one sentence."""
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,8 +20,12 @@ except ImportError as error:
 _PAUSES: Final = (0.2, 0.5, 1.0, 2.0)
 """Seconds between attempts; a transaction that another one or the server has ended is done again."""
 
+_CONNECT_SECONDS: Final = 10
+"""How long an attempt to connect takes, unless the user says it."""
 _COLUMNS: Final = """
-    SELECT attname::text, attnotnull FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+    SELECT attname::text, attnotnull, typname IN ('bpchar', 'citext') OR NOT coalesce(collisdeterministic, true)
+    FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid LEFT JOIN pg_collation ON pg_collation.oid = attcollation
+    WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
 _UNIQUE: Final = """
     SELECT (SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = indrelid AND attnum = ANY (indkey))
@@ -31,7 +36,7 @@ _CREATE: Final = (
 )
 _VIEW: Final = "CREATE OR REPLACE VIEW {view} AS SELECT {shown} FROM {table} WHERE NOT {deleted}"
 _STAGED: Final = "CREATE TEMPORARY TABLE IF NOT EXISTS {staged} ON COMMIT DELETE ROWS AS SELECT {all} FROM {table} WITH NO DATA"
-_COPY: Final = "COPY {staged} ({all}) FROM STDIN"
+_COPY: Final = "COPY {staged} ({all}) FROM STDIN (ENCODING 'UTF8')"
 # rows are locked in the order of their keys, so that two transactions do not wait for each other
 _MERGE: Final = """
     INSERT INTO {table} AS kept ({all}) SELECT DISTINCT ON ({key}) {all} FROM {staged} ORDER BY {key}, {position} DESC
@@ -81,12 +86,16 @@ class PostgresTable:
 
     def _check(self, connection: Any) -> None:
         quoted = self._identifier(self.name).as_string()
-        found = dict(connection.execute(_COLUMNS, [quoted]).fetchall())
+        found = {name: (never_null, loose) for name, never_null, loose in connection.execute(_COLUMNS, [quoted]).fetchall()}
         if not found:
             raise InputError(f"there is no table {self.name} in the database: create it, or say create=True")
         if missing := [name for name in self._names if name not in found]:
             raise InputError(f"the table {self.name} has no column {', '.join(missing)}; it has {', '.join(found)}")
-        if never := [name for name in self.columns.values.names if found[name]]:
+        if loose := [name for name in self.columns.key.names if found[name][1]]:
+            raise InputError(
+                f"the column {', '.join(loose)} of the table {self.name} takes keys for one that differ in case, accents or spaces: make it text"
+            )
+        if never := [name for name in self.columns.values.names if found[name][0]]:
             raise InputError(
                 f"the column {', '.join(never)} of the table {self.name} is NOT NULL, and is null where a row is deleted: let it be null"
             )
@@ -126,7 +135,9 @@ class PostgresTable:
             connection.close()
 
     def _connected(self) -> Any:
-        return psycopg.connect(self.conninfo, autocommit=True)
+        said = "connect_timeout" in psycopg.conninfo.conninfo_to_dict(self.conninfo) or "PGCONNECT_TIMEOUT" in os.environ
+        more: dict[str, Any] = {} if said else {"connect_timeout": _CONNECT_SECONDS}
+        return psycopg.connect(self.conninfo, autocommit=True, **more)
 
     @contextmanager
     def _saying(self, kind: type[InputError], *, retry: bool = False) -> Iterator[None]:

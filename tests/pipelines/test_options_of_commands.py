@@ -63,6 +63,14 @@ def test_an_unknown_option_is_told_with_the_nearest_one(beam_joins: Run) -> None
     assert (ran.code, "unknown option: --letf-key id: do you mean --left-key?" in ran.err) == (2, True)
 
 
+def test_of_several_files_with_options_all_count_and_the_later_wins(beam_joins: Run) -> None:
+    Path("shared.toml").write_text('input = "l.jsonl"\nlatest = "shared.jsonl"\n')
+    Path("own.toml").write_text('latest = "own.jsonl"\n')
+    ran = beam_joins("table", "--options", "shared.toml", "--options=own.toml")
+    assert ran.code == 0, ran.err
+    assert (Path("own.jsonl").exists(), Path("shared.jsonl").exists()) == (True, False)
+
+
 def test_a_dry_run_says_what_would_be_read_and_written_and_writes_nothing(beam_joins: Run) -> None:
     before = tree(".")
     ran = beam_joins("join", *BY, "--how", "left", "--select", "left.*, right as who", "--latest", "out/now.jsonl", "--dry-run")

@@ -114,12 +114,23 @@ def test_an_option_that_is_another_than_before_is_refused_by_name(run: Run, smal
         (["--state-dir", "s", "--changes", "c-*.csv"], "must end in .avro, .jsonl"),
         (["--state-dir", "s", "--changes", "in/orders/c-*.jsonl"], "--orders in/orders would read what is written"),
         (["--state-dir", "s", "--latest", "in/customers/l.jsonl"], "--customers in/customers would read what is written"),
+        (
+            ["--state-dir", "s", "--latest", "l.jsonl", "--json", "in/orders/s.json"],
+            "--json: --orders in/orders would read what is written",
+        ),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(run: Run, small: SampleFiles, options: list[str], said: str) -> None:
     arrive(1, cut(small, 1)[0])
     assert said in one_sentence(run(*IN_RUNS[:4], *options))
     assert not Path("s").exists()
+
+
+def test_a_dry_run_of_a_run_that_goes_on_says_what_that_would_write_and_no_more(run: Run, small: SampleFiles) -> None:
+    arrive(1, cut(small, 1)[0])
+    ran = run(*IN_RUNS[:4], "--state-dir", "s", "--changes", "out/changes", "--dry-run")
+    assert "out/changes/changes-*.jsonl" in ran.out, ran
+    assert "latest" not in ran.out
 
 
 def test_a_run_with_a_state_needs_inputs_and_the_first_one_files_of_both(run: Run, small: SampleFiles) -> None:

@@ -29,6 +29,18 @@ def said(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
     return stream.getvalue()
 
 
+def test_a_log_with_what_is_no_entry_counts_up_to_there(tmp_path):
+    path = str(tmp_path / "read.log")
+    log = ReadLog(path, [[part(0)]])
+    with LogEntries(path, 0).of(part(0)) as entries:
+        entries.add(10, 0)
+    with open(path, "ab") as file:
+        file.write(b"\x07" * 12)
+    with LogEntries(path, 0).of(part(0)) as entries:
+        entries.add(5, 0)
+    assert [(each.rows, each.seconds, each.bytes) for each in (*log.read(), *log.read())] == [(10, 0, 1_000)] * 2
+
+
 def test_what_workers_log_of_parts_is_added_up_by_changelog(tmp_path):
     path = str(tmp_path / "read.log")
     log = ReadLog(path, [[part(0), part(1)], [part(0, 50)]])

@@ -14,6 +14,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import Change, LatestTable, TableFromChangelog, TableToChanges
 from beam_joins.pipelines.changelog_files.claim import new_claim, take
+from beam_joins.pipelines.command.input_error import OutputError, input_error_in
 from beam_joins.pipelines.parquet import ReadParquet, WriteParquet
 from beam_joins.pipelines.read_table import ReadTable
 from beam_joins.pipelines.spark import spark_runner
@@ -225,6 +226,21 @@ def test_numbers_that_other_formats_do_not_have_are_wider_there() -> None:
             "small": 255,
             "text": "x",
         }
+
+
+@pytest.mark.parametrize("as_", ["upserts", "pairs"])
+def test_a_time_that_has_no_text_ends_the_run_and_is_not_written_as_another(as_: Any) -> None:
+    schema = pa.schema([("id", pa.int64()), ("zoned", pa.timestamp("us", "UTC")), ("lsn", pa.int64()), ("op", pa.string())])
+    batch = pa.record_batch([[1], pa.array([1_772_352_000_000_000_000], schema.field(1).type), [1], ["u"]], schema=schema)
+    with (
+        pytest.raises(Exception, match="there is a time beyond the year 32767, 1772352000000000000 us since 1970") as caught,
+        beam.Pipeline() as pipeline,
+    ):
+        log = pipeline | beam.Create([pa.Table.from_batches([batch])]).with_output_types(pa.Table)
+        table = log | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn", except_columns=["lsn", "op"])
+        written("far.jsonl", as_=as_)(table)
+    assert isinstance(input_error_in(caught.value), OutputError)
+    assert not Path("far.jsonl").exists()
 
 
 def test_a_negative_time_is_in_the_millisecond_before() -> None:

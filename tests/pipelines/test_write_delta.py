@@ -115,6 +115,13 @@ def test_a_bundle_that_is_tried_again_writes_nothing() -> None:
     assert rows_at() == [{"id": 1, "name": "a"}]
 
 
+def test_the_same_rows_in_another_order_of_arrival_count_once_too() -> None:
+    rows = [(number, f"{number}") for number in range(9)]
+    merge, parts = merge_of(*rows)
+    _, again = merge_of(*reversed(rows))
+    assert [merge.merge(parts), merge.merge(again), version()] == [1, 1, 1]
+
+
 def test_merges_of_many_writers_at_the_same_time_are_all_there_and_those_of_one_run_once() -> None:
     merge_of((0, "first"), application="begin")[0].merge([])
     of_others = [merge_of((number, f"{number}"), application=f"{number}") for number in range(1, 5)]

@@ -3,7 +3,9 @@
 import datetime as dt
 import math
 import random
+import socket
 import threading
+import time
 import uuid
 from decimal import Decimal
 from typing import Any
@@ -169,6 +171,35 @@ def test_every_type_of_column_comes_back_as_it_was_and_has_its_type_in_sql(datab
     }
 
 
+def test_text_is_the_same_whatever_encoding_the_client_is_set_to(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    write(database, [Change(1, None, {"name": "Zoë", "n": 1}, 1, 1)])
+    assert ask(database, "SELECT length(name), name FROM t") == [(3, "Zoë")]
+
+
+def test_numbers_within_lists_that_are_not_finite_are_text_and_not_null(database: str) -> None:
+    schema = pa.schema([("id", pa.int64()), ("parts", pa.list_(pa.float64()))])
+    write(database, [Change(1, None, {"parts": [math.nan, None, math.inf, 0.5]}, 1, 1)], schema=schema)
+    assert ask(database, "SELECT parts FROM t") == [(["NaN", None, "Infinity", 0.5],)]
+
+
+def test_bytes_in_a_dictionary_come_back_as_they_were(database: str) -> None:
+    contents = [b"\\x41", b"\\101", b"\xff", b"a"]
+    batch = ChangeBatch(
+        key=pa.array(range(4)),
+        new=pa.StructArray.from_arrays([pa.array(contents).dictionary_encode()], ["content"]),
+        before=pa.nulls(4, pa.int64()),
+        timestamp=pa.array(range(4)),
+        position=pa.array(range(4)),
+    )
+    kind = TableType(batch.key.type, batch.new.type)
+    into = PostgresTable(database, "bytes", TableColumns(kind, ["id"], None), "position", "deleted")
+    into.prepare(create=True)
+    into.merge(into.lines(into.columns.of(batch)))
+    into.close()
+    assert [bytes(content) for (content,) in ask(database, "SELECT content FROM bytes ORDER BY id")] == contents
+
+
 def test_typed_tables_need_no_schema_and_values_without_columns_are_in_a_column_of_their_own(database: str) -> None:
     rows = [{"id": n, "shop": "ab"[n % 2], "lsn": n} for n in range(5)]
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
@@ -220,6 +251,17 @@ def test_a_table_of_one_s_own_may_have_other_columns_and_types_that_text_is_read
             {},
             "the column name of the table t is NOT NULL",
         ),
+        (
+            "CREATE TABLE t (id char(5) PRIMARY KEY, name text, n int, position bigint, deleted bool)",
+            {},
+            "the column id of the table t takes keys for one that differ in case, accents or spaces: make it text",
+        ),
+        (
+            "CREATE COLLATION anyhow (provider = icu, locale = 'und-u-ks-level2', deterministic = false);"
+            "CREATE TABLE t (id text COLLATE anyhow PRIMARY KEY, name text, n int, position bigint, deleted bool)",
+            {},
+            "the column id of the table t takes keys for one that differ in case",
+        ),
         ("SELECT", {"table": "nowhere.t", "create": True}, 'PostgreSQL, table nowhere.t: schema "nowhere" does not exist'),
     ],
 )
@@ -236,6 +278,15 @@ def test_a_table_that_cannot_be_merged_into_is_refused_when_the_pipeline_is_buil
 def test_a_server_that_does_not_answer_is_named(database: str) -> None:
     with pytest.raises(InputError, match=r"PostgreSQL, table t: connection failed: .*port 1 failed: Connection refused$"):
         write("host=127.0.0.1 port=1 dbname=x", [])
+
+
+def test_a_server_that_accepts_and_says_nothing_is_not_waited_for(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beam_joins.pipelines.sinks.postgres_table._CONNECT_SECONDS", 2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        begin = time.monotonic()
+        with pytest.raises(InputError, match="PostgreSQL, table t: .*timeout"):
+            write(f"host=127.0.0.1 port={silent.getsockname()[1]} dbname=x", [])
+    assert time.monotonic() - begin < 60
 
 
 @pytest.mark.parametrize(

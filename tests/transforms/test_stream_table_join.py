@@ -4,7 +4,6 @@ import random
 
 import apache_beam as beam
 import pytest
-from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import TimestampedValue
 
@@ -19,6 +18,7 @@ from beam_joins import (
     as_windowed_table,
     with_key,
 )
+from tests.transforms.counted import dropped as dropped_records
 
 USERS = [
     {"id": "ann", "lsn": 2, "name": "Ann"},
@@ -107,11 +107,7 @@ def test_nulls_are_dropped_and_counted_and_a_left_join_keeps_null_keys(direct):
         assert_that(reasons, equal_to(["null_value", "null_value", *dropped]), label=f"{how} dropped")
     result = p.run()
     result.wait_until_finish()
-    counters = result.metrics().query(MetricsFilter().with_namespace("beam_joins"))["counters"]
-    totals = {}
-    for counter in counters:
-        totals[counter.key.metric.name] = totals.get(counter.key.metric.name, 0) + counter.committed
-    assert totals == {"dropped_null_value": 4, "dropped_null_key": 1}
+    assert dropped_records(result) == {"dropped_null_value": 4, "dropped_null_key": 1}
 
 
 def test_a_null_foreign_key_is_dropped_or_kept_without_a_row_and_a_null_key_is_fine(direct):

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import apache_beam as beam
 import pytest
-from apache_beam.metrics import MetricsFilter
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins import Change, Dropped, TableFromChangelog, TableToChanges
+from tests.transforms.counted import dropped
 
 LOG = [
     {"id": 1, "lsn": 10, "at": 5, "op": "c", "name": "Ann"},
@@ -102,8 +102,7 @@ def test_what_cannot_be_used_is_dropped_counted_and_an_output(direct):
     )  # fmt: skip
     result = p.run()
     result.wait_until_finish()
-    counters = result.metrics().query(MetricsFilter().with_namespace("beam_joins"))["counters"]
-    assert {counter.key.metric.name: counter.committed for counter in counters} == {
+    assert dropped(result) == {
         "dropped_null_key": 1, "dropped_null_sequence": 1, "dropped_null_timestamp": 1, "dropped_duplicate_position": 1
     }  # fmt: skip
 

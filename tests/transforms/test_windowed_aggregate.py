@@ -6,7 +6,6 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pytest
-from apache_beam.metrics import MetricsFilter
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import (
     FixedWindows,
@@ -38,6 +37,7 @@ from beam_joins import (
 from beam_joins.transforms.engine.replay_options import ReplayOptions
 from beam_joins.transforms.engine.table_type import table_type
 from beam_joins.transforms.engine.windows import windows_of
+from tests.transforms.counted import dropped
 
 SECOND = 1_000_000
 VIEWS = [("home", 1), ("home", 9), ("help", 3), ("home", 10), ("home", 9), (None, 5)]
@@ -160,8 +160,7 @@ def test_by_sequence_a_record_after_its_window_and_grace_is_late_counted_and_an_
     assert table_type(outputs.table).order == "sequence"
     result = p.run()
     result.wait_until_finish()
-    counters = result.metrics().query(MetricsFilter().with_namespace("beam_joins"))["counters"]
-    assert {c.key.metric.name: c.committed for c in counters} == {"dropped_late": 1, "dropped_null_sequence": 1, "dropped_null_key": 1}
+    assert dropped(result) == {"dropped_late": 1, "dropped_null_sequence": 1, "dropped_null_key": 1}
 
 
 def test_by_event_time_nothing_is_late(direct):

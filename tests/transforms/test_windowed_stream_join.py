@@ -6,7 +6,6 @@ from datetime import timedelta
 import apache_beam as beam
 import pyarrow as pa
 import pytest
-from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Duration
@@ -14,6 +13,7 @@ from apache_beam.utils.timestamp import Duration
 from beam_joins import Dropped, TableFromChangelog, WindowedStreamJoin
 from beam_joins.functions import with_key
 from beam_joins.transforms.engine.replay_options import ReplayOptions
+from tests.transforms.counted import dropped
 
 VIEWS = [("ad", "v100", 100), ("ad", "v150", 150), ("ad", "v900", 900), ("other", "w100", 100), ("other", "w100", 100)]
 CLICKS = [("ad", "c110", 110), ("ad", "c160", 160), ("ad", "c50", 50), ("other", "d161", 161)]
@@ -87,10 +87,7 @@ def test_null_keys_and_null_values_are_dropped_and_counted_by_an_inner_join(dire
     assert_that(outputs.late, equal_to([]), label="late")
     result = p.run()
     result.wait_until_finish()
-    counters = {
-        c.key.metric.name: c.committed for c in result.metrics().query(MetricsFilter().with_namespace("beam_joins"))["counters"]
-    }
-    assert counters == {"dropped_null_key": 1, "dropped_null_value": 2}
+    assert dropped(result) == {"dropped_null_key": 1, "dropped_null_value": 2}
 
 
 def test_where_records_are_kept_one_without_a_key_gives_its_result_at_once(direct):
@@ -117,10 +114,7 @@ def test_a_late_record_is_counted(direct):
     _ = (left, right) | WindowedStreamJoin(joiner, before=0, after=0, grace=0, sequence_by=lambda key, value: int(value))
     result = p.run()
     result.wait_until_finish()
-    counters = {
-        c.key.metric.name: c.committed for c in result.metrics().query(MetricsFilter().with_namespace("beam_joins"))["counters"]
-    }
-    assert counters == {"dropped_late_left": 2, "dropped_late_right": 1}
+    assert dropped(result) == {"dropped_late_left": 2, "dropped_late_right": 1}
 
 
 def test_a_record_without_a_sequence_is_dropped(direct):

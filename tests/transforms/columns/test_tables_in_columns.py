@@ -4,7 +4,6 @@ import apache_beam as beam
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from apache_beam.metrics import MetricsFilter
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import (
@@ -37,6 +36,7 @@ from tests.transforms.columns.both_forms import (
     records,
     single_rows,
 )
+from tests.transforms.counted import dropped
 
 
 def enriched(order, customer):
@@ -227,11 +227,7 @@ def test_what_is_dropped_is_counted_whether_or_not_anyone_looks(direct):
     _ = tables | ForeignKeyJoin(enriched, foreign_key="by")
     result = p.run()
     result.wait_until_finish()
-    counters = result.metrics().query(MetricsFilter().with_namespace("beam_joins"))["counters"]
-    counts = {}
-    for counter in counters:
-        name = counter.key.metric.name
-        counts[name] = counts.get(name, 0) + counter.committed
+    counts = dropped(result)
     assert counts.keys() == {
         f"dropped_{reason}" for reason in ("null_key", "null_sequence", "null_timestamp", "ambiguous_position", "null_foreign_key")
     }
