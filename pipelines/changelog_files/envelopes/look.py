@@ -64,8 +64,12 @@ def together(name: str, schemas: Iterable[pa.Schema]) -> pa.Schema:
     return pa.schema(list(fields.values()))
 
 
-def _columns(change: RowChange) -> pa.Schema:
-    """The columns of a row, of type null where nothing says of what type they are."""
+def _columns(change: RowChange) -> pa.Schema | None:
+    """The columns of a row, of type null where nothing says of what type they are; ``None`` for a row that cannot be read."""
     if change.types is not None:
         return change.types
-    return pa.schema([(column, pa.null()) for column in msgspec.json.decode(change.row, type=dict[str, msgspec.Raw])])
+    try:
+        names = msgspec.json.decode(change.row, type=dict[str, msgspec.Raw])
+    except ValueError:  # a bad record, which is told where it is read
+        return None
+    return pa.schema([(column, pa.null()) for column in names])
