@@ -23,7 +23,7 @@ orders: .venv/installed  ## Enrich the sample orders with their customers, on Sp
 	$(BIN)/python -m pipelines.orders --runner=SparkRunner
 
 test: lint .venv/tested  ## Run all tests, on the direct runner, on Spark and on Flink
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=25
 
 test-postgres: .venv/tested  ## Run the tests on a real PostgreSQL, installed from the system's packages where it is missing
 	BEAM_JOINS_INSTALL=1 $(BIN)/python -m pytest tests/postgres

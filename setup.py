@@ -21,6 +21,7 @@ TEST = [
     *REPORT,
     "playwright>=1.45",
     "pytest>=8",
+    "pytest-xdist>=3.6",
     "hypothesis>=6.100",
     "duckdb>=1",
     "psutil>=5.9",

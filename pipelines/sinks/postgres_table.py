@@ -136,8 +136,8 @@ class PostgresTable:
 
     def _connected(self) -> Any:
         said = "connect_timeout" in psycopg.conninfo.conninfo_to_dict(self.conninfo) or "PGCONNECT_TIMEOUT" in os.environ
-        more: dict[str, Any] = {} if said else {"connect_timeout": _CONNECT_SECONDS}
-        return psycopg.connect(self.conninfo, autocommit=True, **more)
+        limit: dict[str, Any] = {} if said else {"connect_timeout": _CONNECT_SECONDS}
+        return psycopg.connect(self.conninfo, autocommit=True, **limit)
 
     @contextmanager
     def _saying(self, kind: type[InputError], *, retry: bool = False) -> Iterator[None]:
