@@ -1,6 +1,7 @@
 """What the engine has counted in a run: the metrics of ``docs/metrics.md``, added up by the steps of a pipeline that have names of their own."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from apache_beam.metrics import MetricsFilter
@@ -27,6 +28,17 @@ class StepFigures(NamedTuple):
     seconds: float = 0.0
 
 
+def step_named(said: str, steps: Sequence[str]) -> str:
+    """The outermost step of what a runner calls a step; some say Beam's identifier for its label.
+
+    >>> step_named("Left rows/Replay/Run", ["Left rows"]), step_named("ref_AppliedPTransform_Left-rows-Replay-Run_24", ["Left", "Left rows"])
+    ('Left rows', 'Left rows')
+    """
+    label = said.removeprefix("ref_AppliedPTransform_")
+    meant = [step for step in steps if label.startswith((f"{step}/", f"{re.sub('[^A-Za-z0-9]+', '-', step)}-"))]
+    return max(meant, key=len, default=said.split("/", maxsplit=1)[0])
+
+
 class EngineFigures(NamedTuple):
     r"""Of a run: its steps by name, what was sent in how many blocks, and what is remembered.
 
@@ -45,8 +57,8 @@ class EngineFigures(NamedTuple):
     state_bytes: int = 0
 
     @classmethod
-    def of(cls, result: Any) -> Self | None:
-        """The figures of a run that has ended; ``None`` if its runner reports none."""
+    def of(cls, result: Any, steps: Sequence[str]) -> Self | None:
+        """The figures of a run that has ended, by these outermost steps of its pipeline; ``None`` if its runner reports none."""
         try:
             found = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))
         except NotImplementedError:
@@ -54,7 +66,7 @@ class EngineFigures(NamedTuple):
         sums: dict[tuple[str, str], int] = {}
         largest = blocks = 0
         for each in (*found["counters"], *found["distributions"]):
-            step, name, value = each.key.step.split("/")[0], each.key.metric.name, each.result
+            step, name, value = step_named(each.key.step, steps), each.key.metric.name, each.result
             if name == BLOCK_BYTES.name:
                 largest, blocks = max(largest, value.max), blocks + value.count
             sums[step, name] = sums.get((step, name), 0) + (value if isinstance(value, int) else value.sum)
@@ -68,9 +80,9 @@ class EngineFigures(NamedTuple):
             came, gave, alone, micros = (sums.get((step, metric.name), 0) for metric in (ROWS_IN, ROWS_OUT, UNMATCHED, TURN_MICROS))
             return StepFigures(came, gave, alone, micros / 1e6)
 
-        steps = {step: of_step(step) for step in sorted({step for step, name in sums if name == TURN_MICROS.name})}
+        by_step = {step: of_step(step) for step in sorted({step for step, name in sums if name == TURN_MICROS.name})}
         rows, size, kept, kept_bytes = (total(metric.name) for metric in (BLOCK_ROWS, BLOCK_BYTES, STATE_ROWS, STATE_BYTES))
-        return cls(steps, blocks, rows, size, largest, kept, kept_bytes)
+        return cls(by_step, blocks, rows, size, largest, kept, kept_bytes)
 
     def lines(self) -> list[str]:
         """Lines for a summary."""

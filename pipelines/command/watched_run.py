@@ -53,4 +53,5 @@ class WatchedRun:
         with progress.phase("run", self.said):
             result = pipeline.run()
             result.wait_until_finish()
-        return Watched(EngineFigures.of(result), tuple(self._log.read()), steps_of(pipeline))
+        steps = steps_of(pipeline)
+        return Watched(EngineFigures.of(result, [step.name for step in steps]), tuple(self._log.read()), steps)
