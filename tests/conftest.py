@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions, PrismRunnerOptions
 from apache_beam.runners.portability.prism_runner import PrismRunner
-from apache_beam.utils.shared import Shared
 
 from tests.postgres.server import install, programs, server
 from tests.prism import prism_binary
@@ -23,9 +23,22 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def prism() -> str:
     """Beam's Prism, as a program."""
-    # a process has one server, and a pipeline before that did not name the program may have made it
-    PrismRunner.shared_handle = Shared()
     return prism_binary()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def prism_is_used_by_name_only() -> Iterator[None]:
+    """Beam's DirectRunner is Prism where it finds one, or has the means to build one; in tests it is FnApiRunner on every machine."""
+    default_job_server = PrismRunner.default_job_server
+
+    def named(self: PrismRunner, options: PipelineOptions) -> Any:
+        if options.view_as(PrismRunnerOptions).prism_location is None:
+            raise RuntimeError("tests name Prism's program")
+        return default_job_server(self, options)
+
+    PrismRunner.default_job_server = named
+    yield
+    PrismRunner.default_job_server = default_job_server
 
 
 @pytest.fixture(scope="session")
