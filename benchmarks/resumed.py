@@ -7,43 +7,77 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from benchmarks.data.nightly import ALL, FIRST, SHARES, provide_nightly
 from benchmarks.harness.comparison import compare
 from benchmarks.harness.process import ROOT
-from benchmarks.works import WORKS
+from benchmarks.works import WORKS, Work
 
-WORK = "fk-uniform"
 _START = "start"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job of the benchmark's: a narrow foreign-key join, from Parquet to Parquet."""
+
+    work: Work = WORKS["fk-uniform"]
+    imported: str = "beam_joins.transforms.foreign_key_join, beam_joins.pipelines.parquet"
+
+    def arguments(self, data: Path, out: Path, state: Path | None) -> list[str]:
+        """What Python runs for a piece."""
+        job = ["-m", "benchmarks.contestants.beam_joins", "--work", self.work.name, "--data", str(data), "--out", str(out)]
+        return job if state is None else [*job, "--state", str(state)]
+
+
+@dataclass(frozen=True)
+class Command:
+    """The orders command: wide rows with text keys, from JSON lines to JSON lines."""
+
+    work: Work = WORKS["orders-json"]
+    imported: str = "beam_joins.pipelines.orders"
+
+    def arguments(self, data: Path, out: Path, state: Path | None) -> list[str]:
+        """What Python runs for a piece."""
+        files = [f"--{name}={data / name}/*.jsonl" for name in self.work.tables]
+        return [
+            "-m",
+            "pipelines.orders",
+            *files,
+            *([f"--output={out}/changes.jsonl"] if state is None else [f"--changes={out}", f"--state-dir={state}"]),
+        ]
+
+
+WHAT: Final[dict[str, Job | Command]] = {"job": Job(), "command": Command()}
 
 
 class Nights:
     """Runs over the pieces of a history, one after the other, and the processor seconds of each."""
 
-    def __init__(self, data: Path, scratch: Path) -> None:
-        self._data, self._scratch = data, scratch
+    def __init__(self, what: Job | Command, data: Path, scratch: Path) -> None:
+        self._what, self._data, self._scratch = what, data, scratch
         self.seconds: dict[str, list[float]] = {}
 
     def measure(self) -> None:
         """A run over all of it, and those that go on, which give the same rows; raises ``SystemExit`` if they do not."""
         shutil.rmtree(self._scratch, ignore_errors=True)
-        self._timed(_START, ["-c", "import apache_beam, beam_joins.transforms.foreign_key_join, beam_joins.pipelines.parquet"])
+        self._timed(_START, ["-c", f"import apache_beam, {self._what.imported}"])
         self._run(f"{FIRST}, without state", FIRST, "without")
         self._run(ALL, ALL, ALL)
         for piece in (FIRST, *SHARES):
-            self._run(piece, piece, f"pieces/{piece}", "--state", str(self._scratch / "state"))
-        found = compare(self._scratch / ALL, self._scratch / "pieces", WORKS[WORK].results[""])
+            self._run(piece, piece, f"pieces/{piece}", self._scratch / "state")
+        found = compare(self._scratch / ALL, self._scratch / "pieces", next(iter(self._what.work.results.values())))
         if not found.same:
             raise SystemExit(f"the pieces give other rows than one run: {found}")
 
-    def _run(self, name: str, piece: str, out: str, *options: str) -> None:
-        job = ["-m", "benchmarks.contestants.beam_joins", "--work", WORK, "--data", str(self._data / piece)]
-        self._timed(name, [*job, "--out", str(self._scratch / out), *options])
+    def _run(self, name: str, piece: str, out: str, state: Path | None = None) -> None:
+        self._timed(name, self._what.arguments(self._data / piece, self._scratch / out, state))
 
     def _timed(self, name: str, arguments: Sequence[str]) -> None:
         before = _children()
-        subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True)
+        subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         self.seconds.setdefault(name, []).append(_children() - before)
 
     def table(self) -> str:
@@ -65,6 +99,12 @@ def _children() -> float:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.resumed", description="Processor seconds of runs that go on.")
+    made.add_argument(
+        "--of",
+        choices=WHAT,
+        default="job",
+        help="a job over narrow rows in Parquet, or the orders command on JSON lines (default: %(default)s)",
+    )
     made.add_argument("--rows", type=int, default=5_000_000, metavar="N", help="orders of the first run (default: %(default)s)")
     made.add_argument(
         "--rounds", type=int, default=3, metavar="N", help="how often all is measured; the least counts (default: %(default)s)"
@@ -73,9 +113,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--data", type=Path, default=Path("benchmark-data"), metavar="DIR", help="where the input is kept (default: %(default)s)"
     )
     asked = made.parse_args(argv)
-    data = provide_nightly(asked.rows, asked.data.resolve())
+    data = provide_nightly(asked.rows, asked.data.resolve(), shop=asked.of == "command")
     with tempfile.TemporaryDirectory(prefix="runs-", dir=asked.data.resolve()) as scratch:
-        nights = Nights(data, Path(scratch) / "round")
+        nights = Nights(WHAT[asked.of], data, Path(scratch) / "round")
         for _ in range(asked.rounds):
             nights.measure()
     print(nights.table())

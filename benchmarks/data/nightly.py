@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from benchmarks.data.changes import CUSTOMERS_DELETED, ORDERS_DELETED, SEED
 from benchmarks.data.files import write_table
-from benchmarks.works import BASE_MICROSECONDS
+from benchmarks.data.wide import NOTE_BYTES, wide_customers, wide_orders
+from benchmarks.works import BASE_MICROSECONDS, SUFFIXES, Format
 
 FIRST, HUNDREDTH, THOUSANDTH, ALL = "first", "hundredth", "thousandth", "all"
 SHARES: Final = {HUNDREDTH: 100, THOUSANDTH: 1000}
@@ -22,9 +23,13 @@ _CUSTOMERS: Final = 10
 """Orders for a customer; and changes of orders for one of customers."""
 
 
-def provide_nightly(rows: int, directory: Path) -> Path:
-    """A folder with a folder for each piece, and one with all of them; made if it is not there yet. The first piece has so many orders, each once."""
-    folder = directory / f"nightly-{rows}-{SEED}"
+def provide_nightly(rows: int, directory: Path, *, shop: bool) -> Path:
+    """A folder with a folder for each piece, and one with all of them; made if it is not there yet. The first piece has so many orders, each once.
+
+    Narrow tables in Parquet; or, for ``shop``, the wide tables that the orders command reads, in JSON lines.
+    """
+    form: Format = "json" if shop else "parquet"
+    folder = directory / f"nightly-{'shop-' if shop else ''}{rows}-{SEED}"
     if folder.exists():
         return folder
     directory.mkdir(parents=True, exist_ok=True)
@@ -38,14 +43,19 @@ def provide_nightly(rows: int, directory: Path) -> Path:
             known = rows if name == "orders" else rows // _CUSTOMERS
             # one of a hundred later changes is of a new row
             ids = rng.permutation(known) if piece == FIRST else rng.integers(0, known + max(known // 100, 1), count)
-            write_table(_changes(name, ids, np.sort(at), piece, rows // _CUSTOMERS, rng), draft / piece / name, files=1)
+            changes = _changes(name, ids, np.sort(at), piece, rows // _CUSTOMERS, rng)
+            write_table(_widened(name, changes, rng) if shop else changes, draft / piece / name, files=1, format=form)
             (draft / ALL / name).mkdir(parents=True, exist_ok=True)
-            os.link(draft / piece / name / "part-00000.parquet", draft / ALL / name / f"{begin}.parquet")
+            os.link(draft / piece / name / f"part-00000{SUFFIXES[form]}", draft / ALL / name / f"{begin}{SUFFIXES[form]}")
     try:
         os.replace(draft, folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return folder
+
+
+def _widened(name: str, changes: pa.Table, rng: np.random.Generator) -> pa.Table:
+    return wide_orders(changes, rng, note_bytes=NOTE_BYTES["shop"]) if name == "orders" else wide_customers(changes, rng)
 
 
 def _changes(

@@ -27,7 +27,7 @@ from beam_joins.pipelines.jobs.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.report.counted import Counted, figures, without_reference
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.checked_table import whole_table
-from beam_joins.transforms.engine.partitions import GROWING_PARTITIONS, suggested_partitions
+from beam_joins.transforms.engine.partitions import growing_partitions, suggested_partitions
 from beam_joins.transforms.engine.replay_options import ReplayOptions
 from beam_joins.transforms.engine.state_folder import StateFolder
 
@@ -62,9 +62,10 @@ def pipeline_of(
     """
     replay = options.view_as(ReplayOptions)
     if folder is None or folder.partitions is None:  # else as many as in the runs before
-        suggested = suggested_partitions(sum(changelog.bytes for changelog in shape.changelogs))
-        least = 1 if folder is None else GROWING_PARTITIONS
-        replay.beam_joins_partitions = replay.beam_joins_partitions or max(least, suggested)
+        suggested = suggested_partitions if folder is None else growing_partitions
+        replay.beam_joins_partitions = replay.beam_joins_partitions or suggested(
+            sum(changelog.bytes for changelog in shape.changelogs)
+        )
     pipeline = beam.Pipeline(options=options)
     os.rmdir(pipeline.local_tempdir)  # for transforms in other languages; it would stay if the process were killed
     if folder is not None:

@@ -21,7 +21,7 @@ def routed(p, elements, functions, to):
     key_of = functions.function("key", lambda number: number if number % 5 else number // 0)
 
     def rows(records):
-        records.drop("odd", [None if number % 2 else number for number in records.given])
+        records.drop("null_key", [None if number % 2 else number for number in records.given])
         key = records.each(key_of, records.given)
         columns = (pa.array(records.kept(column)) for column in (key, records.times.tolist()))
         table = pa.record_batch(list(columns), names=["key", "timestamp"])
@@ -44,6 +44,6 @@ def test_what_is_dropped_and_what_a_function_raises_for_have_outputs_of_their_ow
         outputs = routed(p, [1, 2, 10], StageFunctions("a stage", Exception), ("rows", DROPPED, BAD))
         assert_that(outputs["rows"] | beam.FlatMap(rows_of_block), equal_to([{"key": 2, "timestamp": 2_000_000}]), label="rows")
         dropped = outputs[DROPPED] | beam.Map(lambda dropped, time=beam.DoFn.TimestampParam: (tuple(dropped), time.micros))
-        assert_that(dropped, equal_to([(("odd", 1, 1_000_000), 1_000_000)]), label="dropped")
+        assert_that(dropped, equal_to([(("null_key", 1, 1_000_000), 1_000_000)]), label="dropped")
         bad = outputs[BAD] | "times" >> beam.Map(lambda bad, time=beam.DoFn.TimestampParam: (bad[0], bad[1][0], time.micros))
         assert_that(bad, equal_to([(10, "ZeroDivisionError", 10_000_000)]), label="bad")

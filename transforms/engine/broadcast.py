@@ -15,12 +15,13 @@ from beam_joins.keys.columns import kinds
 from beam_joins.matching import Shape
 from beam_joins.overlap import Rights
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
+from beam_joins.transforms.engine.emitter import Emitter
 from beam_joins.transforms.engine.joins import LEFT, RIGHT, LeftRows, Sides
 from beam_joins.transforms.engine.metrics import ROWS_IN, ROWS_OUT, TURN_MICROS, UNMATCHED, count
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.operator import Turn
 from beam_joins.transforms.engine.outputs import Handling
-from beam_joins.transforms.engine.replay import BundleDoFn, Emitter, Replay, Stage
+from beam_joins.transforms.engine.replay import BundleDoFn, Replay, Stage
 from beam_joins.transforms.engine.replay_options import ReplayOptions
 from beam_joins.transforms.engine.table_rows import newest, no_rows
 from beam_joins.transforms.engine.table_type import TableType

@@ -16,6 +16,17 @@ GROWING_PARTITIONS = max(4, CORES)
 """How many partitions there are at least in the first of many runs, whose tables may grow: all runs have as many, and each partition costs every run some time."""
 
 
+def growing_partitions(input_bytes: int) -> int:
+    """The number of partitions for many runs, of which the first has input of so many bytes: half as many for large input, as each costs every later run some time.
+
+    >>> growing_partitions(0) == GROWING_PARTITIONS, growing_partitions(10 << 30)
+    (True, 320)
+    """
+    return max(
+        GROWING_PARTITIONS, min(suggested_partitions(input_bytes), max(DEFAULT_PARTITIONS, -(-input_bytes // (2 * PARTITION_BYTES))))
+    )
+
+
 def suggested_partitions(input_bytes: int) -> int:
     """The number of partitions for input of so many bytes, before compression: one for each core at least.
 

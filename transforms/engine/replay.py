@@ -20,12 +20,12 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam.options.pipeline_options import StandardOptions
-from apache_beam.pvalue import PCollection, TaggedOutput
+from apache_beam.pvalue import PCollection
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins.coders.block import read_blocks
-from beam_joins.coders.own_types import OwnTypes
-from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN, BlockWriter, Output, timestamped
+from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN, BlockWriter, timestamped
+from beam_joins.transforms.engine.emitter import Emitter
 from beam_joins.transforms.engine.metrics import ROWS_IN, ROWS_OUT, TURN_MICROS, count, rows_of
 from beam_joins.transforms.engine.notes import Check, NoteReader
 from beam_joins.transforms.engine.operator import Operator, Turn
@@ -53,24 +53,6 @@ def element_time(timestamp: Timestamp) -> int:
 
 RowRouter = Callable[[Any, int, BlockWriter], None]
 """Puts the rows of an element, whose timestamp in microseconds is given, into the writer; 0 is given where it does not look at it."""
-
-
-class Emitter:
-    """What the DoFns of the engine share: a writer, and outputs of which the first needs no tag."""
-
-    def __init__(self, outputs: tuple[str, ...], partitions: int) -> None:
-        self._main = outputs[0]
-        self._keep_dropped = DROPPED in outputs
-        self._partitions = partitions
-        self._own_types = OwnTypes()
-
-    def writer(self, turn: int | None = None) -> BlockWriter:
-        """An empty writer, of rows that have had their turn in a tick if there are ticks."""
-        return BlockWriter(self._partitions, keep_dropped=self._keep_dropped, turn=turn)
-
-    def emit(self, outputs: Iterable[Output]) -> list[Any]:
-        """The elements as a DoFn gives them."""
-        return [element if to == self._main else TaggedOutput(to, element) for to, element in outputs]
 
 
 class BundleDoFn(beam.DoFn):
@@ -127,19 +109,25 @@ class _Partition:
         self._emitter = emitter
         self._calls_always = calls_always
 
-    def released(self, elements: Iterable[bytes], turn: Turn) -> Generator[Any, None, Any]:
+    def released(self, elements: Iterable[bytes], turn: Turn, writer: BlockWriter) -> Generator[Any, None, Any]:
         """What follows from the elements that have their turn; returns what is to be remembered, which is ``turn.state`` if none of them holds rows."""
         reader, state = NoteReader(elements), turn.state
         blocks = reader.blocks()
         if blocks is not None or self._calls_always:
-            state = yield from self.replayed(read_blocks(blocks or ()), turn)
+            state = yield from self._replayed(read_blocks(blocks or ()), turn, writer)
         if self._check is not None:
             self._check(reader.notes)
         return state
 
-    def replayed(self, inputs: dict[str, pa.Table], turn: Turn, tick: int | None = None) -> Generator[Any, None, Any]:
-        """What follows from the rows that have their turn, in a tick if there are ticks; returns what is to be remembered."""
-        writer, emit = self._emitter.writer(tick), self._emitter.emit
+    def replayed(self, inputs: dict[str, pa.Table], turn: Turn, tick: int | None) -> Generator[Any, None, Any]:
+        """What follows from the rows that have their turn in a tick; returns what is to be remembered."""
+        writer = self._emitter.writer(tick)
+        state = yield from self._replayed(inputs, turn, writer)
+        yield from self._emitter.emit((to, block) for to, block, _ in writer.flush())
+        return state
+
+    def _replayed(self, inputs: dict[str, pa.Table], turn: Turn, writer: BlockWriter) -> Generator[Any, None, Any]:
+        emit = self._emitter.emit
         replayed = self._operator(inputs, writer, turn)
         given, nanos = 0, 0
         while True:
@@ -157,7 +145,6 @@ class _Partition:
         for metric, value in ((ROWS_IN, sum(map(len, inputs.values()))), (ROWS_OUT, given), (TURN_MICROS, nanos // 1000)):
             count(metric, value)
         yield from emit(writer.pop_ready())
-        yield from emit((to, block) for to, block, _ in writer.flush())
         return state
 
 
@@ -249,9 +236,10 @@ class Replay(Stage):
                 raise ValueError("--beam_joins_state is for bounded runs, one after the other: leave it out with unbounded input")
             return self._resumed(blocks, folder)
         together = _together(blocks)
-        partition = _Partition(self._operator, self._check, self._emitter(together))
+        emitter = self._emitter(together)
+        partition = _Partition(self._operator, self._check, emitter)
         if together.is_bounded:
-            return self._outputs(together, stateful_dofn(_label(together), OnlyTurn(partition.released), only_turn(together)))
+            return self._outputs(together, stateful_dofn(_label(together), OnlyTurn(partition.released), only_turn(together), emitter))
         remember = round(1_000_000 * together.pipeline.options.view_as(ReplayOptions).beam_joins_remember_deletes)
         turns = Turns(partition.replayed, ticks_behind(together), check=self._check, remember_deletes=remember, **self._turns)
         return self._outputs(together, turn_dofn(_label(together), turns))
@@ -264,8 +252,9 @@ class Replay(Stage):
             every = pipeline | "Every partition" >> beam.Create(memory.elements).with_output_types(beam.typehints.KV[int, bytes])
             blocks = (*blocks, every)
         together = _together(blocks)
-        partition = _Partition(observed(self._operator, memory), self._check, self._emitter(together), calls_always=self._gives_all)
-        return self._outputs(together, stateful_dofn(label, ResumedTurn(memory, partition.released), only_turn(together)))
+        emitter = self._emitter(together)
+        partition = _Partition(observed(self._operator, memory), self._check, emitter, calls_always=self._gives_all)
+        return self._outputs(together, stateful_dofn(label, ResumedTurn(memory, partition.released), only_turn(together), emitter))
 
 
 def _together(blocks: Any) -> PCollection[Any]:

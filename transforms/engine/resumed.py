@@ -67,18 +67,18 @@ def observed(operator: Operator, memory: Memory) -> Operator:
 class ResumedTurn:
     """The turn of a partition, the only one of its run."""
 
-    def __init__(self, memory: Memory, released: Callable[[Iterable[bytes], Turn], Generator[Any, None, Any]]) -> None:
+    def __init__(self, memory: Memory, released: Callable[[Iterable[bytes], Turn, BlockWriter], Generator[Any, None, Any]]) -> None:
         self._memory = memory
         self._released = released
 
-    def __call__(self, partition: int, elements: Iterable[bytes]) -> Iterator[Any]:
+    def __call__(self, partition: int, elements: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
         """What follows from the elements of the partition."""
         memory, notes = self._memory, dict[str, list[str]]()
         described = memory.partitions.get(str(partition))
         before = read_snapshot(described, memory.files.get)
         known = [write_note(to, noted) for to, noted in memory.notes.items()] if partition == 0 else []
         turn = Turn(before.state, memory.frontier, None, memory.horizon)
-        seen = yield from self._released(chain(known, _noting(elements, notes)), turn)
+        seen = yield from self._released(chain(known, _noting(elements, notes)), turn, writer)
         if not isinstance(seen, _Seen):  # there were no rows, and the operator was not called
             seen = _Seen(seen, None, None, {})
         after = self._written(partition, seen.state, before)
