@@ -8,8 +8,9 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, PrismRunnerOptions
 from apache_beam.runners.portability.prism_runner import PrismRunner
 
-from tests.postgres.server import install, programs, server
+from tests.postgres.server import PACKAGES, programs, server
 from tests.prism import prism_binary
+from tests.system_packages import needed
 
 
 @pytest.hookimpl(wrapper=True)
@@ -43,12 +44,5 @@ def prism_is_used_by_name_only() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """A PostgreSQL server: installed where CI=true, and by ``make test-postgres``; elsewhere tests are skipped where it is missing."""
-    wanted = os.environ.get("CI") == "true" or os.environ.get("BEAM_JOINS_INSTALL") == "1"
-    reason = install() if programs() is None and wanted else None
-    found = programs()
-    if found is None:
-        message = reason or "PostgreSQL with wal2json is missing: make test-postgres installs it on Debian"
-        pytest.fail(message) if os.environ.get("CI") == "true" else pytest.skip(message)
-    with server(found) as conninfo:
+    with server(needed("PostgreSQL with wal2json", programs, *PACKAGES)) as conninfo:
         yield conninfo

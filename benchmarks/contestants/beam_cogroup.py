@@ -1,13 +1,13 @@
 """Plain Beam: the joins as a Beam user writes them today, with GroupByKey and CoGroupByKey over Python records."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import apache_beam as beam
 
-from benchmarks.contestants.beam_pipeline import add_runner, pipeline, read, write
-from benchmarks.contestants.command import Task, parser, task
+from benchmarks.contestants.beam_pipeline import contestant, pipeline, read, write
+from benchmarks.contestants.command import Task
 from benchmarks.contestants.row_lives import Event, OrderLife, Row, order_events, order_lives, pairs, result_rows, table_rows
 from benchmarks.works import WINDOW_MICROSECONDS, WORKS
 
@@ -110,14 +110,5 @@ def compute(given: Task, runner: str) -> None:
         write(JOINS[given.work](left, right), given)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code."""
-    options = parser("beam_cogroup", tuple(JOINS))
-    add_runner(options)
-    asked = options.parse_args(argv)
-    compute(task(asked), asked.runner)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(contestant("beam_cogroup", tuple(JOINS), compute))

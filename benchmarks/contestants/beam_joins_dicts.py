@@ -1,14 +1,13 @@
 """The project's transforms as the first example of the README has them: dicts in, a function of two dicts, changes out one by one."""
 
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import apache_beam as beam
 
 from beam_joins import Change, ForeignKeyJoin, TableFromChangelog, TableToChanges
-from benchmarks.contestants.beam_pipeline import add_runner, pipeline, read, write
-from benchmarks.contestants.command import Task, parser, task
+from benchmarks.contestants.beam_pipeline import contestant, pipeline, read, write
+from benchmarks.contestants.command import Task
 from benchmarks.works import WORKS
 
 Row = dict[str, Any]
@@ -41,14 +40,5 @@ def compute(given: Task, runner: str) -> None:
         write(enriched | TableToChanges() | "rows" >> beam.Map(result), given)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code."""
-    options = parser("beam_joins_dicts", ("fk-records",))
-    add_runner(options)
-    asked = options.parse_args(argv)
-    compute(task(asked), asked.runner)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(contestant("beam_joins_dicts", ("fk-records",), compute))

@@ -3,7 +3,7 @@
 import argparse
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import apache_beam as beam
@@ -13,7 +13,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins.pipelines.spark import spark_runner
-from benchmarks.contestants.command import Task
+from benchmarks.contestants.command import Task, parser, task
 from benchmarks.works import WORKS
 
 RUNNERS: Final = ("SparkRunner", "DirectRunner")
@@ -26,6 +26,15 @@ _TYPES: Final = {"bigint": pa.int64(), "string": pa.string(), "boolean": pa.bool
 def add_runner(parser: argparse.ArgumentParser) -> None:
     """Let a contestant be told where to run."""
     parser.add_argument("--runner", choices=RUNNERS, default="DirectRunner", help="where the pipeline runs (default: %(default)s)")
+
+
+def contestant(name: str, works: Sequence[str], compute: Callable[[Task, str], None]) -> int:
+    """The command line of one that computes a task on a runner; returns the exit code."""
+    options = parser(name, works)
+    add_runner(options)
+    asked = options.parse_args()
+    compute(task(asked), asked.runner)
+    return 0
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """Plain Beam with state: a stateful DoFn keyed by the row's key, with a bag of changes and a timer at the end."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import apache_beam as beam
@@ -10,8 +10,8 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 from apache_beam.transforms.window import GlobalWindow
 
-from benchmarks.contestants.beam_pipeline import add_runner, pipeline, read, write
-from benchmarks.contestants.command import Task, parser, task
+from benchmarks.contestants.beam_pipeline import contestant, pipeline, read, write
+from benchmarks.contestants.command import Task
 from benchmarks.contestants.row_lives import Row, old_and_new, table_rows
 
 Change = tuple[int, str, bool, int | None]
@@ -62,14 +62,5 @@ def compute(given: Task, runner: str) -> None:
         write((left, right) | beam.Flatten() | "join" >> beam.ParDo(PerKey(table_rows)), given)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code."""
-    options = parser("beam_stateful", ("tables", "changelog"))
-    add_runner(options)
-    asked = options.parse_args(argv)
-    compute(task(asked), asked.runner)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(contestant("beam_stateful", ("tables", "changelog"), compute))

@@ -4,6 +4,8 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+from pyarrow.json import read_json
 
 from benchmarks.data.endless import SCHEMAS, Endless
 from benchmarks.data.nightly import ALL, FIRST, SHARES, provide_nightly
@@ -41,13 +43,18 @@ def test_nothing_comes_before_its_time():
     assert read(later, "customers")[-1].after == 50
 
 
-def test_all_pieces_of_a_nightly_history_are_in_the_whole_one(tmp_path):
-    folder = provide_nightly(20_000, tmp_path)
+@pytest.mark.parametrize(("shop", "position"), [(False, "seq"), (True, "lsn")])
+def test_all_pieces_of_a_nightly_history_are_in_the_whole_one(tmp_path, shop, position):
+    folder = provide_nightly(20_000, tmp_path, shop=shop)
+
+    def rows(piece, name):
+        files = sorted((folder / piece / name).iterdir())
+        return pa.concat_tables([read_json(path) if shop else pq.read_table(path) for path in files])
+
     for name in ("orders", "customers"):
-        pieces = [pq.read_table(folder / piece / name) for piece in (FIRST, *SHARES)]
-        whole = pq.read_table(folder / ALL / name).sort_by("seq")
-        assert whole.equals(pa.concat_tables(pieces).sort_by("seq"))
-        ends = [(piece["seq"].to_pylist()[0], piece["seq"].to_pylist()[-1]) for piece in pieces]
+        pieces = [rows(piece, name) for piece in (FIRST, *SHARES)]
+        assert rows(ALL, name).sort_by(position).equals(pa.concat_tables(pieces).sort_by(position))
+        ends = [(piece[position].to_pylist()[0], piece[position].to_pylist()[-1]) for piece in pieces]
         assert all(one[1] < other[0] for one, other in pairwise(ends))
 
 

@@ -1,7 +1,6 @@
 """Fixtures of the tests of the commands."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from beam_joins.pipelines.command import programs
 from beam_joins.pipelines.orders import main
 from beam_joins.pipelines.sample import SampleFiles, write_sample
 from tests.pipelines.join_run import LEFT, RIGHT
-from tests.pipelines.orders_run import BAD, GOOD, Ran, Run, write
+from tests.pipelines.orders_run import BAD, GOOD, Run, run_of, write
 
 
 @pytest.fixture
@@ -32,17 +31,6 @@ def beam_joins(own_directory: Path, capsys: pytest.CaptureFixture[str]) -> Run:
     write("l.jsonl", *LEFT)
     write("r.jsonl", *RIGHT)
     return run_of(programs.main, capsys)
-
-
-def run_of(main: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]) -> Run:
-    def run_main(*argv: object) -> Ran:
-        try:
-            code = main([str(argument) for argument in argv])
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        return Ran(code, *capsys.readouterr())
-
-    return run_main
 
 
 @pytest.fixture(scope="session")

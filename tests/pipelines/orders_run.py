@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import fastavro
+import pytest
 
 from beam_joins.pipelines.sample import SampleFiles
 from tests.pipelines.naive_orders import Answer, Row, in_order, naive_orders
@@ -46,6 +47,19 @@ BAD = {
     "column 'customer_id' holds whole numbers, but here text: 'Ann'": json.dumps({**GOOD, "customer_id": "Ann"}),
     "column 'amount' is not a number: 'much'": json.dumps({**GOOD, "amount": "much"}),
 }
+
+
+def run_of(main: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]) -> Run:
+    """A program as a function of its arguments."""
+
+    def run_main(*argv: object) -> Ran:
+        try:
+            code = main([str(argument) for argument in argv])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        return Ran(code, *capsys.readouterr())
+
+    return run_main
 
 
 def read_lines(path: Path) -> list[Row]:

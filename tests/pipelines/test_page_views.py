@@ -5,10 +5,10 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -16,15 +16,7 @@ from beam_joins.pipelines.changelog_files.tally import Tally
 from beam_joins.pipelines.made_up.views import FIRST_WEEK, GONE, NEW, page_views, views_on_first_use
 from beam_joins.pipelines.page_views import main
 from beam_joins.pipelines.page_views_report import totals, weeks_table
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Ran]
+from tests.pipelines.orders_run import Ran, Run, run_of
 
 
 @pytest.fixture(autouse=True)
@@ -34,14 +26,7 @@ def _in_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run_main(*argv: object) -> Ran:
-        try:
-            code = main([str(argument) for argument in argv])
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        return Ran(code, *capsys.readouterr())
-
-    return run_main
+    return run_of(main, capsys)
 
 
 def one_sentence(ran: Ran) -> str:

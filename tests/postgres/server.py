@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PACKAGES = ("postgresql", "postgresql-15-wal2json")
-INSTALL = ("apt-get", "install", "--yes", "--quiet", *PACKAGES)
 SETTINGS = {
     "wal_level": "logical",
     "fsync": "off",
@@ -27,17 +26,6 @@ def programs() -> Path | None:
         if (folder.parent / "lib" / "wal2json.so").exists() and (folder / "initdb").exists():
             return folder
     return None
-
-
-def install() -> str | None:
-    """Install what is missing, from the system's packages; gives the reason where that cannot be."""
-    if shutil.which("apt-get") is None or os.geteuid() != 0:
-        return f"PostgreSQL with wal2json is missing: install it, on Debian with '{' '.join(INSTALL)}'"
-    subprocess.run(["apt-get", "update", "--quiet"], check=False, capture_output=True)
-    done = subprocess.run(
-        INSTALL, check=False, capture_output=True, text=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    )
-    return None if programs() else f"{' '.join(INSTALL)} failed: {done.stderr[-300:]}"
 
 
 @contextmanager
