@@ -7,16 +7,12 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PBegin, PCollection
 
-from beam_joins.pipelines.sources.event_time import EventTime
-from beam_joins.pipelines.sources.follow import Follow
 from beam_joins.pipelines.sources.records import Records, Value
-from beam_joins.pipelines.sources.topics import Topics, kafka, partitions_of
+from beam_joins.pipelines.sources.topic_records import Start, TopicRecords
 from beam_joins.spans import Span
 from beam_joins.transforms.engine.arrow_input import as_arrow
 
 __all__ = ["ReadKafka"]
-
-_STARTS = ("earliest", "latest")
 
 
 class ReadKafka(beam.PTransform[PBegin, PCollection[Any]]):
@@ -57,38 +53,26 @@ class ReadKafka(beam.PTransform[PBegin, PCollection[Any]]):
         timestamp_by: Any = None,
         out_of_orderness: Span = 0,
         idle_after: Span | None = None,
-        start: str = "earliest",
+        start: Start = "earliest",
         config: Mapping[str, Any] | None = None,
         follow: bool = True,
     ) -> None:
         super().__init__()
-        self._topics = [topics] if isinstance(topics, str) else list(topics)
-        if not self._topics or not all(isinstance(topic, str) and topic for topic in self._topics):
-            raise ValueError(f"topics={topics!r}: give the name of a topic, or several")
-        if start not in _STARTS:
-            raise ValueError(f"start={start!r} is not one of {' and '.join(map(repr, _STARTS))}")
-        self._records = Records.of(value, timestamp_by, schema)
-        self._event_time = EventTime.of(out_of_orderness, idle_after)
-        self._config = {**(config or {}), "bootstrap.servers": bootstrap_servers}
-        kafka()
-        self._source = Topics(self._config, self._records, start, follow)
-        self._follow = follow
+        records = Records.of(value, timestamp_by, schema)
+        self._schema = None if records.rows is None else records.rows.schema
+        self._elements = TopicRecords(
+            topics,
+            records,
+            tuple[Any, Any] if self._schema is None else pa.RecordBatch,
+            bootstrap_servers=bootstrap_servers,
+            out_of_orderness=out_of_orderness,
+            idle_after=idle_after,
+            start=start,
+            config=config,
+            follow=follow,
+        )
 
     def expand(self, begin: PBegin) -> PCollection[Any]:
         """Apply the transform."""
-        config = self._config
-        partitions = (
-            begin
-            | "Topics" >> beam.Create(self._topics, reshuffle=False)
-            | "Partitions" >> beam.FlatMap(lambda topic: partitions_of(topic, config)).with_output_types(tuple[str, int])
-            | "Spread" >> beam.Reshuffle()
-        )
-        read = beam.ParDo(Follow(self._source, self._event_time))
-        if self._records.rows is None:
-            pairs: PCollection[Any] = partitions | "Read" >> read.with_output_types(tuple[Any, Any])
-            pairs.is_bounded = not self._follow
-            return pairs
-        batches: PCollection[pa.RecordBatch] = partitions | "Read" >> read.with_output_types(pa.RecordBatch)
-        batches.is_bounded = not self._follow
-        assert self._records.rows.schema is not None
-        return as_arrow(batches, self._records.rows.schema)
+        elements = begin | "Records" >> self._elements
+        return elements if self._schema is None else as_arrow(elements, self._schema)

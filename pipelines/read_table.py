@@ -27,7 +27,8 @@ from beam_joins.transforms.table_from_changelog import TableFromChangelog
 
 EnvelopeFormat = Literal["debezium", "wal2json", "maxwell"]
 _log = logging.getLogger(__name__)
-_MARKS = pa.schema([(OPERATION, pa.string()), (TIME, pa.int64()), (POSITION, pa.int64()), (ORDER, pa.int64())])
+MARKS = pa.schema([(OPERATION, pa.string()), (TIME, pa.int64()), (POSITION, pa.int64()), (ORDER, pa.int64())])
+"""The columns for what envelopes say."""
 
 
 class ReadTable(beam.PTransform[PBegin, Any]):
@@ -86,7 +87,7 @@ class ReadTable(beam.PTransform[PBegin, Any]):
                 self._changelog.require("key=", column)
         if said.doubt and columns is None:
             _log.warning("%s", said.doubt)
-        self._schema = None if known is None else pa.schema([*known, *_MARKS])
+        self._schema = None if known is None else pa.schema([*known, *MARKS])
         self._emit: Emit = emit
 
     def expand(self, begin: PBegin) -> PCollection[Any]:
@@ -97,15 +98,20 @@ class ReadTable(beam.PTransform[PBegin, Any]):
         else:
             batches = parts | "Read" >> beam.FlatMap(_batches, self._schema, self._expected).with_output_types(pa.RecordBatch)
             rows = as_arrow(batches, self._schema, size=self._changelog.bytes)
-        table: PCollection[Any] = rows | "Table" >> TableFromChangelog(
-            key=_key_of(self._key, in_columns=self._schema is not None),
-            timestamp_by=TIME,
-            sequence_by=[POSITION, ORDER],
-            apply_as_deletes={OPERATION: ["d"]},
-            except_columns=_MARKS.names,
-            emit=self._emit,
-        )
+        table: PCollection[Any] = rows | "Table" >> marked_table(self._key, emit=self._emit, in_columns=self._schema is not None)
         return table
+
+
+def marked_table(key: list[str], *, emit: Emit, in_columns: bool) -> TableFromChangelog:
+    """The table of rows with columns for what their envelopes say, given the columns of its key."""
+    return TableFromChangelog(
+        key=_key_of(key, in_columns=in_columns),
+        timestamp_by=TIME,
+        sequence_by=[POSITION, ORDER],
+        apply_as_deletes={OPERATION: ["d"]},
+        except_columns=MARKS.names,
+        emit=emit,
+    )
 
 
 def _dicts(part: Part) -> Iterator[dict[str, Any]]:

@@ -50,11 +50,11 @@ class Records:
         """The elements of these records. Raises InputError for a value or a time that is not what it should be."""
         if self.rows is not None:
             rows = [self._row(message, self.rows.schema) for message in messages]
-            with _said_of(*messages[:1], *messages[-1:]):
+            with said_of(*messages[:1], *messages[-1:]):
                 return self.rows.of_dicts(after, rows)
         timed = []
         for message in messages:
-            with _said_of(message):
+            with said_of(message):
                 key, value = message.key(), self._value(message)
                 time = _COLUMNS["kafka_timestamp"](message) if self.timestamp_by is None else micros(self.timestamp_by(key, value))
             timed.append(Timed((key, value), time))
@@ -65,7 +65,7 @@ class Records:
         return value if value is None or self.value == "bytes" else orjson.loads(value)
 
     def _row(self, message: Any, schema: pa.Schema) -> dict[str, Any]:
-        with _said_of(message):
+        with said_of(message):
             row = self._value(message) or {}
             if not isinstance(row, dict):
                 raise ValueError("the value is not a JSON object")
@@ -73,7 +73,7 @@ class Records:
 
 
 @contextmanager
-def _said_of(*messages: Any) -> Iterator[None]:
+def said_of(*messages: Any) -> Iterator[None]:
     """What is wrong with records, with their topic and offset; of several, the first and the last are given."""
     try:
         yield

@@ -1,16 +1,22 @@
 """A partition of a Kafka topic as a source, over confluent-kafka, which is imported only where records are read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.sources.follow import Piece, Range
-from beam_joins.pipelines.sources.records import Records
 
 _AT_A_TIME: Final = 10_000
 _WAIT_SECONDS, _ANSWER_SECONDS = 0.1, 30.0
 _NOT_OURS: Final = {"enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "error"}
+
+
+class Reading(Protocol):
+    """What makes elements of records."""
+
+    def piece(self, after: int, messages: Sequence[Any]) -> Piece:
+        """The elements of these records."""
 
 
 @dataclass
@@ -21,7 +27,7 @@ class Topics:
     """
 
     config: Mapping[str, Any]
-    records: Records
+    records: Reading
     start: str
     follow: bool
     _open: dict[tuple[str, int], tuple[Any, int]] = field(default_factory=dict)

@@ -16,10 +16,14 @@ import pyarrow as pa
 from beam_joins.pipelines.changelog_files.envelopes.row_change import DELETE, UPSERT, RowChange, full_name, in_binary_log, is_meant
 
 NULL: Final = b"null"
-TRANSACTION, HEARTBEAT, MESSAGE, TOMBSTONE = "transaction_metadata", "heartbeat", "message", "tombstone"
+TRANSACTION, HEARTBEAT, MESSAGE = "transaction_metadata", "heartbeat", "message"
 """What is about no row."""
 _PLACEHOLDER: Final = b"__debezium_unavailable_value"
 _UNAVAILABLE: Final = re.compile(rb'"(?:%b|%b|%b)"' % (_PLACEHOLDER, b64encode(_PLACEHOLDER), _PLACEHOLDER.hex().encode()))
+_TOMBSTONES_ALONE: Final = (
+    "a tombstone among unwrapped events without __deleted: it is the only sign of a delete and does not say of which row: let the connector's"
+    " ExtractNewRecordState rewrite deletes (delete.tombstone.handling.mode=rewrite)"
+)
 _FULL: Final = "set the table's REPLICA IDENTITY to FULL"
 _OPERATIONS: Final[Mapping[str, str]] = {"c": UPSERT, "u": UPSERT, "r": UPSERT, "d": DELETE}
 _GTIDS: Final = 1 << 62
@@ -52,6 +56,16 @@ class Debezium:
     def __init__(self, table: str) -> None:
         self._table = table
         self.skipped: Counter[str] = Counter()
+        self._has_tombstones = self._unmarked = False
+
+    def tombstone(self) -> None:
+        """Pass over what follows a delete in a topic. Raises ValueError where there is no other sign of deletes."""
+        self._has_tombstones = True
+        self._require_deletes()
+
+    def _require_deletes(self) -> None:
+        if self._has_tombstones and self._unmarked:
+            raise ValueError(_TOMBSTONES_ALONE)
 
     def about_no_row(self, names: Mapping[str, Any], status: Any) -> str | None:
         """What an event without operation is, if it is about no row: the bounds of a transaction, a heartbeat."""
@@ -87,6 +101,9 @@ class Debezium:
 
         Without a place in the log its position is its time, and of one time that which comes later in the file is the later one.
         """
+        if "deleted" not in marks:
+            self._unmarked = True
+            self._require_deletes()
         table = str(marks.get("table") or "")
         schema = marks.get("schema") or marks.get("db")
         if self._table and (not table or ("." in self._table and schema is None)):

@@ -7,7 +7,7 @@ import msgspec
 import pyarrow as pa
 
 from beam_joins.pipelines.changelog_files.envelopes.connect_schema import Rows, rows_of
-from beam_joins.pipelines.changelog_files.envelopes.debezium import MARKS, MESSAGE, NULL, TOMBSTONE, Debezium, Source, marks_in
+from beam_joins.pipelines.changelog_files.envelopes.debezium import MARKS, MESSAGE, NULL, Debezium, Source, marks_in
 from beam_joins.pipelines.changelog_files.envelopes.row_change import UPSERT, RowChange, object_text
 
 _NONE: Final = msgspec.Raw(NULL)
@@ -43,13 +43,13 @@ class DebeziumJson(Debezium):
         """The change of a line; none for what is about no row."""
         found = self._line.decode(item)
         if found is None:
-            self.skipped[TOMBSTONE] += 1
+            self.tombstone()
             return
         text, event, schema = item, found, NULL
         if found.payload is not msgspec.UNSET and found.op is None and self._flat.decode(item).keys() <= {"schema", "payload"}:
             text, schema = bytes(found.payload), bytes(found.schema)
             if text == NULL:
-                self.skipped[TOMBSTONE] += 1
+                self.tombstone()
                 return
             event = self._event.decode(text)
         within, flat = self._rows(schema)

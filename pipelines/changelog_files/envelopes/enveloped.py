@@ -10,7 +10,6 @@ import pyarrow as pa
 from apache_beam.metrics import Metrics
 
 from beam_joins.pipelines.changelog_files.columns import OPERATION, ORDER, POSITION, TIME, Unit
-from beam_joins.pipelines.changelog_files.envelopes.debezium import TOMBSTONE
 from beam_joins.pipelines.changelog_files.envelopes.row_change import Envelope, RowChange
 from beam_joins.pipelines.changelog_files.exact_json import object_of
 from beam_joins.pipelines.changelog_files.files import File, Part
@@ -50,14 +49,14 @@ class Enveloped(ABC):
 
     def first(self, file: File) -> Iterator[dict[str, Any]]:
         """The rows with what the envelopes say of them."""
-        rows = (object_of(_marked(change, 0)) for change in self.changes(file))
+        rows = (object_of(marked_text(change, 0)) for change in self.changes(file))
         return (row for row in rows if isinstance(row, dict))
 
     def changes(self, file: File) -> Iterator[RowChange]:
         """The changes of a whole file; what is none is left out."""
         envelope = self._envelope(file)
         for _, item in itertools.chain.from_iterable(self._items(Part(0, file, 0, file.look_bytes))):
-            found = _read(envelope, item)
+            found = changes_of(envelope, item)
             yield from () if isinstance(found, str) else found
 
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
@@ -68,29 +67,23 @@ class Enveloped(ABC):
                 yield rows._replace(places=pa.array(places), row=_with_faults(rows.row, faults))
 
     def marked(self, part: Part, expected: pa.Schema | None = None) -> Iterator[Marked]:
-        """The rows with what the envelopes say of them; a row whose envelope says other types than ``expected`` has a fault.
-
-        What is about no row is counted by what it is: ``skipped_transaction_metadata`` and others, in the namespace ``beam_joins``.
-        """
+        """The rows with what the envelopes say of them; a row whose envelope says other types than ``expected`` has a fault."""
         envelope = self._envelope(part.file)
         types = _Types(expected)
         for some in self._items(part):
             found = Marked([], [], {})
             for place, item in some:
-                changes = _read(envelope, item)
+                changes = changes_of(envelope, item)
                 fault = changes if isinstance(changes, str) else next(filter(None, map(types.fault, changes)), None)
                 if fault is not None or isinstance(changes, str):
                     found.faults[len(found.texts)] = fault or ""
                     found.texts.append(_NO_ROW)
                     found.places.append(place)
                 else:
-                    found.texts.extend(_marked(change, place) for change in changes)
+                    found.texts.extend(marked_text(change, place) for change in changes)
                     found.places.extend(range(place, place + len(changes)))
             yield found
-            for what, count in envelope.skipped.items():
-                if what != TOMBSTONE:
-                    Metrics.counter("beam_joins", f"skipped_{what}").inc(count)
-            envelope.skipped.clear()
+            count_skipped(envelope)
 
 
 class _Types:
@@ -121,7 +114,14 @@ def _with_faults(row: Callable[[int], dict[str, Any] | str], faults: dict[int, s
     return lambda n: faults.get(n) or row(n)
 
 
-def _read(envelope: Envelope, item: Any) -> list[RowChange] | str:
+def count_skipped(envelope: Envelope) -> None:
+    """Count what was about no row by what it is: ``skipped_transaction_metadata`` and others, in the namespace ``beam_joins``."""
+    for what, count in envelope.skipped.items():
+        Metrics.counter("beam_joins", f"skipped_{what}").inc(count)
+    envelope.skipped.clear()
+
+
+def changes_of(envelope: Envelope, item: Any) -> list[RowChange] | str:
     """The changes that a line or record has, or what is wrong with it."""
     try:
         found = list(envelope.changes(item)) if item else []
@@ -136,7 +136,7 @@ def _read(envelope: Envelope, item: Any) -> list[RowChange] | str:
     return next((f"a row that is no object: {change.row[:40]!r}" for change in found if not change.row.startswith(b"{")), found)
 
 
-def _marked(change: RowChange, place: int) -> bytes:
+def marked_text(change: RowChange, place: int) -> bytes:
     """The row with columns for what its envelope says."""
     order = place if change.order is None else change.order
     said = {OPERATION: change.operation, TIME: change.time, POSITION: change.position, ORDER: order}

@@ -70,9 +70,15 @@ class Broker:
             made.result(30)
 
     def put(
-        self, topic: str, records: Iterable[tuple[bytes | None, bytes | None, int]], *, partitions: int, transaction: str = ""
+        self,
+        topic: str,
+        records: Iterable[tuple[bytes | None, bytes | None, int]],
+        *,
+        partitions: int = 1,
+        first: int = 0,
+        transaction: str = "",
     ) -> None:
-        """Produce keys and values with a time in milliseconds, to the partitions in turn; in one transaction of that name."""
+        """Produce keys and values with a time in milliseconds, to so many partitions in turn, from the first on; in one transaction of that name."""
         from confluent_kafka import Producer
 
         settings: dict[str, object] = {"bootstrap.servers": self.address, "linger.ms": 5}
@@ -81,7 +87,7 @@ class Broker:
             producer.init_transactions(30)
             producer.begin_transaction()
         for number, (key, value, millis) in enumerate(records):
-            producer.produce(topic, value=value, key=key, timestamp=millis, partition=number % partitions)
+            producer.produce(topic, value=value, key=key, timestamp=millis, partition=first + number % partitions)
             producer.poll(0)
         if transaction:
             producer.commit_transaction(30)
