@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Final, Protocol
 
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.sources.follow import Piece, Range
 
+_BEGINNING: Final = -2
+"""What Kafka calls the first offset that is kept; every offset is larger."""
 _AT_A_TIME: Final = 10_000
 _WAIT_SECONDS, _ANSWER_SECONDS = 0.1, 30.0
 _NOT_OURS: Final = {"enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "error"}
@@ -34,12 +37,9 @@ class Topics:
 
     def range(self, element: tuple[str, int]) -> Range:
         """From the first record that is kept, or from the next one; without ``follow``, to the last one that is there."""
-        consumer = kafka_consumer(self.config)
-        try:
-            low, high = consumer.get_watermark_offsets(_partition(*element), timeout=_ANSWER_SECONDS)
-        finally:
-            consumer.close()
-        return (low if self.start == "earliest" else high), (None if self.follow else high)
+        earliest = self.start == "earliest"
+        end = None if self.follow and earliest else end_of(*element, self.config)
+        return (_BEGINNING if earliest else end), (None if self.follow else end)
 
     def pieces(self, element: tuple[str, int], place: int, end: int | None) -> Iterator[Piece]:
         """The records from that offset on, until none comes for a tenth of a second."""
@@ -90,6 +90,28 @@ def partitions_of(topic: str, config: Mapping[str, Any]) -> list[tuple[str, int]
     if found.error is not None:
         raise InputError(f"the topic {topic} cannot be read: {found.error.str()}")
     return [(topic, partition) for partition in sorted(found.partitions)]
+
+
+def end_of(topic: str, partition: int, config: Mapping[str, Any]) -> int:
+    """The offset behind the last record that a consumer with these settings is given. Raises InputError if no broker says it."""
+    levels = kafka().IsolationLevel
+    uncommitted = config.get("isolation.level") == "read_uncommitted"
+    client = kafka_admin().AdminClient(dict(config))  # no result comes after its end
+    # a consumer's get_watermark_offsets gives the end for the beginning, or the other way round, where one of its two requests has failed
+    (found,) = client.list_offsets(
+        {_partition(topic, partition): kafka_admin().OffsetSpec.latest()},
+        isolation_level=levels.READ_UNCOMMITTED if uncommitted else levels.READ_COMMITTED,
+        request_timeout=_ANSWER_SECONDS,
+    ).values()
+    try:
+        return int(found.result(2 * _ANSWER_SECONDS).offset)
+    except (kafka().KafkaException, TimeoutError) as error:
+        raise InputError(f"where partition {partition} of {topic} ends is not known: {error}") from error
+
+
+def kafka_admin() -> Any:
+    """The module confluent_kafka.admin."""
+    return import_module("confluent_kafka.admin")
 
 
 def kafka_consumer(config: Mapping[str, Any]) -> Any:

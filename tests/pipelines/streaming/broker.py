@@ -87,11 +87,15 @@ class Broker:
             producer.init_transactions(30)
             producer.begin_transaction()
         for number, (key, value, millis) in enumerate(records):
-            producer.produce(topic, value=value, key=key, timestamp=millis, partition=first + number % partitions)
+            producer.produce(topic, value, key, first + number % partitions, on_delivery=_require_delivered, timestamp=millis)
             producer.poll(0)
         if transaction:
             producer.commit_transaction(30)
-        producer.flush(30)
+        assert producer.flush(30) == 0, "records were not delivered"
+
+
+def _require_delivered(error: object, message: object) -> None:
+    assert error is None, error
 
 
 def _free_ports() -> tuple[int, int]:
