@@ -128,7 +128,7 @@ def _read_member(data: memoryview) -> enum.Enum:
 def _read_named_tuple(data: memoryview) -> Any:
     name, *parts = decode(data)
     found: Any = class_of(name)
-    if not (issubclass(found, tuple) and len(getattr(found, "_fields", ())) == len(parts)):
+    if not (issubclass(found, tuple) and hasattr(found, "_fields") and len(found._fields) == len(parts)):
         raise CorruptData(f"{found} is no named tuple of {len(parts)} fields")
     return tuple.__new__(found, parts)
 
