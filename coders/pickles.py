@@ -6,18 +6,17 @@ from typing import Any
 from beam_joins.corrupt import CorruptData
 
 OPTION = "--beam_joins_pickled_values"
-_accepted = False
+_said: set[str] = set()
 
 
 def accept() -> None:
     """Write and read pickles in this process from now on; the workers that get steps or coders from here do so, too."""
-    global _accepted
-    _accepted = True
+    _said.add(OPTION)
 
 
 def are_accepted() -> bool:
     """Whether somebody has said so."""
-    return _accepted
+    return bool(_said)
 
 
 def write(value: Any) -> bytes:
@@ -27,6 +26,8 @@ def write(value: Any) -> bytes:
 
 def read(data: bytes | memoryview) -> Any:
     """The value; raises :class:`CorruptData` if pickles are not accepted."""
-    if not _accepted:
-        raise CorruptData(f"a value that is pickled, and pickles are not accepted: {OPTION} allows them, if you trust whoever has written it")
+    if not _said:
+        raise CorruptData(
+            f"a value that is pickled, and pickles are not accepted: {OPTION} allows them, if you trust whoever has written it"
+        )
     return pickle.loads(data)

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 import apache_beam as beam
 import numpy as np
+import pyarrow as pa
 from apache_beam.utils.timestamp import Duration, Timestamp
 
 _MICROS = 6
@@ -103,6 +104,7 @@ PLAIN: tuple[_Plain, ...] = (
     (Counter, lambda value: tuple(_of_pairs(value)), lambda parts: Counter(dict(_pairs(parts)))),
     (OrderedDict, lambda value: tuple(_of_pairs(value)), lambda parts: OrderedDict(_pairs(parts))),
     (deque, lambda value: (value.maxlen, *value), lambda parts: deque(parts[1:], parts[0])),
+    (pa.Schema, lambda value: (value.serialize().to_pybytes(),), lambda parts: pa.ipc.read_schema(pa.py_buffer(*parts))),
     (np.ndarray, _of_array, lambda parts: np.load(BytesIO(*parts), allow_pickle=False)),
     (np.str_, lambda value: (str(value),), lambda parts: np.str_(*parts)),
     (np.bytes_, lambda value: (bytes(value),), lambda parts: np.bytes_(*parts)),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from types import MemberDescriptorType
 from typing import Any
 
-from google.protobuf.message import Message
+from google.protobuf.message import Message  # type: ignore[import-untyped]  # it has no types
 from msgspec.msgpack import Decoder, Encoder, Ext
 
 from beam_joins.coders import pickles
@@ -65,14 +65,8 @@ class _Writer:
             code, parts = known
             made = parts(value)
             return made if type(made) is int else self._extension(code, made)
-        if isinstance(value, enum.Enum):
-            return self._extension(_MEMBER, (_name(kind), value.value if isinstance(value, enum.Flag) else value.name))
-        if isinstance(value, tuple) and hasattr(kind, "_fields"):
-            return self._extension(_NAMED_TUPLE, (_name(kind), *value))
-        if dataclasses.is_dataclass(kind) and kind.__new__ is object.__new__:
-            return self._extension(_DATACLASS, (_name(kind), _state(value)))
-        if isinstance(value, Message):
-            return self._extension(_MESSAGE, (_name(kind), value.SerializePartialToString(deterministic=True)))
+        if (named := _named(kind, value)) is not None:
+            return self._extension(*named)
         if isinstance(value, Iterable) and kind.__module__.startswith("apache_beam."):
             return self._made(list(value))  # the values of a group, which Beam may have left where they are
         if pickles.are_accepted():
@@ -99,6 +93,19 @@ def encode(value: Any) -> bytes:
         return _writer_of_any_int.encode(value)
     except RecursionError:
         raise ValueError("a value that is nested too deeply, or in itself, cannot be written") from None
+
+
+def _named(kind: type, value: Any) -> tuple[int, tuple[Any, ...]] | None:
+    """The code and the parts of a value that is written with the name of its class; ``None`` for any other."""
+    if isinstance(value, enum.Enum):
+        return _MEMBER, (_name(kind), value.value if isinstance(value, enum.Flag) else value.name)
+    if isinstance(value, tuple) and hasattr(kind, "_fields"):
+        return _NAMED_TUPLE, (_name(kind), *value)
+    if dataclasses.is_dataclass(kind) and kind.__new__ is object.__new__:
+        return _DATACLASS, (_name(kind), _state(value))
+    if isinstance(value, Message):
+        return _MESSAGE, (_name(kind), value.SerializePartialToString(deterministic=True))
+    return None
 
 
 def _name(kind: type) -> bytes:
@@ -135,10 +142,10 @@ def _read_named_tuple(data: memoryview) -> Any:
 
 def _read_dataclass(data: memoryview) -> Any:
     name, state = decode(data)
-    found: Any = class_of(name)
+    found = class_of(name)
     if not dataclasses.is_dataclass(found):
         raise CorruptData(f"{found} is no dataclass")
-    made = object.__new__(found)
+    made: Any = object.__new__(found)
     for field, part in state.items():
         if _is_slot(found, field):
             object.__setattr__(made, field, part)
@@ -147,18 +154,21 @@ def _read_dataclass(data: memoryview) -> Any:
     return made
 
 
-def _read_message(data: memoryview) -> Message:
+def _read_message(data: memoryview) -> Any:
     name, encoded = decode(data)
-    found = class_of(name)
+    found: Any = class_of(name)
     if not issubclass(found, Message):
         raise CorruptData(f"{found} is no protobuf message")
-    made: Message = found.FromString(encoded)
-    return made
+    return found.FromString(encoded)
 
 
 def _read_dict(data: memoryview) -> dict[Any, Any]:
     parts = decode(data)
     return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def _reader(make: Callable[[Any], Any]) -> Callable[[memoryview], Any]:
+    return lambda data: make(decode(data))
 
 
 _READERS: dict[int, Callable[[memoryview], Any]] = {
@@ -170,7 +180,7 @@ _READERS: dict[int, Callable[[memoryview], Any]] = {
     _MESSAGE: _read_message,
     _DICT: _read_dict,
     _PICKLE: pickles.read,
-    **{_PLAIN + n: lambda data, make=make: make(decode(data)) for n, (_, _, make) in enumerate(PLAIN)},
+    **{_PLAIN + n: _reader(make) for n, (_, _, make) in enumerate(PLAIN)},
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
+import pyarrow as pa
 import pytest
 from apache_beam.coders.coder_impl import _AbstractIterable
 from apache_beam.utils.timestamp import Duration, Timestamp
@@ -29,7 +30,7 @@ from tests.transforms.own_types import Note, register
 
 @pytest.fixture(autouse=True)
 def no_pickles(monkeypatch):
-    monkeypatch.setattr(pickles, "_accepted", False)
+    monkeypatch.setattr(pickles, "_said", set())
 
 
 class Colour(enum.Enum):
@@ -73,17 +74,55 @@ class Text(str):
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
 VALUES = [
     *(None, True, 0, -1, 2**63 - 1, 2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1, 10**40, 0.5, -0.0, float("inf"), float("nan")),
-    *("", "ä", b"", b"\xff", (), (1, ("a", [2])), [], [(1,)], {}, {"a": {"b": 2**70}}, {1: 2, None: 3}, {(1, 2): {3.5}, True: 1}, {2**70: 1}),
+    *(
+        "",
+        "ä",
+        b"",
+        b"\xff",
+        (),
+        (1, ("a", [2])),
+        [],
+        [(1,)],
+        {},
+        {"a": {"b": 2**70}},
+        {1: 2, None: 3},
+        {(1, 2): {3.5}, True: 1},
+        {2**70: 1},
+    ),
     *(set(), {1, "a"}, frozenset({(1, 2)}), bytearray(b"x"), 1 - 2j, range(9, 1, -2), Fraction(1, 3), uuid.UUID(int=5)),
     *(Decimal("1.10"), Decimal("-0"), Decimal("sNaN12"), Decimal("1e999999"), Decimal("Infinity")),
     *(dt.date(1, 1, 1), dt.time(23, 59, 59, 999_999), dt.time(1, tzinfo=dt.UTC), dt.timedelta(-1, 2, 3), dt.datetime.max),
-    *(dt.datetime(2024, 10, 27, 2, 30, fold=1, tzinfo=BERLIN), dt.datetime(2024, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=-3), "x"))),
+    *(
+        dt.datetime(2024, 10, 27, 2, 30, fold=1, tzinfo=BERLIN),
+        dt.datetime(2024, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=-3), "x")),
+    ),
     *(dt.UTC, dt.timezone(dt.timedelta(0), "GMT"), BERLIN, Timestamp(1.5), Timestamp(-5, 7, 9), Duration(3), beam.Row(b=1, a=(2,))),
     *(Counter("aab"), OrderedDict(b=1, a=2), deque([1, 2], 2), deque(), np.arange(6).reshape(2, 3), np.array(["a", "bc"])),
-    *(np.bool_(True), np.int8(-3), np.uint64(2**64 - 1), np.float32(0.1), np.float64(0.1), np.complex128(1j), np.str_("ä"), np.bytes_(b"")),
-    *(np.datetime64("2024-01-01T01", "h"), np.timedelta64(3, "ns"), np.datetime64("NaT")),
+    *(
+        np.bool_(True),
+        np.int8(-3),
+        np.uint64(2**64 - 1),
+        np.float32(0.1),
+        np.float64(0.1),
+        np.complex128(1j),
+        np.str_("ä"),
+        np.bytes_(b""),
+    ),
+    *(
+        pa.schema([pa.field("a", pa.int64(), metadata={"b": "c"})]),
+        np.datetime64("2024-01-01T01", "h"),
+        np.timedelta64(3, "ns"),
+        np.datetime64("NaT"),
+    ),
     *(Colour.RED, Size.SMALL, Access.READ | Access.WRITE, Access(0), Pair(1, Pair({2})), Slotted(1), Slotted({"a": Slotted(None, 2)})),
-    *(Order(1), Order(2, [Order(3)]), Message(seconds=5), Window(1, 2), Windowed("k", Window(1, 2)), Change("k", None, {"a": 1}, 5, 7)),
+    *(
+        Order(1),
+        Order(2, [Order(3)]),
+        Message(seconds=5),
+        Window(1, 2),
+        Windowed("k", Window(1, 2)),
+        Change("k", None, {"a": 1}, 5, 7),
+    ),
 ]
 
 
@@ -104,7 +143,13 @@ def test_attributes_that_are_no_fields_come_back():
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary() | st.decimals(allow_nan=False),
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False)
+        | st.text()
+        | st.binary()
+        | st.decimals(allow_nan=False),
         lambda part: (
             st.lists(part)
             | st.tuples(part, part)
@@ -155,10 +200,10 @@ def test_a_value_of_another_type_is_refused_with_what_to_do(name):
 
 def test_pickles_are_written_and_read_where_they_are_accepted(monkeypatch):
     text = Text("a")
-    monkeypatch.setattr(pickles, "_accepted", True)
+    monkeypatch.setattr(pickles, "_said", {"so"})
     pickled = encode({"a": text, "b": 1})
     assert type(decode(pickled)["a"]) is Text
-    monkeypatch.setattr(pickles, "_accepted", False)
+    monkeypatch.setattr(pickles, "_said", set())
     with pytest.raises(CorruptData, match="pickles are not accepted"):
         decode(pickled)
 

@@ -60,7 +60,7 @@ HOSTILE: dict[str, bytes] = {
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(pickles, "_accepted", False)
+    monkeypatch.setattr(pickles, "_said", set())
 
 
 def column(value: bytes) -> pa.Array:
@@ -114,10 +114,12 @@ def test_it_is_not_executed(place: str, what: str) -> None:
 
 @pytest.mark.parametrize("place", READ)
 def test_a_pickle_is_refused_by_its_name_and_read_where_it_is_accepted(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(CorruptData, match="a value that is pickled, and pickles are not accepted: --beam_joins_pickled_values allows them"):
+    with pytest.raises(
+        CorruptData, match="a value that is pickled, and pickles are not accepted: --beam_joins_pickled_values allows them"
+    ):
         READ[place](HOSTILE["a pickle in a list in a dict"])
     assert not TOUCHED.exists()
-    monkeypatch.setattr(pickles, "_accepted", True)
+    monkeypatch.setattr(pickles, "_said", {"so"})
     READ[place](HOSTILE["a pickle in a list in a dict"])
     assert TOUCHED.exists(), "else this file proves nothing"
 

@@ -33,13 +33,19 @@ class Odd:
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(pickles, "_accepted", False)
+    monkeypatch.setattr(pickles, "_said", set())
 
 
 def run(records, *options):
     with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(["--beam_joins_partitions=2", *options])) as p:
-        odd = p | beam.Create(records) | "odd" >> beam.Map(lambda text: Odd(text)) | TableFromChangelog(key=text_of, timestamp_by=first)
-        _ = odd | MapTable(lambda key, value: value) | TableToChanges() | beam.Map(lambda change: change.new.text) | "print" >> beam.Map(print)
+        odd = p | beam.Create(records) | "odd" >> beam.Map(Odd) | TableFromChangelog(key=text_of, timestamp_by=first)
+        _ = (
+            odd
+            | MapTable(lambda key, value: value)
+            | TableToChanges()
+            | beam.Map(lambda change: change.new.text)
+            | "print" >> beam.Map(print)
+        )
         _ = odd | LatestTable() | beam.Map(lambda row: row[1].text) | "print rows" >> beam.Map(print)
 
 
@@ -69,7 +75,7 @@ def test_a_later_run_without_the_option_does_not_read_them_from_the_folder(monke
     assert capsys.readouterr().out == "a\na\na\n"
     there = {path: path.read_bytes() for path in Path("state").rglob("*") if path.is_file()}
     Path("unpickled").unlink()
-    monkeypatch.setattr(pickles, "_accepted", False)
+    monkeypatch.setattr(pickles, "_said", set())
     with pytest.raises(Exception, match=NOT_READ):
         run([], "--beam_joins_state=state")
     assert not Path("unpickled").exists()
