@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from types import MemberDescriptorType
 from typing import Any
 
-from google.protobuf.message import Message  # type: ignore[import-untyped]  # it has no types
+from apache_beam.utils.proto_utils import message_types
 from msgspec.msgpack import Decoder, Encoder, Ext
 
 from beam_joins.coders import pickles
@@ -103,7 +103,7 @@ def _named(kind: type, value: Any) -> tuple[int, tuple[Any, ...]] | None:
         return _NAMED_TUPLE, (_name(kind), *value)
     if dataclasses.is_dataclass(kind) and kind.__new__ is object.__new__:
         return _DATACLASS, (_name(kind), _state(value))
-    if isinstance(value, Message):
+    if isinstance(value, message_types):
         return _MESSAGE, (_name(kind), value.SerializePartialToString(deterministic=True))
     return None
 
@@ -157,7 +157,7 @@ def _read_dataclass(data: memoryview) -> Any:
 def _read_message(data: memoryview) -> Any:
     name, encoded = decode(data)
     found: Any = class_of(name)
-    if not issubclass(found, Message):
+    if not issubclass(found, message_types):
         raise CorruptData(f"{found} is no protobuf message")
     return found.FromString(encoded)
 

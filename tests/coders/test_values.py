@@ -17,7 +17,7 @@ import pytest
 from apache_beam.coders.coder_impl import _AbstractIterable
 from apache_beam.utils.timestamp import Duration, Timestamp
 from google.protobuf.timestamp_pb2 import Timestamp as Message
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.msgpack import Ext
 from msgspec.msgpack import encode as written
@@ -141,6 +141,7 @@ def test_attributes_that_are_no_fields_come_back():
     assert (read, read.total, read.checked) == (order, 9.5, (7, "yes"))
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
 @given(
     st.recursive(
         st.none()
