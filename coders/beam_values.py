@@ -3,7 +3,8 @@
 import apache_beam as beam
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_joins.coders.own_types import ValueCoder, read_own, write_own_key
+from beam_joins.coders import values
+from beam_joins.coders.own_types import read_own, write_own_key
 from beam_joins.keys import canonical, opaque
 from beam_joins.keys.numbers import WHOLE, NotCanonical, read_number, whole
 from beam_joins.keys.times import TIMESTAMP
@@ -26,5 +27,4 @@ def _row(value: beam.Row) -> bytes:  # rows are equal if their fields have one o
 canonical.register(Timestamp, TIMESTAMP, _timestamp, lambda data: Timestamp(micros=read_number(data)))
 canonical.register(beam.Row, canonical.ROW, _row, lambda data: beam.Row(**canonical.read_fields(data)))
 canonical.register(object, canonical.OWN, write_own_key, read_own)  # the last base: of what has no other encoding
-_values = ValueCoder()
-opaque.register("value", _values.encode, _values.read)
+opaque.register("value", values.encode, values.decode)

@@ -12,8 +12,8 @@ from apache_beam.coders import Coder, registry
 from beam_joins.change import Change
 from beam_joins.coders.checked import checked, unchecked
 from beam_joins.coders.key import value_coder
-from beam_joins.coders.own_types import ValueCoder
 from beam_joins.coders.strict import StrictCoder
+from beam_joins.coders.values import ValueCoder
 from beam_joins.corrupt import CorruptData
 from beam_joins.parameters import Parameterised, when_made
 

@@ -8,6 +8,7 @@ from apache_beam.coders import registry
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders.block import read_block, write_block
+from beam_joins.coders.own_types import OwnTypes
 from beam_joins.coders.strict import StrictCoder
 from beam_joins.corrupt import CorruptData
 from beam_joins.parameters import when_made
@@ -23,6 +24,9 @@ class ChangeBatchCoder(StrictCoder):
     >>> ChangeBatchCoder().decode(ChangeBatchCoder().encode(batch)).new.to_pylist()
     [1.5]
     """
+
+    def __init__(self) -> None:
+        self._own_types = OwnTypes()
 
     def encode(self, value: ChangeBatch) -> bytes:
         """All columns, and the earlier values as a block of their own."""

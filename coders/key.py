@@ -14,13 +14,14 @@ from typing import Any, get_origin
 import numpy as np
 import pyarrow as pa
 from apache_beam import Row
-from apache_beam.coders import Coder, FastPrimitivesCoder, registry
+from apache_beam.coders import BooleanCoder, BytesCoder, Coder, FloatCoder, StrUtf8Coder, VarIntCoder, registry
 from apache_beam.typehints import typehints
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins.coders.own_types import own_coder
 from beam_joins.coders.strict import StrictCoder
+from beam_joins.coders.values import ValueCoder
 from beam_joins.keys.canonical import decode, encode
 from beam_joins.keys.columns import kind_of_column, kinds_of_encoded
 from beam_joins.keys.kinds import kind as kind_of
@@ -40,6 +41,7 @@ _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (Timestamp, "Beam Timestamp"),
 )
 _CANONICAL = (*_NUMBERS, np.datetime64, str, bytes, bytearray, memoryview, uuid.UUID, dt.date, dt.time, dt.timedelta, Timestamp, Row)
+_STRICT = (StrictCoder, BooleanCoder, BytesCoder, FloatCoder, StrUtf8Coder, VarIntCoder)
 _CONTAINERS = (tuple, list, dict, set, frozenset, enum.Enum)
 
 
@@ -136,14 +138,14 @@ def common_type(left: Any, right: Any) -> Any:
 
 
 def value_coder(value_type: Any) -> Coder:
-    """The coder of values of ``value_type``; any coder will do.
+    """The coder of values of ``value_type``: one that reads no pickles.
 
     >>> value_coder(Any).decode(value_coder(Any).encode({"a": 1}))
     {'a': 1}
     """
-    beam_type = convert_to_beam_type(value_type)
-    # Beam's coder of a dict type calls a Python function for every key; the one for anything writes a dict in C.
-    return FastPrimitivesCoder() if isinstance(beam_type, typehints.DictConstraint) else registry.get_coder(beam_type)
+    coder = registry.get_coder(convert_to_beam_type(value_type))
+    is_own = isinstance(value_type, type) and own_coder(value_type) is not None
+    return coder if is_own or isinstance(coder, _STRICT) else ValueCoder()
 
 
 def encode_key(coder: Coder, key: Any, what: str) -> bytes:

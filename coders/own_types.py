@@ -5,22 +5,20 @@ A worker knows the types that its own modules have registered, and those that th
 
 from typing import Any
 
-from apache_beam.coders import Coder, FastPrimitivesCoder, registry
+from apache_beam.coders import Coder, registry
 
-from beam_joins.coders.strict import StrictCoder
+from beam_joins.coders import pickles
 from beam_joins.corrupt import CorruptData
 from beam_joins.keys import canonical
 from beam_joins.keys.classes import class_of, name_of
 from beam_joins.keys.numbers import NotCanonical
 
-_OWN = b"\xfe"  # no value of Beam's coder begins with it
-_any = FastPrimitivesCoder().get_impl()
 _brought: dict[type, Coder] = {}
 _found: dict[type, Coder | None] = {}
 
 
 class OwnTypes:
-    """The registered types and their coders; where it is unpickled they are known from then on.
+    """The registered types and their coders; where it is unpickled they are known from then on, and pickles accepted if they are here.
 
     >>> import pickle
     >>> pickle.loads(pickle.dumps(OwnTypes())) == OwnTypes()
@@ -32,7 +30,7 @@ class OwnTypes:
         self._coders = {known: registry.get_coder(known) for known in registry.custom_types if _is_of_user(known)}
 
     def __reduce__(self) -> Any:
-        return _known, (self._coders,)
+        return _known, (self._coders, pickles.are_accepted())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OwnTypes) and self._coders.keys() == other._coders.keys()
@@ -74,32 +72,9 @@ def read_own(data: bytes) -> Any:
     return coder.decode(encoded)
 
 
-class ValueCoder(StrictCoder):
-    """Coder of values of any type: Beam's own, and that of the user for the types that have one.
-
-    >>> ValueCoder().decode(ValueCoder().encode({"a": (1, None)}))
-    {'a': (1, None)}
-    """
-
-    def __init__(self) -> None:
-        self._own_types = OwnTypes()
-
-    def encode(self, value: Any) -> bytes:
-        """The value, its class before it where that has a coder of its own."""
-        coder = own_coder(type(value))
-        encoded: bytes = _any.encode(value) if coder is None else _OWN + write_own(value, coder)
-        return encoded
-
-    def read(self, encoded: bytes) -> Any:
-        """The value."""
-        return read_own(encoded[1:]) if encoded[:1] == _OWN else _any.decode(encoded)
-
-    def is_deterministic(self) -> bool:
-        """False: two equal values may be written differently."""
-        return False
-
-
-def _known(coders: dict[type, Coder]) -> OwnTypes:
+def _known(coders: dict[type, Coder], pickles_accepted: bool) -> OwnTypes:
+    if pickles_accepted:
+        pickles.accept()
     for of_type, coder in coders.items():
         name_of(of_type)  # by its name it is found again, in a main script too
         _brought[of_type] = coder

@@ -1,6 +1,6 @@
 """Python objects in an Arrow column: what has no Arrow type, or none that is known before it is there.
 
-Keys that a function of one record gives are opaque, in their canonical encoding, and so are values, in Beam's own: no type is inferred from
+Keys that a function of one record gives are opaque, in their canonical encoding, and so are values, in one that gives them back as they were: no type is inferred from
 the rows that happen to be in one partition.
 """
 

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 import pyarrow as pa
+from apache_beam.coders import registry
 
+from beam_joins.coders.values import ValueCoder
 from beam_joins.pipelines.changelog_files.columns import Unit
 from beam_joins.pipelines.changelog_files.layout import Layout
 from beam_joins.pipelines.changelog_files.raw_rows import RawRows
@@ -51,6 +53,9 @@ class Part:
     def first_place(self) -> int:
         """The place of what the part begins with."""
         return self.number * PLACES
+
+
+registry.register_coder(Part, ValueCoder)
 
 
 class Source(Protocol):

@@ -124,11 +124,10 @@ class WriteReport(beam.PTransform[Any, Any]):
 
     def expand(self, facts: Any) -> Any:
         """Apply the transform."""
-        begin = facts[0].pipeline | "Begin" >> beam.Create([Tally("", "", 0)], reshuffle=False)
+        begin = facts[0].pipeline | "Begin" >> beam.Create([_as_line(Tally("", "", 0))], reshuffle=False)
         return (
-            (*facts, begin)
+            (*(each | f"Lines {n}" >> beam.Map(_as_line) for n, each in enumerate(facts)), begin)
             | "All" >> beam.Flatten()
-            | "To one place" >> beam.Map(_as_line)
             | beam.GroupByKey()
             | "Write" >> beam.Map(_write_report, self._path)
         )

@@ -4,11 +4,12 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from apache_beam.coders import Coder, FastPrimitivesCoder
+from apache_beam.coders import Coder
 from apache_beam.io.iobase import WatermarkEstimator
 from apache_beam.transforms.core import WatermarkEstimatorProvider
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 
+from beam_joins.coders.values import ValueCoder
 from beam_joins.spans import Span, span_micros
 
 _MILLISECOND: Final = 1_000
@@ -100,7 +101,7 @@ class KeepsEventTime(WatermarkEstimatorProvider):
 
     def estimator_state_coder(self) -> Coder:
         """Of a pair of numbers."""
-        return FastPrimitivesCoder()
+        return ValueCoder()
 
 
 def _later(watermark: int | None, other: int) -> int:

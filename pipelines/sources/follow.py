@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import apache_beam as beam
-from apache_beam.coders import Coder, FastPrimitivesCoder
+from apache_beam.coders import Coder
 from apache_beam.io.iobase import RestrictionProgress, RestrictionTracker
 from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
+from beam_joins.coders.values import ValueCoder
 from beam_joins.pipelines.sources.event_time import EventTime, KeepsEventTime
 
 Place: TypeAlias = Any
@@ -124,7 +125,7 @@ class Follow(beam.DoFn, RestrictionProvider, KeepsEventTime):
 
     def restriction_coder(self) -> Coder:
         """Of places and pairs of them."""
-        return FastPrimitivesCoder()
+        return ValueCoder()
 
     def truncate(self, element: Any, restriction: Range) -> Range | None:
         """When a job is drained nothing more is read."""

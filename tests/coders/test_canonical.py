@@ -42,6 +42,7 @@ from tests.coders.keys_of_all_kinds import (
 )
 
 
+@dataclasses.dataclass(eq=False)
 class Unequal:
     """Of no type that has a canonical encoding."""
 
@@ -289,7 +290,7 @@ def test_a_damaged_block_of_python_objects_is_corrupt_or_read(at, noise):
 
 
 @pytest.mark.parametrize(
-    ("of", "cell"), [(KEYS, b"i\x80"), (KEYS, b""), (VALUES, b"\xfe"), (VALUES, opaque_values([[1, 2, 3]]).storage[0].as_py()[:3])]
+    ("of", "cell"), [(KEYS, b"i\x80"), (KEYS, b""), (VALUES, b"\xc1"), (VALUES, opaque_values([[1, 2, 3]]).storage[0].as_py()[:3])]
 )
 def test_garbage_in_a_cell_of_python_objects_is_corrupt(of, cell):
     column = pa.ExtensionArray.from_storage(of, pa.array([cell, None], pa.binary()))

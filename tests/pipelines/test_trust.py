@@ -2,6 +2,7 @@
 
 import ast
 import os
+import pickle
 import stat
 import time
 from collections.abc import Iterator
@@ -10,12 +11,16 @@ from typing import Any
 
 import psutil
 import pytest
+from apache_beam.coders import FastPrimitivesCoder
+from apache_beam.coders.coder_impl import CallbackCoderImpl, FastPrimitivesCoderImpl
 
+from beam_joins import Dropped
 from beam_joins.pipelines.sample import SampleFiles
 from beam_joins.transforms.engine.state_files import StateRefused
 from beam_joins.transforms.engine.state_folder import StateFolder
 from tests.faults.machine import Started
 from tests.pipelines.history import BOTH, arrive, cut
+from tests.pipelines.orders_run import Run
 
 HOUSE = Path(__file__).parents[2]
 MODULES = sorted(path for room in ("beam_joins", "coders", "transforms", "pipelines") for path in (HOUSE / room).rglob("*.py"))
@@ -32,7 +37,7 @@ def callers(*names: str) -> set[str]:
     return {str(path.relative_to(HOUSE)) for path in MODULES if any(call.split(".")[-1] in names for call in calls(path))}
 
 
-def test_only_the_keeper_of_workers_unpickles_and_only_what_its_own_parent_sends() -> None:
+def test_only_the_keeper_of_workers_unpickles_what_its_own_parent_sends_and_one_function_what_is_accepted() -> None:
     pickles = {
         str(path.relative_to(HOUSE))
         for path in MODULES
@@ -40,10 +45,26 @@ def test_only_the_keeper_of_workers_unpickles_and_only_what_its_own_parent_sends
             call in ("pickle.loads", "pickle.load", "cloudpickle_pickler.loads", "dill.loads", "marshal.loads") for call in calls(path)
         )
     }
-    assert pickles == {KEEPER}
+    assert pickles == {KEEPER, "coders/pickles.py"}
+    assert {str(path.relative_to(HOUSE)) for path in MODULES if "FastPrimitivesCoder(" in path.read_text()} == set()
     text = (HOUSE / KEEPER).read_text()
     assert text.count("pickler.loads(") == 2
     assert "loads(pipe.recv_bytes())" in text
+
+
+def test_the_stages_of_a_command_read_no_pickles_but_of_dropped_records(
+    run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(encoded: bytes) -> Any:
+        read = pickle.loads(encoded)
+        assert isinstance(read, Dropped), read
+        return read
+
+    impl = FastPrimitivesCoderImpl(CallbackCoderImpl(pickle.dumps, refused))
+    monkeypatch.setattr(FastPrimitivesCoder, "_create_impl", lambda coder: impl)
+    arrive(1, cut(small, 1)[0])
+    ran = run(*BOTH)
+    assert ran.code == 0, ran.err
 
 
 def test_nothing_is_given_to_a_shell_or_evaluated() -> None:

@@ -15,6 +15,7 @@ from beam_joins.keys.columns import as_opaque
 from beam_joins.keys.nested import is_windowed, parts_of, windowed_keys
 from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_values, python_keys, python_values
 from beam_joins.transforms.engine.block_writer import timestamped
+from beam_joins.transforms.engine.replay_options import take_note_of_pickles
 from beam_joins.transforms.engine.table_type import NOT_KNOWN_WINDOWED, TableType, as_table, is_batches, table_type
 from beam_joins.transforms.engine.ticks import stages_above
 from beam_joins.windowed import Windowed
@@ -29,6 +30,7 @@ def in_batches(table: PCollection[Any], label: str = "In batches") -> PCollectio
     One of :class:`~beam_joins.Change` gets opaque keys and values. The run raises ``ValueError`` for what is no change, and for windowed keys of
     a table that is not known to be windowed.
     """
+    take_note_of_pickles(table)
     known = table_type(table)
     if known.checked and is_batches(table):
         return table

@@ -30,7 +30,7 @@ from beam_joins.transforms.engine.metrics import ROWS_IN, ROWS_OUT, TURN_MICROS,
 from beam_joins.transforms.engine.notes import Check, NoteReader
 from beam_joins.transforms.engine.operator import Operator, Turn
 from beam_joins.transforms.engine.partitions import CORES, partition_count
-from beam_joins.transforms.engine.replay_options import ReplayOptions, folder_for
+from beam_joins.transforms.engine.replay_options import ReplayOptions, folder_for, take_note_of_pickles
 from beam_joins.transforms.engine.resumed import ResumedTurn, observed
 from beam_joins.transforms.engine.state_folder import StateFolder
 from beam_joins.transforms.engine.ticks import Ticks, only_turn, stages_above, ticks_behind
@@ -158,6 +158,7 @@ class Stage(beam.PTransform[Any, Any]):
         self._size = size
 
     def _emitter(self, pcoll: PCollection[Any]) -> Emitter:
+        take_note_of_pickles(pcoll)
         given, folder = pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_partitions, folder_for(pcoll)
         if folder is not None:
             return Emitter(self._names, folder.partition_count(given, partition_count(given)))

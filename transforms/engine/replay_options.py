@@ -5,6 +5,7 @@ from typing import Any
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import PCollection
 
+from beam_joins.coders import pickles
 from beam_joins.transforms.engine.partitions import CORES, DEFAULT_PARTITIONS
 from beam_joins.transforms.engine.state_folder import StateFolder, folder_of
 
@@ -47,6 +48,18 @@ class ReplayOptions(PipelineOptions):
             help="how much older than the latest event time of the runs before a delete may be, so that a late record does not bring back its row"
             f" (default: {REMEMBER_DELETES}, two days)",
         )
+        parser.add_argument(
+            pickles.OPTION,
+            action="store_true",
+            help="write values of types that have no other encoding with pickle, and read them, which runs whatever code they name: only where nobody else"
+            " can write what is read, the folder of a state above all (default: such values are refused)",
+        )
+
+
+def take_note_of_pickles(pcoll: PCollection[Any]) -> None:
+    """Accept pickles from now on if the options of a collection's pipeline say so."""
+    if pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_pickled_values:
+        pickles.accept()
 
 
 def has_one_turn(pcoll: PCollection[Any]) -> bool:
