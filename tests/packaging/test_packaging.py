@@ -1,9 +1,8 @@
 """beam_joins as others get it: one name in site-packages, a command, and a job beside packages of the same names as our folders."""
 
-import sys
 import tarfile
 import zipfile
-from email import message_from_bytes, policy
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
@@ -50,6 +49,22 @@ def test_a_wheel_holds_one_name_with_all_modules_and_data_and_no_tests(wheel):
         "beam_joins/pipelines/launcher/flink.lock",
         *(f"{room}/py.typed" for room in ("beam_joins", "beam_joins/coders")),
     } <= names
+
+
+def test_the_metadata_have_the_licence_the_page_and_the_versions(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = message_from_bytes(archive.read(name))
+        licences = [archive.read(name).decode() for name in archive.namelist() if name.endswith("/LICENSE")]
+    assert licences == [(ROOT / "LICENSE").read_text(encoding="utf-8")]
+    assert "Apache-2.0" in (metadata["License-Expression"] or metadata["License"])
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    page = metadata.get_payload(decode=True)
+    assert isinstance(page, bytes)
+    assert page.decode().strip() == (ROOT / "README.md").read_text(encoding="utf-8").strip()
+    pythons = {value.rpartition(" ")[2] for value in metadata.get_all("Classifier", []) if "Python :: 3." in value}
+    assert pythons == {"3.11", "3.12", "3.13"}
+    assert set(metadata["Requires-Python"].split(",")) == {">=3.11", "<3.14"}
 
 
 def test_a_source_distribution_holds_files_in_place_of_links_and_builds_the_same_wheel(wheel, tmp_path):

@@ -18,10 +18,8 @@ from tests.packaging.building import ROOT, run
 
 SETUP = (ROOT / "setup.py").read_text(encoding="utf-8")
 DECLARED = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', SETUP)
-OLDEST = dict(re.findall(r'"apache-beam\[gcp\]>=([\d.]+),<3; python_version (<|>=)', SETUP))
-"""The oldest Beam, and whether it is for the Pythons before 3.13 or for those from 3.13 on."""
-ALL_JOINS = ("foreign_key_join", "one_to_many_join", "stream_foreign_key_join", "stream_table_join", "table_table_join")
-HELP = "usage: beam-joins"
+OLDEST = re.findall(r"apache-beam\[gcp\]>=([\d.]+),<3; python_version (<|>=) '3\.13'", SETUP)
+"""The oldest Beam for the Pythons before 3.13, and that for those from 3.13 on."""
 
 
 class Versions(NamedTuple):
@@ -49,7 +47,7 @@ def those_found() -> Iterator[Versions]:
         if python is not None:
             yield Versions(f"Python {version}, pinned", python, ("--constraint", str(ROOT / "constraints.txt")))
             side = "<" if tuple(map(int, version.split("."))) < (3, 13) else ">="
-            oldest = next(beam for beam, of in OLDEST.items() if of == side)
+            oldest = next(beam for beam, of in OLDEST if of == side)
             yield Versions(f"Python {version}, Beam {oldest}", python, (f"apache-beam[gcp]=={oldest}",))
 
 
@@ -62,14 +60,14 @@ def test_it_installs_imports_and_joins(versions: Versions, wheel: Path, tmp_path
     done = run(python, "-m", "pip", "install", "--quiet", *versions.asked, wheel, directory=tmp_path)
     assert done.returncode == 0, done.stderr
     helped = run(python.parent / "beam-joins", "--help", directory=tmp_path)
-    assert helped.stdout.startswith(HELP), helped.stderr
+    assert helped.stdout.startswith("usage: beam-joins"), helped.stderr
     joined = run(python.parent / "beam-joins", "orders", "--output", "out.jsonl", "--runner=DirectRunner", directory=tmp_path)
     assert joined.returncode == 0, joined.stderr
     assert (tmp_path / "out.jsonl").stat().st_size > 0
     done = run(python, "-m", "pip", "install", "--quiet", *versions.asked[:2], "pytest", directory=tmp_path)
     assert done.returncode == 0, done.stderr
     examples = run(
-        *(python, "-m", "pytest", "-p", "no:cacheprovider", "--doctest-modules", "--import-mode=importlib"),
+        *(python, "-m", "pytest", "-p", "no:cacheprovider", "--doctest-modules"),
         *("--pyargs", "beam_joins.transforms", *(f"beam_joins.{name}" for name in ("change", "content", "functions", "windowed"))),
         directory=tmp_path,
     )
