@@ -34,7 +34,7 @@ test-quick: .venv/tested  ## Run the tests that need neither Spark nor Flink
 test-faults: .venv/tested  ## Kill processes of runs, fill their disks and interrupt them (ten minutes)
 	$(BIN)/python -m pytest -m faults tests/faults
 
-test-versions: .venv/tested  ## Install the package for each Python that is there, pinned and with the oldest Beam, and run it (twenty minutes)
+test-versions: .venv/tested  ## Install the package for each Python that is there, pinned and with the oldest Beam, and run it (half an hour)
 	$(BIN)/python -m pytest -m versions tests/packaging
 
 lint: .venv/tested  ## Check style and types
