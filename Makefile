@@ -1,5 +1,5 @@
 # One virtual environment, made on first use from the pinned versions in constraints.txt. Everything else is Python.
-PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(shell command -v $(p) 2>/dev/null)))
+PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13,$(shell command -v $(p) 2>/dev/null)))
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
@@ -9,7 +9,7 @@ help:  ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*##\(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
 
 .venv/installed: setup.py constraints.txt
-	@test -n "$(PYTHON)" || { echo "No Python found: install Python 3.11 or later, or say make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@test -n "$(PYTHON)" || { echo "No Python found: install Python 3.11, 3.12 or 3.13, or say make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@echo "Setting up .venv (a minute or two, once) ..." >&2
 	$(PYTHON) -m venv .venv
 	$(INSTALL) --editable .
@@ -33,6 +33,9 @@ test-quick: .venv/tested  ## Run the tests that need neither Spark nor Flink
 
 test-faults: .venv/tested  ## Kill processes of runs, fill their disks and interrupt them (ten minutes)
 	$(BIN)/python -m pytest -m faults tests/faults
+
+test-versions: .venv/tested  ## Install the package for each Python that is there, pinned and with the oldest Beam, and run it (half an hour)
+	$(BIN)/python -m pytest -m versions tests/packaging
 
 lint: .venv/tested  ## Check style and types
 	$(BIN)/ruff check .
@@ -73,4 +76,4 @@ lock: .venv/installed  ## Find anew which jars Beam's runners need (slow)
 clean:  ## Remove the virtual environment and what runs have left
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info orders-out sample-data benchmark-data growth.png growth.svg
 
-.PHONY: help orders test test-quick test-faults test-postgres site lint conformance bench bench-small bench-resumed bench-unbounded growth lock clean
+.PHONY: help orders test test-quick test-faults test-postgres test-versions site lint conformance bench bench-small bench-resumed bench-unbounded growth lock clean

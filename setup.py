@@ -50,11 +50,13 @@ setup(
         "Intended Audience :: Developers",
         "Operating System :: POSIX",
         "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
         "Topic :: Database",
         "Topic :: System :: Distributed Computing",
         "Typing :: Typed",
     ],
-    python_requires=">=3.11",
+    python_requires=">=3.11,<3.14",
     packages=find_packages(include=["beam_joins*"]),
     entry_points={"console_scripts": ["beam-joins=beam_joins.pipelines.command.programs:main"]},
     package_data={
@@ -62,8 +64,9 @@ setup(
         "beam_joins.pipelines.launcher": ["*.lock"],
     },
     install_requires=[
-        "apache-beam[gcp]>=2.62,<3",
-        "pyarrow>=14",
+        "apache-beam[gcp]>=2.66,<3; python_version < '3.13'",
+        "apache-beam[gcp]>=2.69,<3; python_version >= '3.13'",  # the first with wheels for it
+        "pyarrow>=18",  # 16 crashes in the process; older Beams allow no later one
         "fastavro>=1.9",
         "msgspec>=0.19",
         "orjson>=3.9.7,<4",

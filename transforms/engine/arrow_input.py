@@ -92,7 +92,8 @@ def struct_of(batch: Any, schema: pa.Schema, named: Iterable[tuple[str, str]] = 
         if name not in batch.schema.names:
             raise ValueError(f"{option}={name!r}: a batch has no such column; it has {', '.join(batch.schema.names) or 'none'}")
     if batch.schema.equals(schema):
-        return combine_chunks(batch.to_struct_array())
+        # an older PyArrow makes no struct array of a table without rows
+        return combine_chunks(batch.to_struct_array()) if len(batch) else pa.nulls(0, pa.struct(list(batch.schema)))
     if unknown := [name for name in batch.schema.names if name not in schema.names]:
         raise ValueError(
             f"a batch has the column {unknown[0]!r}, and the columns are known to be {', '.join(schema.names)}: give all with schema="

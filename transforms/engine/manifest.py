@@ -12,7 +12,7 @@ from beam_joins.coders.snapshot import Described, files_of
 from beam_joins.corrupt import CorruptData
 from beam_joins.transforms.engine.state_files import StateRefused
 
-FORMAT = 1
+FORMAT = 2
 Fingerprint = dict[str, Any]
 """``transform``, its class; ``options`` as display data shows them; ``inputs``, the columns of each."""
 

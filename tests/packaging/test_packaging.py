@@ -1,19 +1,13 @@
 """beam_joins as others get it: one name in site-packages, a command, and a job beside packages of the same names as our folders."""
 
-import os
-import shutil
-import subprocess
-import sys
-import sysconfig
 import tarfile
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-FOLDERS = ("beam_joins", "coders", "transforms", "pipelines")
-FILES = ("setup.py", "pyproject.toml", "README.md")
+from tests.packaging.building import FOLDERS, ROOT, built_source_distribution, built_wheel, checkout, environment, run
 
 JOB = """
 import apache_beam as beam
@@ -31,46 +25,6 @@ if __name__ == "__main__":
             latest = rows | TableFromChangelog(key="id", sequence_by="lsn") | LatestTable()
             latest | beam.Map(lambda row: f"{row[0]} {row[1]['x']}") | beam.io.WriteToText("out")
 """
-
-
-def checkout(directory: Path) -> Path:
-    """A copy of the repository's package files, links as links, for builds to leave their traces in."""
-    for folder in FOLDERS:
-        shutil.copytree(ROOT / folder, directory / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in FILES:
-        shutil.copy(ROOT / file, directory / file)
-    return directory
-
-
-def run(*command: object, directory: Path, path: str = "") -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": path}
-    return subprocess.run([str(part) for part in command], cwd=directory, env=environment, capture_output=True, text=True, check=False)
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    source = checkout(tmp_path_factory.mktemp("source"))
-    built = run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", "wheels", ".", directory=source)
-    assert built.returncode == 0, built.stderr
-    return next((source / "wheels").glob("*.whl"))
-
-
-def environment(place: Path, *package: object) -> Path:
-    """The `bin` of a new environment with the package in it, and all dependencies from this one but not this checkout."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
-    site = next(place.glob("lib/python*/site-packages"))
-    # a path in a .pth file is not searched for further .pth files, such as that of an editable install
-    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
-    python = place / "bin" / "python"
-    done = run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", *package, directory=place)
-    assert done.returncode == 0, done.stderr
-    return python.parent
-
-
-@pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `bin` of an environment with the wheel in it."""
-    return environment(tmp_path_factory.mktemp("environment"), "--no-index", wheel)
 
 
 @pytest.fixture
@@ -97,17 +51,29 @@ def test_a_wheel_holds_one_name_with_all_modules_and_data_and_no_tests(wheel):
     } <= names
 
 
+def test_the_metadata_have_the_licence_the_page_and_the_versions(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = message_from_bytes(archive.read(name))
+        licences = [archive.read(name).decode() for name in archive.namelist() if name.endswith("/LICENSE")]
+    assert licences == [(ROOT / "LICENSE").read_text(encoding="utf-8")]
+    assert "Apache-2.0" in (metadata["License-Expression"] or metadata["License"])
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    page = metadata.get_payload(decode=True)
+    assert isinstance(page, bytes)
+    assert page.decode().strip() == (ROOT / "README.md").read_text(encoding="utf-8").strip()
+    pythons = {value.rpartition(" ")[2] for value in metadata.get_all("Classifier", []) if "Python :: 3." in value}
+    assert pythons == {"3.11", "3.12", "3.13"}
+    assert set(metadata["Requires-Python"].split(",")) == {">=3.11", "<3.14"}
+
+
 def test_a_source_distribution_holds_files_in_place_of_links_and_builds_the_same_wheel(wheel, tmp_path):
     source = checkout(tmp_path)
-    built = run(sys.executable, "setup.py", "-q", "sdist", directory=source)
-    assert built.returncode == 0, built.stderr
-    with tarfile.open(next((source / "dist").glob("*.tar.gz"))) as archive:
+    with tarfile.open(built_source_distribution(source)) as archive:
         assert [member.name for member in archive if member.issym() or member.islnk()] == []
         archive.extractall(source / "unpacked", filter="data")
     unpacked = next((source / "unpacked").iterdir())
-    again = run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", "wheels", ".", directory=unpacked)
-    assert again.returncode == 0, again.stderr
-    with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(next((unpacked / "wheels").glob("*.whl"))) as other:
+    with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(built_wheel(unpacked)) as other:
         assert sorted(one.namelist()) == sorted(other.namelist())
 
 
