@@ -18,7 +18,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import CountTable, ForeignKeyJoin, TableFromChangelog, TableToChanges
 from beam_joins.coders import CorruptData
-from beam_joins.transforms.engine.manifest import read_manifest
+from beam_joins.transforms.engine.manifest import FORMAT, read_manifest
 from beam_joins.transforms.engine.state_files import StateRefused
 from beam_joins.transforms.engine.state_folder import StateFolder
 from tests.transforms import resumed_jobs
@@ -165,8 +165,8 @@ def test_a_manifest_that_is_not_as_it_was_written_is_refused(state, tmp_path):
         path.write_text(harmed)
         with pytest.raises(CorruptData, match="manifest.json"):
             run("inner", SECOND, tmp_path / "out", state=state)
-    path.write_text(content.replace('"format": 1', '"format": 2'))
-    with pytest.raises(StateRefused, match="has format 2, and this version reads format 1: begin with an empty folder"):
+    path.write_text(content.replace(f'"format": {FORMAT}', '"format": 99'))
+    with pytest.raises(StateRefused, match=f"has format 99, and this version reads format {FORMAT}: begin with an empty folder"):
         run("inner", SECOND, tmp_path / "out", state=state)
 
 
