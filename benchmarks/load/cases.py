@@ -26,6 +26,7 @@ GB: Final = 1_000_000_000
 _SPARK: Final = ("--runner=SparkRunner", "--spark_master_url=local[2]", "--driver_memory=1500m", "--beam_joins_broadcast_bytes=0")
 PIECE_PARTITIONS: Final = 32
 """Of a history in pieces; more would be dearer in every piece."""
+_NO_DELETES: Final = ("--orders-delete-column=", "--customers-delete-column=")
 _ABOUT: Final = ("id", "seq", "ts", "deleted")
 
 Run = Callable[[Path, Path, Sequence[str], float], Watched]
@@ -53,7 +54,7 @@ def piece_by_piece(data: Path, out: Path, options: Sequence[str], limit: float) 
 def command(data: Path, out: Path, options: Sequence[str], limit: float) -> Watched:
     """The orders command."""
     files = [f"--{name}={data / name}/*.jsonl" for name in ("orders", "customers")]
-    arguments = ["-m", "pipelines.orders", "--runner=DirectRunner", *files, f"--latest={out}/latest.jsonl", *options]
+    arguments = ["-m", "pipelines.orders", "--runner=DirectRunner", *files, *_NO_DELETES, f"--latest={out}/latest.jsonl", *options]
     return watched(arguments, limit=limit)
 
 

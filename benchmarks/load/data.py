@@ -62,6 +62,35 @@ def history(size: int, folder: Path, *, pieces: int | None = None) -> None:
         _write(customers(positions[is_customer], size // 50, rng), into / "customers")
 
 
+def nightly(size: int, folder: Path, *, widened: Callable[[pa.Table], pa.Table] = lambda orders: orders) -> None:
+    """Orders and a tenth as many customers, each once; then changes of a tenth and of a thousandth of them; and a few, to see what a start takes."""
+    rng, begin = np.random.default_rng(SEED), 0
+    of_customers = size // 10
+    for piece, share in {"first": 1, "tenth": 10, "thousandth": 1000, "start": max(size // 100, 1)}.items():
+        number, first = max(size // share, 20), piece == "first"
+        who, what = np.arange(begin, begin + number // 10), np.arange(begin + number // 10, begin + number)
+        begin += number
+        _write(widened(orders(what, size - of_customers, of_customers, rng, each=first)), folder / piece / "orders")
+        _write(customers(who, of_customers, rng, each=first), folder / piece / "customers")
+
+
+def nightly_wide(size: int, folder: Path) -> None:
+    """The same with two more columns of text, one of 200 bytes, and six of numbers."""
+    rng = np.random.default_rng(SEED)
+
+    def widened(orders: pa.Table) -> pa.Table:
+        letters = rng.integers(ord("a"), ord("z") + 1, (len(orders), 200), dtype=np.uint8)
+        orders = orders.append_column("note", pa.array(letters.view("S200").ravel().astype(str)))
+        orders = orders.append_column(
+            "city", pc.binary_join_element_wise("city", pc.cast(pc.bit_wise_and(orders["id"], 255), pa.string()), " ")
+        )
+        for number in range(6):
+            orders = orders.append_column(f"number_{number}", pa.array(rng.integers(0, 10**9, len(orders))))
+        return orders
+
+    nightly(size, folder, widened=widened)
+
+
 def hot_key(size: int, folder: Path) -> None:
     """All changes are of one order, which refers to one of ten customers."""
     rng = np.random.default_rng(SEED)

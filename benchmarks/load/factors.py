@@ -1,0 +1,122 @@
+"""What a plan for more machines is made of, measured on this one: ``python -m benchmarks.load.factors``."""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow.parquet as pq
+
+from benchmarks.load.data import Make, nightly, nightly_wide, provide
+from benchmarks.load.watched import Watched, watched
+
+ROWS: Final[dict[str, tuple[Make, int]]] = {"narrow": (nightly, 2_000_000), "wide": (nightly_wide, 500_000)}
+"""What is made and how many changes the first run has, by the kind of rows."""
+FEW, MANY = 16, 1024
+"""Partitions."""
+
+
+class Measured(NamedTuple):
+    """A run: what was seen from outside, and what the engine has counted."""
+
+    seen: Watched
+    counted: dict[str, Any]
+
+
+class Factors(NamedTuple):
+    """Of one kind of rows: bytes and microseconds of one processor, for each change unless something else is said."""
+
+    width: float
+    rows: float
+    sent: float
+    block: float
+    micros_block: float
+    micros: float
+    remembered: float
+    micros_remembering: float
+    micros_new: float
+    millis_partition: float
+    memory: float
+
+
+SAID: Final = {
+    "width": "bytes in Arrow a change, as it is read",
+    "rows": "rows sent to other workers a change, all shuffles together",
+    "sent": "bytes sent to other workers a change, all shuffles together",
+    "block": "bytes that each block adds",
+    "micros_block": "processor microseconds that each block adds",
+    "micros": "processor microseconds a change",
+    "remembered": "bytes remembered a row, all transforms together",
+    "micros_remembering": "processor microseconds a change of the first run that remembers",
+    "micros_new": "processor microseconds a change of a later run",
+    "millis_partition": "processor milliseconds a partition of a later run",
+    "memory": "bytes of memory a change of a partition, while it has its turn",
+}
+
+
+def measure(data: Path, changes: int, limit: float) -> Factors:
+    """The factors of the rows in a folder: a first piece with so many changes, a second with a tenth of them, and a third with a thousandth."""
+    with tempfile.TemporaryDirectory(prefix="runs-", dir=data.parent) as scratch:
+
+        def run(piece: str, partitions: int, state: str = "") -> Measured:
+            options = [f"--beam_joins_partitions={partitions}", "--beam_joins_broadcast_bytes=0"]
+            options += [f"--beam_joins_state={scratch}/{state}"] if state else []
+            seen = watched(["-m", "benchmarks.load.job", f"--data={data / piece}", f"--out={scratch}/out", *options], limit=limit)
+            return Measured(seen, json.loads(seen.said))
+
+        start = run("start", 1)
+        few, many, alone = run("first", FEW), run("first", MANY), run("first", 1)
+        first, new = run("first", FEW, "few"), run("tenth", FEW, "few")
+        last = run("thousandth", FEW, "few")
+        run("first", MANY, "many")
+        last_of_many = run("thousandth", MANY, "many")
+    each = (last_of_many.seen.processor_seconds - last.seen.processor_seconds) / (MANY - FEW)
+
+    def micros(of: Measured, number: int) -> float:
+        return 1e6 * (of.seen.processor_seconds - start.seen.processor_seconds) / number
+
+    more_bytes, more_blocks = (many.counted[name] - few.counted[name] for name in ("block_bytes", "blocks"))
+    return Factors(
+        width=sum(pq.read_table(path).nbytes for path in (data / "first").rglob("*.parquet")) / changes,
+        rows=few.counted["block_rows"] / changes,
+        sent=few.counted["block_bytes"] / changes,
+        block=more_bytes / more_blocks,
+        micros_block=1e6 * (many.seen.processor_seconds - few.seen.processor_seconds) / more_blocks,
+        micros=micros(few, changes),
+        remembered=first.counted["state_bytes"] / first.counted["steps"]["orders"]["rows_in"],
+        micros_remembering=micros(first, changes),
+        micros_new=micros(new, changes // 10),
+        millis_partition=1000 * each,
+        memory=(alone.seen.peak_bytes - start.seen.peak_bytes) / changes,
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure and print; returns the exit code."""
+    made = argparse.ArgumentParser(prog="python -m benchmarks.load.factors", description=__doc__)
+    made.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), help="which rows (default: all)")
+    made.add_argument(
+        "--changes", type=int, metavar="N", help="changes of the first run (default: 2,000,000 narrow, 500,000 wide ones)"
+    )
+    made.add_argument("--limit", type=float, default=600, metavar="SECONDS", help="most seconds of a run (default: %(default).0f)")
+    made.add_argument(
+        "--data", type=Path, default=Path("benchmark-data"), metavar="DIR", help="where the input is kept (default: %(default)s)"
+    )
+    asked = made.parse_args(argv)
+    found = {}
+    for kind in asked.rows:
+        make, changes = ROWS[kind]
+        changes = asked.changes or changes
+        found[kind] = measure(provide(make.__name__, changes, make, asked.data.resolve()), changes, asked.limit)
+    lines = [f"| factor | {' | '.join(f'{kind} rows' for kind in found)} |", f"|---|{'---|' * len(found)}"]
+    for name, said in SAID.items():
+        lines.append(f"| {said} | {' | '.join(f'{getattr(factors, name):,.1f}' for factors in found.values())} |")
+    print("\n".join(lines))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
