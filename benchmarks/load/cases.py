@@ -127,7 +127,7 @@ CASES: Final = {
         piece_by_piece,
         most=4 * GB,
     ),
-    "spark": Case("changes in one run on Spark", 10_000_000, 2_000, whole, options=_SPARK, most=4 * GB),
+    "spark": Case("changes in one run on Spark", 5_000_000, 2_000, whole, options=_SPARK, most=4 * GB),
     "hot-key": Case("changes of one order", 1_000_000, 500, hot_key),
     "hot-customer-copied": Case(
         "orders, nine of ten of one customer; customers are copied to the workers", 1_000_000, 500, hot_customer

@@ -4,16 +4,19 @@ import argparse
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+from beam_joins.coders.block import read_blocks, write_block
 from benchmarks.load.data import Make, nightly, nightly_wide, provide
 from benchmarks.load.watched import Watched, watched
 
-ROWS: Final[dict[str, tuple[Make, int]]] = {"narrow": (nightly, 500_000), "wide": (nightly_wide, 100_000)}
+ROWS: Final[dict[str, tuple[Make, int]]] = {"narrow": (nightly, 2_000_000), "wide": (nightly_wide, 300_000)}
 """What is made and how many changes the first run has, by the kind of rows."""
 FEW, MANY = 16, 256
 """Partitions."""
@@ -33,12 +36,14 @@ class Factors(NamedTuple):
     rows: float
     sent: float
     block: float
+    alone: float
     micros_block: float
     micros: float
     remembered: float
     micros_remembering: float
     micros_new: float
     millis_partition: float
+    millis_first: float
     memory: float
 
 
@@ -46,13 +51,15 @@ SAID: Final = {
     "width": "bytes in Arrow a change, as it is read",
     "rows": "rows sent to other workers a change, all shuffles together",
     "sent": "bytes sent to other workers a change, all shuffles together",
-    "block": "bytes that each block adds",
-    "micros_block": "processor microseconds that each block adds",
+    "block": "bytes that each block adds, as its numbers become narrower the more there are",
+    "alone": "bytes of a block of one row",
+    "micros_block": "processor microseconds to write and read a block, whatever it holds",
     "micros": "processor microseconds a change",
     "remembered": "bytes remembered a row of either table, all transforms together",
     "micros_remembering": "processor microseconds a change of the first run that remembers",
     "micros_new": "processor microseconds a change of a later run",
     "millis_partition": "processor milliseconds a partition of a later run",
+    "millis_first": "processor milliseconds a partition of the first run that remembers",
     "memory": "bytes of memory a change of a partition, while it has its turn",
 }
 
@@ -74,7 +81,6 @@ def measure(data: Path, changes: int, limit: float) -> Factors:
         # input that is known to be small has fewer partitions than are asked for, but with a state
         many = run("first", MANY, "many")
         last_of_many = run("thousandth", MANY, "many")
-    each = (last_of_many.seen.processor_seconds - last.seen.processor_seconds) / (MANY - FEW)
 
     def micros(of: Measured, number: int) -> float:
         return 1e6 * (of.seen.processor_seconds - start.seen.processor_seconds) / number
@@ -85,21 +91,40 @@ def measure(data: Path, changes: int, limit: float) -> Factors:
         rows=few.counted["block_rows"] / changes,
         sent=few.counted["block_bytes"] / changes,
         block=more_bytes / more_blocks,
-        micros_block=1e6 * (many.seen.processor_seconds - first.seen.processor_seconds - each * (MANY - FEW)) / more_blocks,
+        alone=len(write_block(_orders(data).slice(0, 1), "orders")),
+        micros_block=_micros_block(data),
         micros=micros(few, changes),
         remembered=first.counted["state_bytes"] / changes,
         micros_remembering=micros(first, changes),
         micros_new=micros(new, changes // 10),
-        millis_partition=1000 * each,
+        millis_partition=1000 * (last_of_many.seen.processor_seconds - last.seen.processor_seconds) / (MANY - FEW),
+        millis_first=1000 * (many.seen.processor_seconds - first.seen.processor_seconds) / (MANY - FEW),
         memory=(alone.seen.peak_bytes - start.seen.peak_bytes) / changes,
     )
+
+
+def _orders(data: Path) -> pa.Table:
+    return pq.read_table(next((data / "first" / "orders").iterdir()))
+
+
+def _micros_block(data: Path) -> float:
+    """Of a block of ten orders; the least of many."""
+    rows = _orders(data).slice(0, 10)
+    seconds = []
+    for _ in range(300):
+        begin = time.process_time()
+        read_blocks([write_block(rows, "orders")])
+        seconds.append(time.process_time() - begin)
+    return 1e6 * min(seconds)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print; returns the exit code."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.load.factors", description=__doc__)
     made.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), help="which rows (default: all)")
-    made.add_argument("--changes", type=int, metavar="N", help="changes of the first run (default: 500,000 narrow, 100,000 wide ones)")
+    made.add_argument(
+        "--changes", type=int, metavar="N", help="changes of the first run (default: 2,000,000 narrow, 300,000 wide ones)"
+    )
     made.add_argument("--limit", type=float, default=600, metavar="SECONDS", help="most seconds of a run (default: %(default).0f)")
     made.add_argument(
         "--data", type=Path, default=Path("benchmark-data"), metavar="DIR", help="where the input is kept (default: %(default)s)"
