@@ -63,6 +63,9 @@ bench-unbounded: .venv/benched  ## Measure an endless foreign-key join on Flink:
 growth: .venv/benched  ## Measure time and memory as the input grows, and plot them
 	$(BIN)/python -m benchmarks.growth
 
+load: .venv/benched  ## Measure hard cases: 50 million changes, hot keys, large values, many columns and files (an hour)
+	$(BIN)/python -m benchmarks.load
+
 site: .venv/tested  ## Build the documentation as a site, into build/site
 	$(BIN)/python -m mkdocs build --strict
 
@@ -76,4 +79,4 @@ lock: .venv/installed  ## Find anew which jars Beam's runners need (slow)
 clean:  ## Remove the virtual environment and what runs have left
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info orders-out sample-data benchmark-data growth.png growth.svg
 
-.PHONY: help orders test test-quick test-faults test-postgres test-versions site lint conformance bench bench-small bench-resumed bench-unbounded growth lock clean
+.PHONY: help orders test test-quick test-faults test-postgres test-versions site lint conformance bench bench-small bench-resumed bench-unbounded growth load lock clean

@@ -199,14 +199,15 @@ def _expressions(columns: Mapping[Any, Any], types: Sequence[pa.DataType | None]
     sides = _SIDES[: len(types)]
     plain: dict[str, tuple[int, str]] = {}
     derived: dict[str, pc.Expression] = {}
+    empty = [None if kind is None else batch_of(pa.nulls(0, kind)) for kind in types]
     for name, column in columns.items():
         side, dot, field = column.partition(".") if isinstance(column, str) else ("", "", "")
         if isinstance(column, pc.Expression):
             derived[name] = column
         elif side in sides and dot and field:
             plain[name] = sides.index(side), field
-            if (kind := types[sides.index(side)]) is not None:
-                _column(batch_of(pa.nulls(0, kind)), *plain[name])
+            if (rows := empty[sides.index(side)]) is not None:
+                _column(rows, *plain[name])
         else:
             choices = ", ".join(f'"{side}.<column>"' for side in sides)
             raise ValueError(
@@ -229,6 +230,6 @@ def _expressions(columns: Mapping[Any, Any], types: Sequence[pa.DataType | None]
 
 
 def _column(batch: pa.RecordBatch, side: int, field: str) -> pa.Array:
-    if field in batch.schema.names:
-        return batch.column(field)
+    if (index := batch.schema.get_field_index(field)) >= 0:
+        return batch.column(index)
     raise ValueError(f"joiner: the {_SIDES[side]} table has no column {field!r}; it has {', '.join(batch.schema.names)}")

@@ -36,7 +36,7 @@ select id as {key}, position, deleted, {values} from sequences where not (delete
 """
 
 
-def _foreign_key(order: Sequence[str], customer: Sequence[str], *, key: str = "id", label: str = "") -> str:
+def foreign_key(order: Sequence[str], customer: Sequence[str], *, key: str = "id", label: str = "") -> str:
     """The changelog of the join; its values are these columns, or a label made of them."""
     lives = _LIVES.format(
         customer=", ".join(customer),
@@ -109,8 +109,8 @@ with pairs as (
 select * from pairs where old is not null or new is not null
 """
 
-_FK: Final = _foreign_key(("amount",), ("name",))
-_FK_WIDE: Final = _foreign_key(tuple(ORDER), tuple(CUSTOMER), key="order_id")
+_FK: Final = foreign_key(("amount",), ("name",))
+_FK_WIDE: Final = foreign_key(tuple(ORDER), tuple(CUSTOMER), key="order_id")
 
 QUERIES: Final = {
     "fk-uniform": {"": _FK},
@@ -119,7 +119,7 @@ QUERIES: Final = {
     "tables": {"": _TABLES},
     "streams": {"": _STREAMS},
     "changelog": {"": _CHANGELOG},
-    "fk-records": {"": _foreign_key(("amount",), ("name",), label="format('{}: {:.2f}', upper(name), amount / 100)")},
+    "fk-records": {"": foreign_key(("amount",), ("name",), label="format('{}: {:.2f}', upper(name), amount / 100)")},
     "fk-wide": {"": _FK_WIDE},
     "fk-wide-large": {"": _FK_WIDE},
     "orders-json": {"changes": _ORDERS_CHANGES, "latest": _ORDERS_LATEST},

@@ -119,7 +119,7 @@ class _JoinDoFn(BundleDoFn):
     def process(self, batch: ChangeBatch, blocks: Iterable[bytes]) -> Iterator[Any]:
         if self._rights is None:
             self._rights = self._arranged(blocks)
-        for piece in batch.pieces(PIECE_BYTES * len(batch) // max(1, batch.new.nbytes)):
+        for piece in batch.pieces(max(1, PIECE_BYTES * len(batch) // max(1, batch.new.nbytes))):
             left = self._left_rows(piece, self._writer)
             if self._noting:
                 self._writer.noted(LEFT).update(kinds(left.column("reference")))
