@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_joins.operations import Deletes
+from beam_joins.operations import Deletes, word
 
 Field = str | Callable[[Any], Any]
 Fields = Field | Sequence[str]
@@ -103,6 +103,35 @@ Deleting = Field | Mapping[str, Sequence[Any]]
 """What deletes a row: a field that is true, a function, or a field and its values that mean delete."""
 
 
+Truncating = Callable[[Any], Any] | Mapping[str, Sequence[Any]]
+"""What empties the table: a function, or a field and its values that mean so."""
+
+
+def one_of(spec: Truncating) -> Callable[[Any], Any]:
+    """The function that ``apply_as_truncates`` stands for; raises ``ValueError`` for a wrong option.
+
+    >>> one_of({"op": ["t"]})({"op": "T"})
+    True
+    """
+    if callable(spec):
+        return spec
+    name, values = _field_and_values(spec)
+    if not values:
+        raise ValueError(
+            f"apply_as_truncates={spec!r}: give a function that is true for an element that empties the table, or one field and the list of its"
+            " values that mean so, such as {'op': ['t']}"
+        )
+    words = frozenset(map(word, values))
+    return OfField(name, lambda value: word(value) in words)
+
+
+def _field_and_values(spec: Any) -> tuple[str, Sequence[Any] | Set[Any]]:
+    """The only field of a mapping and its values; no values for anything else."""
+    name, values = next(iter(spec.items())) if isinstance(spec, Mapping) and len(spec) == 1 else ("", ())
+    is_wrong = not isinstance(name, str) or not name or isinstance(values, str | bytes) or not isinstance(values, Sequence | Set)
+    return ("", ()) if is_wrong else (name, values)
+
+
 def delete_getter(spec: Deleting) -> Callable[[Any], Any]:
     """The function that ``apply_as_deletes`` stands for; raises ``ValueError`` in the run for a value whose meaning is not known.
 
@@ -131,14 +160,8 @@ def deletes_of(spec: Any) -> Deletes | None:
     """Which values of a field mean delete, ``None`` if the field itself is true or false; raises ``ValueError`` for a wrong option."""
     if isinstance(spec, str) and spec:
         return None
-    name, values = next(iter(spec.items())) if isinstance(spec, Mapping) and len(spec) == 1 else ("", ())
-    if (
-        not isinstance(name, str)
-        or not name
-        or isinstance(values, str | bytes)
-        or not isinstance(values, Sequence | Set)
-        or not values
-    ):
+    name, values = _field_and_values(spec)
+    if not values:
         raise ValueError(
             f"apply_as_deletes={spec!r}: give a function that is true for an element that deletes its row, the name of a field that is, or"
             " one field and the list of its values that mean delete, such as {'op': ['d', 't']}"

@@ -2,7 +2,7 @@
 
 import operator
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.fields import deletes_of
+from beam_joins.fields import Truncating, deletes_of
+from beam_joins.keys.columns import Bools
+from beam_joins.operations import word
 from beam_joins.sorting import valid
 
 Given: TypeAlias = "pa.Array | Sequence[Any]"
@@ -93,6 +95,21 @@ def deleted_of(spec: Any, given: Given) -> pa.Array:
     if not pa.types.is_boolean(given.type) and not pa.types.is_null(given.type):
         raise ValueError(f"apply_as_deletes gave values of type {given.type}: give true for a row that deletes")
     return given.cast(pa.bool_()).fill_null(False)
+
+
+def is_one_of(spec: Truncating, given: Given) -> Bools:
+    """Which records empty the table; ``given`` is what ``apply_as_truncates`` gives for each, or the column that it names."""
+    if not isinstance(given, pa.Array):
+        return np.fromiter(map(bool, given), np.bool_, len(given))
+    if isinstance(spec, Mapping):
+        (values,) = spec.values()
+        encoded = (given.dictionary_decode() if pa.types.is_dictionary(given.type) else given).dictionary_encode("encode")
+        words = frozenset(map(word, values))
+        given = pa.array([word(value) in words for value in encoded.dictionary.to_pylist()], pa.bool_()).take(encoded.indices)
+    if not pa.types.is_boolean(given.type):
+        raise ValueError(f"apply_as_truncates gave values of type {given.type}: give true for a record that empties the table")
+    found: Bools = given.fill_null(False).to_numpy(zero_copy_only=False)
+    return found
 
 
 def order_bytes(numbers: Iterable[int]) -> bytes:

@@ -16,6 +16,7 @@ from beam_joins.pipelines.changelog_files.changelog import find_changelog
 from beam_joins.pipelines.changelog_files.columns import OPERATION, ORDER, POSITION, TIME, Envelopes, enveloped
 from beam_joins.pipelines.changelog_files.envelopes.enveloped import Marked
 from beam_joins.pipelines.changelog_files.envelopes.look import together
+from beam_joins.pipelines.changelog_files.envelopes.row_change import DELETE, TRUNCATE
 from beam_joins.pipelines.changelog_files.envelopes.typed_texts import typed
 from beam_joins.pipelines.changelog_files.exact_json import object_of
 from beam_joins.pipelines.changelog_files.files import Part
@@ -108,7 +109,8 @@ def marked_table(key: list[str], *, emit: Emit, in_columns: bool) -> TableFromCh
         key=_key_of(key, in_columns=in_columns),
         timestamp_by=TIME,
         sequence_by=[POSITION, ORDER],
-        apply_as_deletes={OPERATION: ["d"]},
+        apply_as_deletes={OPERATION: [DELETE]},
+        apply_as_truncates={OPERATION: [TRUNCATE]},
         except_columns=MARKS.names,
         emit=emit,
     )

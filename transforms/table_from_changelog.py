@@ -12,7 +12,7 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders.key import key_coder
 from beam_joins.content import Emit
-from beam_joins.fields import Deleting, Field, Fields, names_in
+from beam_joins.fields import Deleting, Field, Fields, Truncating, names_in
 from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import vectorized
 from beam_joins.keys.opaque import is_opaque
@@ -56,6 +56,8 @@ class TableFromChangelog(WithOutputs):
     * ``apply_as_deletes``: a function that is true for an element that deletes its row; the name of a field that is; or a field and its
       values that mean delete, ``{"op": ["d", "t"]}``, in upper or lower case, ``None`` written as ``"null"``. All other values must be words for inserts and
       updates (:data:`beam_joins.operations.UPSERTS`); the run raises ``ValueError`` for any other word, naming value and field.
+    * ``apply_as_truncates``: a function that is true for an element that empties the table, or a field and its values that mean so, ``{"op": ["t"]}``. It needs
+      a time and a sequence as others do, and no key. It deletes all rows of the table that come before it, at its time and position.
     * ``except_columns``: names to leave out of the value (elements that are mappings). A name that no record has fails the run, or the construction where the columns are known.
     * ``emit``: ``"updates"``, ``"changes"`` (only those that change the value), ``"records"`` (tombstones of absent rows too) or
       ``"latest"`` (only the last change of each row that is there in the end); see :data:`beam_joins.content.Emit`.
@@ -97,6 +99,7 @@ class TableFromChangelog(WithOutputs):
         sequence_by: Fields | None = None,
         tie_break_by: Fields | None = None,
         apply_as_deletes: Deleting | None = None,
+        apply_as_truncates: Truncating | None = None,
         except_columns: Sequence[str] = (),
         emit: Emit = "updates",
         schema: Any = None,
@@ -106,7 +109,7 @@ class TableFromChangelog(WithOutputs):
             raise ValueError(f"except_columns={except_columns!r}: give a list of column names")
         self._key = key
         given = {"key": key, "timestamp_by": timestamp_by, "sequence_by": sequence_by, "tie_break_by": tie_break_by}
-        self._read = options_of({**given, "apply_as_deletes": apply_as_deletes})
+        self._read = options_of({**given, "apply_as_deletes": apply_as_deletes, "apply_as_truncates": apply_as_truncates})
         self._left_out = frozenset(except_columns)
         self._emit: Emit = choice("emit", emit, Emit)
         self._schema = None if schema is None else declared_schema(schema)

@@ -61,7 +61,7 @@ class BlockWriter:
         """The end of the tick in which what is sent had its turn, where there are ticks (:mod:`beam_joins.transforms.engine.ticks`)."""
         self._partitions = partitions
         self._keep_dropped = keep_dropped
-        self._waiting: dict[tuple[str, int], _Waiting] = {}
+        self._waiting: dict[tuple[str, int, str], _Waiting] = {}
         self._pending_bytes = 0
         self._noted: dict[str, set[str]] = {}
         self._ready: list[Output] = []
@@ -82,16 +82,21 @@ class BlockWriter:
         each, start = rows.nbytes / len(rows), 0
         for partition in np.flatnonzero(counts).tolist():
             some = int(counts[partition])
-            waiting = self._waiting.setdefault((to, partition), _Waiting())
+            waiting = self._waiting.setdefault((to, partition, to), _Waiting())
             waiting.batches.append(rows.slice(start, some))
             waiting.bytes += round(some * each)
             self._pending_bytes += round(some * each)
             start += some
             if waiting.bytes >= BLOCK_BYTES:
-                self._leave(to, partition)
+                self._leave(to, partition, to)
         if self._pending_bytes >= PENDING_BYTES:
             for where in list(self._waiting):
                 self._leave(*where)
+
+    def send_to_all(self, to: str, rows: pa.RecordBatch, input: str) -> None:
+        """Send a few rows to all partitions of the replay named ``to``, as an input of another name."""
+        for partition in range(self._partitions):
+            self._waiting.setdefault((to, partition, input), _Waiting()).batches.append(rows)
 
     def drop(self, reason: str, record: Any, timestamp: int) -> None:
         """Count a record that cannot be used, and put it into the output of the dropped ones."""
@@ -115,9 +120,9 @@ class BlockWriter:
 
     def flush(self) -> Iterator[tuple[str, tuple[int, bytes], int]]:
         """The blocks that are not full, each with its name and its earliest timestamp, and the notes."""
-        for (to, partition), waiting in self._waiting.items():
-            rows = concat_batches(to, waiting.batches)
-            yield to, (partition, _counted_block(rows, to)), _earliest(rows)
+        for (to, partition, name), waiting in self._waiting.items():
+            rows = concat_batches(name, waiting.batches)
+            yield to, (partition, _counted_block(rows, name)), _earliest(rows)
         for to, noted in self._noted.items():
             if noted:
                 yield to, (0, write_note(to, noted)), _EARLIEST
@@ -125,11 +130,11 @@ class BlockWriter:
         self._waiting.clear()
         self._pending_bytes = 0
 
-    def _leave(self, to: str, partition: int) -> None:
-        waiting = self._waiting.pop((to, partition))
+    def _leave(self, to: str, partition: int, name: str) -> None:
+        waiting = self._waiting.pop((to, partition, name))
         self._pending_bytes -= waiting.bytes
-        rows = concat_batches(to, waiting.batches)
-        self._ready.append((to, timestamped((partition, _counted_block(rows, to)), _earliest(rows))))
+        rows = concat_batches(name, waiting.batches)
+        self._ready.append((to, timestamped((partition, _counted_block(rows, name)), _earliest(rows))))
 
 
 def _counted_block(rows: pa.Table, to: str) -> bytes:

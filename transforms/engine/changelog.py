@@ -7,13 +7,14 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.coders.key import KeyCoder
-from beam_joins.fields import delete_getter, field, getter, names_in
+from beam_joins.fields import delete_getter, field, getter, names_in, one_of
 from beam_joins.keys.columns import comparable
 from beam_joins.keys.hashes import hashes
-from beam_joins.places import Given, deleted_of, ties_of
+from beam_joins.places import Given, deleted_of, is_one_of, ties_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.notes import note_columns
 from beam_joins.transforms.engine.records import Option, Records, pairs
+from beam_joins.transforms.engine.upserts import TRUNCATES
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.typed_rows import column_writer
 
@@ -24,7 +25,11 @@ def options_of(given: Mapping[str, Any]) -> dict[str, Option]:
     """The options of a changelog that are given; raises ``ValueError`` for a wrong one."""
     options = {name: spec for name, spec in given.items() if spec is not None}
     called = {
-        name: delete_getter(spec) if name == "apply_as_deletes" else getter(name, spec, one=name == "timestamp_by")
+        name: delete_getter(spec)
+        if name == "apply_as_deletes"
+        else one_of(spec)
+        if name == "apply_as_truncates"
+        else getter(name, spec, one=name == "timestamp_by")
         for name, spec in options.items()
     }
     return {name: Option(name, spec, called[name]) for name, spec in options.items()}
@@ -55,7 +60,12 @@ class ChangelogRows:
         self._write = column_writer("a record", schema)
 
     def __call__(self, records: Records) -> None:
-        """Send the rows."""
+        """Send the rows, and to all partitions what empties the table."""
+        truncating = self._options.get("apply_as_truncates")
+        if truncating is not None and (apart := is_one_of(truncating.spec, records.column(truncating))).any():
+            records, truncates = records.split(apart)
+            if len(places := self._places(truncates)):
+                records.writer.send_to_all(self._to, places, TRUNCATES)
         rows = self.columns(records)
         records.writer.send(self._to, hashes(rows.column("key")), rows)
 
@@ -81,6 +91,15 @@ class ChangelogRows:
         }
         given |= {name: records.kept(order) for name, order in (("within", within), ("tie", ties)) if order is not None}
         return pa.record_batch(list(given.values()), names=list(given))
+
+    def _places(self, truncates: Records) -> pa.RecordBatch:
+        truncates.timed(self._options.get("timestamp_by"))
+        position, within = truncates.placed(self._options.get("sequence_by"))
+        given = {"timestamp": truncates.kept(pa.array(truncates.times)), "position": truncates.kept(position)}
+        if within is not None:
+            given["within"] = truncates.kept(within)
+        # all partitions meet it: it has a position for them as what has a key has
+        return pa.record_batch([pa.array(np.ones(len(given["position"]), np.bool_)), *given.values()], names=["key", *given])
 
     def _keys(self, keys: Given) -> pa.Array:
         if isinstance(keys, pa.Array):

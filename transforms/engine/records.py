@@ -115,6 +115,15 @@ class Records:
             self.writer.drop_rows(reason, len(index), lambda: zip(self._at(index), self.times[index].tolist(), strict=True))
             self.left &= ~lost
 
+    def split(self, apart: Bools) -> tuple["Records", "Records"]:
+        """Those that are not ``apart``, and those that are."""
+        return self._some(~apart), self._some(apart)
+
+    def _some(self, chosen: Bools) -> "Records":
+        index = np.flatnonzero(chosen)
+        given = self.given.take(pa.array(index)) if isinstance(self.given, pa.Array) else [self.given[n] for n in index.tolist()]
+        return Records(given, self.times[index], self._functions, self.writer)
+
     def kept(self, given: Any) -> Any:
         """Those of ``given``, one for each record, of the records that are left."""
         if self.left.all():

@@ -6,6 +6,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_joins.arrangement import ORDER
 from beam_joins.batch import ChangeBatch
 from beam_joins.changelog import State, step, upsert
 from beam_joins.content import Emit
@@ -13,29 +14,44 @@ from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.operator import Operator, Turn
 from beam_joins.transforms.engine.table_rows import records_of
 from beam_joins.transforms.engine.table_type import TableType
+from beam_joins.truncates import with_deletes
 
-ROWS = "rows"
+ROWS, TRUNCATES = "rows", "truncates"
 LATE = ("late_applied", "late_stale")
 REASONS = ("duplicate_position", "ambiguous_position", *LATE)
 
 
-def upserts(emit: Emit, known: TableType, check: Callable[[pa.Table], None]) -> Operator:
+def upserts(emit: Emit, table: TableType, check: Callable[[pa.Table], None]) -> Operator:
     """The changes that the ``rows`` of a partition make; ``check`` sees the rows that are dropped, with their ``reason``."""
 
     def upserted(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, State | None]:
         state: State | None = None
+        known: State | None = turn.state
+        before = (known or State())._replace(frontier=turn.frontier)
+        rows = _rows(inputs, before)
+        if rows is None:  # a truncate of a table without rows
+            return known
+        if TRUNCATES in inputs:
+            rows = with_deletes(before, rows, inputs[TRUNCATES])
         if turn.is_only:
-            batch, lost = upsert(inputs[ROWS], emit)
+            batch, lost = upsert(rows, emit)
         else:
-            before = (turn.state or State())._replace(frontier=turn.frontier)
-            batch, lost, state = step(before, inputs[ROWS], emit, horizon=turn.horizon)
+            batch, lost, state = step(before, rows, emit, horizon=turn.horizon)
         if len(lost):
             check(lost)
         for reason in REASONS:
             dropped = lost.filter(pc.equal(lost["reason"], reason))
-            writer.drop_rows(reason, len(dropped), partial(records_of, dropped, known))
+            writer.drop_rows(reason, len(dropped), partial(records_of, dropped, table))
         if len(batch):
             yield batch
         return state
 
     return upserted
+
+
+def _rows(inputs: dict[str, pa.Table], before: State) -> pa.Table | None:
+    """The rows of a turn, none of what is known if there are truncates alone; ``None`` if nothing is known."""
+    if ROWS in inputs:
+        return inputs[ROWS]
+    known = before.rows.table()
+    return None if known is None else known.slice(0, 0).drop_columns([ORDER])

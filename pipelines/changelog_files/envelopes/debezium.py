@@ -13,7 +13,16 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from beam_joins.pipelines.changelog_files.envelopes.row_change import DELETE, UPSERT, RowChange, full_name, in_binary_log, is_meant
+from beam_joins.pipelines.changelog_files.envelopes.row_change import (
+    DELETE,
+    NO_ROW,
+    TRUNCATE,
+    UPSERT,
+    RowChange,
+    full_name,
+    in_binary_log,
+    is_meant,
+)
 
 NULL: Final = b"null"
 TRANSACTION, HEARTBEAT, MESSAGE = "transaction_metadata", "heartbeat", "message"
@@ -25,7 +34,7 @@ _TOMBSTONES_ALONE: Final = (
     " ExtractNewRecordState rewrite deletes (delete.tombstone.handling.mode=rewrite)"
 )
 _FULL: Final = "set the table's REPLICA IDENTITY to FULL"
-_OPERATIONS: Final[Mapping[str, str]] = {"c": UPSERT, "u": UPSERT, "r": UPSERT, "d": DELETE}
+_OPERATIONS: Final[Mapping[str, str]] = {"c": UPSERT, "u": UPSERT, "r": UPSERT, "d": DELETE, "t": TRUNCATE}
 _GTIDS: Final = 1 << 62
 """The rows of a snapshot have no such identifier, but a place in the binary log: they come before all that have one."""
 _ABOUT: Final = ("op", "deleted", "table", "db", "schema", "ts_ms", "ts_us", "ts_ns", "lsn", "sequence", "gtid", "file", "pos", "row")
@@ -80,16 +89,18 @@ class Debezium:
         return is_meant(self._table, source.schema or source.db, source.table)
 
     def operation(self, said: str) -> str:
-        """Whether there is a row afterwards. Raises ValueError for an operation on no row, or that is not known."""
+        """What it does to the row, or to all rows. Raises ValueError for one that is not known."""
         operation = _OPERATIONS.get(said)
         if operation is None:
-            raise ValueError(_not_supported(said))
+            raise ValueError(f"an event of the unknown operation {said!r}")
         return operation
 
     def change(self, said: str, source: Source, sent: int | None, row: bytes, types: pa.Schema | None) -> RowChange:
         """The change of an event: its operation, the time when it was sent, and the row that it is about."""
         operation = _OPERATIONS[said]
-        if row == NULL:
+        if operation == TRUNCATE:
+            row, types = NO_ROW, None
+        elif row == NULL:
             raise ValueError(f"an event of operation {said!r} without its row: {_FULL}")
         _require_available(operation, row)
         position, order = _place(source)
@@ -153,9 +164,3 @@ def _place(source: Source) -> tuple[int, int]:
             return _GTIDS + int(source.gtid.rpartition(":")[2]), (source.pos << 20) + (source.row or 0)
         return place, source.row or 0
     raise ValueError("an event whose source has neither lsn nor pos, so that nothing orders it")
-
-
-def _not_supported(operation: str) -> str:
-    if operation == "t":
-        return "a truncate empties its table, which a changelog of rows cannot say: delete its rows instead, or leave truncates out"
-    return f"an event of the unknown operation {operation!r}"

@@ -63,7 +63,7 @@ class DebeziumJson(Debezium):
                 operation = self.operation(event.op)
                 row = bytes(event.after if operation == UPSERT else event.before)
                 sent = self._sent.decode(event.ts_ms)
-                meant = row if within is None else within.text(row)
+                meant = row if within is None or row == NULL else within.text(row)
                 yield self.change(event.op, source, sent, meant, None if within is None else within.types)
 
     def _flattened(self, text: bytes, rows: Rows | None) -> Iterator[RowChange]:

@@ -9,11 +9,13 @@ import msgspec
 import pyarrow as pa
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-UPSERT, DELETE = "u", "d"
+UPSERT, DELETE, TRUNCATE = "u", "d", "t"
+NO_ROW = b"{}"
+"""The row of a truncate."""
 
 
 class RowChange(NamedTuple):
-    """``row`` is the JSON text of the row, of a deleted one at least its key; ``time`` are microseconds since the epoch.
+    """``row`` is the JSON text of the row, of a deleted one at least its key, and of a truncate none; ``time`` are microseconds since the epoch.
 
     ``position`` is the same for all changes of a transaction where the envelope tells transactions apart, and ``order`` says which comes later within it.
     Without an order (``None``) the later one in the file is the later one. ``key`` are the columns of the primary key, none where the envelope does not say. ``table``

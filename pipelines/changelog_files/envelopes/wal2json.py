@@ -12,6 +12,8 @@ import pyarrow as pa
 from beam_joins.pipelines.changelog_files.envelopes.postgres_types import arrow_type, may_be_left_out
 from beam_joins.pipelines.changelog_files.envelopes.row_change import (
     DELETE,
+    NO_ROW,
+    TRUNCATE,
     UPSERT,
     RowChange,
     full_name,
@@ -128,16 +130,17 @@ class Wal2Json:
         order: int,
         key: tuple[str, ...],
     ) -> Iterator[RowChange]:
-        if action == "T":
-            raise ValueError("a truncate empties its table, which a changelog of rows cannot say: delete its rows instead")
-        if action not in ("I", "U", "D"):
+        if action not in ("I", "U", "D", "T"):
             raise ValueError(f"a change of the unknown kind {action!r}")
         at = place.nextlsn or place.lsn
         if at is None or place.timestamp is None:
             raise ValueError("a line without lsn or timestamp: read the slot with include-lsn and include-timestamp")
+        time, position = microseconds(place.timestamp), lsn(at)
+        if action == "T":
+            yield RowChange(table, TRUNCATE, NO_ROW, time, position, order, key)
+            return
         if not (old if action == "D" else new):
             raise ValueError(f"a change without its row: give {table} a primary key, or set its REPLICA IDENTITY")
-        time, position = microseconds(place.timestamp), lsn(at)
         if action == "D":
             yield RowChange(table, DELETE, _text(old), time, position, order, key)
             return

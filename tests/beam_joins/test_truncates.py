@@ -1,0 +1,78 @@
+"""Truncates: they delete what is there, in one step and in any number of them."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_joins import Change
+from beam_joins.changelog import State, step, upsert
+from beam_joins.content import Emit
+from beam_joins.truncates import with_deletes
+from tests.beam_joins.kernels import in_order, with_core
+from tests.properties import strategies
+from tests.properties.strategies import POSITIONS, rows_of
+from tests.reference.record import Record
+
+TRUNCATES = st.lists(st.sampled_from([2 * position + 1 for position in (min(POSITIONS) - 1, *POSITIONS)]), max_size=3, unique=True)
+
+
+def spread(records: Sequence[Record]) -> list[Record]:
+    """The records with room for truncates between them."""
+    return [record._replace(position=2 * record.position) for record in records]
+
+
+def truncates_at(positions: Sequence[int]) -> pa.Table:
+    return pa.table({"timestamp": pa.array(positions, pa.int64()), "position": pa.array(positions, pa.int64())})
+
+
+def naive(records: list[Record], truncates: Sequence[int], emit: Emit) -> list[Change[Any, Any]]:
+    """The changes of the records, and of a delete for each row that is there at a truncate."""
+    all_records = list(records)
+    for position in sorted(truncates):
+        last = {
+            change.key: change.new for change in in_order(with_core([r for r in all_records if r.position < position], "updates")[0])
+        }
+        all_records += [Record(key, None, position, position) for key, value in last.items() if value is not None]
+    return in_order(with_core(all_records, emit)[0])
+
+
+@given(strategies.left_changelogs(duplicates=True), TRUNCATES, strategies.EMIT)
+@settings(deadline=None, max_examples=150)
+def test_a_truncate_deletes_the_rows_that_are_there(records: list[Record], truncates: list[int], emit: Emit) -> None:
+    records = spread(records)
+    rows = with_deletes(State(), rows_of(records), truncates_at(truncates))
+    assert in_order(upsert(rows, emit)[0]) == naive(records, truncates, emit)
+
+
+@given(strategies.left_changelogs(duplicates=True), TRUNCATES, strategies.cuts([2 * position + 1 for position in POSITIONS]))
+@settings(deadline=None, max_examples=150)
+def test_a_history_with_truncates_gives_the_same_wherever_it_is_cut(
+    records: list[Record], truncates: list[int], cuts: list[int]
+) -> None:
+    records, state = spread(records), State()
+    changes: list[Change[Any, Any]] = []
+    bounds = [-(1 << 60), *cuts, 1 << 60]
+    for low, high in pairwise(bounds):
+        rows = rows_of([record for record in records if low < record.position <= high])
+        some = truncates_at([position for position in truncates if low < position <= high])
+        batch, _, state = step(state, with_deletes(state, rows, some), "updates")
+        changes += list(batch)
+    assert in_order(changes) == naive(records, truncates, "updates")
+
+
+def test_within_a_transaction_the_order_decides_what_a_truncate_finds() -> None:
+    records = [Record(b"a", b"1", 5, 5, within=b"\x01"), Record(b"b", b"2", 5, 5, within=b"\x03"), Record(b"c", b"3", 1, 1)]
+    truncate = pa.table({"timestamp": [5], "position": [5], "within": pa.array([b"\x02"])})
+    changes = in_order(upsert(with_deletes(State(), rows_of(records), truncate), "updates")[0])
+    assert changes == [Change(b"b", None, b"2", 5, 5), Change(b"c", None, b"3", 1, 1), Change(b"c", b"3", None, 5, 5)]
+
+
+def test_a_truncate_that_comes_late_deletes_what_is_older() -> None:
+    _, _, state = step(State(), rows_of([Record(b"a", b"1", 1, 1), Record(b"b", b"2", 9, 9)]), "updates")
+    changes, dropped, _ = step(state, with_deletes(state, rows_of([]), truncates_at([5])), "updates")
+    assert [(change.key, change.new, change.position) for change in changes] == [(b"a", None, 10)]
+    assert dropped["reason"].to_pylist() == ["late_applied"]
