@@ -30,7 +30,7 @@ class Columns:
     """The columns of one changelog that say how to read it.
 
     ``sequence`` None: the event time is the position; ``within``: columns that order the changes of a row at one position. ``delete`` None: there are no deletes; else the column's text, in any
-    case (``true`` for true, ``null`` for null), is among ``deletes`` or among ``upserts``. ``unit`` is what a whole number in ``timestamp``
+    case (``true`` for true, ``null`` for null), is among ``deletes``, among ``upserts``, or among ``truncates``, which empty the table and have no key. ``unit`` is what a whole number in ``timestamp``
     counts. ``side`` is what the options of these columns begin with, ``orders`` for ``--orders-key``; empty: nothing. ``enveloped``: all but the key are made of what envelopes say.
 
     >>> columns = Columns(key="id", timestamp="at", sequence="lsn", delete="op", unit="ms", side="orders")
@@ -50,6 +50,7 @@ class Columns:
     delete: str | None = None
     deletes: frozenset[str] = DELETES
     upserts: frozenset[str] = UPSERTS
+    truncates: frozenset[str] = frozenset()
     unit: Unit = "us"
     side: str = ""
     enveloped: bool = False
@@ -97,6 +98,10 @@ class Columns:
         """Whether the record deletes its row."""
         return self.delete is not None and word(row.get(self.delete)) in self.deletes
 
+    def is_truncate(self, row: Row) -> bool:
+        """Whether the record empties the table."""
+        return bool(self.truncates) and word(row.get(self.delete or "")) in self.truncates
+
     def about_the_change(self) -> tuple[str, ...]:
         """The columns that describe the change and not the row: they are not part of the row's value."""
         return tuple(
@@ -108,6 +113,8 @@ class Columns:
     def fault(self, row: Row) -> str | None:
         """What makes the record unusable, or None. A null key or sequence is no fault here: the table drops and counts it."""
         try:
+            if self.is_truncate(row):
+                return self._order_fault(row)
             return key_fault(self.key, row[self.key]) or self._operation_fault(row) or self._order_fault(row)
         except KeyError as error:
             return f"no column {error}"
@@ -163,6 +170,7 @@ def enveloped(side: str) -> Columns:
         delete=OPERATION,
         deletes=frozenset({"d"}),
         upserts=frozenset({"u"}),
+        truncates=frozenset({"t"}),
         side=side,
         enveloped=True,
     )

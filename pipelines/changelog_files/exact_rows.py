@@ -29,21 +29,29 @@ class ExactRows:
         return len(self._lists[KEY])
 
     def add(self, row: dict[str, Any], place: int, text: bytes | None = None) -> None:
-        """Add a record that has no fault; ``text`` is its JSON text without the columns about the change, where that is known."""
+        """Add a record that has no fault; ``text`` is its JSON text without the columns about the change, where that is known.
+
+        One that empties the table has no key, and null as :data:`~beam_joins.pipelines.changelog_files.reading.DELETED`.
+        """
         reading, columns, lists = self._reading, self._reading.columns, self._lists
-        lists[KEY].append(row[columns.key])
+        empties = columns.is_truncate(row)
+        lists[KEY].append(None if empties else row[columns.key])
         lists[TIME].append(columns.time_of(row))
         for n, number in enumerate(columns.sequence_of(row) if reading.sequences else ()):
             lists[sequence_name(n)].append(number)
-        lists[DELETED].append(columns.is_delete(row))
+        lists[DELETED].append(None if empties else columns.is_delete(row))
         lists[PLACE].append(place)
         if reading.reference is not None:
             lists[REFERENCE].append(row.get(reading.reference))
         if reading.least is not None:
             lists[ENOUGH].append(reading.is_enough(row.get(reading.amount or "")))
+        if empties:
+            text = b"{}"
         value = reading.value_of(row, None) if text is None else {}
         for form in reading.forms:
-            lists[form].append(self._in_avro(value) if form == "avro" else dumps_line(value)[:-1] if text is None else text)
+            lists[form].append(
+                self._in_avro(value) if form == "avro" and not empties else dumps_line(value)[:-1] if text is None else text
+            )
 
     def batch(self) -> pa.RecordBatch:
         """The columns of the records added."""

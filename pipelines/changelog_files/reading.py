@@ -98,6 +98,8 @@ class Reading:
     def fault(self, row: Row) -> str | None:
         """What makes the record unusable, or None."""
         fault = self.columns.fault(row)
+        if self.columns.is_truncate(row):
+            return fault
         if fault is None and self.reference is not None:
             fault = key_fault(self.reference, row.get(self.reference))
         if fault is None and self.amount is not None and not isinstance(number := row.get(self.amount), int | float | Decimal | None):

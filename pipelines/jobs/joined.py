@@ -29,8 +29,13 @@ def table(reading: Reading) -> TableFromChangelog:
         sequence_by=positions or None,
         tie_break_by=PLACE,
         apply_as_deletes=DELETED,
+        apply_as_truncates=vectorized(_empties) if reading.columns.truncates else None,
         except_columns=[name for name in reading.schema.names if name not in values],
     ).with_outputs()
+
+
+def _empties(rows: pa.RecordBatch) -> pa.Array:
+    return rows[DELETED].is_null()
 
 
 def join_of(

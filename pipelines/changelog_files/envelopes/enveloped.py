@@ -10,7 +10,7 @@ import pyarrow as pa
 from apache_beam.metrics import Metrics
 
 from beam_joins.pipelines.changelog_files.columns import OPERATION, ORDER, POSITION, TIME, Unit
-from beam_joins.pipelines.changelog_files.envelopes.row_change import TRUNCATE, Envelope, RowChange
+from beam_joins.pipelines.changelog_files.envelopes.row_change import Envelope, RowChange
 from beam_joins.pipelines.changelog_files.exact_json import object_of
 from beam_joins.pipelines.changelog_files.files import File, Part
 from beam_joins.pipelines.changelog_files.json_rows import json_rows
@@ -18,7 +18,6 @@ from beam_joins.pipelines.changelog_files.raw_rows import RawRows
 from beam_joins.pipelines.changelog_files.reading import Reading
 
 _NO_ROW: Final = b"null"
-_TRUNCATED: Final = "a truncate empties its table, which the commands do not apply: read the table with ReadTable, which does, or delete its rows instead"
 
 
 class Marked(NamedTuple):
@@ -62,15 +61,15 @@ class Enveloped(ABC):
 
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
         """The changes of a part, some at a time."""
-        for texts, places, faults in self.marked(part, truncates=False):
+        for texts, places, faults in self.marked(part):
             rows = json_rows(b"\n".join(texts), 0, reading)
             if rows is not None:
                 yield rows._replace(places=pa.array(places), row=_with_faults(rows.row, faults))
 
-    def marked(self, part: Part, expected: pa.Schema | None = None, *, truncates: bool = True) -> Iterator[Marked]:
-        """The rows with what the envelopes say of them; a row whose envelope says other types than ``expected`` has a fault, and a truncate where there may be none."""
+    def marked(self, part: Part, expected: pa.Schema | None = None) -> Iterator[Marked]:
+        """The rows with what the envelopes say of them; a row whose envelope says other types than ``expected`` has a fault."""
         envelope = self._envelope(part.file)
-        types = _Types(expected, truncates)
+        types = _Types(expected)
         for some in self._items(part):
             found = Marked([], [], {})
             for place, item in some:
@@ -90,15 +89,12 @@ class Enveloped(ABC):
 class _Types:
     """Compares what envelopes say of the columns of rows with what is expected."""
 
-    def __init__(self, expected: pa.Schema | None, truncates: bool) -> None:
+    def __init__(self, expected: pa.Schema | None) -> None:
         self._expected = expected
-        self._truncates = truncates
         self._same: list[pa.Schema] = []
 
     def fault(self, change: RowChange) -> str | None:
         """What is other than expected, or None."""
-        if change.operation == TRUNCATE and not self._truncates:
-            return _TRUNCATED
         said = change.types
         if self._expected is None or said is None or any(said is same for same in self._same):
             return None
