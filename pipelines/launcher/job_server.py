@@ -83,7 +83,7 @@ class JobServer:
             *("-cp", os.pathsep.join(map(str, class_path)), runner.main_class),
             *program,
             *("--artifacts-dir", str(self.scratch / "artifacts")),
-            *("--job-port", "0", "--artifact-port", "0", "--expansion-port", "0"),
+            *("--job-host", "127.0.0.1", "--job-port", "0", "--artifact-port", "0", "--expansion-port", "0"),
         ]
         file = self.scratch / "arguments"
         file.write_text(argument_file(arguments), "utf-8")
@@ -115,7 +115,7 @@ class JobServer:
         return self.exit_code
 
     def wait(self) -> str:
-        """Wait until the server serves and return its endpoint, `localhost:port`.
+        """Wait until the server serves and return its endpoint, `127.0.0.1:port`.
 
         Raises RunnerSetupError when it ends instead, or says nothing for two minutes.
         """
@@ -124,7 +124,7 @@ class JobServer:
             ended = self.exit_code is not None
             said = self.said()
             if found := _STARTED.search(said):
-                return f"localhost:{int(found[1])}"
+                return f"127.0.0.1:{int(found[1])}"
             if ended:
                 raise RunnerSetupError(f"{name}'s job server ended at its start ({_last_words(said)}); the log is {self.log}.")
             time.sleep(0.02)

@@ -33,7 +33,7 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
     process ends in whatever way, the keeper sees its pipe close and ends the workers.
 
     >>> with WorkerPool({}, log=Path(os.devnull)) as pool:
-    ...     pool.serve().startswith("localhost:")
+    ...     pool.serve().startswith("127.0.0.1:")
     True
     """
 
@@ -67,12 +67,15 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
         self._server: grpc.Server | None = None
 
     def serve(self) -> str:
-        """Start the service on a free port and return its address, `localhost:port`."""
-        self._server = grpc.server(ThreadPoolExecutor(thread_name_prefix="worker-pool"))
+        """Start the service on a free port and return its address, `127.0.0.1:port`."""
+        # One address, and alone on it: gRPC takes "localhost" for served if it could have only one of ::1 and 127.0.0.1,
+        # while another server answers at the other, and lets a port be shared.
+        alone = [("grpc.so_reuseport", 0)]
+        self._server = grpc.server(ThreadPoolExecutor(thread_name_prefix="worker-pool"), options=alone)
         beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(self, self._server)
-        port = self._server.add_insecure_port("localhost:0")
+        port = self._server.add_insecure_port("127.0.0.1:0")
         self._server.start()
-        return f"localhost:{port}"
+        return f"127.0.0.1:{port}"
 
     def StartWorker(self, request: Any, context: Any) -> Any:
         """Fork a worker that connects to the control endpoint of the request."""
