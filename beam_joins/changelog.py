@@ -79,12 +79,14 @@ def _dropped(rows: pa.Table, lost: Ints, following: Ints) -> pa.Table:
 
 
 class State(NamedTuple):
-    """What a table remembers between steps, ordered by the bytes of keys: its rows and its deletes, each as of its last record; and the frontier."""
+    """What a table remembers between steps: its rows and its deletes, each as of its last record, ordered by the bytes of keys; the frontier and the last truncate."""
 
     rows: Arrangement = Arrangement()
     deletes: Arrangement = Arrangement()
     frontier: int | None = None
     """The last position processed."""
+    emptied: pa.Table | None = None
+    """The place of the last truncate: one row of ``position`` and ``within``. Records before it are stale."""
 
 
 def step(state: State, rows: pa.Table, emit: Emit, *, horizon: int | None = None) -> tuple[ChangeBatch, pa.Table, State]:
@@ -94,7 +96,7 @@ def step(state: State, rows: pa.Table, emit: Emit, *, horizon: int | None = None
 
     A row at or before the frontier is late, and among the dropped rows. The last one of a key that is newer than the last record of its key is applied too, as a change
     right behind the frontier, and dropped as ``"late_applied"``; others, and those with timestamps before the ``horizon``, up to which deletes are forgotten,
-    as ``"late_stale"``.
+    and those before the last truncate, as ``"late_stale"``.
 
     Raises ``ValueError`` for ``emit="latest"``, which has no steps.
     """
@@ -109,7 +111,8 @@ def step(state: State, rows: pa.Table, emit: Emit, *, horizon: int | None = None
     tables, late = [*known, new], list[pa.Table]()
     if state.frontier is not None and pc.any(is_late := pc.less_equal(new["position"], state.frontier)).as_py():
         in_time = new.filter(pc.invert(is_late))
-        applied, late = _applied(known, in_time, new.filter(is_late), state.frontier, horizon)
+        too_late = new.filter(is_late)
+        applied, late = _applied(known, in_time, too_late, _able(state, too_late, horizon), state.frontier)
         tables = [*known, applied, in_time]
     table = pa.concat_tables(tables, promote_options="default").combine_chunks()
     code, by = _in_order(table)
@@ -120,7 +123,7 @@ def step(state: State, rows: pa.Table, emit: Emit, *, horizon: int | None = None
     is_new = last >= sum(map(len, known))
     frontier = max((place for place in (pc.max(table["position"]).as_py(), state.frontier) if place is not None), default=None)
     after = _remembered(state, table.take(pa.array(last[is_new])), horizon)
-    return batch, pa.concat_tables([dropped, *late]), after._replace(frontier=frontier)
+    return batch, pa.concat_tables([dropped, *late]), after._replace(frontier=frontier, emptied=state.emptied)
 
 
 _PLACED = "placed"
@@ -148,14 +151,28 @@ def _remembered(state: State, last: pa.Table, horizon: int | None) -> State:
     return State(rows, deletes)
 
 
-def _applied(
-    known: list[pa.Table], in_time: pa.Table, late: pa.Table, frontier: int, horizon: int | None
-) -> tuple[pa.Table, list[pa.Table]]:
+def _able(state: State, late: pa.Table, horizon: int | None) -> Bools:
+    """Which late rows may be applied, for all that is known of later ones that are forgotten."""
+    able: Bools = np.ones(len(late), np.bool_) if horizon is None else integers(late["timestamp"]) >= horizon
+    return able if state.emptied is None else able & ~earlier(late, **state.emptied.to_pylist()[0])
+
+
+def earlier(rows: pa.Table, position: int, within: bytes | None) -> Bools:
+    """Which rows are before a place: at an earlier position, or earlier ``within`` the same one."""
+    found: Bools = integers(rows["position"]) < position
+    if "within" in rows.column_names and within:
+        first = pc.less(rows["within"].fill_null(b""), within).to_numpy(zero_copy_only=False)
+        found |= (integers(rows["position"]) == position) & first
+    return found
+
+
+def _applied(known: list[pa.Table], in_time: pa.Table, late: pa.Table, able: Bools, frontier: int) -> tuple[pa.Table, list[pa.Table]]:
     """The late rows that are applied, with positions right behind the frontier; and all of them with the reason for which they are dropped."""
     after = min(frontier, FOREVER - 1) + 1
-    able = np.ones(len(late), np.bool_) if horizon is None else integers(late["timestamp"]) >= horizon
     # a record in time at the same position is newer
-    able &= ~pc.is_in(late[ORDER], value_set=combine_chunks(in_time.filter(pc.equal(in_time["position"], after))[ORDER])).to_numpy()
+    able = (
+        able & ~pc.is_in(late[ORDER], value_set=combine_chunks(in_time.filter(pc.equal(in_time["position"], after))[ORDER])).to_numpy()
+    )
     candidates = late.filter(pa.array(able))
     rows = pa.concat_tables([*known, candidates], promote_options="default").combine_chunks()
     code, by = _in_order(rows)

@@ -107,10 +107,10 @@ Truncating = Callable[[Any], Any] | Mapping[str, Sequence[Any]]
 """What empties the table: a function, or a field and its values that mean so."""
 
 
-def one_of(spec: Truncating) -> Callable[[Any], Any]:
+def truncate_getter(spec: Truncating) -> Callable[[Any], Any]:
     """The function that ``apply_as_truncates`` stands for; raises ``ValueError`` for a wrong option.
 
-    >>> one_of({"op": ["t"]})({"op": "T"})
+    >>> truncate_getter({"op": ["t"]})({"op": "T"})
     True
     """
     if callable(spec):

@@ -2,7 +2,7 @@
 
 import operator
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -89,27 +89,31 @@ def deleted_of(spec: Any, given: Given) -> pa.Array:
     if not isinstance(given, pa.Array):
         return pa.array(map(bool, given), pa.bool_())
     if not callable(spec) and (deletes := deletes_of(spec)):
-        operations = given.dictionary_decode() if pa.types.is_dictionary(given.type) else given
-        encoded = operations.dictionary_encode("encode")
-        return pa.array(map(deletes, encoded.dictionary.to_pylist()), pa.bool_()).take(encoded.indices)
+        return _by_word(given, deletes)
     if not pa.types.is_boolean(given.type) and not pa.types.is_null(given.type):
         raise ValueError(f"apply_as_deletes gave values of type {given.type}: give true for a row that deletes")
     return given.cast(pa.bool_()).fill_null(False)
 
 
-def is_one_of(spec: Truncating, given: Given) -> Bools:
+def truncates_of(spec: Truncating, given: Given) -> Bools:
     """Which records empty the table; ``given`` is what ``apply_as_truncates`` gives for each, or the column that it names."""
     if not isinstance(given, pa.Array):
         return np.fromiter(map(bool, given), np.bool_, len(given))
     if isinstance(spec, Mapping):
         (values,) = spec.values()
-        encoded = (given.dictionary_decode() if pa.types.is_dictionary(given.type) else given).dictionary_encode("encode")
         words = frozenset(map(word, values))
-        given = pa.array([word(value) in words for value in encoded.dictionary.to_pylist()], pa.bool_()).take(encoded.indices)
+        given = _by_word(given, lambda value: word(value) in words)
     if not pa.types.is_boolean(given.type):
         raise ValueError(f"apply_as_truncates gave values of type {given.type}: give true for a record that empties the table")
     found: Bools = given.fill_null(False).to_numpy(zero_copy_only=False)
     return found
+
+
+def _by_word(operations: pa.Array, means: Callable[[Any], Any]) -> pa.Array:
+    """What each operation means, asked once for each that there is."""
+    words = operations.dictionary_decode() if pa.types.is_dictionary(operations.type) else operations
+    encoded = words.dictionary_encode("encode")
+    return pa.array(map(means, encoded.dictionary.to_pylist()), pa.bool_()).take(encoded.indices)
 
 
 def order_bytes(numbers: Iterable[int]) -> bytes:

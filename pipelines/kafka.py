@@ -40,7 +40,7 @@ class ReadKafka(beam.PTransform[PBegin, PCollection[Any]]):
 
     >>> ReadKafka("orders", bootstrap_servers="localhost:9092", start="first")
     Traceback (most recent call last):
-    ValueError: start='first' is not one of 'earliest' and 'latest'
+    ValueError: start='first': choose one of 'earliest', 'latest'
     """
 
     def __init__(

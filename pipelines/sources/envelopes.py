@@ -13,7 +13,7 @@ from beam_joins.pipelines.changelog_files.envelopes.enveloped import changes_of,
 from beam_joins.pipelines.changelog_files.envelopes.maxwell import Maxwell
 from beam_joins.pipelines.changelog_files.envelopes.row_change import Envelope
 from beam_joins.pipelines.changelog_files.envelopes.typed_texts import typed
-from beam_joins.pipelines.changelog_files.exact_json import object_of
+from beam_joins.pipelines.changelog_files.exact_json import loads
 from beam_joins.pipelines.sources.follow import Piece, Timed
 from beam_joins.pipelines.sources.records import said_of
 
@@ -65,6 +65,6 @@ class EnvelopedRecords:
         schema = self._given[-1]
         with said_of(messages[0], messages[-1]):
             if schema is None:
-                return [Timed(object_of(row.text), row.micros) for row in rows]
+                return [Timed(loads(row.text), row.micros) for row in rows]
             batch = typed([row.text for row in rows], schema)
         return [Timed(batch, pc.min(batch[TIME]).as_py())]

@@ -1,7 +1,7 @@
 """The elements of Kafka topics, of all partitions that they have when the run begins."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import apache_beam as beam
 from apache_beam.pvalue import PBegin, PCollection
@@ -10,9 +10,9 @@ from beam_joins.pipelines.sources.event_time import EventTime
 from beam_joins.pipelines.sources.follow import Follow
 from beam_joins.pipelines.sources.topics import Reading, Topics, kafka, partitions_of
 from beam_joins.spans import Span
+from beam_joins.transforms.engine.options import choice
 
 Start = Literal["earliest", "latest"]
-_STARTS: Final = ("earliest", "latest")
 
 
 class TopicRecords(beam.PTransform[PBegin, PCollection[Any]]):
@@ -35,8 +35,7 @@ class TopicRecords(beam.PTransform[PBegin, PCollection[Any]]):
         self._topics = [topics] if isinstance(topics, str) else list(topics)
         if not self._topics or not all(isinstance(topic, str) and topic for topic in self._topics):
             raise ValueError(f"topics={topics!r}: give the name of a topic, or several")
-        if start not in _STARTS:
-            raise ValueError(f"start={start!r} is not one of {' and '.join(map(repr, _STARTS))}")
+        choice("start", start, Start)
         self._config = {**(config or {}), "bootstrap.servers": bootstrap_servers}
         kafka()
         source = Topics(self._config, records, start, follow)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -9,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_joins import Change
+from beam_joins.batch import ChangeBatch
 from beam_joins.changelog import State, step, upsert
 from beam_joins.content import Emit
-from beam_joins.truncates import with_deletes
+from beam_joins.truncates import emptied, with_deletes
 from tests.beam_joins.kernels import in_order, with_core
 from tests.properties import strategies
 from tests.properties.strategies import POSITIONS, rows_of
@@ -59,9 +61,34 @@ def test_a_history_with_truncates_gives_the_same_wherever_it_is_cut(
     for low, high in pairwise(bounds):
         rows = rows_of([record for record in records if low < record.position <= high])
         some = truncates_at([position for position in truncates if low < position <= high])
-        batch, _, state = step(state, with_deletes(state, rows, some), "updates")
+        batch, state = stepped(state, rows, some)
         changes += list(batch)
     assert in_order(changes) == naive(records, truncates, "updates")
+
+
+def stepped(state: State, rows: pa.Table, truncates: pa.Table) -> tuple[ChangeBatch, State]:
+    batch, _, after = step(state, with_deletes(state, rows, truncates), "updates")
+    return batch, emptied(after, truncates) if len(truncates) else after
+
+
+@given(strategies.left_changelogs(), TRUNCATES, st.randoms(use_true_random=False))
+@settings(deadline=None, max_examples=300)
+def test_the_rows_at_the_end_do_not_depend_on_when_records_and_truncates_come(
+    records: list[Record], truncates: list[int], random: Random
+) -> None:
+    records, state = spread(records), State()
+    when = {given: random.randrange(4) for given in [*records, *truncates]}
+    table: dict[bytes, Any] = {}
+    for now in range(4):
+        rows = rows_of([record for record in records if when[record] == now])
+        batch, state = stepped(state, rows, truncates_at([position for position in truncates if when[position] == now]))
+        for change in in_order(batch):
+            assert table.get(change.key) == change.old
+            table[change.key] = change.new
+    expected = {change.key: change.new for change in naive(records, truncates, "updates")}
+    assert {key: new for key, new in table.items() if new is not None} == {
+        key: new for key, new in expected.items() if new is not None
+    }
 
 
 def test_within_a_transaction_the_order_decides_what_a_truncate_finds() -> None:

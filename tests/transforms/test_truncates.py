@@ -81,6 +81,42 @@ def test_unbounded_input_with_truncates_gives_what_bounded_input_gives():
     assert sorted(repr(change) for change, _ in seen) == sorted(repr(change) for change, _ in expected)
 
 
+def test_a_late_row_from_before_a_truncate_is_stale_whether_its_key_was_known_or_not(tmp_path):
+    found, stale = [], []
+    late = [{"id": 1, "op": "u", "n": 9, "lsn": 2}, {"id": 7, "op": "u", "n": 9, "lsn": 2}, {"id": 8, "op": "u", "n": 9, "lsn": 4}]
+    for n, rows in enumerate((ROWS[:2], ROWS[2:3], [{"id": 3, "op": "u", "n": 3, "lsn": 6}], late)):
+        options = PipelineOptions([f"--beam_joins_state={tmp_path / 'state'}", "--beam_joins_partitions=3"])
+        with beam.Pipeline(runner=FnApiRunner(), options=options) as p:
+            log = p | beam.Create([pa.Table.from_pylist(rows, ROWS_SCHEMA)]).with_output_types(pa.Table)
+            parts = log | "table" >> TableFromChangelog(**OPTIONS, apply_as_truncates={"op": ["t"]}).with_outputs()
+            for name, given in (("out", parts.table | TableToChanges()), ("stale", parts.dropped | "Apart" >> beam.Filter(is_stale))):
+                _ = (
+                    given
+                    | f"Text {name}" >> beam.Map(repr)
+                    | name >> beam.io.WriteToText(str(tmp_path / f"{name}-{n}"), shard_name_template="")
+                )
+        found += (tmp_path / f"out-{n}").read_text().splitlines()
+        stale += (tmp_path / f"stale-{n}").read_text().splitlines()
+    assert sorted(found) == sorted(map(repr, [*TABLE[:4], Change(3, None, {"n": 3}, 6, 6), Change(8, None, {"n": 9}, 4, 7)]))
+    assert len(stale) == 2
+
+
+def is_stale(dropped: Any) -> bool:
+    return dropped.reason == "late_stale"
+
+
+def test_a_record_whose_function_fails_is_among_the_bad_ones_alone(direct):
+    def empties(row):
+        return {"u": False, "T": True}[row["op"]]
+
+    with direct() as p:
+        log = p | beam.Create([*ROWS[:3], {**ROWS[3], "op": "?"}])
+        parts = log | TableFromChangelog(**OPTIONS, apply_as_truncates=empties).with_exception_handling()
+        table, bad = parts if isinstance(parts, tuple) else (parts.table, parts.bad)
+        assert_that(table | TableToChanges(), equal_to(TABLE[:4]), label="table")
+        assert_that(bad | beam.Map(lambda each: each[0]["op"]), equal_to(["?"]), label="bad")
+
+
 def test_a_truncate_without_a_sequence_is_dropped(direct):
     with direct() as p:
         log = p | beam.Create([ROWS[0], {**ROWS[2], "lsn": None}])

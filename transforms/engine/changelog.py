@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.coders.key import KeyCoder
-from beam_joins.fields import delete_getter, field, getter, names_in, one_of
+from beam_joins.fields import delete_getter, field, getter, names_in, truncate_getter
 from beam_joins.keys.columns import comparable
 from beam_joins.keys.hashes import hashes
-from beam_joins.places import Given, deleted_of, is_one_of, ties_of
+from beam_joins.places import Given, deleted_of, ties_of, truncates_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.notes import note_columns
 from beam_joins.transforms.engine.records import Option, Records, pairs
@@ -27,7 +27,7 @@ def options_of(given: Mapping[str, Any]) -> dict[str, Option]:
     called = {
         name: delete_getter(spec)
         if name == "apply_as_deletes"
-        else one_of(spec)
+        else truncate_getter(spec)
         if name == "apply_as_truncates"
         else getter(name, spec, one=name == "timestamp_by")
         for name, spec in options.items()
@@ -62,7 +62,7 @@ class ChangelogRows:
     def __call__(self, records: Records) -> None:
         """Send the rows, and to all partitions what empties the table."""
         truncating = self._options.get("apply_as_truncates")
-        if truncating is not None and (apart := is_one_of(truncating.spec, records.column(truncating))).any():
+        if truncating is not None and (apart := truncates_of(truncating.spec, records.column(truncating))).any():
             records, truncates = records.split(apart)
             if len(places := self._places(truncates)):
                 records.writer.send_to_all(self._to, places, TRUNCATES)

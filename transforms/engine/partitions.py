@@ -22,19 +22,17 @@ def growing_partitions(input_bytes: int) -> int:
     >>> growing_partitions(0) == GROWING_PARTITIONS, growing_partitions(10 << 30)
     (True, 320)
     """
-    return max(
-        GROWING_PARTITIONS, min(suggested_partitions(input_bytes), max(DEFAULT_PARTITIONS, -(-input_bytes // (2 * PARTITION_BYTES))))
-    )
+    return max(GROWING_PARTITIONS, suggested_partitions(input_bytes, 2 * PARTITION_BYTES))
 
 
-def suggested_partitions(input_bytes: int) -> int:
-    """The number of partitions for input of so many bytes, before compression: one for each core at least.
+def suggested_partitions(input_bytes: int, most: int = PARTITION_BYTES) -> int:
+    """The number of partitions for input of so many bytes, before compression, if each should have ``most`` bytes: one for each core at least.
 
     >>> suggested_partitions(0) == CORES, suggested_partitions(10 << 30)
     (True, 640)
     """
     worthwhile = min(DEFAULT_PARTITIONS, -(-input_bytes // WORTHWHILE_BYTES))
-    return max(CORES, worthwhile, -(-input_bytes // PARTITION_BYTES))
+    return max(CORES, worthwhile, -(-input_bytes // most))
 
 
 def partition_count(partitions: int | None, size: int | None = None) -> int:

@@ -122,7 +122,9 @@ class Records:
     def _some(self, chosen: Bools) -> "Records":
         index = np.flatnonzero(chosen)
         given = self.given.take(pa.array(index)) if isinstance(self.given, pa.Array) else [self.given[n] for n in index.tolist()]
-        return Records(given, self.times[index], self._functions, self.writer)
+        some = Records(given, self.times[index], self._functions, self.writer)
+        some.left = self.left[index]
+        return some
 
     def kept(self, given: Any) -> Any:
         """Those of ``given``, one for each record, of the records that are left."""

@@ -14,7 +14,7 @@ from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.operator import Operator, Turn
 from beam_joins.transforms.engine.table_rows import records_of
 from beam_joins.transforms.engine.table_type import TableType
-from beam_joins.truncates import with_deletes
+from beam_joins.truncates import emptied, with_deletes
 
 ROWS, TRUNCATES = "rows", "truncates"
 LATE = ("late_applied", "late_stale")
@@ -28,15 +28,16 @@ def upserts(emit: Emit, table: TableType, check: Callable[[pa.Table], None]) -> 
         state: State | None = None
         known: State | None = turn.state
         before = (known or State())._replace(frontier=turn.frontier)
-        rows = _rows(inputs, before)
+        rows, truncates = _rows(inputs, before), inputs.get(TRUNCATES)
         if rows is None:  # a truncate of a table without rows
-            return known
-        if TRUNCATES in inputs:
-            rows = with_deletes(before, rows, inputs[TRUNCATES])
+            return known if truncates is None or turn.is_only else emptied(before, truncates)
+        if truncates is not None:
+            rows = with_deletes(before, rows, truncates)
         if turn.is_only:
             batch, lost = upsert(rows, emit)
         else:
             batch, lost, state = step(before, rows, emit, horizon=turn.horizon)
+            state = state if truncates is None else emptied(state, truncates)
         if len(lost):
             check(lost)
         for reason in REASONS:

@@ -107,7 +107,7 @@ def test_on_flink_a_topic_is_followed_and_a_stopped_job_goes_on_at_its_offsets(f
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"start": "first"}, "start='first' is not one of 'earliest' and 'latest'"),
+        ({"start": "first"}, "start='first': choose one of 'earliest', 'latest'"),
         ({"value": "avro"}, "value='avro' is not one of 'bytes' and 'json'"),
         ({"topics": []}, "give the name of a topic"),
         ({"schema": SCHEMA}, "say value='json'"),

@@ -79,7 +79,7 @@ def test_a_value_that_is_no_envelope_is_named_by_its_offset(broker) -> None:
         ({"key": []}, "give a column, or several"),
         ({"schema": "said"}, "give a pyarrow.Schema or None"),
         ({"key": "ID", "schema": SCHEMA}, "schema= has no column 'ID'"),
-        ({"start": "first"}, "start='first' is not one of"),
+        ({"start": "first"}, "start='first': choose one of"),
     ],
 )
 def test_a_wrong_option_lists_the_choices(options: dict[str, Any], said: str) -> None:
