@@ -131,7 +131,7 @@ class InAnyOrder(doctest.OutputChecker):
 
 
 @pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.name)
-def test_the_examples_of_a_page_run(page, one_engine, monkeypatch):
+def test_the_examples_of_a_page_run(page, one_engine, own_coders, monkeypatch):
     script = ModuleType("__main__")  # classes of an example are found where those of a script are
     monkeypatch.setitem(sys.modules, "__main__", script)
     scope = vars(script)
