@@ -7,6 +7,7 @@ looks up (its ``reference``), in which rows have a result (:data:`How`), in the 
 Law: at every position the content of the result is the join of the contents of both tables.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +19,15 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.joiner import Join
 from beam_joins.keys.columns import Ints, factorize, joined_keys
 from beam_joins.keys.encoded import combined_bytes, encoded_keys, prefixes
+from beam_joins.keys.hashes import hashes
 from beam_joins.keys.nested import combined_keys
 from beam_joins.matching import Events, Shape, left_events, merged, one_after_the_other, unmatched_rights
 from beam_joins.pairs import Pairs
 from beam_joins.sorting import combine_chunks, gather, starts, valid
 from beam_joins.versions import Versions
+
+PART_ROWS = 1 << 17
+"""How many left rows are joined at a time: their results, and what it takes to find them, are several times as large."""
 
 
 class Joined(NamedTuple):
@@ -50,6 +55,27 @@ def overlap(left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind
     return _joined(left, codes[0], right, Versions(codes[1], right), join, shape, behind)
 
 
+def overlap_in_parts(
+    left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind: int | None = None, most: int = PART_ROWS
+) -> Iterator[Joined]:
+    """The same as :func:`overlap`, for a part of the left rows after the other, where all rows of a key are in one part.
+
+    So a join takes memory for its tables and for the results of about ``most`` left rows, however many of them look up one right row. Right rows that have a result
+    of their own, while no left row looks them up, need all left rows at once.
+    """
+    parts = -(-len(left) // most)
+    if parts <= 1 or shape.keeps_right:
+        yield overlap(left, right, join, shape, behind=behind)
+        return
+    rights = Rights(right)
+    # rows are in one partition for the other bits of the same hash
+    part = (hashes(combine_chunks(left["key"])) >> np.uint64(32)) % np.uint64(parts)
+    by = np.argsort(part, kind="stable")
+    ends = np.searchsorted(part[by], np.arange(parts), side="right").tolist()
+    for begin, end in zip([0, *ends[:-1]], ends, strict=True):
+        yield rights.joined(left.take(pa.array(by[begin:end])), join, shape, behind=behind)
+
+
 class Rights:
     """All right rows of a join, arranged once for many batches of left rows."""
 
@@ -60,12 +86,13 @@ class Rights:
         self._distinct = key.take(pa.array(np.flatnonzero(np.append(True, code[1:] > np.maximum.accumulate(code)[:-1])[: len(code)])))
         self._versions = Versions(code, rows)
 
-    def joined(self, left: pa.Table, join: Join, shape: Shape) -> Joined:
+    def joined(self, left: pa.Table, join: Join, shape: Shape, *, behind: int | None = None) -> Joined:
         """The same as :func:`overlap` of left rows and these."""
         reference, known = factorize(combine_chunks(left["reference"]), self._distinct)
-        code = np.full(1 + max(int(reference.max(initial=0)), int(known.max(initial=0))), len(known))
+        # references that no right row has differ from each other too
+        code = len(known) + np.arange(1 + max(int(reference.max(initial=0)), int(known.max(initial=0))))
         code[known] = np.arange(len(known))
-        return _joined(left, code[reference], self._rows, self._versions, join, shape, None)
+        return _joined(left, code[reference], self._rows, self._versions, join, shape, behind)
 
 
 def _joined(
@@ -112,8 +139,10 @@ class State(NamedTuple):
     frontier: int | None = None
 
 
-def step(state: State, left: pa.Table, right: pa.Table, join: Join, shape: Shape) -> tuple[Joined, State]:
-    """The changes that follow from new rows, all of which lie behind the frontier, and what is to be remembered then.
+def step(
+    state: State, left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, most: int = PART_ROWS
+) -> tuple[Iterator[Joined], State]:
+    """The changes that follow from new rows, all of which lie behind the frontier, in parts as of :func:`overlap_in_parts`; and what is to be remembered then.
 
     A history that is cut at any positions gives the same changes, step by step, as in one step. Raises ``ValueError`` for a shape of versions that are
     given ``together``, as those of a row would be in several steps.
@@ -135,7 +164,7 @@ def step(state: State, left: pa.Table, right: pa.Table, join: Join, shape: Shape
         alive_left = pa.concat_tables([alive_left, state.left.having(pc.unique(elsewhere))])
     alive_right = state.right.starting_with(touched)
     lefts, rights = _with_alive(alive_left, left, order, _LEFT), _with_alive(alive_right, right, changed, _RIGHT)
-    joined = overlap(lefts, rights, join, shape, behind=state.frontier)
+    joined = overlap_in_parts(lefts, rights, join, shape, behind=state.frontier, most=most)
     positions = [pc.max(rows["position"]).as_py() for rows in (left, right) if len(rows)]
     frontier = max([*positions, *([] if state.frontier is None else [state.frontier])], default=None)
     new_left, new_right = (rows.slice(len(rows) - len(new)) for rows, new in ((lefts, left), (rights, right)))

@@ -15,7 +15,7 @@ from beam_joins.content import Emit
 from beam_joins.joiner import Join, joiner_in_columns, values_joined
 from beam_joins.keys.columns import comparable
 from beam_joins.matching import How, Shape
-from beam_joins.overlap import Joined, State, overlap, step
+from beam_joins.overlap import PART_ROWS, Joined, State, overlap, step
 from beam_joins.pairs import Pairs
 from beam_joins.references import listed_subscriptions, looking_up, rejoined, subscriptions
 from beam_joins.versions import FOREVER
@@ -201,19 +201,28 @@ def join(left: Table, right: Table, joiner: Joiner, shape: Shape, references: An
 
 
 def join_in_steps(
-    left: Table, right: Table, joiner: Joiner, shape: Shape, references: Any, cuts: list[int], *, lists: bool = False
+    left: Table,
+    right: Table,
+    joiner: Joiner,
+    shape: Shape,
+    references: Any,
+    cuts: list[int],
+    *,
+    lists: bool = False,
+    most: int = PART_ROWS,
 ) -> tuple[Table, State]:
-    """The changes of a join whose history is cut behind each position of ``cuts``, and what is remembered at the end."""
+    """The changes of a join whose history is cut behind each position of ``cuts``, and what is remembered at the end; so many left rows are joined at a time."""
     changes, state = [], State()
     for low, high in zip([-FOREVER, *cuts], [*cuts, FOREVER], strict=True):
-        joined, state = step(
+        parts, state = step(
             state,
             left_rows(_between(left, low, high), shape, references, lists=lists),
             rows(batch(_between(right, low, high))),
             of_pairs(joiner),
             shape,
+            most=most,
         )
-        found = changes_of(joined)
+        found = [change for joined in parts for change in changes_of(joined)]
         assert all(low < change.position <= high for change in found)
         changes += found
     return in_order(changes), state

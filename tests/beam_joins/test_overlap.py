@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from beam_joins import Change, CombinedKey
 from beam_joins.matching import How, Shape
-from beam_joins.overlap import Rights, State, overlap, step
+from beam_joins.overlap import Rights, State, overlap, overlap_in_parts, step
 from tests.beam_joins.kernels import HOWS, Table, batch, changes_of, join, join_in_steps, left_rows, of_pairs, rows
 from tests.properties import strategies
 from tests.reference import recomputed_times
@@ -131,6 +131,35 @@ def test_a_history_cut_anywhere_gives_the_same_changes_and_the_same_state(
     assert changes == at_once == join(left, right, joiner, shape, references)
     for side in ("left", "right"):
         assert getattr(state, side).rows() == getattr(expected, side).rows()
+
+
+@given(LEFTS, RIGHTS, SHAPES, JOINERS, strategies.cuts(), st.integers(1, 3))
+@modest
+def test_a_join_in_parts_gives_the_same_changes_and_the_same_state(
+    left: Table, right: Table, shaped: tuple[Shape, Any], joiner: Any, cuts: list[int], most: int
+) -> None:
+    shape, references = shaped
+    changes, state = join_in_steps(left, right, joiner, shape, references, cuts, most=most)
+    at_once, expected = join_in_steps(left, right, joiner, shape, references, cuts)
+    assert changes == at_once
+    for side in ("left", "right"):
+        assert getattr(state, side).rows() == getattr(expected, side).rows()
+
+
+@pytest.mark.parametrize("references", [fk_of, None], ids=["a foreign key", "the same key"])
+def test_of_many_left_rows_about_so_many_are_joined_at_a_time(references: Any) -> None:
+    left = [Change(b"%d" % n, None, b"f|", 1, 1) for n in range(1_000)]
+    right = [
+        Change(b"f", None, b"a", 1, 1),
+        Change(b"f", b"a", b"b", 2, 2),
+        *(Change(b"%d" % n, None, b"a", 1, 1) for n in range(1_000)),
+    ]
+    shape = Shape("inner", times="foreign_key") if references else Shape("inner", result="same_key")
+    parts = list(overlap_in_parts(left_rows(left, shape, references), rows(batch(right)), of_pairs(text), shape, most=100))
+    sizes = [len(part.changes) for part in parts]
+    assert len(sizes) == 10
+    assert sum(sizes) == (2_000 if references else 1_000)
+    assert max(sizes) < 2 * sum(sizes) / 10
 
 
 def test_versions_of_a_row_that_meet_are_no_step() -> None:

@@ -30,8 +30,8 @@ def _kernels(scenario: Scenario, values: Values, cuts: Cuts) -> Run:
     changes = []
     for left, right in zip(*(table_of(scenario, topic, values, cuts) for topic in ("left", "right")), strict=True):
         asking = subscriptions(left, keys_of("foreign_key", "reference", left.values), shape)
-        joined, state = step(state, asking, right_rows(right), recorded_joiner(values), shape)
-        changes += texts(joined.changes, rejoined(joined.halves), shown=pair_of)
+        parts, state = step(state, asking, right_rows(right), recorded_joiner(values), shape)
+        changes += [text for joined in parts for text in texts(joined.changes, rejoined(joined.halves), shown=pair_of)]
     return core_run(changes)
 
 

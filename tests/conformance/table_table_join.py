@@ -55,8 +55,8 @@ def same_key_joined(tables: Iterable[tuple[ChangeBatch, ChangeBatch]], join: Joi
     """The join of two tables on the same key, run by run."""
     shape, state = Shape(how, result="same_key"), State()
     for left, right in tables:
-        joined, state = step(state, looking_up(right_rows(left), left.key), right_rows(right), join, shape)
-        yield joined.changes
+        parts, state = step(state, looking_up(right_rows(left), left.key), right_rows(right), join, shape)
+        yield from (joined.changes for joined in parts)
 
 
 OPERATOR = Operator(

@@ -14,7 +14,7 @@ from beam_joins.keys.columns import joined_keys, kinds
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.nested import CombinedKeyType
 from beam_joins.matching import Shape
-from beam_joins.overlap import State, overlap, step
+from beam_joins.overlap import State, overlap_in_parts, step
 from beam_joins.references import listed_subscriptions, looking_up, rejoined, subscriptions
 from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
@@ -175,15 +175,16 @@ def _overlapped(
         if not isinstance(looks_up, pa.DataType):
             left = looking_up(left, looks_up(combine_chunks(left["key"])))
         if turn.is_only:
-            joined, state = overlap(left, right, join, shape), None
+            parts, state = overlap_in_parts(left, right, join, shape), None
         else:
-            joined, state = step((turn.state or State())._replace(frontier=turn.frontier), left, right, join, shape)
-        count(UNMATCHED, joined.unmatched)
-        if moving:
-            writer.send(HALVES, hashes(joined.halves.column("key")), _halves(joined.halves, turn))
-        for batch in (joined.changes, *(() if moving else (rejoined(joined.halves),))):
-            if len(batch):
-                yield batch if finish is None else finish(batch)
+            parts, state = step((turn.state or State())._replace(frontier=turn.frontier), left, right, join, shape)
+        for joined in parts:
+            count(UNMATCHED, joined.unmatched)
+            if moving:
+                writer.send(HALVES, hashes(joined.halves.column("key")), _halves(joined.halves, turn))
+            for batch in (joined.changes, *(() if moving else (rejoined(joined.halves),))):
+                if len(batch):
+                    yield batch if finish is None else finish(batch)
         return state
 
     return overlapped
