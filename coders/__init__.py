@@ -6,6 +6,7 @@ from beam_joins.coders.block import read_block, write_block
 from beam_joins.coders.change import ChangeCoder
 from beam_joins.coders.change_batch import ChangeBatchCoder
 from beam_joins.coders.combined_key import CombinedKeyCoder
+from beam_joins.coders.dropped import DroppedCoder
 from beam_joins.coders.key import key_coder, value_coder
 from beam_joins.coders.windowed import WindowedCoder
 from beam_joins.corrupt import CorruptData
@@ -16,6 +17,7 @@ __all__ = [
     "ChangeCoder",
     "CombinedKeyCoder",
     "CorruptData",
+    "DroppedCoder",
     "RecordBatchCoder",
     "WindowedCoder",
     "key_coder",

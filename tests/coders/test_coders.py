@@ -8,13 +8,14 @@ from apache_beam.coders import BytesCoder, FastPrimitivesCoder, StrUtf8Coder, Va
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_joins import Change, CombinedKey, CorruptData, Window, Windowed
+from beam_joins import Change, CombinedKey, CorruptData, Dropped, Window, Windowed
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders import (
     ArrowTableCoder,
     ChangeBatchCoder,
     ChangeCoder,
     CombinedKeyCoder,
+    DroppedCoder,
     RecordBatchCoder,
     WindowedCoder,
     read_block,
@@ -78,6 +79,12 @@ def test_a_change_comes_back(key, old, new, timestamp, position):
 def test_beam_writes_changes_with_our_coder():
     assert isinstance(registry.get_coder(Change), ChangeCoder)
     assert isinstance(registry.get_coder(Change[str, int]), ChangeCoder)
+
+
+@given(st.text(), VALUES, INT64)
+def test_a_dropped_record_comes_back(reason, record, timestamp):
+    coder = registry.get_coder(Dropped)
+    assert coder.decode(coder.encode(Dropped(reason, record, timestamp))) == Dropped(reason, record, timestamp)
 
 
 @given(st.lists(ROWS, max_size=20))
@@ -144,6 +151,7 @@ READERS = {
     "combined key": CombinedKeyCoder(StrUtf8Coder(), FastPrimitivesCoder()).decode,
     "windowed key": WindowedCoder().decode,
     "change": ChangeCoder().decode,
+    "dropped record": DroppedCoder().decode,
     "block": read_block,
     "batch of changes": ChangeBatchCoder().decode,
     "Arrow table": ArrowTableCoder().decode,
@@ -165,6 +173,7 @@ def test_garbage_raises_one_error_type_and_never_another(name, garbage):
 
 WRITTEN = {
     "change": (ChangeCoder().decode, ChangeCoder().encode(Change("key", {"a": 1}, {"a": 2}, 5, 7))),
+    "dropped record": (DroppedCoder().decode, DroppedCoder().encode(Dropped("null_key", {"a": 1}, 5))),
     "combined key": (CombinedKeyCoder().decode, combine(b"foreign key", b"")),
     "windowed key": (WindowedCoder().decode, WindowedCoder().encode(Windowed("key", Window(1, 2)))),
     "block": (read_block, write_block(pa.table({"key": [b"key"] * 3, "timestamp": [5] * 3}), "rows")),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_joins import Change, CombinedKey, CorruptData, Window, Windowed
+from beam_joins import Change, CombinedKey, CorruptData, Dropped, Window, Windowed
 from beam_joins.arrangement import Arrangement
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders import (
@@ -19,6 +19,7 @@ from beam_joins.coders import (
     ChangeBatchCoder,
     ChangeCoder,
     CombinedKeyCoder,
+    DroppedCoder,
     RecordBatchCoder,
     WindowedCoder,
     read_block,
@@ -64,6 +65,7 @@ CHECKED: dict[str, tuple[Callable[[bytes], Any], list[bytes]]] = {
     "block": (read_block, [write_block(TABLE, "left"), write_block(TABLE.select(["number"]), "right")]),
     "batch of changes": (ChangeBatchCoder().decode, [ChangeBatchCoder().encode(BATCH)]),
     "change": (ChangeCoder().decode, CHANGES),
+    "dropped record": (DroppedCoder().decode, [DroppedCoder().encode(Dropped("null_key", key, 7)) for key in KEYS]),
     "Arrow table": (ArrowTableCoder().decode, [ArrowTableCoder().encode(TABLE)]),
     "record batch": (RecordBatchCoder().decode, [RecordBatchCoder().encode(TABLE.to_batches()[0])]),
 }

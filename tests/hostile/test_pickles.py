@@ -15,7 +15,8 @@ from msgspec.msgpack import Ext, encode
 from beam_joins import Change, CorruptData
 from beam_joins.arrangement import Arrangement
 from beam_joins.batch import ChangeBatch
-from beam_joins.coders import ChangeBatchCoder, ChangeCoder, pickles, read_block, write_block
+from beam_joins.coders import ChangeBatchCoder, ChangeCoder, DroppedCoder, pickles, read_block, write_block
+from beam_joins.coders.checked import checked
 from beam_joins.coders.snapshot import read_snapshot, write_snapshot
 from beam_joins.coders.values import ValueCoder
 from beam_joins.keys.opaque import VALUES, python_values
@@ -91,11 +92,17 @@ def in_a_change(value: bytes, hint: Any = Change) -> Any:
     return ChangeCoder.from_type_hint(hint, None).decode(written)
 
 
+def in_a_dropped_record(value: bytes) -> Any:
+    written = b"".join((b"\x93", encode("null_key"), value, encode(7)))  # a list of three
+    return DroppedCoder().decode(checked(written))
+
+
 READ: dict[str, Callable[[bytes], Any]] = {
     "a block": in_a_block,
     "a snapshot": in_a_snapshot,
     "a batch": in_a_batch,
     "a change": in_a_change,
+    "a dropped record": in_a_dropped_record,
     "a change of dicts": lambda value: in_a_change(value, Change[Any, dict[str, Any]]),
     "a change of pairs": lambda value: in_a_change(value, Change[Any, tuple[int, Any]]),
     "a change of lists": lambda value: in_a_change(value, Change[Any, list[Any]]),

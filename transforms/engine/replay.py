@@ -23,6 +23,7 @@ from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pvalue import PCollection
 from apache_beam.utils.timestamp import Timestamp
 
+from beam_joins.change import Dropped
 from beam_joins.coders.block import read_blocks
 from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.emitter import Emitter
@@ -173,8 +174,8 @@ class Stage(beam.PTransform[Any, Any]):
         outputs = pcoll | "Run" >> (run.with_outputs(*others, main=main) if others else run)
         named = {tag: outputs[tag] for tag in self._names} if others else {main: outputs}
         for tag, output in named.items():
-            if tag not in (DROPPED, BAD):
-                output.element_type = self._main_type if tag == MAIN else beam.typehints.KV[int, bytes]
+            if tag != BAD:
+                output.element_type = {MAIN: self._main_type, DROPPED: Dropped}.get(tag, beam.typehints.KV[int, bytes])
         return named
 
 
