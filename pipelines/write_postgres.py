@@ -30,11 +30,12 @@ class WriteToPostgres(beam.PTransform[PCollection[Any], PDone]):
     * ``key``: the name of the column of the key; of several, one for each part of it. They are a primary key or have a unique index.
     * ``schema``: the columns of key and values. By default those of a table with typed columns; a value without columns is in ``value``.
     * ``position``, ``deleted``: the columns for these two.
-    * ``create=True``: create the table where it is not there, and the view ``{table}_live`` of the rows that are not deleted.
+    * ``create=True``: create the table where it is not there, and the view ``{table}_live`` of the rows that are not deleted, where nothing has that name.
 
     Raises ``ValueError`` at construction for a wrong option, and :class:`~beam_joins.pipelines.command.input_error.InputError`, a ``ValueError`` too, when it is
     applied: if PostgreSQL does not answer, or the table is not there, lacks a column or the unique index, or has a column of values that cannot be null. Raises OutputError in the run for
-    a value that does not fit its column, and when PostgreSQL does not answer for some seconds.
+    a value that does not fit its column, when PostgreSQL does not answer for some seconds, and for a row that another transaction keeps locked: each of five attempts
+    waits for it for 30 seconds, or as long as ``lock_timeout`` says in ``options`` of ``conninfo`` or for the role.
 
     >>> WriteToPostgres("dbname=shop", "enriched", key=[])
     Traceback (most recent call last):

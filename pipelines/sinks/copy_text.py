@@ -52,7 +52,7 @@ def sql_type(kind: pa.DataType) -> str:
 
 
 def copy_text(columns: Sequence[pa.Array]) -> bytes:
-    r"""Columns of one length as lines of COPY's text format.
+    r"""Columns of one length as lines of COPY's text format. Raises ``ValueError`` for a time with nanoseconds, which PostgreSQL would round.
 
     >>> copy_text([pa.array([1, None]), pa.array(["a\tb", ""]), pa.array([b"\x01", None])])
     b'1\ta\\tb\t\\\\x01\n\\N\t\t\\N\n'
@@ -67,6 +67,8 @@ def _cells(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = column.type
+    if kind == pa.time64("ns") or (pa.types.is_timestamp(kind) and kind.unit == "ns"):
+        column = pc.cast(column, pa.time64("us") if pa.types.is_time(kind) else pa.timestamp("us", kind.tz))
     if pa.types.is_nested(kind):
         text = pa.array([None if value is None else dumps_line(value).decode().rstrip("\n") for value in column.to_pylist()], _TEXT)
     elif _is_bytes(kind):

@@ -22,6 +22,8 @@ _PAUSES: Final = (0.2, 0.5, 1.0, 2.0)
 
 _CONNECT_SECONDS: Final = 10
 """How long an attempt to connect takes, unless the user says it."""
+_LOCK_TIMEOUT: Final = "SELECT set_config('lock_timeout', '30s', false) WHERE current_setting('lock_timeout') = '0'"
+"""How long a row that somebody else has locked is waited for in one attempt, unless the user says it."""
 _COLUMNS: Final = """
     SELECT attname::text, attnotnull, typname IN ('bpchar', 'citext') OR NOT coalesce(collisdeterministic, true)
     FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid LEFT JOIN pg_collation ON pg_collation.oid = attcollation
@@ -31,10 +33,8 @@ _UNIQUE: Final = """
     SELECT (SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = indrelid AND attnum = ANY (indkey))
     FROM pg_index WHERE indrelid = to_regclass(%s) AND indisunique AND indimmediate AND indpred IS NULL AND indexprs IS NULL
 """
-_CREATE: Final = (
-    "CREATE TABLE IF NOT EXISTS {table} ({columns}, {position} bigint NOT NULL, {deleted} boolean NOT NULL, PRIMARY KEY ({key}))"
-)
-_VIEW: Final = "CREATE OR REPLACE VIEW {view} AS SELECT {shown} FROM {table} WHERE NOT {deleted}"
+_CREATE: Final = "CREATE TABLE {table} ({columns}, {position} bigint NOT NULL, {deleted} boolean NOT NULL, PRIMARY KEY ({key}))"
+_VIEW: Final = "CREATE VIEW {view} AS SELECT {shown} FROM {table} WHERE NOT {deleted}"
 _STAGED: Final = "CREATE TEMPORARY TABLE IF NOT EXISTS {staged} ON COMMIT DELETE ROWS AS SELECT {all} FROM {table} WITH NO DATA"
 _COPY: Final = "COPY {staged} ({all}) FROM STDIN (ENCODING 'UTF8')"
 # rows are locked in the order of their keys, so that two transactions do not wait for each other
@@ -75,13 +75,14 @@ class PostgresTable:
 
     def prepare(self, *, create: bool) -> None:
         """Create the table and its view if they are asked for; raises InputError for a table that rows cannot be merged into."""
-        making = [self._sql(_CREATE), self._sql(_VIEW)]
+        making = [(self.name, self._sql(_CREATE)), (f"{self.name}_live", self._sql(_VIEW))]
         with self._saying(InputError), self._connected() as connection, connection.transaction():
             if create:
-                # two that create a table at once would fail, IF NOT EXISTS or not
+                # two that create a table at once would fail
                 connection.execute("SELECT pg_advisory_xact_lock(hashtext('beam_joins'))")
-                for statement in making:
-                    connection.execute(statement)
+                for name, statement in making:
+                    if connection.execute("SELECT to_regclass(%s)", [self._identifier(name).as_string()]).fetchone() == (None,):
+                        connection.execute(statement)
             self._check(connection)
 
     def _check(self, connection: Any) -> None:
@@ -105,8 +106,11 @@ class PostgresTable:
             )
 
     def lines(self, columns: Sequence[Any]) -> bytes:
-        """The columns of a batch, as :class:`TableColumns` makes them, as lines for :meth:`merge`."""
-        return copy_text(columns)
+        """The columns of a batch, as :class:`TableColumns` makes them, as lines for :meth:`merge`; raises OutputError for times that PostgreSQL would round."""
+        try:
+            return copy_text(columns)
+        except ValueError as error:
+            raise OutputError(f"PostgreSQL, table {self.name}: {error}: PostgreSQL keeps microseconds, so round them before") from None
 
     def merge(self, lines: bytes) -> None:
         """Merge rows, of which none, or all, are in the table then; raises OutputError if they cannot be."""
@@ -137,7 +141,9 @@ class PostgresTable:
     def _connected(self) -> Any:
         said = "connect_timeout" in psycopg.conninfo.conninfo_to_dict(self.conninfo) or "PGCONNECT_TIMEOUT" in os.environ
         limit: dict[str, Any] = {} if said else {"connect_timeout": _CONNECT_SECONDS}
-        return psycopg.connect(self.conninfo, autocommit=True, **limit)
+        connection = psycopg.connect(self.conninfo, autocommit=True, **limit)
+        connection.execute(_LOCK_TIMEOUT)
+        return connection
 
     @contextmanager
     def _saying(self, kind: type[InputError], *, retry: bool = False) -> Iterator[None]:

@@ -17,7 +17,7 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import Change, ChangeBatch, CountTable, OneToManyJoin, TableFromChangelog, content
-from beam_joins.pipelines.command.input_error import InputError, input_error_in
+from beam_joins.pipelines.command.input_error import InputError, OutputError, input_error_in
 from beam_joins.pipelines.sinks.postgres_table import PostgresTable
 from beam_joins.pipelines.sinks.table_columns import TableColumns
 from beam_joins.pipelines.write_postgres import WriteToPostgres
@@ -169,6 +169,42 @@ def test_every_type_of_column_comes_back_as_it_was_and_has_its_type_in_sql(datab
         "position": "bigint",
         "deleted": "boolean",
     }
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.timestamp("ns", "UTC"), pa.time64("ns")], ids=str)
+def test_times_with_nanoseconds_are_refused_and_not_rounded_to_one_another(database: str, kind: pa.DataType) -> None:
+    def batch(*at: int) -> ChangeBatch:
+        numbers = pa.array([5, 6])
+        new = pa.StructArray.from_arrays([numbers], ["n"])
+        return ChangeBatch(key=pa.array(at).cast(kind), new=new, before=pa.nulls(2, pa.int64()), timestamp=numbers, position=numbers)
+
+    into = PostgresTable(database, "times", TableColumns(TableType(kind, batch(0, 1).new.type), ["at"], None), "position", "deleted")
+    into.prepare(create=True)
+    into.merge(into.lines(into.columns.of(batch(1_000, 2_000))))
+    into.close()
+    assert ask(database, "SELECT count(*) FROM times") == [(2,)]
+    with pytest.raises(OutputError, match=r"PostgreSQL, table times: .* would lose data.*round them before"):
+        into.lines(into.columns.of(batch(1_000, 1_001)))
+
+
+def test_a_view_that_is_there_already_stays_as_it_is(database: str) -> None:
+    ask(database, "CREATE VIEW t_live AS SELECT 7 AS mine")
+    write(database, [Change(1, None, row(1), 1, 1)])
+    assert ask(database, "SELECT mine FROM t_live") == [(7,)]
+    assert ask(database, "SELECT id FROM t") == [(1,)]
+
+
+def test_a_row_that_somebody_else_keeps_locked_is_an_error_in_one_sentence(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGOPTIONS", "-c lock_timeout=50ms")
+    write(database, [Change(1, None, row(1), 1, 1)])
+    with psycopg.connect(database) as other:
+        other.execute("SELECT * FROM t FOR UPDATE")
+        with pytest.raises(Exception, match="lock timeout") as caught:
+            write(database, [Change(1, row(1), row(2), 2, 2)])
+    error = input_error_in(caught.value)
+    assert error is not None
+    assert str(error) == "PostgreSQL, table t: canceling statement due to lock timeout"
+    assert ask(database, "SELECT n FROM t") == [(1,)]
 
 
 def test_text_is_the_same_whatever_encoding_the_client_is_set_to(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
