@@ -23,7 +23,7 @@ class AvroSchema(NamedTuple):
 
 
 class SchemaRegistry:
-    """Asks a registry, each time that it is asked. Where it does not answer, or only now does not, the client asks again, three times if nothing else is set."""
+    """Asks a registry for schemas and keeps none. A request that may succeed later is repeated by the client, three times if the settings do not say otherwise."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = settings
@@ -47,10 +47,11 @@ class SchemaRegistry:
         return AvroSchema(parsed(self._asked(f"schema {number}", "get_schema", number)), names)
 
     def _asked(self, what: str, method: str, *arguments: Any) -> Any:
-        client = _client(self._settings)
         try:
-            with client:
+            with _client(self._settings) as client:
                 return getattr(client, method)(*arguments)
+        except ImportError:
+            raise
         except Exception as error:  # besides its own errors the client raises those of its libraries
             raise ValueError(_said(what, _shown(self._settings["url"]), error)) from error
 
@@ -60,10 +61,11 @@ def registry_settings(given: str | Mapping[str, Any]) -> dict[str, Any]:
 
     Raises ValueError for an address that is none, and a setting that the client does not know, and ImportError without the client.
     """
-    settings = {"timeout": _ANSWER_SECONDS, **({"url": given} if isinstance(given, str) else given)}
-    url = settings.get("url")
+    said = {"url": given} if isinstance(given, str) else given
+    url = said.get("url") if isinstance(said, Mapping) else None
     if not isinstance(url, str) or not all(each.strip().startswith(_ADDRESS) for each in url.split(",")):
         raise ValueError("schema_registry=: give the address of the registry (http://HOST:PORT), or settings of which 'url' is one")
+    settings = {"timeout": _ANSWER_SECONDS, **said}
     try:
         _client({name: value for name, value in settings.items() if not name.startswith("ssl.")}).close()  # files are the workers'
     except (TypeError, ValueError) as error:

@@ -4,81 +4,23 @@ import base64
 import datetime as dt
 import json
 import pickle
-import socket
-from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
 
 from beam_joins.pipelines.changelog_files.exact_json import loads
 from beam_joins.pipelines.command.input_error import InputError
-from beam_joins.pipelines.read_kafka_table import ReadKafkaTable
 from beam_joins.pipelines.read_table import MARKS
 from beam_joins.pipelines.sources.envelopes import EnvelopedRecords
-from beam_joins.pipelines.sources.schema_registry import registry_settings
 from tests.pipelines.events import AVRO, AVRO_ROW, EXPECTED, TYPES, avro, event, read
-from tests.pipelines.naive_orders import Row
+from tests.pipelines.streaming.registered import Message, flat, records, rows, unwrapped
 from tests.pipelines.streaming.registry import Registry, encoded
 
 pytest.importorskip("confluent_kafka.schema_registry", reason="its client is not installed: pip install 'beam-joins[schema-registry]'")
 
 COLUMNS = pa.schema([TYPES.field(name) for name in AVRO_ROW])
 NUMBER = 0x01020304
-QUICK = {"retries.wait.ms": 1}
-
-
-class Message(NamedTuple):
-    """A record as the consumer of confluent-kafka gives it."""
-
-    data: bytes | None
-    place: int = 7
-
-    def topic(self) -> str:
-        return "shop"
-
-    def partition(self) -> int:
-        return 3
-
-    def offset(self) -> int:
-        return self.place
-
-    def value(self) -> bytes | None:
-        return self.data
-
-
-@pytest.fixture
-def registry() -> Iterator[Registry]:
-    with Registry.started() as started:
-        yield started
-
-
-def records(registry: Registry, schema: pa.Schema | None = None, table: str = "", **settings: Any) -> EnvelopedRecords:
-    columns = None if schema is None else pa.schema([*schema, *MARKS])
-    return EnvelopedRecords("debezium", table, ("id",), columns, registry_settings({"url": registry.url, **QUICK, **settings}))
-
-
-def rows(found: EnvelopedRecords, *values: bytes | None) -> list[Row]:
-    """The rows of values, those in columns too, without what their envelopes say."""
-    elements = [each.value for each in found.piece(9, [Message(value, place) for place, value in enumerate(values)]).elements]
-    each = [row for element in elements for row in ([element] if isinstance(element, dict) else element.to_pylist())]
-    return [{name: value for name, value in row.items() if name not in MARKS.names} for row in each]
-
-
-def flat(name: str, *fields: tuple[str, Any], namespace: str = "shop") -> Row:
-    """The schema of unwrapped events."""
-    about = (("__deleted", "string"), ("__source_ts_ms", "long"), ("__source_lsn", "long"), ("__table", "string"))
-    return {
-        "type": "record",
-        "name": name,
-        "namespace": namespace,
-        "fields": [{"name": each, "type": kind} for each, kind in (*fields, *about)],
-    }
-
-
-def unwrapped(lsn: int, table: str = "orders", **row: Any) -> Row:
-    return {**row, "__deleted": "false", "__source_ts_ms": lsn, "__source_lsn": lsn, "__table": table}
 
 
 @pytest.mark.usefixtures("own_directory")
@@ -195,71 +137,6 @@ def test_a_registry_gets_the_credentials_of_the_settings(registry: Registry) -> 
     assert rows(in_worker, encoded(NUMBER, event(AVRO_ROW), AVRO))[0]["id"] == 7
 
 
-SMALL = flat("Order", ("id", "long"))
-VALUE = encoded(1, unwrapped(1, id=1), SMALL)
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        (
-            b'{"op": "c"}',
-            "the value does not begin with the byte 0 and the number of a schema: .*AvroConverter, or leave out schema_registry=",
-        ),
-        (b"\x01" + VALUE[1:], "the value does not begin with the byte 0"),
-        (VALUE[:4], "the value does not begin with the byte 0"),
-        (VALUE[:-3], r"the value is damaged, or not of its schema 1 \("),
-        (VALUE + b"x", r"the value is damaged, or not of its schema 1 \(1 bytes behind the record\)"),
-        (encoded(2, b"", "bytes"), "schema 2 is not one of records: name the topic of a table"),
-        (encoded(3, b"", "bytes"), "schema 3 is one of PROTOBUF: let the connector write with the AvroConverter"),
-        (encoded(4, b"", "bytes"), r"schema 4 of the registry is no schema of Avro \("),
-        (
-            encoded(5, b"", "bytes"),
-            "does not know version 1 of shop.Gone, to which schema 5 refers: give the one with which the topic was written",
-        ),
-        (encoded(6, 9, "long"), r"the value is damaged, or not of its schema 6 \("),
-        (encoded(6, -1, "long"), r"the value is damaged, or not of its schema 6 \(member -1 of a union\)"),
-        (
-            encoded(9, b"", "bytes"),
-            "the registry http://127.0.0.1:.* does not know schema 9: give the one with which the topic was written",
-        ),
-        (encoded(8, {"id": 1}, {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}), "no Debezium event"),
-    ],
-)
-def test_a_value_that_cannot_be_read_is_named_by_topic_partition_and_offset(registry: Registry, value: bytes, said: str) -> None:
-    registry.put(1, SMALL)
-    registry.put(2, '"bytes"')
-    registry.put(3, 'syntax = "proto3";', kind="PROTOBUF")
-    registry.put(4, {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "shop.Unknown"}]})
-    registry.put(5, "shop.Gone", "shop.Gone")
-    registry.put(6, ["null", SMALL])
-    registry.put(8, {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})
-    with pytest.raises(InputError, match=f"^shop, partition 3, offset 0: .*{said}"):
-        rows(records(registry), value)
-
-
-def test_a_registry_that_does_not_answer_or_refuses_is_named_without_its_password(registry: Registry) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    settings = registry_settings({"url": f"http://ann:secret@127.0.0.1:{port}/r", **QUICK})
-    said = rf"^shop, partition 3, offset 0: the registry http://127\.0\.0\.1:{port}/r does not give schema 1 \(.*refused.*\): see that the workers reach it"
-    with pytest.raises(InputError, match=said):
-        rows(EnvelopedRecords("debezium", "", ("id",), None, settings), VALUE)
-    registry.user = "bob:other"
-    said = (
-        "the registry http://127.0.0.1:.* refuses to give schema 1: give credentials in schema_registry=, such as basic.auth.user.info"
-    )
-    with pytest.raises(InputError, match=said):
-        rows(records(registry), VALUE)
-
-
-def test_numbered_values_without_a_registry_are_told_apart_from_json() -> None:
-    with pytest.raises(
-        InputError, match="offset 0: not JSON, but Avro with the number of a schema, as it seems: give schema_registry="
-    ):
-        rows(EnvelopedRecords("debezium", "", ("id",), None, None), VALUE)
-
-
 def test_rows_in_dicts_are_those_of_the_same_events_in_json_with_a_schema(registry: Registry) -> None:
     day = {"type": "int", "connect.name": "io.debezium.time.Date"}
     price = {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}
@@ -275,29 +152,3 @@ def test_rows_in_dicts_are_those_of_the_same_events_in_json_with_a_schema(regist
     line = json.dumps({"schema": {"type": "struct", "fields": said}, "payload": payload}).encode()
     in_json = rows(EnvelopedRecords("debezium", "", ("id",), None, None), line)
     assert in_avro == in_json == [{"id": 1, "day": "2026-01-02", "price": loads(b"1.10")}]
-
-
-@pytest.mark.parametrize(
-    ("registry", "format", "said"),
-    [
-        (
-            "registry:8081",
-            "debezium",
-            r"schema_registry=: give the address of the registry \(http://HOST:PORT\), or settings of which 'url' is one",
-        ),
-        ({"basic.auth.user.info": "a:b"}, "debezium", "settings of which 'url' is one"),
-        ("http://one:8081,two", "debezium", "give the address of the registry"),
-        ({"url": "http://one", "basic.auth": "a:b"}, "debezium", "schema_registry=: Unrecognized properties: basic.auth"),
-        ({"url": "http://one", "basic.auth.user.info": "a"}, "debezium", "schema_registry=: basic.auth.user.info must be in the form"),
-        ("http://one", "maxwell", "schema_registry= is for format='debezium'"),
-    ],
-)
-def test_a_registry_that_is_none_is_refused_before_anything_is_read(registry: Any, format: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        ReadKafkaTable("t", format=format, key="id", schema_registry=registry, bootstrap_servers="localhost:9092")
-
-
-def test_a_pipeline_is_built_without_the_registry(registry: Registry) -> None:
-    settings = {"url": registry.url, "ssl.ca.location": "/of/the/workers.pem"}
-    ReadKafkaTable("t", format="debezium", key="id", schema_registry=settings, bootstrap_servers="localhost:9092")
-    assert registry.asked == []
