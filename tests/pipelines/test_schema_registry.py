@@ -13,6 +13,7 @@ from beam_joins.pipelines.changelog_files.exact_json import loads
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.read_table import MARKS
 from beam_joins.pipelines.sources.envelopes import EnvelopedRecords
+from beam_joins.pipelines.sources.records import Records
 from tests.pipelines.events import AVRO, AVRO_ROW, EXPECTED, TYPES, avro, event, read
 from tests.pipelines.streaming.registered import Message, flat, records, rows, unwrapped
 from tests.pipelines.streaming.registry import Registry, encoded
@@ -152,3 +153,54 @@ def test_rows_in_dicts_are_those_of_the_same_events_in_json_with_a_schema(regist
     line = json.dumps({"schema": {"type": "struct", "fields": said}, "payload": payload}).encode()
     in_json = rows(EnvelopedRecords("debezium", "", ("id",), None, None), line)
     assert in_avro == in_json == [{"id": 1, "day": "2026-01-02", "price": loads(b"1.10")}]
+
+
+ROW = {
+    "type": "record",
+    "name": "Payment",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "day", "type": ["null", {"type": "int", "connect.name": "io.debezium.time.Date"}]},
+        {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 2}},
+    ],
+}
+PAYMENTS = [
+    {"id": 1, "day": 20_455, "amount": Decimal("123456789012345678.10")},
+    {"id": 2, "day": None, "amount": Decimal("-0.05")},
+]
+
+
+def test_records_without_envelopes_are_dicts_or_columns_of_the_same_meaning(registry: Registry) -> None:
+    registry.put(7, ROW)
+    messages = [Message(encoded(7, each, ROW), number) for number, each in enumerate(PAYMENTS)]
+    given = {"url": registry.url}
+    in_dicts = Records.of("avro", None, None, given).piece(9, [*messages, Message(None, 2)])
+    expected = [{"id": 1, "day": "2026-01-02", "amount": PAYMENTS[0]["amount"]}, {"id": 2, "day": None, "amount": -0.05}]
+    assert in_dicts.elements == [((b"k", value), number * 1_000) for number, value in enumerate([*expected, None])]
+    names = {
+        "kafka_offset": pa.int64(),
+        "amount": pa.decimal128(20, 2),
+        "day": pa.date32(),
+        "at": pa.timestamp("us"),
+        "kafka_key": pa.binary(),
+    }
+    schema = pa.schema({**names, "kafka_timestamp": pa.int64()})
+    (batch,) = Records.of("avro", None, schema, given).piece(9, [*messages, Message(None, 2)]).elements
+    found = [tuple(row.values()) for row in batch.value.to_pylist()]
+    assert found == [
+        (0, PAYMENTS[0]["amount"], dt.date(2026, 1, 2), None, b"k", 0),
+        (1, PAYMENTS[1]["amount"], None, None, b"k", 1_000),
+        (2, None, None, None, b"k", 2_000),
+    ]
+    assert batch.value.schema == schema
+
+
+def test_a_record_without_an_envelope_that_cannot_be_read_is_named_once(registry: Registry) -> None:
+    registry.put(7, ROW)
+    messages = [Message(encoded(7, PAYMENTS[0], ROW), 0), Message(b"{}", 1)]
+    for schema in (None, pa.schema({"id": pa.int64(), "kafka_timestamp": pa.int64()})):
+        with pytest.raises(InputError, match="^shop, partition 3, offset 1: the value does not begin with the byte 0"):
+            Records.of("avro", None, schema, {"url": registry.url}).piece(9, messages)
+    wrong = pa.schema({"id": pa.date32(), "kafka_timestamp": pa.int64()})
+    with pytest.raises(InputError, match="^shop, partition 3, offset 0: column 'id' is not of type date32"):
+        Records.of("avro", None, wrong, {"url": registry.url}).piece(9, messages[:1])

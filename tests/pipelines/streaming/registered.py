@@ -28,6 +28,12 @@ class Message(NamedTuple):
     def offset(self) -> int:
         return self.place
 
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self.place
+
+    def key(self) -> bytes:
+        return b"k"
+
     def value(self) -> bytes | None:
         return self.data
 
