@@ -67,7 +67,8 @@ def registry_settings(given: str | Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError("schema_registry=: give the address of the registry (http://HOST:PORT), or settings of which 'url' is one")
     settings = {"timeout": _ANSWER_SECONDS, **said}
     try:
-        _client({name: value for name, value in settings.items() if not name.startswith("ssl.")}).close()  # files are the workers'
+        with _client({name: value for name, value in settings.items() if not name.startswith("ssl.")}):  # files are the workers'
+            pass
     except (TypeError, ValueError) as error:
         raise ValueError(f"schema_registry=: {error}") from error
     return settings

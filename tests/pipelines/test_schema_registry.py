@@ -123,9 +123,9 @@ def test_tombstones_that_are_the_only_sign_of_deletes_are_refused_whatever_the_s
         rows(found, None)
 
 
-def test_a_registry_that_is_busy_for_a_moment_is_asked_again(registry: Registry) -> None:
+def test_a_registry_that_is_away_or_busy_for_a_moment_is_asked_again(registry: Registry) -> None:
     registry.put(NUMBER, AVRO)
-    registry.busy = 2
+    registry.dropped, registry.busy = 1, 2
     assert rows(records(registry, COLUMNS), encoded(NUMBER, event(AVRO_ROW), AVRO))[0]["id"] == 7
     assert len(registry.asked) == 3
 

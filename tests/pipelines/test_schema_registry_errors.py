@@ -1,14 +1,17 @@
 """Avro values of topics that cannot be read, and registries that do not answer: what is wrong, and where."""
 
 import socket
+from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.read_kafka_table import ReadKafkaTable
 from beam_joins.pipelines.sources.envelopes import EnvelopedRecords
 from beam_joins.pipelines.sources.schema_registry import registry_settings
+from tests.pipelines.events import AVRO, AVRO_ROW, TYPES, event
 from tests.pipelines.streaming.registered import QUICK, flat, records, rows, unwrapped
 from tests.pipelines.streaming.registry import Registry, encoded
 
@@ -55,6 +58,24 @@ def test_a_value_that_cannot_be_read_is_named_by_topic_partition_and_offset(regi
     registry.put(8, {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})
     with pytest.raises(InputError, match=f"^shop, partition 3, offset 0: .*{said}"):
         rows(records(registry), value)
+
+
+def test_a_damaged_value_is_a_row_or_is_named(registry: Registry) -> None:
+    registry.put(1, AVRO)
+    whole, random = encoded(1, event(AVRO_ROW, lsn=1), AVRO), Random(1)
+    found = [records(registry, columns) for columns in (None, pa.schema([TYPES.field(name) for name in AVRO_ROW]))]
+    named = 0
+    for _ in range(2_000):
+        value = bytearray(whole)
+        for _ in range(random.randint(1, 3)):
+            value[random.randrange(5, len(value))] ^= 1 << random.randrange(8)
+        for each in found:
+            try:
+                assert len(rows(each, bytes(value))) <= 1
+            except InputError as error:
+                assert str(error).startswith("shop, partition 3, offset 0: ")
+                named += 1
+    assert named > 1_000
 
 
 def test_a_registry_that_does_not_answer_or_refuses_is_named_without_its_password(registry: Registry) -> None:

@@ -17,12 +17,14 @@ import fastavro
 
 @dataclass
 class Registry:
-    """What a registry holds; `url` is its address. `busy` is how many requests it first answers with 503, `user` who may ask (NAME:PASSWORD)."""
+    """What a registry holds; `url` is its address. `dropped` is how many requests it first does not answer, `busy` how many it then answers
+    with 503, `user` who may ask (NAME:PASSWORD)."""
 
     url: str = ""
     schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
     subjects: dict[str, int] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    dropped: int = 0
     busy: int = 0
     user: str = ""
 
@@ -70,6 +72,9 @@ class Registry:
 def _handler(registry: Registry) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if registry.dropped:
+                registry.dropped -= 1
+                return
             user = base64.b64decode(self.headers.get("Authorization", "").removeprefix("Basic ")).decode()
             status, body = registry.answer(unquote(urlsplit(self.path).path), user)
             data = json.dumps(body).encode()
