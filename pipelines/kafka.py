@@ -22,8 +22,10 @@ class ReadKafka(beam.PTransform[PBegin, PCollection[Any]]):
     checkpoint, each partition goes on at its offset: nothing is committed to Kafka.
 
     * ``topics``: a name or several. ``bootstrap_servers``: HOST:PORT, several with commas between.
-    * ``value``: ``"bytes"`` or ``"json"``; a record without a value (a tombstone) has None.
-    * ``schema``: for JSON objects, a ``pyarrow.Schema``, a ``NamedTuple`` or a dataclass. Columns named ``kafka_key``, ``kafka_partition``,
+    * ``value``: ``"bytes"``, ``"json"``, or ``"avro"`` for records whose schemas are in a registry; a record without a value (a tombstone) has None. Those of
+      Avro are dicts, their decimals numbers with all digits, dates and times ISO 8601 text.
+    * ``schema_registry``: with ``"avro"``, as of :class:`~beam_joins.pipelines.read_kafka_table.ReadKafkaTable`.
+    * ``schema``: for JSON objects and records of Avro, a ``pyarrow.Schema``, a ``NamedTuple`` or a dataclass. Columns named ``kafka_key``, ``kafka_partition``,
       ``kafka_offset`` and ``kafka_timestamp`` (microseconds) are filled with what Kafka knows; a tombstone has nulls in all others.
     * ``timestamp_by``: a function of key and value, or a column of the schema, that gives the event time as microseconds since the epoch or a time with a
       time zone. By default the record's own time in Kafka; with a schema, its column ``kafka_timestamp``.
@@ -49,6 +51,7 @@ class ReadKafka(beam.PTransform[PBegin, PCollection[Any]]):
         *,
         bootstrap_servers: str,
         value: Value = "bytes",
+        schema_registry: str | Mapping[str, Any] | None = None,
         schema: Any = None,
         timestamp_by: Any = None,
         out_of_orderness: Span = 0,
@@ -58,7 +61,7 @@ class ReadKafka(beam.PTransform[PBegin, PCollection[Any]]):
         follow: bool = True,
     ) -> None:
         super().__init__()
-        records = Records.of(value, timestamp_by, schema)
+        records = Records.of(value, timestamp_by, schema, schema_registry)
         self._schema = None if records.rows is None else records.rows.schema
         self._elements = TopicRecords(
             topics,

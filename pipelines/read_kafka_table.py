@@ -10,6 +10,7 @@ from apache_beam.pvalue import PBegin, PCollection
 from beam_joins.content import Emit
 from beam_joins.pipelines.read_table import MARKS, marked_table
 from beam_joins.pipelines.sources.envelopes import EnvelopedRecords, TopicFormat
+from beam_joins.pipelines.sources.schema_registry import registry_settings
 from beam_joins.pipelines.sources.topic_records import Start, TopicRecords
 from beam_joins.spans import Span
 from beam_joins.transforms.engine.arrow_input import as_arrow
@@ -19,19 +20,23 @@ from beam_joins.transforms.engine.options import choice
 class ReadKafkaTable(beam.PTransform[PBegin, Any]):
     """The table of a changelog in Kafka topics with envelopes, whose format says what is sequence, event time and delete: ReadTable for topics.
 
-    * ``topics``: a name or several, whose records have JSON values. Changes of a row must be in one partition, as connectors write them.
+    * ``topics``: a name or several. Values are JSON, or with ``schema_registry`` Avro. Changes of a row must be in one partition, as connectors write them.
     * ``format``: ``"debezium"`` (with a schema or without, or unwrapped with ``__deleted``) or ``"maxwell"``.
     * ``key``: the columns of the primary key. A dot leads into a nested column: ``"customer.id"``.
     * ``table``: the table whose rows count, by its full name or the last part of it; by default all rows of the topics.
     * ``schema``: the columns of the values, a ``pyarrow.Schema``, of which those of the key are some. By default values are dicts, their numbers exact.
     * ``emit``: as of :class:`~beam_joins.TableFromChangelog`.
+    * ``schema_registry``: where the schemas of values in Avro are, as Confluent's AvroConverter writes them (the byte 0, the number of the schema, the record):
+      an address, or the settings of confluent-kafka's ``SchemaRegistryClient``, such as ``{"url": ..., "basic.auth.user.info": "USER:PASSWORD"}``. For
+      ``"debezium"``. Workers ask it, not the process that builds the pipeline.
     * ``bootstrap_servers``, ``out_of_orderness``, ``idle_after``, ``start``, ``config`` and ``follow``: as of :class:`~beam_joins.pipelines.kafka.ReadKafka`.
 
     The event time is that of the envelopes. A change that a connector sends again has its position and changes nothing. Records about no row are counted
     (``skipped_heartbeat``, ... in the namespace ``beam_joins``); tombstones are passed over.
 
-    Raises ``ValueError`` at construction for an option that is not of its form, ImportError without confluent-kafka, and InputError at run time, with partition
-    and offset, for a value that is no such envelope or does not fit the schema.
+    Raises ``ValueError`` at construction for an option that is not of its form, ImportError without confluent-kafka or, for ``schema_registry``, its
+    client, and InputError at run time, with partition and offset, for a value that is no such envelope or does not fit the schema, or whose Avro schema the
+    registry does not give.
 
     >>> ReadKafkaTable("shop.orders", format="wal2json", key="id", bootstrap_servers="localhost:9092")
     Traceback (most recent call last):
@@ -47,6 +52,7 @@ class ReadKafkaTable(beam.PTransform[PBegin, Any]):
         bootstrap_servers: str,
         table: str = "",
         schema: pa.Schema | None = None,
+        schema_registry: str | Mapping[str, Any] | None = None,
         emit: Emit = "updates",
         out_of_orderness: Span = 0,
         idle_after: Span | None = None,
@@ -65,11 +71,14 @@ class ReadKafkaTable(beam.PTransform[PBegin, Any]):
         missing = [] if schema is None else [column for column in tops if column not in schema.names]
         if missing:
             raise ValueError(f"key={key!r}: schema= has no column {missing[0]!r}")
+        if schema_registry is not None and format != "debezium":
+            raise ValueError(f"schema_registry= is for format='debezium': Avro is not what format={format!r} is written in")
+        registry = None if schema_registry is None else registry_settings(schema_registry)
         self._schema = None if schema is None else pa.schema([*schema, *MARKS])
         self._emit: Emit = emit
         self._records = TopicRecords(
             topics,
-            EnvelopedRecords(format, table, tops, self._schema),
+            EnvelopedRecords(format, table, tops, self._schema, registry),
             dict[str, Any] if schema is None else pa.RecordBatch,
             bootstrap_servers=bootstrap_servers,
             out_of_orderness=out_of_orderness,

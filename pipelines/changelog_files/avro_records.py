@@ -45,7 +45,7 @@ def read_schema(path: str) -> Schema:
         except OSError:
             raise
         except Exception as error:
-            raise ValueError(f"is not an Avro file ({_reason(error)})") from error
+            raise ValueError(f"is not an Avro file ({avro_reason(error)})") from error
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise ValueError("is an Avro file, but not one of records")
     return schema
@@ -88,14 +88,14 @@ def read_records(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[s
             raise
         except Exception as error:  # fastavro raises whatever its decoder stumbles over
             after = f"record {number}" if not start else f"record {number} of the blocks from byte {start}"
-            raise ValueError(f"is damaged or cut off after {after} ({_reason(error)})") from error
+            raise ValueError(f"is damaged or cut off after {after} ({avro_reason(error)})") from error
         if record is None:
             return
         number += 1
         yield number, record
 
 
-def _reason(error: Exception) -> str:
+def avro_reason(error: Exception) -> str:
     """What fastavro says, which may be all of a schema, or nothing."""
     said = (str(error).splitlines() or [type(error).__name__])[0] or type(error).__name__
     return said if len(said) <= _SAID else f"{said[:_SAID]}..."

@@ -1,19 +1,28 @@
 """The records of a Kafka topic as elements: pairs of key and value, or Arrow batches of declared columns."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal
 
 import orjson
 import pyarrow as pa
 
+from beam_joins.pipelines.changelog_files.envelopes.debezium_records import RowsAt
+from beam_joins.pipelines.changelog_files.envelopes.record_kinds import RecordRows
+from beam_joins.pipelines.changelog_files.envelopes.typed_texts import typed
+from beam_joins.pipelines.changelog_files.exact_json import loads
 from beam_joins.pipelines.command.input_error import InputError
 from beam_joins.pipelines.sources.follow import Piece, Timed
+from beam_joins.pipelines.sources.registered_avro import RegisteredAvro
 from beam_joins.pipelines.sources.rows import Rows
+from beam_joins.pipelines.sources.schema_registry import registry_settings
 from beam_joins.places import micros
+from beam_joins.transforms.engine.options import choice
 
-Value = Literal["bytes", "json"]
+Value = Literal["bytes", "json", "avro"]
+_NO_ROW: Final = b"{}"
 _COLUMNS: Final[dict[str, Callable[[Any], Any]]] = {
     "kafka_key": lambda message: message.key(),
     "kafka_partition": lambda message: message.partition(),
@@ -25,29 +34,37 @@ _COLUMNS: Final[dict[str, Callable[[Any], Any]]] = {
 
 @dataclass(frozen=True)
 class Records:
-    """How records become elements. ``timestamp_by`` is a column of the schema, or a function of key and value; ``None``: the record's own time."""
+    """How records become elements. ``timestamp_by`` is a column of the schema, or a function of key and value; ``None``: the record's own time.
+
+    ``registry`` are the settings of the schema registry of values in Avro.
+    """
 
     value: Value
     timestamp_by: Any
     rows: Rows | None
+    registry: Mapping[str, Any] | None
 
     @classmethod
-    def of(cls, value: Value, timestamp_by: Any, schema: Any) -> "Records":
+    def of(cls, value: Value, timestamp_by: Any, schema: Any, schema_registry: str | Mapping[str, Any] | None) -> "Records":
         """Of what a user gives. Raises ``ValueError`` that lists the choices."""
-        if value not in ("bytes", "json"):
-            raise ValueError(f"value={value!r} is not one of 'bytes' and 'json'")
+        choice("value", value, Value)
+        if (value == "avro") != (schema_registry is not None):
+            raise ValueError("value='avro' and schema_registry= belong together: give both or none")
+        registry = None if schema_registry is None else registry_settings(schema_registry)
         if schema is not None:
-            if value != "json":
-                raise ValueError("schema= gives the columns of JSON: say value='json'")
-            return cls(value, timestamp_by, Rows.of("kafka_timestamp" if timestamp_by is None else timestamp_by, schema))
+            if value == "bytes":
+                raise ValueError("schema= gives the columns of JSON and Avro: say value='json' or value='avro'")
+            return cls(value, timestamp_by, Rows.of("kafka_timestamp" if timestamp_by is None else timestamp_by, schema), registry)
         if timestamp_by is not None and not callable(timestamp_by):
             raise ValueError(
                 f"timestamp_by={timestamp_by!r}: without a schema give a function of key and value, or none for Kafka's own time"
             )
-        return cls(value, timestamp_by, None)
+        return cls(value, timestamp_by, None, registry)
 
     def piece(self, after: int, messages: Sequence[Any]) -> Piece:
         """The elements of these records. Raises InputError for a value or a time that is not what it should be."""
+        if self.rows is not None and self.value == "avro":
+            return self._batches(after, messages, self.rows, self.rows.schema)
         if self.rows is not None:
             rows = [self._row(message, self.rows.schema) for message in messages]
             with said_of(*messages[:1], *messages[-1:]):
@@ -60,7 +77,37 @@ class Records:
             timed.append(Timed((key, value), time))
         return Piece(after, timed, max((each.micros for each in timed), default=None), len(timed))
 
+    @cached_property
+    def _avro(self) -> RegisteredAvro[RecordRows]:
+        assert self.registry is not None
+        return RegisteredAvro(self.registry, _columns_of)
+
+    def _batches(self, after: int, messages: Sequence[Any], rows: Rows, schema: pa.Schema) -> Piece:
+        """The elements of values in Avro."""
+        texts = []
+        for message in messages:
+            with said_of(message):
+                texts.append(self._text(message) or _NO_ROW)
+        with said_of(*messages[:1], *messages[-1:]):
+            batch = typed(texts, pa.schema([field for field in schema if field.name not in _COLUMNS]))
+        known = {name: [read(message) for message in messages] for name, read in _COLUMNS.items()}
+        columns = [pa.array(known[field.name], field.type) if field.name in known else batch[field.name] for field in schema]
+        with said_of(*messages[:1], *messages[-1:]):
+            return rows.of_table(after, pa.table(columns, schema=schema))
+
+    def _text(self, message: Any) -> bytes | None:
+        """The row of a value in Avro as a JSON object, as its schema means it."""
+        value = message.value()
+        read = None if value is None else self._avro.read(value)
+        if read is None:
+            return None
+        record, columns = read
+        return columns.text(record)
+
     def _value(self, message: Any) -> Any:
+        if self.value == "avro":
+            text = self._text(message)
+            return None if text is None else loads(text)
         value = message.value()
         return value if value is None or self.value == "bytes" else orjson.loads(value)
 
@@ -81,3 +128,9 @@ def said_of(*messages: Any) -> Iterator[None]:
         first, *more = messages
         offsets = " to ".join(dict.fromkeys(f"{message.offset()}" for message in (first, *more)))
         raise InputError(f"{first.topic()}, partition {first.partition()}, offset {offsets}: {error}") from error
+
+
+def _columns_of(rows_at: RowsAt) -> RecordRows:
+    columns = rows_at()
+    assert columns is not None
+    return columns

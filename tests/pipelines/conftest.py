@@ -1,6 +1,7 @@
 """Fixtures of the tests of the commands."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from beam_joins.pipelines.orders import main
 from beam_joins.pipelines.sample import SampleFiles, write_sample
 from tests.pipelines.join_run import LEFT, RIGHT
 from tests.pipelines.orders_run import BAD, GOOD, Run, run_of, write
+from tests.pipelines.streaming.registry import Registry
 
 
 @pytest.fixture
@@ -49,3 +51,10 @@ def with_bad_lines(own_directory: Path) -> list[object]:
     Path("o.jsonl").write_text("\n".join([*lines[:4], "", *BAD.values(), *lines[4:]]) + "\n")
     write("c.jsonl", {"customer_id": 1, "op": "c", "lsn": 1, "updated_at": 1})
     return ["--orders", "o.jsonl", "--customers", "c.jsonl", "--min-amount", "1", "--output", "out/e.jsonl"]
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    """A schema registry that holds nothing yet."""
+    with Registry.started() as started:
+        yield started

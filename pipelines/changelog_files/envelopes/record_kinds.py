@@ -1,6 +1,7 @@
 """What the columns of Avro's records and of Parquet's rows hold, and their values in JSON."""
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -43,6 +44,7 @@ _LOGICAL: Final = {
 }
 _CONNECT: Final = {"int8": pa.int8(), "int16": pa.int16()}
 """What Kafka Connect says of an int that is smaller."""
+_NO_NAMES: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class RecordRows(Types):
@@ -58,9 +60,9 @@ class RecordRows(Types):
         return object_text(row, map(msgspec.Raw, parts))
 
 
-def rows_of_avro(schema: Schema, *path: str) -> RecordRows | None:
-    """The columns of the record that lies at a path within another one; none where there is no such record."""
-    named: dict[str, Any] = {}
+def rows_of_avro(schema: Schema, *path: str, names: Mapping[str, Any] = _NO_NAMES) -> RecordRows | None:
+    """The columns of the record that lies at a path within another one; none where there is no such record. ``names`` are types that others define."""
+    named = dict(names)
     record = _described(schema, named, "")
     for name in path:
         fields = {field["name"]: field["type"] for field in record["fields"]}

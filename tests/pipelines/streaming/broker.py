@@ -12,6 +12,7 @@ from pathlib import Path
 from beam_joins.pipelines.launcher.jars import Jar, provide
 
 _START_SECONDS = 60.0
+# records of the tests are from 1970: with a retention the broker deletes them after half a minute
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -29,6 +30,7 @@ transaction.state.log.num.partitions=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
+log.retention.ms=-1
 """
 
 

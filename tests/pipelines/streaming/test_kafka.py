@@ -108,7 +108,9 @@ def test_on_flink_a_topic_is_followed_and_a_stopped_job_goes_on_at_its_offsets(f
     ("options", "said"),
     [
         ({"start": "first"}, "start='first': choose one of 'earliest', 'latest'"),
-        ({"value": "avro"}, "value='avro' is not one of 'bytes' and 'json'"),
+        ({"value": "xml"}, "value='xml': choose one of 'bytes', 'json', 'avro'"),
+        ({"value": "avro"}, "value='avro' and schema_registry= belong together"),
+        ({"value": "json", "schema_registry": "http://one"}, "belong together: give both or none"),
         ({"topics": []}, "give the name of a topic"),
         ({"schema": SCHEMA}, "say value='json'"),
         ({"timestamp_by": "at"}, "without a schema give a function of key and value"),

@@ -1,5 +1,6 @@
 """Tables of topics with envelopes: those of the same lines in a file, and what cannot be read is named."""
 
+import copy
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from apache_beam.testing.util import assert_that, equal_to
 from beam_joins import TableToChanges
 from beam_joins.pipelines.read_kafka_table import ReadKafkaTable
 from beam_joins.pipelines.read_table import ReadTable
+from tests.pipelines.events import AVRO, AVRO_ROW, TYPES, avro, event
+from tests.pipelines.streaming.registry import Registry, encoded
 from tests.pipelines.test_envelopes import debezium, debezium_with_schema, maxwell, unwrapped
 
 pytestmark = pytest.mark.flink
@@ -29,6 +32,7 @@ ROWS = [
     {"id": number % 4, "amount": number / 4, "op": "d" if number % 7 == 6 else "u", "lsn": number, "updated_at": number * 1_000_000}
     for number in range(1, 40)
 ]
+AVRO_COLUMNS = pa.schema([TYPES.field(name) for name in AVRO_ROW])
 SCHEMA = pa.schema({"id": pa.int64(), "amount": pa.decimal128(9, 2), "updated_at": pa.int64()})
 
 
@@ -60,6 +64,44 @@ def test_the_table_of_a_topic_is_that_of_the_same_lines_in_a_file(broker, tmp_pa
         )
         assert_that(topics | source | TableToChanges() | beam.Map(repr), equal_to(expected.read_text().splitlines()))
     assert len(expected.read_text().splitlines()) > 30
+
+
+@pytest.mark.parametrize("schema", [None, AVRO_COLUMNS], ids=["dicts", "columns"])
+def test_the_table_of_a_topic_in_avro_is_that_of_the_same_records_in_a_file(broker, tmp_path: Path, schema: Any) -> None:
+    pytest.importorskip(
+        "confluent_kafka.schema_registry", reason="its client is not installed: pip install 'beam-joins[schema-registry]'"
+    )
+    topic = f"avro-{schema is None}"
+    wider = copy.deepcopy(AVRO)
+    wider["fields"].append({"name": "transaction", "type": ["null", "string"], "default": None})
+    rows = [{**AVRO_ROW, "id": number % 4, "text": f"{number}"} for number in range(40)]
+    events = [event(row, "d" if number % 7 == 6 else "u", lsn=number) for number, row in enumerate(rows, 1)]
+    path = avro(str(tmp_path / "events.avro"), *events)
+    broker.make_topic(topic, partitions=2)
+    with Registry.started() as registry:
+        for number, some in ((3, AVRO), (4, wider)):
+            registry.put(number, some)
+        for partition in range(2):
+            of_partition = [each for each, row in zip(events, rows, strict=True) if row["id"] % 2 == partition]
+            values = [encoded(3 + (number > 9), each, wider if number > 9 else AVRO) for number, each in enumerate(of_partition)]
+            broker.put(topic, [(b"k", value, 1) for value in (*values, None)] * 2, first=partition)
+        expected = tmp_path / "expected"
+        with pipeline() as files:
+            table = files | ReadTable(path, format="debezium", key="id", schema=schema)
+            _ = table | TableToChanges() | beam.Map(repr) | beam.io.WriteToText(str(expected), shard_name_template="")
+        with pipeline() as topics:
+            source = ReadKafkaTable(
+                topic,
+                format="debezium",
+                key="id",
+                schema=schema,
+                schema_registry=registry.url,
+                bootstrap_servers=broker.address,
+                follow=False,
+            )
+            assert_that(topics | source | TableToChanges() | beam.Map(repr), equal_to(expected.read_text().splitlines()))
+    assert len(expected.read_text().splitlines()) > 30
+    assert set(registry.asked) == {"/schemas/ids/3", "/schemas/ids/4"}
 
 
 def test_a_value_that_is_no_envelope_is_named_by_its_offset(broker) -> None:

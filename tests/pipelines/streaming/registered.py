@@ -1,0 +1,65 @@
+"""Records of a topic in Avro without a broker, and what is made of them."""
+
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from beam_joins.pipelines.read_table import MARKS
+from beam_joins.pipelines.sources.envelopes import EnvelopedRecords
+from beam_joins.pipelines.sources.schema_registry import registry_settings
+from tests.pipelines.naive_orders import Row
+from tests.pipelines.streaming.registry import Registry
+
+QUICK = {"retries.wait.ms": 1}
+
+
+class Message(NamedTuple):
+    """A record as the consumer of confluent-kafka gives it."""
+
+    data: bytes | None
+    place: int = 7
+
+    def topic(self) -> str:
+        return "shop"
+
+    def partition(self) -> int:
+        return 3
+
+    def offset(self) -> int:
+        return self.place
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self.place
+
+    def key(self) -> bytes:
+        return b"k"
+
+    def value(self) -> bytes | None:
+        return self.data
+
+
+def records(registry: Registry, schema: pa.Schema | None = None, table: str = "", **settings: Any) -> EnvelopedRecords:
+    columns = None if schema is None else pa.schema([*schema, *MARKS])
+    return EnvelopedRecords("debezium", table, ("id",), columns, registry_settings({"url": registry.url, **QUICK, **settings}))
+
+
+def rows(found: EnvelopedRecords, *values: bytes | None) -> list[Row]:
+    """The rows of values, those in columns too, without what their envelopes say."""
+    elements = [each.value for each in found.piece(9, [Message(value, place) for place, value in enumerate(values)]).elements]
+    each = [row for element in elements for row in ([element] if isinstance(element, dict) else element.to_pylist())]
+    return [{name: value for name, value in row.items() if name not in MARKS.names} for row in each]
+
+
+def flat(name: str, *fields: tuple[str, Any], namespace: str = "shop") -> Row:
+    """The schema of unwrapped events."""
+    about = (("__deleted", "string"), ("__source_ts_ms", "long"), ("__source_lsn", "long"), ("__table", "string"))
+    return {
+        "type": "record",
+        "name": name,
+        "namespace": namespace,
+        "fields": [{"name": each, "type": kind} for each, kind in (*fields, *about)],
+    }
+
+
+def unwrapped(lsn: int, table: str = "orders", **row: Any) -> Row:
+    return {**row, "__deleted": "false", "__source_ts_ms": lsn, "__source_lsn": lsn, "__table": table}

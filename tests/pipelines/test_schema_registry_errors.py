@@ -1,0 +1,130 @@
+"""Avro values of topics that cannot be read, and registries that do not answer: what is wrong, and where."""
+
+import socket
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from beam_joins.pipelines.command.input_error import InputError
+from beam_joins.pipelines.read_kafka_table import ReadKafkaTable
+from beam_joins.pipelines.sources.envelopes import EnvelopedRecords
+from beam_joins.pipelines.sources.schema_registry import registry_settings
+from tests.pipelines.events import AVRO, AVRO_ROW, TYPES, event
+from tests.pipelines.streaming.registered import QUICK, flat, records, rows, unwrapped
+from tests.pipelines.streaming.registry import Registry, encoded
+
+pytest.importorskip("confluent_kafka.schema_registry", reason="its client is not installed: pip install 'beam-joins[schema-registry]'")
+
+SMALL = flat("Order", ("id", "long"))
+VALUE = encoded(1, unwrapped(1, id=1), SMALL)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (
+            b'{"op": "c"}',
+            "the value does not begin with the byte 0 and the number of a schema: .*AvroConverter, or leave out schema_registry=",
+        ),
+        (b"\x01" + VALUE[1:], "the value does not begin with the byte 0"),
+        (VALUE[:4], "the value does not begin with the byte 0"),
+        (VALUE[:-3], r"the value is damaged, or not of its schema 1 \("),
+        (VALUE + b"x", r"the value is damaged, or not of its schema 1 \(1 bytes behind the record\)"),
+        (encoded(2, b"", "bytes"), "schema 2 is not one of records: name the topic of a table"),
+        (encoded(3, b"", "bytes"), "schema 3 is one of PROTOBUF: let the connector write with the AvroConverter"),
+        (encoded(4, b"", "bytes"), r"schema 4 of the registry is no schema of Avro \("),
+        (
+            encoded(5, b"", "bytes"),
+            "does not know version 1 of shop.Gone, to which schema 5 refers: give the one with which the topic was written",
+        ),
+        (encoded(6, 9, "long"), r"the value is damaged, or not of its schema 6 \("),
+        (encoded(6, -1, "long"), r"the value is damaged, or not of its schema 6 \(member -1 of a union\)"),
+        (
+            encoded(9, b"", "bytes"),
+            "the registry http://127.0.0.1:.* does not know schema 9: give the one with which the topic was written",
+        ),
+        (encoded(8, {"id": 1}, {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}), "no Debezium event"),
+    ],
+)
+def test_a_value_that_cannot_be_read_is_named_by_topic_partition_and_offset(registry: Registry, value: bytes, said: str) -> None:
+    registry.put(1, SMALL)
+    registry.put(2, '"bytes"')
+    registry.put(3, 'syntax = "proto3";', kind="PROTOBUF")
+    registry.put(4, {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "shop.Unknown"}]})
+    registry.put(5, "shop.Gone", "shop.Gone")
+    registry.put(6, ["null", SMALL])
+    registry.put(8, {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})
+    with pytest.raises(InputError, match=f"^shop, partition 3, offset 0: .*{said}"):
+        rows(records(registry), value)
+
+
+def test_a_damaged_value_is_a_row_or_is_named(registry: Registry) -> None:
+    registry.put(1, AVRO)
+    whole, random = encoded(1, event(AVRO_ROW, lsn=1), AVRO), Random(1)
+    found = [records(registry, columns) for columns in (None, pa.schema([TYPES.field(name) for name in AVRO_ROW]))]
+    named = 0
+    for _ in range(2_000):
+        value = bytearray(whole)
+        for _ in range(random.randint(1, 3)):
+            value[random.randrange(5, len(value))] ^= 1 << random.randrange(8)
+        for each in found:
+            try:
+                assert len(rows(each, bytes(value))) <= 1
+            except InputError as error:
+                assert str(error).startswith("shop, partition 3, offset 0: ")
+                named += 1
+    assert named > 1_000
+
+
+def test_a_registry_that_does_not_answer_or_refuses_is_named_without_its_password(registry: Registry) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    settings = registry_settings({"url": f"http://ann:secret@127.0.0.1:{port}/r", **QUICK})
+    said = rf"^shop, partition 3, offset 0: the registry http://127\.0\.0\.1:{port}/r does not give schema 1 \(.*refused.*\): see that the workers reach it"
+    with pytest.raises(InputError, match=said):
+        rows(EnvelopedRecords("debezium", "", ("id",), None, settings), VALUE)
+    settings = registry_settings({"url": registry.url, "ssl.ca.location": "absent.pem"})
+    with pytest.raises(InputError, match="offset 0: the registry .* does not give schema 1 .*No such file"):
+        rows(EnvelopedRecords("debezium", "", ("id",), None, settings), VALUE)
+    registry.user = "bob:other"
+    said = (
+        "the registry http://127.0.0.1:.* refuses to give schema 1: give credentials in schema_registry=, such as basic.auth.user.info"
+    )
+    with pytest.raises(InputError, match=said):
+        rows(records(registry), VALUE)
+
+
+def test_numbered_values_without_a_registry_are_told_apart_from_json() -> None:
+    with pytest.raises(
+        InputError, match="offset 0: not JSON, but Avro with the number of a schema, as it seems: give schema_registry="
+    ):
+        rows(EnvelopedRecords("debezium", "", ("id",), None, None), VALUE)
+
+
+@pytest.mark.parametrize(
+    ("registry", "format", "said"),
+    [
+        (
+            "registry:8081",
+            "debezium",
+            r"schema_registry=: give the address of the registry \(http://HOST:PORT\), or settings of which 'url' is one",
+        ),
+        ({"basic.auth.user.info": "a:b"}, "debezium", "settings of which 'url' is one"),
+        ("http://one:8081,two", "debezium", "give the address of the registry"),
+        (8081, "debezium", "give the address of the registry"),
+        ({"url": "http://one", "basic.auth": "a:b"}, "debezium", "schema_registry=: Unrecognized properties: basic.auth"),
+        ({"url": "http://one", "basic.auth.user.info": "a"}, "debezium", "schema_registry=: basic.auth.user.info must be in the form"),
+        ("http://one", "maxwell", "schema_registry= is for format='debezium'"),
+    ],
+)
+def test_a_registry_that_is_none_is_refused_before_anything_is_read(registry: Any, format: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        ReadKafkaTable("t", format=format, key="id", schema_registry=registry, bootstrap_servers="localhost:9092")
+
+
+def test_a_pipeline_is_built_without_the_registry(registry: Registry) -> None:
+    settings = {"url": registry.url, "ssl.ca.location": "/of/the/workers.pem"}
+    ReadKafkaTable("t", format="debezium", key="id", schema_registry=settings, bootstrap_servers="localhost:9092")
+    assert registry.asked == []
