@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 from apache_beam.internal import cloudpickle_pickler
-from apache_beam.runners.worker import sdk_worker_main
+from apache_beam.runners.worker import sdk_worker, sdk_worker_main
 
 GRACE_SECONDS = 5.0
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
@@ -32,9 +32,9 @@ FRESH = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from beam_join
 def main() -> None:
     """Keep workers for the process at the other end of the pipe whose number is the first argument."""
     pipe: Connection = Connection(int(sys.argv[1]))
-    options, log, orphan, classes = cloudpickle_pickler.loads(pipe.recv_bytes())
+    options, log, orphan, idle_seconds, classes = cloudpickle_pickler.loads(pipe.recv_bytes())
     put_into_main(classes)
-    keep(pipe, None, options, log, orphan)
+    keep(pipe, None, options, log, orphan, idle_seconds)
 
 
 def classes_of_main() -> dict[str, bytes]:
@@ -61,10 +61,18 @@ def put_into_main(classes: Mapping[str, bytes]) -> None:
             continue
 
 
-def keep(pipe: Connection, inherited: Connection | None, options: dict[str, Any], log: Path, orphan: Path | None) -> None:
+def keep(
+    pipe: Connection,
+    inherited: Connection | None,
+    options: dict[str, Any],
+    log: Path,
+    orphan: Path | None,
+    idle_seconds: int | None,
+) -> None:
     """Answer requests until the pipe closes, and end all workers then.
 
     `inherited` is a fork's copy of the other end. `orphan` is removed when the pipe closes before the request to end.
+    `idle_seconds` is that of the `Runner`.
     """
     if inherited is not None:
         inherited.close()
@@ -73,6 +81,8 @@ def keep(pipe: Connection, inherited: Connection | None, options: dict[str, Any]
         signal.signal(number, signal.SIG_DFL)
     _streams(log)
     _keep_memory()
+    if idle_seconds is not None:
+        end_idle_processors(idle_seconds)
     workers: dict[str, int] = {}
     while True:
         try:
@@ -106,6 +116,14 @@ def _keep_memory() -> None:
             if hasattr(libc, "mallopt"):
                 libc.mallopt(option, value)
         pa.set_memory_pool(pa.system_memory_pool())
+
+
+def end_idle_processors(seconds: int) -> None:
+    """Have the workers end what Beam makes of a stage for its bundles, its bundle processors, when they have been idle for so long, and not for a minute.
+
+    Each holds the buffer that its output was written into, 8 to 16 MB: in a minute 60 partitions came to 600 MB.
+    """
+    sdk_worker.DEFAULT_BUNDLE_PROCESSOR_CACHE_SHUTDOWN_THRESHOLD_S = seconds
 
 
 def _fork(workers: dict[str, int], worker_id: str, control: str, options: dict[str, Any]) -> str:

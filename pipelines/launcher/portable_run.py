@@ -83,7 +83,9 @@ class _Run:
         # The workers' process is forked first of all, as threads and gRPC do not survive a fork.
         if needs_pool(portable, runner, master):
             values = options.get_all_options(drop_default=True, retain_unknown_options=True)
-            self._pool = stack.enter_context(WorkerPool(values, log=server.log, orphan=server.scratch))
+            self._pool = stack.enter_context(
+                WorkerPool(values, log=server.log, orphan=server.scratch, idle_seconds=runner.idle_seconds)
+            )
         master.check(runner.name, runner.master_option)
         if portable.environment_type == "DOCKER" and master.cores is not None:
             check_docker()

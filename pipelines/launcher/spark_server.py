@@ -90,4 +90,5 @@ SPARK: Final = Runner(
     log_option="--spark_log",
     provided=spark_jars,
     arguments=_arguments,
+    idle_seconds=1,  # it makes each stage anew for every partition, and does not come back to it
 )

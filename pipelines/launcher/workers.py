@@ -37,11 +37,13 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
     True
     """
 
-    def __init__(self, options: Mapping[str, Any], *, log: Path, orphan: Path | None = None) -> None:
+    def __init__(
+        self, options: Mapping[str, Any], *, log: Path, orphan: Path | None = None, idle_seconds: int | None = None
+    ) -> None:
         """Start the keeper.
 
         `options` are the pipeline's, as `PipelineOptions.get_all_options()` gives them. `orphan` is a directory that
-        the keeper removes when the job's process has vanished without a word.
+        the keeper removes when the job's process has vanished without a word. `idle_seconds` is that of the `Runner`.
         """
         self._pipe, theirs = multiprocessing.Pipe()
         values, classes = dict(options), classes_of_main()  # before a fork: both sides know them by the names that pickling gives them
@@ -51,7 +53,7 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
             self._keeper = os.fork()
             if self._keeper == 0:
                 try:
-                    keep(theirs, self._pipe, values, log, orphan)
+                    keep(theirs, self._pipe, values, log, orphan, idle_seconds)
                 except BaseException:
                     traceback.print_exc()
                 finally:
@@ -61,7 +63,7 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
             os.set_inheritable(theirs.fileno(), True)
             command = [sys.executable, "-c", FRESH, str(theirs.fileno()), json.dumps([str(place) for place in sys.path])]
             self._keeper = os.posix_spawn(sys.executable, command, os.environ)
-            self._pipe.send_bytes(cloudpickle_pickler.dumps((values, log, orphan, classes)))
+            self._pipe.send_bytes(cloudpickle_pickler.dumps((values, log, orphan, idle_seconds, classes)))
         theirs.close()
         self._one_at_a_time = threading.Lock()
         self._server: grpc.Server | None = None

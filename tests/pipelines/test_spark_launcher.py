@@ -12,9 +12,11 @@ import apache_beam as beam
 import pytest
 from apache_beam.coders import VarIntCoder
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.worker import sdk_worker
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 
+from beam_joins.pipelines.launcher.spark_server import SPARK
 from beam_joins.pipelines.spark import JobFailed, spark_runner
 
 pytestmark = pytest.mark.spark
@@ -47,6 +49,10 @@ def keyed(number: int) -> tuple[int, int]:
 
 def fail(number: int) -> int:
     return 1 // (number - number)
+
+
+def idle_seconds(_: int) -> int:
+    return sdk_worker.DEFAULT_BUNDLE_PROCESSOR_CACHE_SHUTDOWN_THRESHOLD_S
 
 
 @pytest.fixture
@@ -105,6 +111,16 @@ def test_a_stateful_job_with_timers_gives_its_result_and_leaves_nothing_running(
     said = [line for line in capfd.readouterr().err.splitlines() if "classes" not in line and "jars" not in line]
     assert len(said) == 1
     assert said[0].startswith("Spark's log: ")
+
+
+def test_a_worker_of_spark_ends_what_it_has_made_of_a_stage_within_seconds(tmp_path):
+    with (
+        spark_runner(PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[1]"])) as options,
+        beam.Pipeline(options=options) as pipeline,
+    ):
+        _ = pipeline | beam.Create([0]) | beam.Map(idle_seconds) | beam.io.WriteToText(str(tmp_path / "seconds"))
+    (written,) = tmp_path.glob("seconds*")
+    assert int(written.read_text()) == SPARK.idle_seconds
 
 
 def test_a_failing_function_is_named_with_its_own_frames_and_the_log(scratch):

@@ -1,10 +1,13 @@
-"""The service that forks Python workers for Spark and Flink: its address."""
+"""The service that forks Python workers for Spark and Flink: its address, and what its workers keep."""
 
 import socket
+import threading
 from pathlib import Path
 
 import pytest
+from apache_beam.runners.worker import sdk_worker
 
+from beam_joins.pipelines.launcher.keeper import end_idle_processors
 from beam_joins.pipelines.launcher.workers import WorkerPool
 
 
@@ -20,3 +23,33 @@ def test_no_other_server_can_answer_at_the_address_of_a_pool(family, shared):
             with pytest.raises(OSError, match="in use"):
                 other.bind((host, int(port)))
                 other.listen()
+
+
+class Processor:
+    """What Beam's worker calls of a bundle processor when a bundle is over and when it is not needed any more."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+
+    def reset(self) -> None:
+        """Nothing to forget."""
+
+    def shutdown(self) -> None:
+        self.ended.set()
+
+
+def test_a_worker_ends_what_it_has_made_of_a_stage_when_that_has_been_idle(monkeypatch):
+    name = "DEFAULT_BUNDLE_PROCESSOR_CACHE_SHUTDOWN_THRESHOLD_S"
+    monkeypatch.setattr(sdk_worker, name, getattr(sdk_worker, name))
+    end_idle_processors(1)
+    cache = sdk_worker.BundleProcessorCache(frozenset(), None, None, {})
+    try:
+        idle, busy = Processor(), Processor()
+        cache.active_bundle_processors |= {"bundle 1": ("stage 1", idle), "bundle 2": ("stage 2", busy)}
+        cache.release("bundle 1")
+        assert idle.ended.wait(30)
+        assert not cache.cached_bundle_processors["stage 1"]
+        assert not busy.ended.is_set()
+    finally:
+        cache.release("bundle 2")
+        cache.shutdown()
