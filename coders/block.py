@@ -63,14 +63,19 @@ def read_blocks(blocks: Iterable[bytes]) -> dict[str, pa.Table]:
     for block in blocks:
         name, rows = read_block(block)
         inputs.setdefault(name, []).append(rows)
-    return {name: concat_batches(name, batches) for name, batches in inputs.items()}
+    return {name: concat_batches(name, inputs.pop(name)) for name in list(inputs)}
 
 
 def concat_batches(name: str, batches: list[pa.RecordBatch]) -> pa.Table:
     """The rows of batches of the named input; raises ``ValueError`` if their columns are of types that have nothing in common."""
     require_alike(name, [batch.schema for batch in batches])
     try:
-        return pa.concat_tables(map(_table, batches), promote_options="permissive").combine_chunks()
+        table = pa.concat_tables(map(_table, batches), promote_options="permissive")
+        schema, columns = table.schema, table.columns
+        del table, batches  # where nobody else has them, a column is in memory twice at a time, and not all of them
+        for i in range(len(columns)):
+            columns[i] = combine_chunks(columns[i])
+        return pa.Table.from_arrays(columns, schema=schema)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise ValueError(f"the columns of '{name}' differ from one batch to another: {error}") from None
 

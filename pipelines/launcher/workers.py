@@ -37,9 +37,7 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
     True
     """
 
-    def __init__(
-        self, options: Mapping[str, Any], *, log: Path, orphan: Path | None = None, idle_seconds: int | None = None
-    ) -> None:
+    def __init__(self, options: Mapping[str, Any], *, log: Path, orphan: Path | None = None, idle_seconds: int | None = None) -> None:
         """Start the keeper.
 
         `options` are the pipeline's, as `PipelineOptions.get_all_options()` gives them. `orphan` is a directory that

@@ -26,8 +26,8 @@ class Ended(NamedTuple):
 
     @property
     def sentences(self) -> list[str]:
-        """What it said, without where its log is."""
-        return [line for line in self.err.splitlines() if not line.startswith(("Spark's log: ", "WARNING"))]
+        """What it said, without where its log is, and that it keeps the JVM's classes."""
+        return [line for line in self.err.splitlines() if not line.startswith(("Spark's log: ", "Keeping Spark's classes", "WARNING"))]
 
 
 class Started:
