@@ -24,6 +24,7 @@ orders: .venv/installed  ## Enrich the sample orders with their customers, on Sp
 
 test: lint .venv/tested  ## Run all tests, on the direct runner, on Spark and on Flink
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=25
+	$(BIN)/python -m pytest -m faults tests/faults
 
 test-postgres: .venv/tested  ## Run the tests on a real PostgreSQL, installed from the system's packages where it is missing
 	BEAM_JOINS_INSTALL=1 $(BIN)/python -m pytest tests/postgres
@@ -31,7 +32,7 @@ test-postgres: .venv/tested  ## Run the tests on a real PostgreSQL, installed fr
 test-quick: .venv/tested  ## Run the tests that need neither Spark nor Flink
 	$(BIN)/python -m pytest -m "not spark and not flink"
 
-test-faults: .venv/tested  ## Kill processes of runs, fill their disks and interrupt them (ten minutes)
+test-faults: .venv/tested  ## Kill processes of runs, fill their disks and interrupt them (three minutes)
 	$(BIN)/python -m pytest -m faults tests/faults
 
 test-versions: .venv/tested  ## Install the package for each Python that is there, pinned and with the oldest Beam, and run it (half an hour)

@@ -1,4 +1,4 @@
-"""These tests run when they are asked for, with ``-m faults``: they take minutes."""
+"""These tests run alone, with ``-m faults``: they take what other tests need, the disk and the time of signals."""
 
 import shutil
 from collections.abc import Callable, Iterator
