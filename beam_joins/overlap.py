@@ -58,17 +58,17 @@ def overlap(left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind
 def overlap_in_parts(
     left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind: int | None = None, most: int = PART_ROWS
 ) -> Iterator[Joined]:
-    """The same as :func:`overlap`, for a part of the left rows after the other, where all rows of a key are in one part.
+    """The same as :func:`overlap`, one part of the left rows after another. All left rows of a key are in one part.
 
-    So a join takes memory for its tables and for the results of about ``most`` left rows, however many of them look up one right row. Right rows that have a result
-    of their own, while no left row looks them up, need all left rows at once.
+    A part has about ``most`` rows, so that the memory for results does not grow with the number of left rows that look up one right row. Right and outer joins have
+    one part: whether a right row has a result of its own depends on all left rows.
     """
     parts = -(-len(left) // most)
     if parts <= 1 or shape.keeps_right:
         yield overlap(left, right, join, shape, behind=behind)
         return
     rights = Rights(right)
-    # rows are in one partition for the other bits of the same hash
+    # the high bits, for the partition is chosen by the same hash
     part = (hashes(combine_chunks(left["key"])) >> np.uint64(32)) % np.uint64(parts)
     by = np.argsort(part, kind="stable")
     ends = np.searchsorted(part[by], np.arange(parts), side="right").tolist()

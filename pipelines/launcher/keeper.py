@@ -119,7 +119,7 @@ def _keep_memory() -> None:
 
 
 def end_idle_processors(seconds: int) -> None:
-    """Have the workers end what Beam makes of a stage for its bundles, its bundle processors, when they have been idle for so long, and not for a minute.
+    """Have the workers end bundle processors that have been idle for so many seconds; Beam keeps them for a minute.
 
     Each holds the buffer that its output was written into, 8 to 16 MB: in a minute 60 partitions came to 600 MB.
     """

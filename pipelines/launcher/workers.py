@@ -68,8 +68,7 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
 
     def serve(self) -> str:
         """Start the service on a free port and return its address, `127.0.0.1:port`."""
-        # One address, and alone on it: gRPC takes "localhost" for served if it could have only one of ::1 and 127.0.0.1,
-        # while another server answers at the other, and lets a port be shared.
+        # "localhost" may come to be served on ::1 alone, while another server answers on 127.0.0.1; and by default gRPC shares ports
         alone = [("grpc.so_reuseport", 0)]
         self._server = grpc.server(ThreadPoolExecutor(thread_name_prefix="worker-pool"), options=alone)
         beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(self, self._server)
