@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.change import Change
-from beam_joins.copied import copied
 from beam_joins.functions import require_columns
 from beam_joins.keys.columns import factorize
-from beam_joins.keys.opaque import python_keys, python_values
+from beam_joins.keys.opaque import each_in_python, python_keys
+from beam_joins.sorting import integers
 
 
 class ChangeBatch:
@@ -72,10 +72,9 @@ class ChangeBatch:
 
     def changes(self, keys: list[Any]) -> Iterator[Change[Any, Any]]:
         """The changes one by one, with their keys as given; no value is part of two of them, so that whoever takes one may write into it."""
-        values = python_values(self.values)
-        old = [None if index is None else copied(values[index]) for index in self.before.to_pylist()]
+        old, new = each_in_python(self.values, integers(self.before.fill_null(-1))), each_in_python(self.new)
         # as tuples: a call of Change's own constructor for each costs as much as the rest
-        columns = keys, old, values[: len(self)], self.timestamp.to_pylist(), self.position.to_pylist()
+        columns = keys, old, new, self.timestamp.to_pylist(), self.position.to_pylist()
         return map(Change._make, zip(*columns, strict=True))
 
     def filter(self, kept: pa.Array) -> "ChangeBatch":

@@ -6,7 +6,6 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -37,22 +36,6 @@ def copied(value: Any) -> Any:
     if copier is None:
         copier = _copiers[kind] = _copier(kind)
     return copier(value)
-
-
-def copier(value: Any) -> Callable[[], Any]:
-    """A function that gives another copy at each call: what is decided once for a value need not be decided for every copy.
-
-    >>> again = copier({"id": 7})
-    >>> again(), again() is again()
-    ({'id': 7}, False)
-    """
-    kind = type(value)
-    if kind in _IMMUTABLE:
-        return lambda: value
-    if kind is dict and _immutable(map(type, value.values())):
-        copy_of_flat: Callable[[], Any] = value.copy
-        return copy_of_flat
-    return partial(copied, value)
 
 
 def _copier(kind: type) -> Callable[[Any], Any]:

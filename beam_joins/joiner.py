@@ -10,8 +10,7 @@ from pyarrow import acero
 
 from beam_joins.function_failed import NO_KEY, called_with_no_rows
 from beam_joins.functions import batch_of, values_of, vectorized, with_key
-from beam_joins.keys.columns import Ints
-from beam_joins.keys.opaque import python_keys, python_values
+from beam_joins.keys.opaque import python_keys
 from beam_joins.pairs import Pairs, each_joined
 from beam_joins.sorting import gather
 from beam_joins.typed_rows import Schema, column_writer, type_of_schema
@@ -151,23 +150,9 @@ def _by_record(joiner: Callable[..., Any], functions: Functions, schema: Schema 
                 return keys[n]
             return python_keys(pairs.key.slice(n, 1))[0] if pairs.key is not None else NO_KEY
 
-        left, left_index = _used(pairs.left, pairs.left_index)
-        right, right_index = _used(pairs.right, pairs.right_index)
-        used = pairs._replace(left=left, left_index=left_index, right=right, right_index=right_index)
-        rights = python_values(right) if sides > 1 else None
-        return write(each_joined(joiner, functions, used, python_values(left), rights, key_of))
+        return write(each_joined(joiner, functions, pairs, key_of, sides=sides))
 
     return join
-
-
-def _used(values: pa.Array, index: Ints) -> tuple[pa.Array, Ints]:
-    """The values that the indices name, and their indices among those."""
-    used = np.unique(index[index >= 0])
-    if len(used) == len(values):
-        return values, index
-    place = np.full(len(values) + 1, -1)
-    place[used] = np.arange(len(used))
-    return values.take(pa.array(used)), place[index]
 
 
 def _by_column(joiner: Callable[..., Any], types: Sequence[pa.DataType | None], *, of_any_rows: bool = False) -> TypedJoin:

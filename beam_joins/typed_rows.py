@@ -2,13 +2,18 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import islice
 from operator import itemgetter
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from beam_joins.copied import copied
 from beam_joins.keys.opaque import VALUES, opaque_values
+from beam_joins.sorting import combine_chunks
+
+_PART_ROWS = 1 << 12
 
 Schema: TypeAlias = pa.Schema | pa.DataType
 """What a function of one record gives: its columns, or the type of what has no columns."""
@@ -60,24 +65,34 @@ def _rows(option: str, kind: pa.StructType, results: Iterable[Any]) -> pa.Array:
     read, width = itemgetter(*names, names[0]), len(names) + 1
     # cells that a function may write into later: lists and the like, a bytearray
     mutable = not all(pa.types.is_primitive(field.type) or pa.types.is_string(field.type) for field in kind)
-    nothing = (None,) * width
-    cells: list[Any] = []
-    absent: list[bool] = []
-    for row in results:
-        absent.append(row is None)
-        try:
-            given = (
-                nothing if row is None else read(row if type(row) is dict and len(row) == width - 1 else _with_all(option, row, names))
-            )
-        except (KeyError, TypeError):
-            given = read(_with_all(option, row, names))
-        # taken at once, for the function may give the same dict again
-        cells.extend(map(copied, given) if mutable else given)
-    arrays = [_array(option, cells[i::width], field.type, f" of {field.name}") for i, field in enumerate(kind)]
-    for field, array in zip(kind, arrays, strict=True):
-        if not field.nullable and array.null_count > sum(absent):
-            raise ValueError(f"{option} gave null for {field.name}, which schema= declares nullable=False")
-    return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(absent, pa.bool_()))
+    rows = iter(results)
+
+    def part() -> pa.StructArray:
+        cells: list[Any] = []
+        absent: list[int] = []
+        for row in islice(rows, _PART_ROWS):
+            if row is None:
+                absent.append(len(cells) // width)
+                cells.extend([None] * width)
+                continue
+            try:
+                given = read(row if type(row) is dict and len(row) == width - 1 else _with_all(option, row, names))
+            except (KeyError, TypeError):
+                given = read(_with_all(option, row, names))
+            # taken at once, for the function may give the same dict again
+            cells.extend(map(copied, given) if mutable else given)
+        arrays = [_array(option, cells[i::width], field.type, f" of {field.name}") for i, field in enumerate(kind)]
+        for field, array in zip(kind, arrays, strict=True):
+            if not field.nullable and array.null_count > len(absent):
+                raise ValueError(f"{option} gave null for {field.name}, which schema= declares nullable=False")
+        mask = np.zeros(len(cells) // width, np.bool_)
+        mask[absent] = True
+        return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(mask))
+
+    parts: list[pa.StructArray] = []
+    while not parts or len(parts[-1]):
+        parts.append(part())
+    return combine_chunks(pa.chunked_array(parts))
 
 
 def _with_all(option: str, row: Any, names: list[str]) -> dict[str, Any]:

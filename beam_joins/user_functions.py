@@ -27,7 +27,7 @@ class Functions:
     def function(self, option: str, given: Any, called: Callable[..., Any] | None = None, *, fresh: bool = False) -> Any:
         """The function given as ``option``, on copies of its arguments and raising ``FunctionFailed``; ``None`` if none is given.
 
-        With ``fresh`` the arguments are not used elsewhere, and are not copied. ``called`` is the function for an option given as a field's name; it is
+        With ``fresh`` nothing else uses the arguments, and they are not copied. ``called`` is the function for an option given as a field's name; it is
         called without copies, and its ``ValueError`` is raised as it is.
         """
         if isinstance(given, vectorized):
@@ -36,15 +36,11 @@ class Functions:
             called = given
         if not callable(called) or not (callable(given) or self._exc_class):
             return called if called is not None else given
-        run, needs_no_copy = called, not callable(given) or (fresh and self._exc_class is None)
-        prepared = _itself if needs_no_copy else copied
+        run, needs_no_copy = called, fresh or not callable(given)
 
         def call(*values: Any) -> Any:
             try:
-                # the two usual numbers of arguments without another call for each
-                if len(values) == 2:
-                    return run(prepared(values[0]), prepared(values[1]))
-                return run(prepared(values[0])) if len(values) == 1 else run(*map(prepared, values))
+                return run(*values) if needs_no_copy else run(*map(copied, values))
             except Exception as error:
                 key, rest = (NO_KEY, values) if len(values) < 2 else (values[0], values[1:])
                 raise failure(self._label, option, error, rest, key) from error
@@ -94,7 +90,3 @@ class Functions:
                 raise failure(self._label, f"{option} (vectorized, for {rows})", error, ()) from error
 
         return call
-
-
-def _itself(value: Any) -> Any:
-    return value

@@ -4,10 +4,14 @@ Keys that a function of one record gives are opaque, in their canonical encoding
 the rows that happen to be in one partition.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_joins.corrupt import CorruptData
 from beam_joins.keys import canonical
@@ -15,6 +19,7 @@ from beam_joins.keys.nested import is_combined, is_windowed, made_of, parts_of
 from beam_joins.keys.plain import decoded_plain, encoded_plain
 
 Content = Literal["key", "value"]
+_PART_ROWS, _PART_BYTES = 1 << 12, 1 << 24
 _CODECS: dict[Content, tuple[Callable[[Any], bytes], Callable[[bytes], Any]]] = {}
 
 
@@ -101,6 +106,40 @@ def python_values(column: pa.Array) -> list[Any]:
         raise
     except Exception as error:
         raise CorruptData(f"a Python object that cannot be read: {error}") from error
+
+
+def each_in_python(column: pa.Array, index: npt.NDArray[np.int64] | None = None) -> Iterator[Any]:
+    """The values at the indices, by default all in their order: each a new object at each use, ``None`` where an index is negative.
+
+    Few of them are in memory at a time.
+
+    >>> list(each_in_python(pa.array([{"n": 1}, {"n": 2}]), np.array([1, -1, 0])))
+    [{'n': 2}, None, {'n': 1}]
+    """
+    size = max(1, min(_PART_ROWS, _PART_BYTES // max(1, _largest(column))))
+    starts = range(0, len(column) if index is None else len(index), size)
+
+    def part(start: int) -> list[Any]:
+        if index is None:
+            return python_values(column.slice(start, size))
+        taken = index[start : start + size]
+        return python_values(column.take(pa.array(taken, mask=taken < 0)))
+
+    return chain.from_iterable(map(part, starts))
+
+
+def _largest(column: pa.Array) -> int:
+    """No value of the column takes more bytes."""
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _largest(column.storage)
+    if pa.types.is_primitive(kind) or pa.types.is_null(kind):
+        return 8
+    if pa.types.is_struct(kind):
+        return sum(map(_largest, column.flatten()))
+    if any(is_kind(kind) for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)):
+        return pc.max(pc.binary_length(column)).as_py() or 0
+    return int(column.nbytes)
 
 
 def python_keys(keys: pa.Array) -> list[Any]:

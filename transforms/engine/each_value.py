@@ -10,7 +10,7 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.keys.columns import Ints
-from beam_joins.keys.opaque import python_values
+from beam_joins.keys.opaque import each_in_python
 from beam_joins.sorting import integers
 from beam_joins.transforms.engine.table_rows import changes_in_python, keys_in_python
 from beam_joins.transforms.engine.table_type import TableType
@@ -32,11 +32,8 @@ def each_value(
     earlier value that was done with an earlier change.
     """
     row = _rows_of(batch)
-    values, keys = (
-        python_values(batch.values),
-        keys_in_python(batch.key.take(pa.array(np.maximum(row, 0))), known) if len(batch) else [],
-    )
-    for n, (value, changed) in enumerate(zip(values, row.tolist(), strict=True)):
+    keys = keys_in_python(batch.key.take(pa.array(np.maximum(row, 0))), known) if len(batch) else []
+    for n, (value, changed) in enumerate(zip(each_in_python(batch.values), row.tolist(), strict=True)):
         result = None
         if value is not None and changed >= 0:
             try:

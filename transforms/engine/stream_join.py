@@ -11,7 +11,6 @@ from beam_joins.copied import copied
 from beam_joins.interval import Matches, Spans, State, StreamHow, step
 from beam_joins.joiner import TypedJoin
 from beam_joins.keys.columns import Ints, joined_keys
-from beam_joins.keys.opaque import python_values
 from beam_joins.pairs import Pairs, each_joined
 from beam_joins.sorting import combine_chunks
 from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped
@@ -39,17 +38,15 @@ def pairs_joined(joiner: Callable[..., Any], functions: Functions, types: tuple[
         left, right = combine_chunks(lefts["value"]), combine_chunks(rights["value"])
         keys = [left_key[i] if i >= 0 else right_key[j] for i, j in zip(left_index.tolist(), right_index.tolist(), strict=True)]
         pairs = Pairs(left, left_index, right, right_index, timestamp=found.timestamp)
-        return keyed_results(joiner, functions, pairs, python_values(left), python_values(right), keys)
+        return keyed_results(joiner, functions, pairs, keys)
 
     return results
 
 
-def keyed_results(
-    joiner: Callable[..., Any], functions: Functions, pairs: Pairs, lefts: list[Any], rights: list[Any], keys: list[Any]
-) -> Iterator[Any]:
+def keyed_results(joiner: Callable[..., Any], functions: Functions, pairs: Pairs, keys: list[Any]) -> Iterator[Any]:
     """The ``(key, value)`` pairs that a joiner of records makes, each at its event time; none where the joiner raised."""
     left_out: list[int] = []
-    given = each_joined(joiner, functions, pairs._replace(left_out=left_out), lefts, rights, keys.__getitem__)
+    given = each_joined(joiner, functions, pairs._replace(left_out=left_out), keys.__getitem__)
     for n, result in enumerate(given):
         if not left_out or left_out[-1] != n:
             yield timestamped((copied(keys[n]), copied(result)), int(pairs.timestamp[n]))

@@ -140,14 +140,9 @@ def _lookup(
         count(UNMATCHED, int((found < 0).sum()))
         if not keeps_all:
             stream, found = stream.filter(pa.array(found >= 0)), found[found >= 0]
-        used, index = np.unique(found, return_inverse=True)
-        index = np.where(found >= 0, index - int((used < 0).any()), -1)
-        keys, values, rows = (
-            python_values(combine_chunks(column))
-            for column in (stream["key"], stream["value"], table["value"].take(pa.array(used[used >= 0])))
-        )
-        pairs = Pairs(stream["value"], np.arange(len(stream)), table["value"], index, timestamp=integers(stream["timestamp"]))
-        yield from keyed_results(joiner, functions, pairs, values, rows, keys)
+        keys, values, rows = (combine_chunks(column) for column in (stream["key"], stream["value"], table["value"]))
+        pairs = Pairs(values, np.arange(len(stream)), rows, found, timestamp=integers(stream["timestamp"]))
+        yield from keyed_results(joiner, functions, pairs, python_values(keys))
         return state
 
     return looked_up
