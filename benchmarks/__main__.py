@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.harness.figures import disturbed, figure
+from benchmarks.harness.kept_runs import KeptRuns
 from benchmarks.harness.lineup import CASES, CONTESTANTS, Contestant, cases
 from benchmarks.harness.process import ROOT
 from benchmarks.harness.publish import publish
@@ -38,6 +39,13 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--limit", type=float, default=LIMIT_SECONDS, help="most seconds of one run (default: %(default).0f)")
     made.add_argument("--json", type=Path, metavar="FILE", help="also write all runs and figures there")
+    made.add_argument(
+        "--runs",
+        type=Path,
+        metavar="FILE",
+        help="keep every run there as soon as it is measured, and go on with those that are there: an interrupted benchmark need not begin "
+        "again, and runs that others slowed down are repeated",
+    )
     made.add_argument("--publish", action="store_true", help="also write the tables into docs/benchmarks.md")
     return made
 
@@ -76,7 +84,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         options.error("--small gives no figures to publish")
     rounds = asked.rounds or (1 if asked.small else 5)
     taken = [case for case in cases(small=asked.small) if not asked.works or case.name in asked.works]
-    measured = Rounds(asked.data.resolve(), small=asked.small, limit=asked.limit).measure(taken, contestants, rounds)
+    try:
+        kept = KeptRuns(asked.runs, small=asked.small) if asked.runs else None
+    except ValueError as error:
+        options.error(str(error))
+    measured = Rounds(asked.data.resolve(), small=asked.small, limit=asked.limit, kept=kept).measure(taken, contestants, rounds)
     figures = [figure(each) for each in measured]
     promised = list(targets({(each.case, each.contestant): each for each in figures}))
     text = (SMALL if asked.small else "") + report(taken, figures, promised, disturbed(measured))

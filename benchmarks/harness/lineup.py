@@ -115,7 +115,8 @@ OURS: Final = "beam_joins, Spark, columns"
 OURS_RECORDS: Final = "beam_joins, Spark, records"
 OURS_DIRECT: Final = "beam_joins, DirectRunner, columns"
 OURS_DIRECT_RECORDS: Final = "beam_joins, DirectRunner, records"
-COMMAND: Final = "pipelines.orders, Spark"
+COMMANDS: Final = ("pipelines.orders, Spark", "pipelines.orders, DirectRunner")
+DICTS: Final = ("beam_joins of dicts, Spark", "beam_joins of dicts, DirectRunner")
 
 _SPARK: Final = ("--runner", "SparkRunner", "--functions")
 _DIRECT: Final = ("--runner", "DirectRunner", "--functions")

@@ -15,6 +15,7 @@ from benchmarks.harness import environments
 from benchmarks.harness.comparison import Comparison, compare
 from benchmarks.harness.environments import Environment, Unavailable
 from benchmarks.harness.figures import BUSY, SKIPPED, Measured, Run
+from benchmarks.harness.kept_runs import KeptRuns
 from benchmarks.harness.lineup import CONTESTANTS, DUCKDB, Case, Contestant
 from benchmarks.harness.process import ContestantFailed, run
 from benchmarks.works import WORKS
@@ -26,9 +27,10 @@ class Rounds:
     """Measures contestants on cases, with their input in ``data``; a process may take ``limit`` seconds.
 
     In a ``small`` run a contestant's start is measured once, not in every case and round, and nothing is started before it is timed.
+    Runs that are ``kept`` are not repeated.
     """
 
-    def __init__(self, data: Path, *, small: bool, limit: float = LIMIT_SECONDS) -> None:
+    def __init__(self, data: Path, *, small: bool, limit: float = LIMIT_SECONDS, kept: KeptRuns | None = None) -> None:
         self._data = data
         self._small = small
         self._limit = limit
@@ -36,7 +38,8 @@ class Rounds:
         self._starts: dict[str, list[Run]] = {}
         self._warm: set[str] = set()
         self._environments: dict[str, Environment | Unavailable] = {}
-        self.measured: dict[tuple[str, str], Measured] = {}
+        self._kept = kept
+        self.measured: dict[tuple[str, str], Measured] = kept.measured() if kept else {}
 
     def measure(self, cases: Sequence[Case], contestants: Sequence[Contestant], rounds: int) -> list[Measured]:
         """All that is measured, in the order of cases and contestants."""
@@ -47,7 +50,9 @@ class Rounds:
                     for contestant in contestants:
                         if contestant.takes(case, small=self._small) and number < contestant.rounds:
                             self._tell(f"round {number + 1} of {rounds}, {case.name}, {contestant.title}")
-                            self._measure(case, contestant, Path(scratch))
+                            self._measure(case, contestant, Path(scratch), number)
+                            if self._kept:
+                                self._kept.keep(self.measured.values())
         return [
             self.measured[case.name, contestant.title]
             for case in cases
@@ -55,14 +60,17 @@ class Rounds:
             if (case.name, contestant.title) in self.measured
         ]
 
-    def _measure(self, case: Case, contestant: Contestant, scratch: Path) -> None:
+    def _measure(self, case: Case, contestant: Contestant, scratch: Path, number: int) -> None:
         key = (case.name, contestant.title)
         measured = self.measured.setdefault(key, Measured(case.name, contestant.title, case.size))
         if measured.trouble:
             return
         try:
-            self._start(case, contestant, scratch, measured)
+            if len(measured.starts) <= number:
+                self._start(case, contestant, scratch, measured)
             for size in contestant.sizes(case, small=self._small):
+                if len(measured.runs.get(size, ())) > number:
+                    continue
                 done, comparison = self._checked(case.work, contestant, case.dataset(size), scratch)
                 measured.runs.setdefault(size, []).append(done)
                 measured.rows[size] = comparison.rows

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from benchmarks.harness.figures import Bounds, Figure, ratio
-from benchmarks.harness.lineup import COMMAND, OURS, OURS_DIRECT, OURS_DIRECT_RECORDS, OURS_RECORDS, PYSPARK, STATEFUL
+from benchmarks.harness.lineup import COMMANDS, DICTS, OURS, OURS_DIRECT, OURS_DIRECT_RECORDS, OURS_RECORDS, PYSPARK, STATEFUL
 from benchmarks.harness.noise import Verdict, bounds, ratio_bounds, too_short, verdict
 
 Figures = Mapping[tuple[str, str], Figure]
@@ -15,11 +15,19 @@ KAFKA_STREAMS_PER_SECOND: Final = 22_000
 
 RATIOS: Final = (
     *((case, OURS, 0.5) for case in ("fk-uniform", "fk-zipf")),
-    *((case, OURS_RECORDS, 1.0) for case in ("fk-uniform", "fk-zipf")),
+    *((case, OURS_RECORDS, 0.67) for case in ("fk-uniform", "fk-zipf")),
     *((case, OURS_DIRECT, 0.3) for case in ("fk-uniform", "fk-zipf")),
-    *((case, OURS_DIRECT_RECORDS, 0.8) for case in ("fk-uniform", "fk-zipf")),
+    *((case, OURS_DIRECT_RECORDS, 0.6) for case in ("fk-uniform", "fk-zipf")),
     *((case, OURS, 1.0) for case in ("fk-final", "tables", "streams")),
-    ("orders-json", COMMAND, 1.0),
+    *(("fk-records", contestant, 1.0) for contestant in DICTS),
+    *(("fk-wide-10M", contestant, 0.6) for contestant in (OURS, OURS_DIRECT)),
+    *(("fk-wide-large-10M", contestant, 0.8) for contestant in (OURS, OURS_DIRECT)),
+    *(
+        (case, contestant, limit)
+        for case in ("orders-json", "orders-latest")
+        for contestant, limit in zip(COMMANDS, (1.0, 0.8), strict=True)
+    ),
+    *(("orders-parquet", contestant, 0.5) for contestant in COMMANDS),
 )
 """Case, contestant, and the most that its time may be of PySpark SQL's."""
 
