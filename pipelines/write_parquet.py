@@ -3,6 +3,7 @@
 import os
 import uuid
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -135,11 +136,17 @@ class _Result:
 
 
 class _WriteBundle(beam.DoFn):
+    """Writes one batch while the next one is made: Arrow encodes and compresses without Python's lock."""
+
     def __init__(self, result: _Result) -> None:
         self._result = result
 
+    def setup(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="write-parquet")
+
     def start_bundle(self) -> None:
         self._writers: list[tuple[str, Any, pq.ParquetWriter]] = []
+        self._written: Future[None] | None = None
 
     def process(self, element: pa.Table | pa.RecordBatch) -> None:
         rows = pa.Table.from_batches([element]) if isinstance(element, pa.RecordBatch) else element
@@ -152,15 +159,25 @@ class _WriteBundle(beam.DoFn):
         with self._whole():
             if self._result.schema is not None:
                 rows = conformed(rows, self._result.schema)
-            self._writer_of(rows.schema).write_table(rows)
+            self._wait()
+            self._written = self._thread.submit(self._writer_of(rows.schema).write_table, rows)
 
     def finish_bundle(self) -> Iterator[Any]:
         with self._whole():
+            self._wait()
             for _, file, writer in self._writers:
                 writer.close()
                 file.close()
         for path, _, writer in self._writers:
             yield at_bundle_end((0, (path, writer.schema.serialize().to_pybytes())))
+
+    def teardown(self) -> None:
+        self._thread.shutdown()
+
+    def _wait(self) -> None:
+        written, self._written = self._written, None
+        if written is not None:
+            written.result()
 
     def _writer_of(self, schema: pa.Schema) -> pq.ParquetWriter:
         """The writer of this schema; a bundle has one file for each that its batches have."""
@@ -179,6 +196,8 @@ class _WriteBundle(beam.DoFn):
             with writing(self._result.prefix):
                 yield
         except BaseException:
+            with suppress(Exception):
+                self._wait()
             for path, file, writer in self._writers:
                 with suppress(OSError):
                     writer.close()
