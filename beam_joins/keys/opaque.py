@@ -129,17 +129,26 @@ def each_in_python(column: pa.Array, index: npt.NDArray[np.int64] | None = None)
 
 
 def _largest(column: pa.Array) -> int:
-    """No value of the column takes more bytes."""
-    kind = column.type
+    """No value of the column takes more bytes; at least those of a pointer."""
+    kind, parts, times = column.type, [], 1
     if isinstance(kind, pa.BaseExtensionType):
-        return _largest(column.storage)
-    if pa.types.is_primitive(kind) or pa.types.is_null(kind):
-        return 8
-    if pa.types.is_struct(kind):
-        return sum(map(_largest, column.flatten()))
+        parts = [column.storage]
+    elif pa.types.is_struct(kind):
+        parts = column.flatten()
+    elif pa.types.is_dictionary(kind):
+        parts = [column.dictionary]
+    elif pa.types.is_map(kind):
+        parts, times = [column.keys, column.items], int(np.diff(column.offsets.to_numpy()).max(initial=0))
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        parts, times = [column.flatten()], pc.max(pc.list_value_length(column)).as_py() or 0
+    if parts:
+        return 8 + times * sum(map(_largest, parts))
     if any(is_kind(kind) for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)):
-        return pc.max(pc.binary_length(column)).as_py() or 0
-    return int(column.nbytes)
+        return 8 + (pc.max(pc.binary_length(column)).as_py() or 0)
+    try:
+        return 8 + int(kind.bit_width) // 8
+    except ValueError:
+        return 8 + int(column.nbytes)
 
 
 def python_keys(keys: pa.Array) -> list[Any]:
