@@ -62,7 +62,7 @@ def read(made: beam.Pipeline, task: Task, table: str) -> Any:
 
 
 def write(results: Any, task: Task) -> None:
-    """Write dicts with the columns of the work's result, in batches: Beam's sink takes several times as long for dicts one by one."""
+    """Write dicts with the columns of the work's result, in batches: Beam's sink of single dicts would be a large part of what is measured."""
     made = schema(task.work)
     batches = (
         results

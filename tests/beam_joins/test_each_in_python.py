@@ -58,10 +58,12 @@ def test_memory_does_not_grow_with_the_uses_of_a_large_value(as_column):
     column = as_column([{"text": "small" * 200}, {"text": "x" * 2_000_000}])
     before = pa.total_allocated_bytes()
     tracemalloc.start()
-    for _ in each_in_python(column, np.ones(400, np.int64)):
-        assert pa.total_allocated_bytes() - before < 50_000_000
-    assert tracemalloc.get_traced_memory()[1] < 100_000_000
-    tracemalloc.stop()
+    try:
+        for _ in each_in_python(column, np.ones(400, np.int64)):
+            assert pa.total_allocated_bytes() - before < 50_000_000
+        assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=30), st.integers(0, 1))

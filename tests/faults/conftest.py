@@ -1,4 +1,4 @@
-"""These tests run alone, with ``-m faults``: they take what other tests need, the disk and the time of signals."""
+"""These tests run alone, with ``-m faults``: they fill disks and kill processes that other tests would need."""
 
 import shutil
 from collections.abc import Callable, Iterator
