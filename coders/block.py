@@ -6,6 +6,7 @@ Rows are shuffled in blocks, so that a runner handles few large elements instead
 
 from collections.abc import Iterable
 from itertools import combinations
+from struct import Struct
 
 import pyarrow as pa
 
@@ -17,7 +18,9 @@ from beam_joins.sorting import combine_chunks
 
 _INPUT = b"input"
 _WORTHWHILE = 1 << 15  # bytes; of fewer there is little to save, and it would take longer than all the rest
-_AS_THEY_ARE, _COMPRESSED = pa.ipc.IpcWriteOptions(), pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1))
+_ZSTD = pa.Codec("zstd", 1)
+_COMPRESSED = Struct(">4sQ")  # stands before a compressed stream; an Arrow stream never begins so
+_MAGIC = b"zstd"
 
 
 def write_block(rows: pa.Table | pa.RecordBatch, input: str) -> bytes:
@@ -34,15 +37,17 @@ def write_block(rows: pa.Table | pa.RecordBatch, input: str) -> bytes:
     # what has no fixed width may repeat itself; narrow numbers gain nothing from being compressed
     as_they_are = few or all(_has_fixed_width(field.type) for field in schema)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema, options=_AS_THEY_ARE if as_they_are else _COMPRESSED) as writer:
+    with pa.ipc.new_stream(sink, schema) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays([column for column, _ in columns], schema=schema))
-    return checked(sink.getvalue())
+    stream = sink.getvalue()
+    # as a whole: Arrow would compress each of the few dozen buffers by itself, which takes longer than their bytes do
+    return checked(stream) if as_they_are else checked(_COMPRESSED.pack(_MAGIC, stream.size), _ZSTD.compress(stream))
 
 
 def read_block(encoded: bytes) -> tuple[str, pa.RecordBatch]:
     """The name of the input, and the rows; raises :class:`CorruptData`."""
     try:
-        with pa.ipc.open_stream(pa.py_buffer(unchecked(encoded))) as reader:
+        with pa.ipc.open_stream(_stream(unchecked(encoded))) as reader:
             metadata = reader.schema.metadata or {}
             if _INPUT not in metadata:
                 raise CorruptData(f"a block with the columns {', '.join(reader.schema.names)} that does not say its input")
@@ -55,6 +60,14 @@ def read_block(encoded: bytes) -> tuple[str, pa.RecordBatch]:
         raise
     except Exception as error:
         raise CorruptData(f"{len(encoded)} bytes are not a block: {error}") from error
+
+
+def _stream(content: memoryview) -> pa.Buffer:
+    written = pa.py_buffer(content)
+    if not content[: len(_MAGIC)] == _MAGIC:
+        return written
+    _, size = _COMPRESSED.unpack_from(content)
+    return _ZSTD.decompress(written.slice(_COMPRESSED.size), size)
 
 
 def read_blocks(blocks: Iterable[bytes]) -> dict[str, pa.Table]:

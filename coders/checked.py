@@ -4,20 +4,23 @@ Arrow and Beam read values where bytes say that they lie, without asking whether
 """
 
 import pyarrow as pa
-from xxhash import xxh3_64_digest
+from xxhash import xxh3_64, xxh3_64_digest
 
 from beam_joins.corrupt import CorruptData
 
 _CHECKSUM = 8
 
 
-def checked(content: bytes | pa.Buffer) -> bytes:
-    """The content with its checksum behind it.
+def checked(*content: bytes | pa.Buffer) -> bytes:
+    """The content, in one part or several, with its checksum behind it.
 
     >>> bytes(unchecked(checked(b"rows")))
     b'rows'
     """
-    return b"".join((content, xxh3_64_digest(content)))
+    checksum = xxh3_64()
+    for part in content:
+        checksum.update(part)
+    return b"".join((*content, checksum.digest()))
 
 
 def unchecked(encoded: bytes) -> memoryview:
