@@ -64,7 +64,7 @@ def read_block(encoded: bytes) -> tuple[str, pa.RecordBatch]:
 
 def _stream(content: memoryview) -> pa.Buffer:
     written = pa.py_buffer(content)
-    if not content[: len(_MAGIC)] == _MAGIC:
+    if content[: len(_MAGIC)] != _MAGIC:
         return written
     _, size = _COMPRESSED.unpack_from(content)
     return _ZSTD.decompress(written.slice(_COMPRESSED.size), size)

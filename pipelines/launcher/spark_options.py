@@ -3,6 +3,7 @@
 import argparse
 import re
 import sys
+from typing import Final
 
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, SparkRunnerOptions, StandardOptions
 
@@ -13,6 +14,13 @@ from beam_joins.pipelines.launcher.spark_server import SPARK, spark_master
 from beam_joins.pipelines.launcher.warm_start import is_spark
 
 _ENVIRONMENT_CACHE_MS = 60_000
+_STORAGE_LEVELS: Final = ("DISK_ONLY", "MEMORY_AND_DISK", "MEMORY_AND_DISK_SER", "MEMORY_ONLY", "MEMORY_ONLY_SER")
+# Java's own serialization cannot write to disk what Beam keeps of a stage with several outputs. No element may be larger than the buffer.
+_SETTINGS: Final = (
+    "spark.serializer=org.apache.spark.serializer.KryoSerializer",
+    "spark.kryo.registrator=org.apache.beam.runners.spark.coders.SparkRunnerKryoRegistrator",
+    "spark.kryoserializer.buffer.max=2047m",
+)
 
 
 class SparkOptions(PipelineOptions):
@@ -30,6 +38,12 @@ class SparkOptions(PipelineOptions):
             action="append",
             metavar="KEY=VALUE",
             help="A setting of Spark, such as spark.default.parallelism=8; may be repeated.",
+        )
+        parser.add_argument(
+            "--storage_level",
+            choices=_STORAGE_LEVELS,
+            help="Where Spark keeps what several stages read. With MEMORY_ONLY, which is Beam's default, it computes again what does not fit "
+            f"into memory, and counts it again. Default: {_STORAGE_LEVELS[0]}.",
         )
         parser.add_argument(
             "--spark_log",
@@ -64,7 +78,10 @@ def spark_server(options: PipelineOptions) -> ServerOptions:
         if not re.match(r"spark\.[^=\s]+=", pair):
             raise RunnerSetupError(f"--spark_conf={pair} is not of the form spark.KEY=VALUE.")
     options.view_as(SparkRunnerOptions).spark_master_url = master.url
+    # not the option's own default, which a job server with other settings would get too
+    asked.storage_level = asked.storage_level or _STORAGE_LEVELS[0]
     # Spark gives workers back after every stage. Flink keeps its own, and must not be given a dead one again when it restarts a job.
     portable = options.view_as(PortableOptions)
     portable.environment_cache_millis = int(portable.environment_cache_millis) or _ENVIRONMENT_CACHE_MS
-    return server_options(options, SPARK, master, memory=asked.driver_memory, settings=asked.spark_conf or (), log=asked.spark_log)
+    settings = (*_SETTINGS, *(asked.spark_conf or ()))
+    return server_options(options, SPARK, master, memory=asked.driver_memory, settings=settings, log=asked.spark_log)

@@ -43,6 +43,19 @@ class SumAtTheEnd(beam.DoFn):
         yield f"{key} {sum(numbers.read())} {os.getpid()}"
 
 
+class Large(beam.DoFn):
+    """Give something large for two outputs, and add a line to a file."""
+
+    def __init__(self, calls: Path) -> None:
+        self._calls = calls
+
+    def process(self, number):
+        with self._calls.open("a") as calls:
+            calls.write(f"{number}\n")
+        yield number, bytes(1 << 20)
+        yield beam.pvalue.TaggedOutput("others", (number, bytes(1 << 20)))
+
+
 def keyed(number: int) -> tuple[int, int]:
     return number % 4, number
 
@@ -111,6 +124,21 @@ def test_a_stateful_job_with_timers_gives_its_result_and_leaves_nothing_running(
     said = [line for line in capfd.readouterr().err.splitlines() if "classes" not in line and "jars" not in line]
     assert len(said) == 1
     assert said[0].startswith("Spark's log: ")
+
+
+def test_a_stage_with_two_outputs_that_do_not_fit_into_memory_runs_once(tmp_path):
+    calls = tmp_path / "calls"
+    with (
+        spark_runner(PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[2]", "--driver_memory=640m"])) as on_spark,
+        beam.Pipeline(options=on_spark) as p,
+    ):
+        large = p | beam.Create(range(200)) | beam.Reshuffle() | beam.ParDo(Large(calls)).with_outputs("others", main="some")
+        for name in ("some", "others"):
+            sizes = large[name] | f"Shuffle {name}" >> beam.Reshuffle() | f"Sizes of {name}" >> beam.Map(lambda pair: len(pair[1]))
+            sizes | f"Write {name}" >> beam.io.WriteToText(str(tmp_path / name))
+    assert sorted(map(int, calls.read_text().split())) == list(range(200))
+    for name in ("some", "others"):
+        assert [line for path in tmp_path.glob(f"{name}-*") for line in path.read_text().split()] == [str(1 << 20)] * 200
 
 
 def test_a_worker_of_spark_ends_what_it_has_made_of_a_stage_within_seconds(tmp_path):

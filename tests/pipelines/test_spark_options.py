@@ -8,7 +8,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 
 from beam_joins.pipelines.launcher.master import usable_cores
-from beam_joins.pipelines.launcher.spark_options import master_url
+from beam_joins.pipelines.launcher.spark_options import master_url, spark_server
 from beam_joins.pipelines.launcher.spark_server import spark_master
 from beam_joins.pipelines.spark import RunnerSetupError, spark_runner
 
@@ -66,6 +66,13 @@ def test_options_for_another_runner_or_job_server_pass_unchanged(flags):
 def test_a_star_is_all_cores_of_this_machine():
     assert spark_master("local[*]").url == f"local[{usable_cores()}]"
     assert spark_master("local").cores == 1
+
+
+def test_a_setting_of_the_user_stands_behind_those_that_are_always_made():
+    options = PipelineOptions(["--runner=SparkRunner", "--spark_conf=spark.kryoserializer.buffer.max=64m"])
+    assert [setting for setting in spark_server(options).settings if "buffer.max" in setting][
+        -1
+    ] == "spark.kryoserializer.buffer.max=64m"
 
 
 @pytest.mark.parametrize(("flags", "url"), [([], "local[*]"), (["--spark_master_url=local[4]"], "local[4]")])
