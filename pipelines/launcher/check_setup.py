@@ -75,7 +75,7 @@ def _master(wanted: ServerOptions) -> str:
 
 def _workers(options: PipelineOptions, wanted: ServerOptions) -> str:
     portable = options.view_as(PortableOptions)
-    count = python_workers(options, wanted.master)
+    count = python_workers(options, wanted.runner, wanted.master)
     if needs_pool(portable, wanted.runner, wanted.master):
         return f"{count} Python workers, forked by this program"
     if portable.environment_type == "DOCKER":

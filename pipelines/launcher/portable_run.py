@@ -72,7 +72,7 @@ class _Run:
         portable = options.view_as(PortableOptions)
         wanted = launch.server(options)
         runner, master = wanted.runner, wanted.master
-        workers = python_workers(options, master)
+        workers = python_workers(options, runner, master)
         self._server = server = take(wanted) or JobServer(wanted, _log_file(wanted))
         if not wanted.log:
             stack.callback(self._forget_log)

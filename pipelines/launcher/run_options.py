@@ -22,17 +22,17 @@ class WorkerOptions(PipelineOptions):
             "--python_workers",
             type=int,
             help="Number of Python worker processes (per executor of Spark, per TaskManager of Flink). "
-            "Default: the cores of a local master, else 1.",
+            "Default: the cores of a local master, on Spark one more, else 1.",
         )
 
 
-def python_workers(options: PipelineOptions, master: Master) -> int:
-    """The number of Python worker processes per executor: asked for, or as many as a local master has cores."""
+def python_workers(options: PipelineOptions, runner: Runner, master: Master) -> int:
+    """The number of Python worker processes per executor: asked for, or as many as a local master has cores, and those that the runner needs besides."""
     asked = options.view_as(WorkerOptions).python_workers
     if asked is not None and asked < 1:
         raise RunnerSetupError(f"--python_workers={asked} is not a number of processes, which is 1 or more.")
     beams = int(options.view_as(PortableOptions).sdk_worker_parallelism)
-    return asked or (beams if beams > 1 else master.cores or 1)
+    return asked or (beams if beams > 1 else master.cores + runner.spare_workers if master.cores and master.cores > 1 else 1)
 
 
 def needs_pool(portable: PortableOptions, runner: Runner, master: Master) -> bool:

@@ -17,7 +17,7 @@ class Runner(NamedTuple):
     `name` is Spark or Flink; its lock file and its files for temporary data are named after it. `provided` gives the jars
     that are installed already. `arguments` gives the JVM's options and the program's for one server, and writes what they
     name into the directory. `idle_seconds` is how long a Python worker keeps what it has made of a stage when nothing is
-    asked of it; without it as long as Beam does.
+    asked of it; without it as long as Beam does. `spare_workers` is how many more Python workers than cores it has.
     """
 
     name: str
@@ -29,6 +29,7 @@ class Runner(NamedTuple):
     provided: Callable[[], list[Path]]
     arguments: Callable[["ServerOptions", Path], tuple[list[str], list[str]]]
     idle_seconds: int | None = None
+    spare_workers: int = 0
 
     @property
     def slug(self) -> str:

@@ -91,4 +91,5 @@ SPARK: Final = Runner(
     provided=spark_jars,
     arguments=_arguments,
     idle_seconds=1,  # it makes each stage anew for every partition, and does not come back to it
+    spare_workers=1,  # Beam gives partitions to workers in turn, busy or not: with as many as cores one of them often has two, and another none
 )
