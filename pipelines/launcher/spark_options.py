@@ -15,12 +15,6 @@ from beam_joins.pipelines.launcher.warm_start import is_spark
 
 _ENVIRONMENT_CACHE_MS = 60_000
 _STORAGE_LEVELS: Final = ("DISK_ONLY", "MEMORY_AND_DISK", "MEMORY_AND_DISK_SER", "MEMORY_ONLY", "MEMORY_ONLY_SER")
-# Java's own serialization cannot write to disk what Beam keeps of a stage with several outputs. No element may be larger than the buffer.
-_SETTINGS: Final = (
-    "spark.serializer=org.apache.spark.serializer.KryoSerializer",
-    "spark.kryo.registrator=org.apache.beam.runners.spark.coders.SparkRunnerKryoRegistrator",
-    "spark.kryoserializer.buffer.max=2047m",
-)
 
 
 class SparkOptions(PipelineOptions):
@@ -83,5 +77,4 @@ def spark_server(options: PipelineOptions) -> ServerOptions:
     # Spark gives workers back after every stage. Flink keeps its own, and must not be given a dead one again when it restarts a job.
     portable = options.view_as(PortableOptions)
     portable.environment_cache_millis = int(portable.environment_cache_millis) or _ENVIRONMENT_CACHE_MS
-    settings = (*_SETTINGS, *(asked.spark_conf or ()))
-    return server_options(options, SPARK, master, memory=asked.driver_memory, settings=settings, log=asked.spark_log)
+    return server_options(options, SPARK, master, memory=asked.driver_memory, settings=asked.spark_conf or (), log=asked.spark_log)

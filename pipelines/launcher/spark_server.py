@@ -13,6 +13,12 @@ from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
 CHOICES: Final = "local[*], local[N] or spark://HOST:PORT"
 _LOCAL = re.compile(r"local(?:\[(\*|[1-9]\d*)\])?")
 _CLUSTER = re.compile(r"spark://([^/:,\s]+):(\d+)")
+# Java's own serialization cannot write to disk what Beam keeps of a stage with several outputs. No element may be larger than the buffer.
+_SERIALIZATION = (
+    "-Dspark.serializer=org.apache.spark.serializer.KryoSerializer",
+    "-Dspark.kryo.registrator=org.apache.beam.runners.spark.coders.SparkRunnerKryoRegistrator",
+    "-Dspark.kryoserializer.buffer.max=2047m",
+)
 _HERE_ONLY = ("-Dspark.driver.host=127.0.0.1", "-Dspark.driver.bindAddress=127.0.0.1")
 
 # What Spark opens for itself on Java 17 (org.apache.spark.launcher.JavaModuleOptions).
@@ -74,6 +80,7 @@ def _arguments(options: ServerOptions, directory: Path) -> tuple[list[str], list
     jvm = [
         "-Dspark.ui.enabled=false",
         *(_HERE_ONLY if options.master.cores is not None else ()),
+        *_SERIALIZATION,
         *(f"-D{setting}" for setting in options.settings),
         f"-Dspark.local.dir={directory}",
         f"-Dlog4j2.configurationFile={logging}",

@@ -9,7 +9,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, PortableOption
 
 from beam_joins.pipelines.launcher.master import usable_cores
 from beam_joins.pipelines.launcher.spark_options import master_url, spark_server
-from beam_joins.pipelines.launcher.spark_server import spark_master
+from beam_joins.pipelines.launcher.spark_server import SPARK, spark_master
 from beam_joins.pipelines.spark import RunnerSetupError, spark_runner
 
 
@@ -68,11 +68,10 @@ def test_a_star_is_all_cores_of_this_machine():
     assert spark_master("local").cores == 1
 
 
-def test_a_setting_of_the_user_stands_behind_those_that_are_always_made():
-    options = PipelineOptions(["--runner=SparkRunner", "--spark_conf=spark.kryoserializer.buffer.max=64m"])
-    assert [setting for setting in spark_server(options).settings if "buffer.max" in setting][
-        -1
-    ] == "spark.kryoserializer.buffer.max=64m"
+def test_a_setting_of_the_user_stands_behind_those_that_are_always_made(tmp_path):
+    options = spark_server(PipelineOptions(["--runner=SparkRunner", "--spark_conf=spark.kryoserializer.buffer.max=64m"]))
+    jvm, _ = SPARK.arguments(options, tmp_path)
+    assert [setting for setting in jvm if "buffer.max" in setting][1:] == ["-Dspark.kryoserializer.buffer.max=64m"]
 
 
 @pytest.mark.parametrize(("flags", "url"), [([], "local[*]"), (["--spark_master_url=local[4]"], "local[4]")])
