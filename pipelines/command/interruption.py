@@ -11,6 +11,10 @@ from typing import Final
 _LOOK_SECONDS: Final = 0.1
 
 
+class Interrupted(KeyboardInterrupt):
+    """A signal has come. Python itself ends by SIGINT, whatever the exit code, where a plain KeyboardInterrupt has left code that was made from text, as of dataclasses."""
+
+
 class Interruption:
     """Which signal has come (``by``), if any; ``exit_code`` is then what a shell expects. ``at_second``: the first one is only remembered."""
 
@@ -42,7 +46,7 @@ class Interruption:
 
 @contextmanager
 def interruptible() -> Iterator[Interruption]:
-    """Within the block SIGINT and SIGTERM raise KeyboardInterrupt, and are remembered.
+    """Within the block SIGINT and SIGTERM raise :class:`Interrupted`, a KeyboardInterrupt, and are remembered.
 
     Beam turns whatever is raised in a function of the pipeline into another exception, so that the type does not tell.
 
@@ -60,7 +64,7 @@ def interruptible() -> Iterator[Interruption]:
         interruption.by = signal.Signals(number)
         if not interruption.is_later and not (interruption.at_second and is_first):
             interruption.has_raised = True
-            raise KeyboardInterrupt
+            raise Interrupted
 
     before = {}
     if threading.current_thread() is threading.main_thread():

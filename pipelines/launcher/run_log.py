@@ -14,6 +14,8 @@ from typing import Any
 # Loggers that tell how a job reaches its runner; a job's author has no use for them on a terminal.
 _MACHINERY = ("apache_beam.runners", "apache_beam.utils.subprocess_server")
 _ROOT_CALLER = "portable_runner.py"
+_READER = "wait_until_finish_read"  # Beam's thread that reads a job's messages, and fails when the job server ends
+_READER_SECONDS = 5.0
 
 
 def new_log_file(runner: str) -> Path:
@@ -50,6 +52,9 @@ def machinery_into(log: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        for thread in threading.enumerate():
+            if thread.name == _READER:
+                thread.join(_READER_SECONDS)
         threading.excepthook = hook
         root.removeFilter(only_the_jobs)
         for logger, propagate in loggers.items():
