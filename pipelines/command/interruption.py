@@ -12,7 +12,10 @@ _LOOK_SECONDS: Final = 0.1
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal has come. Python itself ends by SIGINT, whatever the exit code, where a plain KeyboardInterrupt has left code that was made from text, as of dataclasses."""
+    """A signal has come.
+
+    Not a plain KeyboardInterrupt: if one leaves ``exec`` of a text, which dataclasses use, CPython remembers it and exits by SIGINT, even if it was caught.
+    """
 
 
 class Interruption:

@@ -27,12 +27,15 @@ class WorkerOptions(PipelineOptions):
 
 
 def python_workers(options: PipelineOptions, runner: Runner, master: Master) -> int:
-    """The number of Python worker processes per executor: asked for, or as many as a local master has cores, and those that the runner needs besides."""
+    """The number of Python worker processes per executor: as asked for; else one for each core of a local master, and the runner's spare ones; else 1."""
     asked = options.view_as(WorkerOptions).python_workers
     if asked is not None and asked < 1:
         raise RunnerSetupError(f"--python_workers={asked} is not a number of processes, which is 1 or more.")
     beams = int(options.view_as(PortableOptions).sdk_worker_parallelism)
-    return asked or (beams if beams > 1 else master.cores + runner.spare_workers if master.cores and master.cores > 1 else 1)
+    if asked or beams > 1:
+        return asked or beams
+    cores = master.cores or 1
+    return cores + runner.spare_workers if cores > 1 else cores
 
 
 def needs_pool(portable: PortableOptions, runner: Runner, master: Master) -> bool:

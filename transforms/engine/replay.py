@@ -169,7 +169,7 @@ class Stage(beam.PTransform[Any, Any]):
 
     def _outputs(self, pcoll: PCollection[Any], dofn: beam.DoFn, *side_inputs: Any) -> dict[str, PCollection[Any]]:
         main, *others = self._names
-        # Only requested outputs are declared: on Spark the output of a stage with several goes to disk.
+        # Only requested outputs are declared: Spark writes the output of a stage that has several to disk.
         run = beam.ParDo(dofn, *side_inputs)
         outputs = pcoll | "Run" >> (run.with_outputs(*others, main=main) if others else run)
         named = {tag: outputs[tag] for tag in self._names} if others else {main: outputs}
