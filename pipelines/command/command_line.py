@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins import FunctionFailed
+from beam_joins.pipelines.command.collector import uncollected_import
 from beam_joins.pipelines.command.found import found_in
 from beam_joins.pipelines.command.input_error import InputError, OutputError, input_error_in, os_sentence
 from beam_joins.pipelines.command.options_file import nearest, options_in
@@ -64,12 +65,13 @@ def add_runner(parser: argparse.ArgumentParser) -> None:
 
 def _beams() -> argparse.ArgumentParser:
     """A parser of the options that are Beam's, and ours of pipelines."""
-    from apache_beam.options.pipeline_options import PipelineOptions
+    with uncollected_import():
+        from apache_beam.options.pipeline_options import PipelineOptions
 
-    from beam_joins.pipelines.launcher.flink_options import FlinkOptions
-    from beam_joins.pipelines.launcher.run_options import WorkerOptions
-    from beam_joins.pipelines.launcher.spark_options import SparkOptions
-    from beam_joins.transforms.engine.replay_options import ReplayOptions
+        from beam_joins.pipelines.launcher.flink_options import FlinkOptions
+        from beam_joins.pipelines.launcher.run_options import WorkerOptions
+        from beam_joins.pipelines.launcher.spark_options import SparkOptions
+        from beam_joins.transforms.engine.replay_options import ReplayOptions
 
     # two classes of options may declare the same one
     beams = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
@@ -85,9 +87,10 @@ def beam_options(runner: str | None, rest: Sequence[str]) -> "PipelineOptions":
     >>> beam_options("DirectRunner", []).get_all_options()["runner"] == ENGINE
     True
     """
-    from apache_beam.io.filesystems import FileSystems
+    with uncollected_import():
+        from apache_beam.io.filesystems import FileSystems
 
-    from beam_joins.pipelines.command.kept_views import KeptViews
+        from beam_joins.pipelines.command.kept_views import KeptViews
 
     # What Beam calls DirectRunner is one of three engines, whichever it finds; this is the one for bounded input.
     options = KeptViews(list(rest), runner=ENGINE if runner in (None, "DirectRunner") else runner)

@@ -4,6 +4,7 @@ The keeper itself is a fork of the job's process, or a fresh interpreter that ru
 """
 
 import ctypes
+import gc
 import json
 import logging
 import os
@@ -83,6 +84,7 @@ def keep(
     _keep_memory()
     if idle_seconds is not None:
         end_idle_processors(idle_seconds)
+    gc.freeze()  # a worker's collector would copy every page that it shares with the others
     workers: dict[str, int] = {}
     while True:
         try:
