@@ -26,7 +26,7 @@ from beam_joins.pipelines.jobs.select import Share
 from beam_joins.pipelines.jobs.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.report.counted import Counted, figures, without_reference
 from beam_joins.sorting import valid
-from beam_joins.transforms.engine.checked_table import whole_table
+from beam_joins.transforms.engine.checked_table import final_table, whole_table
 from beam_joins.transforms.engine.partitions import growing_partitions, suggested_partitions
 from beam_joins.transforms.engine.replay_options import ReplayOptions
 from beam_joins.transforms.engine.state_folder import StateFolder
@@ -70,7 +70,8 @@ def pipeline_of(
     os.rmdir(pipeline.local_tempdir)  # for transforms in other languages; it would stay if the process were killed
     if folder is not None:
         folder.attach(pipeline)
-    result, facts = _result(pipeline, shape, report_path, goes_on=folder is not None)
+    of_finals = folder is None and not shape.reports and all(output.name == LATEST for output in outputs)
+    result, facts = _result(pipeline, shape, report_path, goes_on=folder is not None, of_finals=of_finals)
     # the changes of a row stand one after the other in the file
     if folder is None and any(output.name == CHANGES for output in outputs):
         result = whole_table(result)
@@ -91,8 +92,8 @@ def pipeline_of(
     return pipeline
 
 
-def _result(pipeline: beam.Pipeline, shape: Shape, report_path: str, *, goes_on: bool) -> tuple[Any, list[Any]]:
-    """The table of the result, and what is counted on the way to it."""
+def _result(pipeline: beam.Pipeline, shape: Shape, report_path: str, *, goes_on: bool, of_finals: bool) -> tuple[Any, list[Any]]:
+    """The table of the result, and what is counted on the way to it; ``of_finals``: nobody asks for the changes of joined rows."""
     tables, facts, counted = [], [], []
     for number, (changelog, reading) in enumerate(zip(shape.changelogs, shape.readings, strict=True)):
         name, log = changelog.name, log_beside(report_path, number)
@@ -112,6 +113,8 @@ def _result(pipeline: beam.Pipeline, shape: Shape, report_path: str, *, goes_on:
         facts.append(left | "Tally join" >> beam.ParDo(TallyUnreferring("join", refers_to_none)))
     # what is remembered must have the same columns in all runs, with a report and without
     keeps_reference = reading.reference is not None and (shape.reports or goes_on)
+    if of_finals:
+        tables = [final_table(each, f"Final {of.name}") for each, of in zip(tables, shape.changelogs, strict=True)]
     result = tuple(tables) | "Join" >> join_of(shape.how, shape.shares, shape.readings, keeps_reference=keeps_reference)
     if shape.reports:
         facts += figures(counted, tables, result)

@@ -67,6 +67,28 @@ def test_a_join_of_rows_of_one_key_gives_the_changes_worked_out_by_hand(beam_joi
     assert changes("e.jsonl") == OF_ONE_KEY[how]
 
 
+def without(section: str, summary: str) -> str:
+    """A summary up to a section, without the line on its changes."""
+    return "\n".join(line for line in summary[: summary.index(section)].splitlines() if not line.startswith("  changes"))
+
+
+@pytest.mark.parametrize("by", ["reference", "key"])
+@pytest.mark.parametrize("how", REFERRING)
+def test_the_final_rows_alone_are_those_that_the_changes_lead_to_and_so_is_all_that_is_counted(
+    beam_joins: Run, how: str, by: str
+) -> None:
+    if by == "key":
+        write("l.jsonl", *NUMBERS)
+        write("r.jsonl", *PRICES)
+    asked = ["join", *(BY if by == "reference" else FILES), "--how", how, "--latest", "now.jsonl"]
+    ran = beam_joins(*asked, "--output", "e.jsonl")
+    rows = sorted(Path("now.jsonl").read_text().splitlines())
+    alone = beam_joins(*asked)
+    assert ran.code == alone.code == 0, alone.err
+    assert sorted(Path("now.jsonl").read_text().splitlines()) == rows
+    assert without("engine", alone.out) == without("engine", ran.out)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("how", ["inner", "outer"])
 def test_on_spark_the_changes_are_the_same(beam_joins: Run, how: str) -> None:

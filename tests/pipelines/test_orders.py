@@ -1,6 +1,7 @@
 """python -m pipelines.orders: its answers against a naive implementation of the whole job."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,26 @@ def test_changes_and_final_rows_are_those_of_the_naive_job(run: Run, small: Samp
     assert numbers(ran.out)["without a customer", "orders"] == len(without) > 0
     nobody = sum(order["customer_id"] is None for order in without)
     assert f"of {len(everyone.latest):,} in the end; {nobody:,} of them refer to none" in ran.out
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("broadcast", [0, 1 << 20])
+def test_final_rows_alone_come_with_the_same_counts_and_without_the_joins_changes(
+    run: Run, small: SampleFiles, how: str, broadcast: int
+) -> None:
+    asked = [*inputs(small), "--how", how, "--min-amount", 60, "--latest", "l.jsonl", "--beam_joins_broadcast_bytes", broadcast]
+    ran, changes = run(*asked, "--output", "e.jsonl"), len(read_lines(Path("e.jsonl")))
+    rows = sorted(map(json.dumps, read_lines(Path("l.jsonl"))))
+    alone = run(*asked)
+    assert ran.code == alone.code == 0, alone.err
+    assert sorted(map(json.dumps, read_lines(Path("l.jsonl")))) == rows
+    said, before = numbers(alone.out), numbers(ran.out)
+    assert {key: count for key, count in before.items() if key[0] != "engine" and key != ("out", "changes")} == {
+        key: count for key, count in said.items() if key[0] != "engine"
+    }
+    joined = re.search(r"^  join .* rows in, ([\d,]+) out", alone.out, re.MULTILINE)
+    assert joined is not None
+    assert len(rows) <= int(joined[1].replace(",", "")) < changes
 
 
 def test_without_arguments_it_makes_the_sample_and_its_summary_tells_the_truth(run: Run) -> None:

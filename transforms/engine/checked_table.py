@@ -1,20 +1,22 @@
 """Tables that this library did not make: that a row has one change at a position is not known and is checked."""
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import apache_beam as beam
 import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import two_changes
-from beam_joins.sorting import combine_chunks
+from beam_joins.sorting import combine_chunks, valid
 from beam_joins.transforms.engine.block_writer import MAIN
 from beam_joins.transforms.engine.door import in_batches
 from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.replay_options import has_one_turn
-from beam_joins.transforms.engine.table_rows import batch_rows, keys_in_python
+from beam_joins.transforms.engine.table_rows import batch_rows, keys_in_python, last_of_each, newest
 from beam_joins.transforms.engine.table_type import TableType, as_table, table_type
 from beam_joins.transforms.engine.upserts import LATE, ROWS, upserts
 
@@ -40,6 +42,25 @@ def whole_table(table: PCollection[Any]) -> PCollection[Any]:
     """As :func:`checked_table`, and all changes of a row are in one batch, in the order of their positions."""
     known = table_type(table)
     return table if known.checked and known.whole else _by_key(table, "Table")
+
+
+def final_table(table: PCollection[Any], label: str) -> PCollection[Any]:
+    """As :func:`whole_table` of a bounded table that has one turn, and a row that is there in the end has one change, its insert; no other row has any.
+
+    What the rows of a join are in the end follows from what the rows of its tables are in the end.
+    """
+    known = table_type(table)
+    finals = whole_table(table) | label >> beam.FlatMap(_finals)
+    finals.element_type = ChangeBatch
+    return as_table(finals, known._replace(whole=True, final=True))
+
+
+def _finals(batch: ChangeBatch) -> Iterator[ChangeBatch]:
+    rows = last_of_each(newest(batch))
+    rows = rows.filter(pa.array(valid(rows["value"])))
+    if len(rows):
+        before = pa.nulls(len(rows), batch.before.type)
+        yield ChangeBatch(key=rows["key"], new=rows["value"], before=before, timestamp=rows["timestamp"], position=rows["position"])
 
 
 def _by_key(table: PCollection[Any], label: str) -> PCollection[Any]:
