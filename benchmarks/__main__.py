@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
-from benchmarks.harness.figures import disturbed, figure
+from benchmarks.harness.figures import disturbed, figure, rounds_of
 from benchmarks.harness.kept_runs import KeptRuns
 from benchmarks.harness.lineup import CASES, CONTESTANTS, Contestant, cases
 from benchmarks.harness.process import ROOT
@@ -33,7 +33,9 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--works", nargs="+", choices=tuple(CASES), metavar="WORK", help="only these (default: all)")
     made.add_argument("--contestants", nargs="+", metavar="NAME", help="only those whose title or module begins so (default: all)")
-    made.add_argument("--rounds", type=int, help="how often each is measured (default: 5, with --small 1)")
+    made.add_argument(
+        "--rounds", type=int, help="how often each is measured (default: 5, with --small 1); 0 with --runs: only show what is kept"
+    )
     made.add_argument(
         "--data", type=Path, default=Path("benchmark-data"), metavar="DIR", help="where the input is kept (default: %(default)s)"
     )
@@ -82,7 +84,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         contestants = [replace(each, small_cases=each.cases) for each in contestants]
     if asked.small and asked.publish:
         options.error("--small gives no figures to publish")
-    rounds = asked.rounds or (1 if asked.small else 5)
+    rounds = (1 if asked.small else 5) if asked.rounds is None else asked.rounds
+    if rounds < (0 if asked.runs else 1):
+        options.error("--rounds is at least 1, or 0 with --runs")
     taken = [case for case in cases(small=asked.small) if not asked.works or case.name in asked.works]
     try:
         kept = KeptRuns(asked.runs, small=asked.small) if asked.runs else None
@@ -91,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     measured = Rounds(asked.data.resolve(), small=asked.small, limit=asked.limit, kept=kept).measure(taken, contestants, rounds)
     figures = [figure(each) for each in measured]
     promised = list(targets({(each.case, each.contestant): each for each in figures}))
-    text = (SMALL if asked.small else "") + report(taken, figures, promised, disturbed(measured))
+    text = (SMALL if asked.small else "") + report(taken, figures, promised, disturbed(measured), rounds_of(measured))
     print(text)
     if asked.json:
         found = {"runs": [asdict(each) for each in measured], "figures": [asdict(each) for each in figures]}

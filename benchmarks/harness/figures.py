@@ -157,3 +157,9 @@ def disturbed(measured: Sequence[Measured]) -> tuple[int, int]:
     """How many runs shared the machine with something else, and how many there were."""
     runs = [run for each in measured for group in (each.starts, *each.runs.values()) for run in group]
     return sum(run.others > BUSY for run in runs), len(runs)
+
+
+def rounds_of(measured: Sequence[Measured]) -> tuple[int, int]:
+    """How many rounds the figures have, the fewest and the most."""
+    rounds = [len(runs) for each in measured if not each.trouble for runs in each.runs.values()]
+    return (min(rounds), max(rounds)) if rounds else (0, 0)

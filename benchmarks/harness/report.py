@@ -15,9 +15,21 @@ from benchmarks.works import WORKS
 _HEADER = ("contestant", "start-up", "work", "total", "work / PySpark SQL", "total / PySpark SQL", "JVM, peak", "Python, peak", "rows")
 
 
-def report(cases: Sequence[Case], figures: Sequence[Figure], targets: Sequence[Target], disturbed: tuple[int, int] = (0, 0)) -> str:
-    """All tables: one for each case, then the targets. ``disturbed`` says how many runs of how many others have slowed down."""
+def report(
+    cases: Sequence[Case],
+    figures: Sequence[Figure],
+    targets: Sequence[Target],
+    disturbed: tuple[int, int] = (0, 0),
+    rounds: tuple[int, int] = (0, 0),
+) -> str:
+    """All tables: one for each case, then the targets.
+
+    ``disturbed`` says how many runs of how many others have slowed down, ``rounds`` how many the figures have, the fewest and the most.
+    """
     parts = [machine()]
+    if rounds[1]:
+        fewest, most = rounds
+        parts.append(f"{fewest if fewest == most else f'{fewest} to {most}'} round{'s' * (most > 1)} of each.")
     if disturbed[0]:
         parts.append(
             f"{disturbed[0]} of {disturbed[1]} runs shared the processors with something else: repeat them on a quiet machine."

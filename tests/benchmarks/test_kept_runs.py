@@ -66,3 +66,10 @@ def test_an_interrupted_benchmark_goes_on_with_the_rounds_that_are_missing(tmp_p
     every, told = benchmark(3)
     assert (len(every), told) == (3, 2)
     assert every[:1] == first
+    assert benchmark(0) == (every, 0)
+
+
+def test_only_what_is_kept_can_be_shown_without_a_round(capsys):
+    with pytest.raises(SystemExit):
+        main(["--rounds", "0"])
+    assert "--rounds is at least 1, or 0 with --runs" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import pytest
 from benchmarks import works
 from benchmarks.data import dataset
 from benchmarks.harness import environments, figures, growth_report, lineup, noise, process, publish, report
-from benchmarks.harness.figures import Figure, Measured, Run, figure
+from benchmarks.harness.figures import Figure, Measured, Run, figure, rounds_of
 from benchmarks.harness.growth_report import Grown, growth_table
 from benchmarks.harness.lineup import CASES, CONTESTANTS, OURS, PYSPARK, STATEFUL, cases
 from benchmarks.harness.report import case_table, target_table
@@ -195,3 +195,10 @@ def test_growth_is_shown_per_million():
 def test_growth_that_a_start_may_hide_is_too_short_to_tell():
     text = growth_table([Grown("changes", 100_000, "ours", 100_000, start=5.8, work=0.1, python=10**8, too_short=True)])
     assert "| 5.8 s | too short to tell | too short to tell | - |" in text
+
+
+def test_a_report_says_how_many_rounds_its_figures_have():
+    once, thrice = (Measured("c", "x", 1, starts=runs(1), runs={1: runs(*seconds)}, rows={1: 1}) for seconds in ((2,), (2, 3, 4)))
+    assert (rounds_of([once]), rounds_of([thrice, once]), rounds_of([])) == ((1, 1), (1, 3), (0, 0))
+    assert "\n\n1 to 3 rounds of each.\n\n" in report.report([], [], [], rounds=(1, 3))
+    assert "\n\n1 round of each.\n\n" in report.report([], [], [], rounds=(1, 1))
