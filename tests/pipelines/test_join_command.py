@@ -67,7 +67,7 @@ def test_a_join_of_rows_of_one_key_gives_the_changes_worked_out_by_hand(beam_joi
     assert changes("e.jsonl") == OF_ONE_KEY[how]
 
 
-def without(section: str, summary: str) -> str:
+def before(section: str, summary: str) -> str:
     """A summary up to a section, without the line on its changes."""
     return "\n".join(line for line in summary[: summary.index(section)].splitlines() if not line.startswith("  changes"))
 
@@ -86,7 +86,7 @@ def test_the_final_rows_alone_are_those_that_the_changes_lead_to_and_so_is_all_t
     alone = beam_joins(*asked)
     assert ran.code == alone.code == 0, alone.err
     assert sorted(Path("now.jsonl").read_text().splitlines()) == rows
-    assert without("engine", alone.out) == without("engine", ran.out)
+    assert before("engine", alone.out) == before("engine", ran.out)
 
 
 @pytest.mark.spark

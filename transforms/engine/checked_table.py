@@ -1,4 +1,4 @@
-"""Tables that this library did not make: that a row has one change at a position is not known and is checked."""
+"""Tables in the form that a transform needs: checked, as others may have made them; whole, all changes of a row in one batch; or final, its last change alone."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -45,9 +45,9 @@ def whole_table(table: PCollection[Any]) -> PCollection[Any]:
 
 
 def final_table(table: PCollection[Any], label: str) -> PCollection[Any]:
-    """As :func:`whole_table` of a bounded table that has one turn, and a row that is there in the end has one change, its insert; no other row has any.
+    """The table of the rows that are there in the end, each with one change: its insert, at the time and position of its last change.
 
-    What the rows of a join are in the end follows from what the rows of its tables are in the end.
+    The final rows of a join are those of the join of final tables. The input is bounded and has one turn (:func:`has_one_turn`).
     """
     known = table_type(table)
     finals = whole_table(table) | label >> beam.FlatMap(_finals)
