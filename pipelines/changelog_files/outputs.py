@@ -184,6 +184,7 @@ def _join_lines(output: Output, parts: Sequence[str], whole: str) -> None:
         for part in parts:
             with FileSystems.open(part, compression_type=raw) as source:
                 shutil.copyfileobj(source, target, 1 << 20)
+            remove(part)  # its room on the disk is that of the next one
 
 
 def _join_avro(output: Output, parts: Sequence[str], whole: str) -> None:
@@ -193,4 +194,5 @@ def _join_avro(output: Output, parts: Sequence[str], whole: str) -> None:
             with FileSystems.open(part) as source:
                 for block in fastavro.block_reader(source):
                     writer.write_block(block)
+            remove(part)
         writer.flush()

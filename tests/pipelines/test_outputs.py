@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -153,6 +154,21 @@ def test_the_parts_of_a_result_become_one_file(own_directory: Path, parts: int) 
     published(parts)
     assert Path("out/e.jsonl").read_text() == "".join(f"{number}\n" for number in range(parts))
     assert names("out") == ["e.jsonl"]
+
+
+def test_a_disk_has_room_for_the_result_and_one_part_while_the_parts_are_joined(
+    own_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there: list[int] = []
+    copy = shutil.copyfileobj
+
+    def seen(source: Any, target: Any, length: int) -> None:
+        there.append(len(list(Path("out").rglob("*-e.jsonl"))))
+        copy(source, target, length)
+
+    monkeypatch.setattr("shutil.copyfileobj", seen)
+    published(3)
+    assert there == [4, 3, 2]  # the parts not copied yet, and the whole
 
 
 def test_a_disk_that_fills_up_while_the_parts_are_joined_is_one_sentence(own_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
