@@ -143,7 +143,7 @@ class Staging:
         return {output.name: [move.target for move in each] for output, each in zip(self._outputs, moves, strict=True)}
 
     def prepared(self, output: Output, parts: Sequence[str], *, one_file: bool) -> list[Move]:
-        """The files of an output, its parts joined into one or as they are, and their names. Raises OutputError."""
+        """The files of an output, its parts joined into one and removed, or as they are, and their names. Raises OutputError."""
         if one_file and len(parts) == 1:
             return [Move(parts[0], output.path)]
         if one_file or not parts:
@@ -184,7 +184,7 @@ def _join_lines(output: Output, parts: Sequence[str], whole: str) -> None:
         for part in parts:
             with FileSystems.open(part, compression_type=raw) as source:
                 shutil.copyfileobj(source, target, 1 << 20)
-            remove(part)  # its room on the disk is that of the next one
+            remove(part)  # or the disk would hold the result twice
 
 
 def _join_avro(output: Output, parts: Sequence[str], whole: str) -> None:

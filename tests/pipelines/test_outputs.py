@@ -156,9 +156,7 @@ def test_the_parts_of_a_result_become_one_file(own_directory: Path, parts: int) 
     assert names("out") == ["e.jsonl"]
 
 
-def test_a_disk_has_room_for_the_result_and_one_part_while_the_parts_are_joined(
-    own_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_is_removed_as_soon_as_it_is_in_the_whole(own_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there: list[int] = []
     copy = shutil.copyfileobj
 
