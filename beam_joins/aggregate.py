@@ -1,7 +1,8 @@
-"""A table grouped by something that is not its key, and aggregated; record by record, by functions of a user.
+"""Aggregates a table by groups, record by record, with a user's functions.
 
-Law: for every position p the content of the result is the aggregate of the content of the table at p, provided that subtracting undoes adding and that
-neither depends on the order. A history may be cut at any positions into any number of steps.
+Law: for every position p the content of the result is the aggregate of the content of the table at p,
+provided that subtracting undoes adding and that neither depends on the order. A history may be cut at any
+positions into any number of steps.
 """
 
 from typing import NamedTuple
@@ -19,21 +20,24 @@ from beam_joins.sorting import combine_chunks, integers, valid
 
 
 class State(NamedTuple):
-    """The aggregates of the groups that have a row; and the members (``group``, ``key``) whose value was not added, as ``add`` raised."""
+    """The state of an aggregation: the aggregates of groups that have a row, and the members (``group``,
+    ``key``) whose value was not added because ``add`` raised.
+    """
 
     groups: Arrangement = Arrangement()
     not_added: pa.Table | None = None
 
 
 def members(batch: ChangeBatch, groups: pa.Array, values: pa.Array | None = None) -> pa.RecordBatch:
-    """The members that leave or enter groups with the changes of a table; ``groups`` and ``values`` are of each of ``batch.values``.
+    """The members that enter or leave groups with the changes of a table; ``groups`` and ``values`` belong to
+    ``batch.values``.
 
-    The columns are ``group``, ``timestamp``, ``position`` and ``enters``; with ``values`` also ``key`` and ``value``, what is aggregated. A row whose group is null
-    is in no group.
+    The columns are ``group``, ``timestamp``, ``position`` and ``enters``; with ``values`` also ``key`` and
+    ``value``, what is aggregated. A row whose group is null is in no group.
     """
-    there = valid(groups) & valid(batch.values)
+    present = valid(groups) & valid(batch.values)
     old = integers(batch.before.fill_null(-1))
-    enters, leaves = np.flatnonzero(there[: len(batch)]), np.flatnonzero((old >= 0) & there[old])
+    enters, leaves = np.flatnonzero(present[: len(batch)]), np.flatnonzero((old >= 0) & present[old])
     at, of = pa.array(np.append(leaves, enters)), pa.array(np.append(old[leaves], enters))
     columns = {
         "group": groups.take(of),
@@ -47,12 +51,15 @@ def members(batch: ChangeBatch, groups: pa.Array, values: pa.Array | None = None
 
 
 def step(state: State, rows: pa.Table, fold: Fold) -> tuple[ChangeBatch, State]:
-    """The changes of each group's aggregate that members make, and the state after them. Aggregates are opaque.
+    """Applies members to the aggregates: gives the changes of the groups, and the state after them.
 
-    At one position all that leave are subtracted first, then all that enter are added, each in the order of their rows' keys. A group has no
-    row before its first addition, and keeps it when its last value has left; it loses it only if ``add`` or ``subtract`` gives ``None``, and the
-    next addition then begins with ``initial()`` again. Nothing is subtracted from a group without a row. A result has the largest timestamp of
-    the row and of what changed it.
+    Aggregates are opaque.
+
+    At one position all that leave are subtracted first, then all that enter are added, each in the order of
+    their rows' keys. A group has no row before its first addition, and keeps it when its last value has left;
+    it loses it only if ``add`` or ``subtract`` gives ``None``, and the next addition then begins with
+    ``initial()`` again. Nothing is subtracted from a group without a row. A result has the largest timestamp
+    of the row and of what changed it.
     """
     enters = combine_chunks(rows["enters"]).to_numpy(zero_copy_only=False)
     groups = Groups(state.groups, rows, VALUES, enters.astype(np.int64), ties=by_row_key(rows))
@@ -77,10 +84,10 @@ def step(state: State, rows: pa.Table, fold: Fold) -> tuple[ChangeBatch, State]:
 
 
 class _NotAdded:
-    """The members whose current value was not added, as ``add`` raised."""
+    """Tracks the members whose current value was not added because ``add`` raised."""
 
-    def __init__(self, known: pa.Table, rows: pa.Table) -> None:
-        self._all = pa.concat_tables([rows, known])
+    def __init__(self, remembered: pa.Table, rows: pa.Table) -> None:
+        self._all = pa.concat_tables([rows, remembered])
         codes = [np.concatenate(factorize(combine_chunks(self._all[name]))) for name in ("group", "key")]
         self._members = list(zip(*(code.tolist() for code in codes), strict=True))
         self._out = dict(zip(self._members[len(rows) :], range(len(rows), len(self._all)), strict=True))

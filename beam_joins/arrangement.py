@@ -1,8 +1,9 @@
-"""Rows in the order of their keys: what an operator remembers from one step to the next.
+"""``Arrangement``: the state of an operator, rows sorted by key in Arrow tables.
 
-An arrangement is a few sorted runs of Arrow tables, each less than half as long as the one before (as in a log-structured merge tree, and in
-differential dataflow's arrangements, after which it is named). To look rows up costs a search in each run, to put rows in a merge of runs now and then:
-rows that a step does not touch cost nothing but that.
+An arrangement is a few sorted runs of Arrow tables, each less than half as long as the one before (as in a
+log-structured merge tree, and in differential dataflow's arrangements, after which it is named). To look rows
+up costs a search in each run, to put rows in a merge of runs now and then: rows that a step does not touch
+cost nothing but that.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,8 @@ _GONE = "gone"
 
 
 class Arrangement:
-    """Rows sorted by a column ``order`` of bytes. Immutable: :meth:`replaced` gives another one.
+    """Rows sorted by a column ``order`` of bytes, as sorted runs. Immutable: :meth:`replaced` gives a new
+    one.
 
     >>> rows = pa.table({"order": pa.array([b"b1", b"a1"]), "value": [2, 1]})
     >>> Arrangement().replaced(pa.array([], pa.binary()), rows).starting_with(pa.array([b"b"]))["value"].to_pylist()
@@ -32,25 +34,29 @@ class Arrangement:
 
     def __init__(self, runs: tuple[pa.Table, ...] = ()) -> None:
         self.runs = runs
-        """Its sorted runs, the oldest first. One that a step has not touched is the same object afterwards."""
+        """Its sorted runs, the oldest first.
+
+        One that a step has not touched is the same object afterwards.
+        """
 
     def __bool__(self) -> bool:
         """Whether there ever was a row."""
         return bool(self.runs)
 
     def table(self) -> pa.Table | None:
-        """All rows in order; ``None`` if there never was a row, as the columns are not known then."""
+        """All rows, sorted; ``None`` before the first row, as the columns are not known then."""
         if not self.runs:
             return None
         return _newest(self.runs, forget=True).drop_columns([_GONE])
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows in order, as dicts."""
+        """All rows, sorted, as dicts."""
         table = self.table()
         return [] if table is None else table.to_pylist()
 
     def starting_with(self, prefixes: pa.Array) -> pa.Table | None:
-        """The rows whose ``order`` begins with one of the prefixes, in order; no prefix may begin with another one.
+        """The rows whose ``order`` begins with one of the prefixes, in order; no prefix may begin with
+        another one.
 
         The byte 255 stands behind no prefix: keys in their canonical encoding do not begin with it.
         """
@@ -61,16 +67,18 @@ class Arrangement:
         return _newest([_between(run, low, behind) for run in self.runs], forget=True).drop_columns([_GONE])
 
     def having(self, order: pa.Array) -> pa.Table | None:
-        """The rows whose ``order`` is one of those given."""
+        """The rows whose ``order`` is one of the values passed."""
         if not self.runs:
             return None
         wanted = order.take(pa.array(bytes_order(order)))
         return _newest([_among(run, wanted) for run in self.runs], forget=True).drop_columns([_GONE])
 
     def replaced(self, gone: pa.Array, rows: pa.Table) -> "Arrangement":
-        """The arrangement with ``rows`` put in and those whose ``order`` is among ``gone`` removed; a row replaces one with the same ``order``."""
-        known = [combine_chunks(_among(run, gone)[ORDER]) for run in self.runs]
-        removed = pc.unique(pa.concat_arrays([gone.slice(0, 0), *known]))
+        """The arrangement with ``rows`` put in and those whose ``order`` is among ``gone`` removed; a row
+        replaces one with the same ``order``.
+        """
+        removed_by_run = [combine_chunks(_among(run, gone)[ORDER]) for run in self.runs]
+        removed = pc.unique(pa.concat_arrays([gone.slice(0, 0), *removed_by_run]))
         removed = removed.filter(pc.invert(pc.is_in(removed, value_set=combine_chunks(rows[ORDER])))) if len(removed) else removed
         if not len(removed) and not len(rows) and self.runs:
             return self
@@ -86,7 +94,9 @@ class Arrangement:
         return Arrangement(tuple(runs))
 
     def updated(self, rows: pa.Table) -> "Arrangement":
-        """The arrangement after changes with ``order``, ``position`` and ``value`` (null: delete); the last change of each row counts."""
+        """The arrangement after changes with ``order``, ``position`` and ``value`` (null: delete); the last
+        change of each row counts.
+        """
         if not len(rows):
             return self
         order = combine_chunks(rows[ORDER])
@@ -95,12 +105,14 @@ class Arrangement:
             (code,) = factorize(order)
         by = ordered(code, integers(rows["position"]))
         last = rows.take(pa.array(by[ends(code[by])]))
-        there = pa.array(valid(combine_chunks(last["value"])))
-        return self.replaced(combine_chunks(last[ORDER]).filter(pc.invert(there)), last.filter(there))
+        present = pa.array(valid(combine_chunks(last["value"])))
+        return self.replaced(combine_chunks(last[ORDER]).filter(pc.invert(present)), last.filter(present))
 
 
 def _newest(runs: Sequence[pa.Table], *, forget: bool) -> pa.Table:
-    """Merge sorted runs, given oldest first: of rows with one ``order`` the newest stays; ``forget`` removes the marks of deleted rows."""
+    """Merges sorted runs, oldest first: of rows with one ``order`` the newest stays; ``forget`` removes the
+    marks of deleted rows.
+    """
     rows = reduce(_merged, reversed(runs))
     gone = combine_chunks(rows[_GONE])
     return rows.filter(pc.invert(gone)) if forget and gone.true_count else rows
@@ -109,28 +121,28 @@ def _newest(runs: Sequence[pa.Table], *, forget: bool) -> pa.Table:
 def _merged(newer: pa.Table, older: pa.Table) -> pa.Table:
     if not len(newer) or not len(older):
         return newer if len(newer) else older
-    known, order = combine_chunks(older[ORDER]), combine_chunks(newer[ORDER])
-    at = search_bytes(known, order)
-    kept = np.ones(len(known) + 1, np.bool_)
-    kept[at[_equal(known, at, order)]] = False
+    older_order, order = combine_chunks(older[ORDER]), combine_chunks(newer[ORDER])
+    at = search_bytes(older_order, order)
+    kept = np.ones(len(older_order) + 1, np.bool_)
+    kept[at[_equal(older_order, at, order)]] = False
     kept[-1] = False
     place = np.append(0, np.cumsum(kept))[at]
-    index = np.insert(np.flatnonzero(kept), place, len(known) + np.arange(len(order)))
+    index = np.insert(np.flatnonzero(kept), place, len(older_order) + np.arange(len(order)))
     return pa.concat_tables([older, newer]).take(pa.array(index))
 
 
-def _equal(known: pa.Array, at: Ints, order: pa.Array) -> Bools:
-    """Which of ``order`` are among the known ones, ``at`` being where each would be."""
-    found = known.take(pa.array(np.minimum(at, len(known) - 1)))
-    equal: Bools = (at < len(known)) & pc.equal(found, order).to_numpy(zero_copy_only=False)
+def _equal(orders: pa.Array, at: Ints, order: pa.Array) -> Bools:
+    """Which of ``order`` are among the sorted ``orders``; ``at`` is the position at which each would be."""
+    candidates = orders.take(pa.array(np.minimum(at, len(orders) - 1)))
+    equal: Bools = (at < len(orders)) & pc.equal(candidates, order).to_numpy(zero_copy_only=False)
     return equal
 
 
 def _among(run: pa.Table, order: pa.Array) -> pa.Table:
-    """The rows of a run whose ``order`` is one of those given."""
-    known = combine_chunks(run[ORDER])
-    at = search_bytes(known, order)
-    return run.take(pa.array(at[_equal(known, at, order)])) if len(known) else run
+    """The rows of a run whose ``order`` is one of these."""
+    orders = combine_chunks(run[ORDER])
+    at = search_bytes(orders, order)
+    return run.take(pa.array(at[_equal(orders, at, order)])) if len(orders) else run
 
 
 def _between(run: pa.Table, low: pa.Array, high: pa.Array) -> pa.Table:

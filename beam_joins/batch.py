@@ -1,4 +1,4 @@
-"""Changes of many rows in columns: what a table is a collection of."""
+"""``ChangeBatch``: many changes of a table in Arrow columns; a table is a collection of them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,17 +15,19 @@ from beam_joins.sorting import integers
 
 
 class ChangeBatch:
-    """Changes of many rows of a table as Arrow arrays of one length.
+    """Many changes of a table as Arrow arrays of one length.
 
-    * ``key``, and ``new``, the value after the change: null for a delete. Both are typed columns, or opaque ones: encoded
-      Python objects (:mod:`beam_joins.keys.opaque`).
+    * ``key``, and ``new``, the value after the change: null for a delete. Both are typed columns, or opaque
+      ones: encoded Python objects (:mod:`beam_joins.keys.opaque`).
     * ``timestamp``, int64, the event time in microseconds; ``position``, int64.
-    * ``before``: where the row's old value is, an int64 index; null for an insert. An index below ``len(batch)`` is one of ``new``, a larger one
-      of ``earlier``, the old values that no change of this batch gave. So :attr:`old` is computed only when it is read.
+    * ``before``: where the row's old value is, an int64 index; null for an insert. An index below
+      ``len(batch)`` is one of ``new``, a larger one of ``earlier``, the old values that no change of this
+      batch gave. So :attr:`old` is computed only when it is read.
 
     A row has one change at a position. Its changes may be in several batches.
 
-    Iterating over a batch gives its changes one by one, as :class:`~beam_joins.Change`, each with values of its own.
+    Iterating over a batch gives its changes one by one, as :class:`~beam_joins.Change`, each with values of
+    its own.
 
     >>> batch = ChangeBatch(
     ...     key=pa.array(["k", "k"]), new=pa.array([{"a": 1}, None]), before=pa.array([None, 0]),
@@ -56,7 +58,7 @@ class ChangeBatch:
 
     @property
     def values(self) -> pa.Array:
-        """All values: the new ones, then the earlier ones, as ``before`` counts them."""
+        """The new values, followed by the earlier ones; ``before`` is an index into them."""
         return pa.concat_arrays([self.new, self.earlier]) if len(self.earlier) else self.new
 
     @property
@@ -71,14 +73,16 @@ class ChangeBatch:
         return self.changes(python_keys(self.key))
 
     def changes(self, keys: list[Any]) -> Iterator[Change[Any, Any]]:
-        """The changes one by one, with their keys as given; no value is part of two of them, so that whoever takes one may write into it."""
+        """Yields the changes one by one, with their keys as given; they share no mutable value, so that each
+        may be modified.
+        """
         old, new = each_in_python(self.values, integers(self.before.fill_null(-1))), each_in_python(self.new)
         # as tuples: a call of Change's own constructor for each costs as much as the rest
         columns = keys, old, new, self.timestamp.to_pylist(), self.position.to_pylist()
         return map(Change._make, zip(*columns, strict=True))
 
     def filter(self, kept: pa.Array) -> "ChangeBatch":
-        """The chosen changes, with their old values."""
+        """The batch with the chosen changes only, with their old values."""
         chosen: Any = kept.to_numpy(zero_copy_only=False)
         before = self.before.fill_null(-1).to_numpy(zero_copy_only=False)[chosen]
         place = np.append(np.where(chosen, np.cumsum(chosen) - 1, -1), np.full(len(self.earlier) + 1, -1))
@@ -89,7 +93,8 @@ class ChangeBatch:
         return ChangeBatch(**columns, before=pa.array(index, mask=index < 0), earlier=self.values.take(pa.array(before[outside])))
 
     def pieces(self, rows: int) -> Iterator["ChangeBatch"]:
-        """The batch in pieces of about so many changes or more, each with the old values of its changes; whole if it has earlier values.
+        """Cuts the batch into pieces of at least about so many changes, each with the old values of its
+        changes; a batch with earlier values stays whole.
 
         >>> batch = ChangeBatch(
         ...     key=pa.array(["k", "k", "l"]), new=pa.array([1, 2, 3]), before=pa.array([None, 0, None]),
@@ -104,7 +109,8 @@ class ChangeBatch:
             return
         before = self.before.fill_null(count).to_numpy(zero_copy_only=False)
         index = np.arange(count)
-        # a piece may begin where no change from there on has an old value before that, nor is of the row that ends there
+        # a piece may begin where no change from there on has an old value before that, nor is of the row that
+        # ends there
         (code,) = factorize(self.key)
         apart = (np.minimum.accumulate(before[::-1])[::-1] >= index) & np.append(True, code[1:] != code[:-1])
         begins = np.flatnonzero(apart)
@@ -117,7 +123,8 @@ class ChangeBatch:
             yield ChangeBatch(**columns)
 
     def to_arrow(self) -> pa.RecordBatch:
-        """The columns key, old, new, timestamp, position; ``pa.Table.from_batches([...]).flatten()`` makes ``new.amount`` of the values'.
+        """The columns key, old, new, timestamp, position; ``pa.Table.from_batches([...]).flatten()`` makes
+        ``new.amount`` of the values'.
 
         Raises ``ValueError`` for opaque keys or values.
         """

@@ -1,7 +1,7 @@
-"""A change of one row, the unit that every table here is made of.
+"""``Change``, one change of one row, and ``Dropped``, a record that was not applied.
 
-A **table** is a collection of changes. Its content at position p is what is left after all changes up to and including p;
-see :func:`beam_joins.content.content`.
+A **table** is a collection of changes. Its content at position p is what is left after all changes up to and
+including p; see :func:`beam_joins.content.content`.
 """
 
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -13,12 +13,13 @@ V = TypeVar("V")
 
 
 class Change(NamedTuple, Generic[K, V]):
-    """One change of one row: ``old`` became ``new``.
+    """One change of one row of a table: ``old`` became ``new``.
 
     ``old is None`` is an insert, ``new is None`` a delete (a tombstone). ``None`` is therefore never a value.
 
-    ``timestamp`` is the event time in microseconds since the epoch. ``position`` is an integer that orders the changes of all
-    tables of one join: the event time, or a commit sequence. ``(key, position)`` is unique in a table.
+    ``timestamp`` is the event time in microseconds since the epoch. ``position`` is an integer that orders
+    the changes of all tables of one join: the event time, or a commit sequence. ``(key, position)`` is unique
+    in a table.
 
     >>> Change("k", None, "v", timestamp=1_000_000, position=7).is_delete
     False
@@ -32,17 +33,19 @@ class Change(NamedTuple, Generic[K, V]):
 
     @classmethod
     def __class_getitem__(cls, subscript: Any) -> type["Change[Any, Any]"]:  # type: ignore[override]
-        """``Change[K, V]``, which a Beam collection keeps as its element type: a class of which every change is an instance."""
+        """``Change[K, V]``, which a Beam collection keeps as its element type: a class of which every change
+        is an instance.
+        """
         return subscripted(cls, subscript)
 
     @property
     def is_delete(self) -> bool:
-        """True for a tombstone."""
+        """True if the change deletes the row."""
         return self.new is None
 
 
 def two_changes(key: Any, position: int) -> ValueError:
-    """The error of a collection that is not a table, as it has two changes of one row at one position.
+    """The error for a collection that is no table because one row changes twice at one position.
 
     >>> two_changes("k", 5)
     ValueError("the table has two changes of key 'k' at position 5: make it with TableFromChangelog, which keeps one")
@@ -53,10 +56,10 @@ def two_changes(key: Any, position: int) -> ValueError:
 
 
 class Dropped(NamedTuple):
-    """A record that an operator could not use, and why.
+    """A record that a transform could not apply, with the reason.
 
-    ``reason`` is one of the words that the operator documents (``"null_key"``, ``"null_foreign_key"``, ...), ``record`` the record
-    as it came in, ``timestamp`` its event time in microseconds.
+    ``reason`` is one of the words that the operator documents (``"null_key"``, ``"null_foreign_key"``, ...),
+    ``record`` the record as it came in, ``timestamp`` its event time in microseconds.
 
     >>> Dropped("null_key", {"id": None}, 0).reason
     'null_key'

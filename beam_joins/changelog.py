@@ -1,4 +1,4 @@
-"""The table of a raw changelog (AUTO CDC's SCD type 1, Kafka's KTable): its changes, old values filled in."""
+"""Makes a table of a raw changelog (AUTO CDC's SCD type 1, Kafka's KTable), with old values filled in."""
 
 from typing import NamedTuple
 
@@ -13,22 +13,62 @@ from beam_joins.keys.columns import Bools, Ints, factorize
 from beam_joins.keys.encoded import encoded_keys, encoded_values, prefixes
 from beam_joins.keys.opaque import is_opaque
 from beam_joins.sorting import combine_chunks, ends, gather, integers, record_order, starts, valid
+from beam_joins.unchanged import UNCHANGED, Complete, completed
 from beam_joins.versions import FOREVER
 
 
-def upsert(rows: pa.Table, emit: Emit) -> tuple[ChangeBatch, pa.Table]:
-    """The changes that rows (``key``, ``value``, ``timestamp``, ``position``) make, and the rows that were dropped, with their ``reason``.
+def upsert(rows: pa.Table, emit: Emit, complete: Complete | None = None) -> tuple[ChangeBatch, pa.Table]:
+    """Applies a bounded changelog (``key``, ``value``, ``timestamp``, ``position``): gives the changes, and
+    the dropped rows with their ``reason``.
 
-    Of several rows with one key and one position the last one is kept, in the order of :func:`~beam_joins.sorting.record_order`. A row that is not the
-    last by ``within`` is an earlier change of the same transaction. Of rows with the same ``within`` all but the last are dropped, as
-    ``"duplicate_position"`` if the next one has the same timestamp and value, else as ``"ambiguous_position"``; with ``emit="latest"`` only at the last
-    position of their key.
+    Of several rows with one key and one position the last one is kept, in the order of
+    :func:`~beam_joins.sorting.record_order`. A row that is not the last by ``within`` is an earlier change of
+    the same transaction. Of rows with the same ``within`` all but the last are dropped, as
+    ``"duplicate_position"`` if the next one has the same timestamp and value, else as
+    ``"ambiguous_position"``; with ``emit="latest"`` only at the last position of their key.
+
+    A row with names in the column ``unchanged`` has these columns from the row before it, as
+    :func:`~beam_joins.unchanged.completed` says; where there is none, it is dropped as ``"no_earlier_row"``.
     """
-    return _upserted(rows, *_in_order(rows), emit)
+    rows, lost = _whole([], rows, complete)
+    batch, dropped = _upserted(rows, *_in_order(rows), emit)
+    return batch, pa.concat_tables([dropped, *lost], promote_options="default")
+
+
+def _whole(remembered: list[pa.Table], new: pa.Table, complete: Complete | None) -> tuple[pa.Table, list[pa.Table]]:
+    """Completes new rows that leave columns out; also gives those that cannot be completed, with their
+    reason.
+    """
+    if UNCHANGED not in new.column_names:
+        return new, []
+    rows = pa.concat_tables([*remembered, new], promote_options="default").combine_chunks()
+    code, by = _in_order(rows)
+    whole, lacking = completed(rows, code, by, complete)
+    first = len(rows) - len(new)
+    at = np.flatnonzero(lacking)
+    newer = at[_newer(rows, code, by, at, first)]
+    stale = rows.take(pa.array(np.setdiff1d(at, newer)))
+    lost = rows.take(pa.array(newer))
+    return whole.slice(first).filter(pa.array(~lacking[first:])), [
+        _with_reason(lost, "no_earlier_row").append_column(UNCHANGED, lost[UNCHANGED]),
+        _with_reason(stale, "late_stale"),
+    ]
+
+
+def _newer(rows: pa.Table, code: Ints, by: Ints, at: Ints, known_rows: int) -> Bools:
+    """Which rows are newer than the remembered row of their key, which comes first; ``by`` sorts all rows."""
+    place = np.full(1 + int(code.max(initial=-1)), -1)
+    place[code[:known_rows]] = np.arange(known_rows)
+    rank = np.empty(len(rows), np.int64)
+    rank[by] = np.arange(len(by))
+    before = place[code[at]]
+    behind = rank[at] > rank[np.maximum(before, 0)]
+    newer: Bools = (before < 0) | (behind & _later(rows, at, np.maximum(before, 0)))
+    return newer
 
 
 def _in_order(rows: pa.Table) -> tuple[Ints, Ints]:
-    """Numbers for the rows' keys, and the indices that order rows by key and :func:`~beam_joins.sorting.record_order`."""
+    """Codes of the rows' keys, and the indices that sort rows by key and :func:`record_order`."""
     (code,) = factorize(combine_chunks(rows["key"]))
     return code, record_order(rows, code)
 
@@ -45,12 +85,12 @@ def _upserted(rows: pa.Table, code: Ints, by: Ints, emit: Emit) -> tuple[ChangeB
         final[code[by]] = position[by]
         at_last = position[lost] == final[code[lost]]
         lost, following, by = lost[at_last], following[at_last], by[valid(value)[by]]
-    there = valid(value)[by]
+    present = valid(value)[by]
     before = np.where(starts(code[by]), -1, np.arange(len(by)) - 1)
-    before[(before >= 0) & ~there[before]] = -1
+    before[(before >= 0) & ~present[before]] = -1
     keep = np.ones(len(by), np.bool_)
     if emit != "records":
-        keep = there | (before >= 0)
+        keep = present | (before >= 0)
     if emit == "changes":
         keep &= ~same(value.take(pa.array(by)), gather(value, np.where(before >= 0, by[before], -1)))
     # skip filtered changes: the old value is that of the last change kept before
@@ -66,7 +106,7 @@ def _upserted(rows: pa.Table, code: Ints, by: Ints, emit: Emit) -> tuple[ChangeB
 
 
 def _dropped(rows: pa.Table, lost: Ints, following: Ints) -> pa.Table:
-    """The rows that are dropped in favour of the one that follows in their order, without those that ``within`` orders."""
+    """The rows that the next row of their key supersedes, except those that ``within`` orders."""
     if "within" in rows.column_names:
         within = combine_chunks(rows["within"]).fill_null(b"")
         alike = same(within.take(pa.array(lost)), within.take(pa.array(following)))
@@ -79,7 +119,7 @@ def _dropped(rows: pa.Table, lost: Ints, following: Ints) -> pa.Table:
 
 
 class State(NamedTuple):
-    """What a table remembers between steps: its rows and its deletes, each as of its last record, ordered by the bytes of keys; the frontier and the last truncate."""
+    """The state of a table between steps: the last record of each row and each delete, sorted by key."""
 
     rows: Arrangement = Arrangement()
     deletes: Arrangement = Arrangement()
@@ -89,14 +129,17 @@ class State(NamedTuple):
     """The place of the last truncate: one row of ``position`` and ``within``. Records before it are stale."""
 
 
-def step(state: State, rows: pa.Table, emit: Emit, *, horizon: int | None = None) -> tuple[ChangeBatch, pa.Table, State]:
-    """The changes and dropped rows that new rows make, and the state after them.
+def step(
+    state: State, rows: pa.Table, emit: Emit, complete: Complete | None = None, *, horizon: int | None = None
+) -> tuple[ChangeBatch, pa.Table, State]:
+    """Applies new rows to the state: gives changes, dropped rows and the next state.
 
     A changelog that is cut at any positions gives the same changes, step by step, as in one step.
 
-    A row at or before the frontier is late, and among the dropped rows. The last one of a key that is newer than the last record of its key is applied too, as a change
-    right behind the frontier, and dropped as ``"late_applied"``; others, and those with timestamps before the ``horizon``, up to which deletes are forgotten,
-    and those before the last truncate, as ``"late_stale"``.
+    A row at or before the frontier is late, and among the dropped rows. The last one of a key that is newer
+    than the last record of its key is applied too, as a change right behind the frontier, and dropped as
+    ``"late_applied"``; others, and those with timestamps before the ``horizon``, up to which deletes are
+    forgotten, and those before the last truncate, as ``"late_stale"``.
 
     Raises ``ValueError`` for ``emit="latest"``, which has no steps.
     """
@@ -107,23 +150,31 @@ def step(state: State, rows: pa.Table, emit: Emit, *, horizon: int | None = None
     rows_known, deletes_known = (each.starting_with(touched) for each in (state.rows, state.deletes))
     if deletes_known is not None and horizon is not None:  # forgotten ones may still be there
         deletes_known = deletes_known.filter(pc.greater_equal(deletes_known["timestamp"], horizon))
-    known = [found for found in (rows_known, deletes_known) if found is not None]
-    tables, late = [*known, new], list[pa.Table]()
-    if state.frontier is not None and pc.any(is_late := pc.less_equal(new["position"], state.frontier)).as_py():
-        in_time = new.filter(pc.invert(is_late))
-        too_late = new.filter(is_late)
-        applied, late = _applied(known, in_time, too_late, _able(state, too_late, horizon), state.frontier)
-        tables = [*known, applied, in_time]
+    remembered = [each for each in (rows_known, deletes_known) if each is not None]
+    older = [_not_emptied(each, state.emptied) for each in remembered]
+    is_late = np.zeros(len(new), np.bool_) if state.frontier is None else integers(new["position"]) <= state.frontier
+    stale = is_late & ~_able(state, new, horizon)
+    late = [_with_reason(new.filter(pa.array(stale)), "late_stale")] if stale.any() else []
+    new, lost = _whole(older, new.filter(pa.array(~stale)) if stale.any() else new, complete)
+    tables = [*remembered, new]
+    if state.frontier is not None and is_late.any():
+        in_time = new.filter(pc.greater(new["position"], state.frontier))
+        applied, told = _applied(older, in_time, new.filter(pc.less_equal(new["position"], state.frontier)), state.frontier)
+        tables, late = [*remembered, applied, in_time], [*late, told]
     table = pa.concat_tables(tables, promote_options="default").combine_chunks()
     code, by = _in_order(table)
     batch, dropped = _upserted(table, code, by, emit)
     if state.frontier is not None:
         batch = batch.filter(pc.greater(batch.position, state.frontier))
     last = by[ends(code[by])]
-    is_new = last >= sum(map(len, known))
+    is_new = last >= sum(map(len, remembered))
     frontier = max((place for place in (pc.max(table["position"]).as_py(), state.frontier) if place is not None), default=None)
     after = _remembered(state, table.take(pa.array(last[is_new])), horizon)
-    return batch, pa.concat_tables([dropped, *late]), after._replace(frontier=frontier, emptied=state.emptied)
+    return (
+        batch,
+        pa.concat_tables([dropped, *lost, *late], promote_options="default"),
+        after._replace(frontier=frontier, emptied=state.emptied),
+    )
 
 
 _PLACED = "placed"
@@ -137,59 +188,73 @@ def _remembered(state: State, last: pa.Table, horizon: int | None) -> State:
         place = last.schema.get_field_index("position")
         last = last.set_column(place, "position", pc.coalesce(last[_PLACED], last["position"]))
     last = last.select([ORDER, *_KNOWN, *({"within"} & {*last.column_names})])
-    there = pa.array(valid(combine_chunks(last["value"])))
-    present, deleted = last.filter(there), last.filter(pc.invert(there))
+    existing = pa.array(valid(combine_chunks(last["value"])))
+    present, deleted = last.filter(existing), last.filter(pc.invert(existing))
     rows = state.rows.replaced(combine_chunks(deleted[ORDER]), present)
     deletes = state.deletes.replaced(combine_chunks(present[ORDER]), deleted)
     if horizon is not None:
         early = [combine_chunks(run[ORDER].filter(pc.less(run["timestamp"], horizon))) for run in deletes.runs]
         # a newer run may have a later delete of the same key
-        found = deletes.starting_with(pc.unique(pa.concat_arrays(early))) if early else None
-        if found is not None:
-            forgotten = found.filter(pc.less(found["timestamp"], horizon))
+        expired = deletes.starting_with(pc.unique(pa.concat_arrays(early))) if early else None
+        if expired is not None:
+            forgotten = expired.filter(pc.less(expired["timestamp"], horizon))
             deletes = deletes.replaced(combine_chunks(forgotten[ORDER]), last.slice(0, 0))
     return State(rows, deletes)
 
 
-def _able(state: State, late: pa.Table, horizon: int | None) -> Bools:
-    """Which late rows may be applied, for all that is known of later ones that are forgotten."""
-    able: Bools = np.ones(len(late), np.bool_) if horizon is None else integers(late["timestamp"]) >= horizon
-    return able if state.emptied is None else able & ~earlier(late, **state.emptied.to_pylist()[0])
+def _able(state: State, rows: pa.Table, horizon: int | None) -> Bools:
+    """Which late rows can be applied: no later delete of their keys can have been forgotten."""
+    able: Bools = np.ones(len(rows), np.bool_) if horizon is None else integers(rows["timestamp"]) >= horizon
+    return able if state.emptied is None else able & ~earlier(rows, **state.emptied.to_pylist()[0])
+
+
+def _with_reason(rows: pa.Table, reason: str) -> pa.Table:
+    return rows.select(list(_KNOWN)).append_column("reason", pa.array([reason] * len(rows), pa.string()))
 
 
 def earlier(rows: pa.Table, position: int, within: bytes | None) -> Bools:
-    """Which rows are before a place: at an earlier position, or earlier ``within`` the same one."""
-    found: Bools = integers(rows["position"]) < position
+    """Which rows precede a place in the sequence: by position, or by ``within`` at the same position."""
+    is_earlier: Bools = integers(rows["position"]) < position
     if "within" in rows.column_names and within:
         first = pc.less(rows["within"].fill_null(b""), within).to_numpy(zero_copy_only=False)
-        found |= (integers(rows["position"]) == position) & first
-    return found
+        is_earlier |= (integers(rows["position"]) == position) & first
+    return is_earlier
 
 
-def _applied(known: list[pa.Table], in_time: pa.Table, late: pa.Table, able: Bools, frontier: int) -> tuple[pa.Table, list[pa.Table]]:
-    """The late rows that are applied, with positions right behind the frontier; and all of them with the reason for which they are dropped."""
+def at_place(rows: pa.Table, position: int, within: bytes | None) -> Bools:
+    """Which rows are exactly at a place in the sequence."""
+    is_at: Bools = integers(rows["position"]) == position
+    if "within" in rows.column_names:
+        is_at &= pc.equal(rows["within"].fill_null(b""), within or b"").to_numpy(zero_copy_only=False)
+    return is_at if not within or "within" in rows.column_names else np.zeros(len(rows), np.bool_)
+
+
+def _not_emptied(rows: pa.Table, emptied: pa.Table | None) -> pa.Table:
+    """The rows without the deletes of the last truncate, at whose place a late row stays."""
+    if emptied is None:
+        return rows
+    return rows.filter(pa.array(valid(combine_chunks(rows["value"])) | ~at_place(rows, **emptied.to_pylist()[0])))
+
+
+def _applied(remembered: list[pa.Table], in_time: pa.Table, late: pa.Table, frontier: int) -> tuple[pa.Table, pa.Table]:
+    """The late rows that are applied, moved right behind the frontier; and all late rows with their reason."""
     after = min(frontier, FOREVER - 1) + 1
     # a record in time at the same position is newer
-    able = (
-        able & ~pc.is_in(late[ORDER], value_set=combine_chunks(in_time.filter(pc.equal(in_time["position"], after))[ORDER])).to_numpy()
-    )
+    able = ~pc.is_in(late[ORDER], value_set=combine_chunks(in_time.filter(pc.equal(in_time["position"], after))[ORDER])).to_numpy()
     candidates = late.filter(pa.array(able))
-    rows = pa.concat_tables([*known, candidates], promote_options="default").combine_chunks()
+    rows = pa.concat_tables([*remembered, candidates], promote_options="default").combine_chunks()
     code, by = _in_order(rows)
     known_rows = len(rows) - len(candidates)
     last = by[ends(code[by])]
     last = last[last >= known_rows]
-    place = np.full(1 + int(code.max(initial=-1)), -1)
-    place[code[:known_rows]] = np.arange(known_rows)
-    before = place[code[last]]
-    last = last[(before < 0) | _later(rows, last, np.maximum(before, 0))]
+    last = last[_newer(rows, code, by, last, known_rows)]
     applied = rows.take(pa.array(last))
     at = applied.schema.get_field_index("position")
     applied = applied.append_column(_PLACED, applied["position"]).set_column(at, "position", pa.array(np.full(len(applied), after)))
     is_applied = np.zeros(len(late), np.bool_)
     is_applied[np.flatnonzero(able)[last - known_rows]] = True
     reason = pa.array(np.where(is_applied, "late_applied", "late_stale"), pa.string())
-    return applied, [late.select(list(_KNOWN)).append_column("reason", reason)]
+    return applied, late.select(list(_KNOWN)).append_column("reason", reason)
 
 
 def _later(rows: pa.Table, one: Ints, other: Ints) -> Bools:
@@ -204,21 +269,21 @@ def _later(rows: pa.Table, one: Ints, other: Ints) -> Bools:
 
 
 def same(values: pa.Array, others: pa.Array) -> Bools:
-    """Where two columns of one type have the same value, null among them.
+    """Where two columns of one type have equal values; two nulls are equal.
 
     >>> same(pa.array([{"a": 1}, None]), pa.array([{"a": 2}, None])).tolist()
     [False, True]
     """
-    there, others_there = valid(values), valid(others)
+    present, others_present = valid(values), valid(others)
     equal: Bools
     if is_opaque(values.type):
         equal = same(values.storage, others.storage)
         # two encodings of one value may differ
-        at = np.flatnonzero(~equal & there & others_there)
+        at = np.flatnonzero(~equal & present & others_present)
         equal[at] = same(encoded_values(values.take(pa.array(at))), encoded_values(others.take(pa.array(at))))
         return equal
     if pa.types.is_struct(values.type):
-        equal = there == others_there
+        equal = present == others_present
         for part, other in zip(values.flatten(), others.flatten(), strict=True):
             equal &= same(part, other)
         return equal
@@ -230,4 +295,4 @@ def same(values: pa.Array, others: pa.Array) -> Bools:
         return same(encoded_values(values), encoded_values(others))
     if pa.types.is_floating(values.type):
         equal |= pc.and_(pc.is_nan(values), pc.is_nan(others)).fill_null(False).to_numpy(zero_copy_only=False)
-    return equal | ~(there | others_there)
+    return equal | ~(present | others_present)

@@ -1,4 +1,6 @@
-"""The key of a pair of a row and one that refers to it: foreign key first, so that one prefix selects all rows of one foreign key (KIP-213)."""
+"""``CombinedKey``: the key of a joined pair, foreign key first, so that one prefix selects all rows of a
+foreign key (KIP-213).
+"""
 
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -7,7 +9,8 @@ PK = TypeVar("PK")
 
 
 class CombinedKey(NamedTuple, Generic[FK, PK]):
-    """A foreign key and the primary key of a row that refers to it.
+    """The key of a row of a one-to-many join: the foreign key, and the primary key of the row that refers by
+    it.
 
     >>> CombinedKey("A0", "B1").primary_key
     'B1'

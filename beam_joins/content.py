@@ -1,4 +1,4 @@
-"""The content of a table.
+"""``content``: the rows of a table at a position.
 
 The law of every operator here is stated on contents: for every position p,
 ``content(join(T1, T2), p) == join(content(T1, p), content(T2, p))``.
@@ -12,16 +12,18 @@ from beam_joins.change import Change, K, V, two_changes
 Emit = Literal["updates", "changes", "records", "latest"]
 """Which records of a changelog become changes.
 
-``"updates"``: all but the tombstones of absent rows, as a database's log means it. ``"changes"``: only those that change the value.
-``"records"``: all, tombstones of absent rows too, as Kafka Streams forwards them. ``"latest"``: only the last change of each row that is
-there in the end, for a bounded changelog of which only the final content counts.
+``"updates"``: all but the tombstones of absent rows, as a database's log means it. ``"changes"``: only those
+that change the value. ``"records"``: all, tombstones of absent rows too, as Kafka Streams forwards them.
+``"latest"``: only the last change of each row that is there in the end, for a bounded changelog of which only
+the final content counts.
 """
 
 
 def content(changes: Iterable[Change[K, V]], position: int | None = None) -> dict[K, V]:
     """The rows of a table after all changes up to and including ``position`` (``None``: after all).
 
-    Raises ``ValueError`` if the changes are not a table: two at one (key, position), or an old value that is not the value before.
+    Raises ``ValueError`` if the changes are not a table: two at one (key, position), or an old value that is
+    not the value before.
 
     >>> content([Change("k", None, 1, 0, position=1), Change("k", 1, None, 0, position=2)], position=1)
     {'k': 1}

@@ -1,5 +1,9 @@
-"""The one error that decoding raises."""
+"""The errors for bytes that cannot be decoded and for input that has no right result."""
 
 
 class CorruptData(ValueError):
-    """Bytes that were not written by the coder that reads them."""
+    """Raised for bytes that the decoding coder has not written."""
+
+
+class InputRefused(ValueError):
+    """Raised for input that has no right result; the message is one sentence that says why and what to do."""

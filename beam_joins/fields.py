@@ -1,4 +1,4 @@
-"""How a user names a field of a record: by its name, by several names, or by a function."""
+"""Fields of records as users name them: by a name, by several names, or by a function."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
@@ -13,7 +13,7 @@ Fields = Field | Sequence[str]
 
 
 def field(record: Any, name: str) -> Any:
-    """The field of a mapping or an object; raises ``ValueError``, naming the fields that there are.
+    """The field of a mapping or an object; raises ``ValueError`` that lists the record's fields.
 
     >>> field({"id": 7}, "id")
     7
@@ -23,14 +23,15 @@ def field(record: Any, name: str) -> Any:
     except (KeyError, AttributeError):
         if isinstance(record, pa.Table | pa.RecordBatch):
             raise ValueError(
-                "an Arrow batch came where a record was expected: say what the collection is of, with .with_output_types(pyarrow.Table)"
+                "an Arrow batch came where a record was expected: say what the collection is of, with "
+                ".with_output_types(pyarrow.Table)"
             ) from None
-        there = list(record) if isinstance(record, Mapping) else [n for n in dir(record) if not n.startswith("_")]
-        raise ValueError(f"a record has no column {name!r}; it has {', '.join(map(str, there)) or 'none'}") from None
+        names = list(record) if isinstance(record, Mapping) else [n for n in dir(record) if not n.startswith("_")]
+        raise ValueError(f"a record has no column {name!r}; it has {', '.join(map(str, names)) or 'none'}") from None
 
 
 class OfField:
-    """What ``made`` makes of the field of a record.
+    """A function of a record that converts one of its fields with ``made``.
 
     >>> OfField("id", str)({"id": 7}), OfField("id").of_all([{"id": 7}, {"id": 8}])
     ('7', [7, 8])
@@ -46,7 +47,7 @@ class OfField:
         return value if self._made is None else self._made(value)
 
     def of_all(self, records: Sequence[Any]) -> list[Any]:
-        """Of many records."""
+        """The converted fields of many records."""
         if set(map(type, records)) != {dict} or not all(self._name in record for record in records):
             return list(map(self, records))
         values = [record[self._name] for record in records]
@@ -56,7 +57,8 @@ class OfField:
 def getter(
     option: str, spec: Fields | Callable[[Any, Any], Any], *, one: bool = False, of: str = "of the record"
 ) -> Callable[..., Any]:
-    """The function for a field name, or the given function; several names, unless there may be only ``one``, give a tuple, or ``None`` if a part is ``None``.
+    """The function for a field name, or the given function; several names, unless there may be only ``one``,
+    give a tuple, or ``None`` if a part is ``None``.
 
     Raises ``ValueError`` naming the option.
 
@@ -118,7 +120,8 @@ def truncate_getter(spec: Truncating) -> Callable[[Any], Any]:
     name, values = _field_and_values(spec)
     if not values:
         raise ValueError(
-            f"apply_as_truncates={spec!r}: give a function that is true for an element that empties the table, or one field and the list of its"
+            f"apply_as_truncates={spec!r}: give a function that is true for an element that empties the table, or one "
+            "field and the list of its"
             " values that mean so, such as {'op': ['t']}"
         )
     words = frozenset(map(word, values))
@@ -133,7 +136,8 @@ def _field_and_values(spec: Any) -> tuple[str, Sequence[Any] | Set[Any]]:
 
 
 def delete_getter(spec: Deleting) -> Callable[[Any], Any]:
-    """The function that ``apply_as_deletes`` stands for; raises ``ValueError`` in the run for a value whose meaning is not known.
+    """The function that ``apply_as_deletes`` stands for; raises ``ValueError`` in the run for a value whose
+    meaning is not known.
 
     >>> delete_getter("deleted")({"deleted": None}), delete_getter({"op": ["d", "t"]})({"op": "t"})
     (False, True)
@@ -157,13 +161,16 @@ def delete_getter(spec: Deleting) -> Callable[[Any], Any]:
 
 
 def deletes_of(spec: Any) -> Deletes | None:
-    """Which values of a field mean delete, ``None`` if the field itself is true or false; raises ``ValueError`` for a wrong option."""
+    """Which values of a field mean delete, ``None`` if the field itself is true or false; raises
+    ``ValueError`` for a wrong option.
+    """
     if isinstance(spec, str) and spec:
         return None
     name, values = _field_and_values(spec)
     if not values:
         raise ValueError(
-            f"apply_as_deletes={spec!r}: give a function that is true for an element that deletes its row, the name of a field that is, or"
+            f"apply_as_deletes={spec!r}: give a function that is true for an element that deletes its row, the name of "
+            "a field that is, or"
             " one field and the list of its values that mean delete, such as {'op': ['d', 't']}"
         )
     return Deletes(name, values)

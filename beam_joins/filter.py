@@ -1,6 +1,7 @@
-"""Filtered and mapped tables (KAFKA-3902).
+"""Filters and maps tables (KAFKA-3902).
 
-Law: ``content(filter(T), p)`` is the rows of ``content(T, p)`` that satisfy the predicate, for every position p; likewise for map.
+Law: ``content(filter(T), p)`` is the rows of ``content(T, p)`` that satisfy the predicate, for every position
+p; likewise for map.
 """
 
 from collections.abc import Callable
@@ -14,22 +15,22 @@ from beam_joins.keys.columns import Bools
 from beam_joins.sorting import integers, valid
 
 
-def with_values(batch: ChangeBatch, values: pa.Array, there: Bools, *, keeps_nothing: bool) -> ChangeBatch:
-    """The batch with other values, of which only some are there; a change from no value to none is left out.
+def with_values(batch: ChangeBatch, values: pa.Array, passes: Bools, *, keeps_nothing: bool) -> ChangeBatch:
+    """The batch with other values, kept where ``passes`` is true; a change from no value to none is left out.
 
     With ``keeps_nothing`` a change stays that was from no value to none already.
     """
     count = len(batch)
     before = integers(batch.before.fill_null(-1))
-    absent = (before < 0) | ~there[before]
+    absent = (before < 0) | ~passes[before]
     new = values.slice(0, count)
-    there = there[:count]
-    kept = there | ~absent
+    passes = passes[:count]
+    kept = passes | ~absent
     if keeps_nothing:
         kept |= (before < 0) & ~valid(batch.new)
     changed = ChangeBatch(
         key=batch.key,
-        new=new if there.all() else new.take(pa.array(np.arange(count), mask=~there)),
+        new=new if passes.all() else new.take(pa.array(np.arange(count), mask=~passes)),
         before=pa.array(before, mask=absent),
         timestamp=batch.timestamp,
         position=batch.position,
@@ -41,7 +42,8 @@ def with_values(batch: ChangeBatch, values: pa.Array, there: Bools, *, keeps_not
 def filter_upsert(predicate: Callable[[K, V], bool], key: K, value: V | None) -> tuple[K, V | None]:
     """The record of the filtered raw changelog that follows from a record, old values being unknown.
 
-    A value that fails must become a tombstone every time, for the row before may have passed (KAFKA-3902, case 2).
+    A value that fails must become a tombstone every time, for the row before may have passed (KAFKA-3902,
+    case 2).
 
     >>> filter_upsert(lambda key, value: value < 2, "k", 5)
     ('k', None)

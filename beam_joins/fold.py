@@ -1,4 +1,4 @@
-"""Aggregates made record by record, by functions of a user."""
+"""Aggregates computed record by record with a user's functions."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -7,16 +7,18 @@ import pyarrow as pa
 
 from beam_joins.arrangement import Arrangement
 from beam_joins.batch import ChangeBatch
-from beam_joins.copied import copied
+from beam_joins.copying import copied
 from beam_joins.groups import Groups
 from beam_joins.keys.opaque import opaque_values, python_values
 from beam_joins.user_functions import Functions
 
 
 class Fold(NamedTuple):
-    """The functions that make an aggregate: ``initial()``, ``add(aggregate, value)`` and ``subtract(aggregate, value)``; ``None`` is no row.
+    """The functions of an aggregate: ``initial()``, ``add(aggregate, value)`` and ``subtract(aggregate,
+    value)``; ``None`` is no row.
 
-    They may write into their arguments. ``functions`` handles an exception of ``add``; one of ``subtract`` always fails the run, as the aggregate would be wrong.
+    They may write into their arguments. ``functions`` handles an exception of ``add``; one of ``subtract``
+    always fails the run, as the aggregate would be wrong.
     """
 
     functions: Functions
@@ -26,10 +28,11 @@ class Fold(NamedTuple):
 
 
 class Folding:
-    """Groups whose rows are added and subtracted one after the other, in their order.
+    """Adds and subtracts the rows of groups one after the other, in their order.
 
-    ``values`` are those of the ordered rows; ``record_of(n)`` is the record of a row in error messages, its group first. A result has the largest
-    timestamp of the previous aggregate and of the rows added or subtracted; with ``restarts`` an aggregate that became ``None`` does not count.
+    ``values`` are those of the ordered rows; ``record_of(n)`` is the record of a row in error messages, its
+    group first. A result has the largest timestamp of the previous aggregate and of the rows added or
+    subtracted; with ``restarts`` an aggregate that became ``None`` does not count.
     """
 
     def __init__(
@@ -38,7 +41,7 @@ class Folding:
         self._fold = fold
         self._groups = groups
         self._values = values
-        self._given = python_values(values)
+        self._members = python_values(values)
         self._record_of = record_of
         self._restarts = restarts
         self._timestamps = groups.timestamp.tolist()
@@ -50,7 +53,9 @@ class Folding:
         self._times: list[int] = []
 
     def run(self, apply: Callable[[int], bool]) -> tuple[ChangeBatch, Arrangement]:
-        """The changes, and the aggregates after them; ``apply(n)`` adds or subtracts a row, or leaves it out and gives false."""
+        """The changes, and the aggregates after them; ``apply(n)`` adds or subtracts a row, or leaves it out
+        and gives false.
+        """
         for n, (first, opens, last) in enumerate(self._flags):
             if first:
                 self._row, self._time = self._remembered(n)
@@ -74,7 +79,7 @@ class Folding:
         """Add a row; false if ``add`` raised what is handled."""
         aggregate = self._fold.initial() if self._row is None else self._row
         try:
-            self._row = copied(self._fold.add(copied(aggregate), self._given[n]))
+            self._row = copied(self._fold.add(copied(aggregate), self._members[n]))
         except Exception as error:
             record = (*self._record_of(n), self._value(n))
             self._fold.functions.failed("add", error, (aggregate, record[-1]), self._timestamps[n], key=record[0], record=record)
@@ -85,10 +90,10 @@ class Folding:
         """Subtract a row from its group, if that has one."""
         if self._row is not None and self._fold.subtract is not None:
             try:
-                self._row = copied(self._fold.subtract(copied(self._row), self._given[n]))
+                self._row = copied(self._fold.subtract(copied(self._row), self._members[n]))
             except Exception as error:
-                given = self._row, self._value(n)
-                raise self._fold.functions.failure("subtract", error, given, self._record_of(n)[0]) from error
+                arguments = self._row, self._value(n)
+                raise self._fold.functions.failure("subtract", error, arguments, self._record_of(n)[0]) from error
 
     def _value(self, n: int) -> Any:
         # read again: the function may have written into it

@@ -1,4 +1,6 @@
-"""The error of a function that a user gave to a transform: which one, for which key, given what."""
+"""``FunctionFailed``: the error for a user's function that raised, with the transform, the option, the key
+and the arguments.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,12 +18,14 @@ NO_KEY: Final = _Absent.KEY
 
 
 class FunctionFailed(RuntimeError):
-    """A function that was given to a transform raised.
+    """Raised when a function that was passed to a transform raises; says which function, for which key, with
+    which arguments.
 
-    The message is one sentence: it names the transform by its label, the option that the function was given as, the exception, the key (where
-    there is one) and the records. The exception itself is ``__cause__``.
+    The message is one sentence: it names the transform by its label, the option that the function was given
+    as, the exception, the key (where there is one) and the records. The exception itself is ``__cause__``.
 
-    A runner may raise it again with the name of a step behind the message, or only write it into a message of its own.
+    A runner may raise it again with the name of a step behind the message, or only write it into a message of
+    its own.
 
     >>> raise failure("Enrich", "joiner", KeyError("name"), [{"id": 7}, None], key=7)
     Traceback (most recent call last):
@@ -29,18 +33,27 @@ class FunctionFailed(RuntimeError):
     """
 
 
-def failure(label: str, option: str, error: BaseException, given: Sequence[Any], key: Any = NO_KEY) -> FunctionFailed:
-    """The error to raise, from ``error``, for a user's function that raised ``error`` when called with ``given``."""
+def failure(label: str, option: str, error: BaseException, arguments: Sequence[Any], key: Any = NO_KEY) -> FunctionFailed:
+    """The error to raise, from ``error``, for a user's function that raised ``error`` when called with
+    ``arguments``.
+    """
     message = " ".join(str(error).split())
     what = type(error).__name__ + (f": {_short.repr_line(message)}" if message else "")
     of_key = "" if key is NO_KEY else f" for the key {_short.repr(key)}"
-    values = f", given {', '.join(map(_short.repr, given))}" if given else ""
+    values = f", given {', '.join(map(_short.repr, arguments))}" if arguments else ""
     return FunctionFailed(f"{label}: {option} raised {what}{of_key}{values}")
+
+
+def shortened(value: Any) -> str:
+    """A value as messages show it: on one line, of at most 300 characters."""
+    return _short.repr(value)
 
 
 @contextmanager
 def called_with_no_rows() -> Iterator[None]:
-    """For calls of vectorized functions while a pipeline is built: turns :class:`FunctionFailed` into a ``ValueError``."""
+    """For calls of vectorized functions while a pipeline is built: turns :class:`FunctionFailed` into a
+    ``ValueError``.
+    """
     try:
         yield
     except FunctionFailed as error:

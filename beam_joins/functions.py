@@ -1,4 +1,6 @@
-"""The functions that a user gives, on tables in columns: a column's name, a function of columns, or one of a record."""
+"""The functions that users pass to transforms: a column's name, a vectorized function of columns, or a
+function of one record.
+"""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -7,7 +9,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.copied import copied
+from beam_joins.copying import copied
+from beam_joins.exact_casts import as_plain
 from beam_joins.fields import getter
 from beam_joins.keys.columns import comparable
 from beam_joins.keys.opaque import is_opaque, opaque_keys, python_values
@@ -32,11 +35,12 @@ class _Marked(Generic[F]):
 
 
 class vectorized(_Marked[F]):  # it is used as a decorator
-    """Marks a function of columns: it is called once for many rows, with Arrow record batches, and gives Arrow arrays.
+    """Marks a function of columns: it is called once for many rows with Arrow record batches, and returns
+    Arrow arrays.
 
-    As a joiner it gets the left and the right values, one row for each pair, columns null where a side is absent, and gives a record batch, a
-    dict of arrays, or one array whose values are the result (null: no row). As a ``key``, ``foreign_key`` or the like it gets the values
-    and gives one array.
+    As a joiner it gets the left and the right values, one row for each pair, columns null where a side is
+    absent, and gives a record batch, a dict of arrays, or one array whose values are the result (null: no
+    row). As a ``key``, ``foreign_key`` or the like it gets the values and gives one array.
 
     >>> import pyarrow.compute as pc
     >>> @vectorized
@@ -48,7 +52,7 @@ class vectorized(_Marked[F]):  # it is used as a decorator
 
 
 class with_key(_Marked[F]):
-    """Marks a joiner that wants the key too: it is called with the key, the left value and the right value.
+    """Marks a joiner that takes the key too: it is called with the key, the left value and the right value.
 
     The key is that of the result. A semi or anti join calls it with the key and the left value.
 
@@ -61,7 +65,8 @@ class with_key(_Marked[F]):
 
 
 def batch_of(values: pa.Array) -> pa.RecordBatch:
-    """The fields of values as the columns of a record batch; a single column ``value`` if they have no fields.
+    """The fields of values as the columns of a record batch; a single column ``value`` if they have no
+    fields.
 
     Raises ``ValueError`` for opaque values.
     """
@@ -77,7 +82,9 @@ def require_columns(
     remedy: str = "schema=, their columns",
     otherwise: str = "use functions of one record here too",
 ) -> None:
-    """Raise ``ValueError`` for an opaque column of ``what``; ``remedy`` is the option of the transform before that makes it a typed one."""
+    """Raises ``ValueError`` if ``what`` is an opaque column; ``remedy`` is the option of the transform before
+    that makes it typed.
+    """
     if is_opaque(column.type):
         raise ValueError(
             f"the {what} of this table are Python objects (opaque), made of single elements or by a function of one record: give the"
@@ -86,7 +93,9 @@ def require_columns(
 
 
 def values_of(columns: Any, length: int) -> pa.Array:
-    """What a vectorized function gave, as one array; raises ``ValueError`` for anything else, or for another number of rows."""
+    """Converts what a vectorized function returned to one array; raises ``ValueError`` for anything else, or
+    for another number of rows.
+    """
     if isinstance(columns, Mapping):
         columns = {name: pa.array(column) if isinstance(column, np.ndarray | list) else column for name, column in columns.items()}
         with suppress(TypeError):  # what is no column is refused below
@@ -99,16 +108,17 @@ def values_of(columns: Any, length: int) -> pa.Array:
     if isinstance(columns, np.ndarray):
         columns = pa.array(columns)
     if not isinstance(columns, pa.Array) or len(columns) != length:
-        given = f"{len(columns)} rows" if isinstance(columns, pa.Array) else f"a {type(columns).__name__}"
+        returned = f"{len(columns)} rows" if isinstance(columns, pa.Array) else f"a {type(columns).__name__}"
         raise ValueError(
-            f"a vectorized function was called with {length} rows and gave {given}: give a record batch, a dict of arrays or an array"
+            f"a vectorized function was called with {length} rows and gave {returned}: give a record batch, a dict of arrays or an "
+            "array"
             " with one row for each"
         )
-    return columns
+    return as_plain(columns)
 
 
 def field_of(values: pa.Array, name: str, option: str) -> pa.Array:
-    """A field of values; raises ``ValueError`` naming the option and the fields that there are."""
+    """A field of values; raises ``ValueError`` naming the option and the existing fields."""
     require_columns(values)
     names = [field.name for field in values.type] if pa.types.is_struct(values.type) else []
     if name not in names:
@@ -117,7 +127,9 @@ def field_of(values: pa.Array, name: str, option: str) -> pa.Array:
 
 
 def by_row(option: str, spec: Any, values: pa.Array) -> pa.Array:
-    """One array that a column's name or a vectorized function gives, null for null values; several names make structs, null where a part is."""
+    """One array that a column's name or a vectorized function gives, null for null values; several names make
+    structs, null where a part is.
+    """
     if isinstance(spec, str):
         return field_of(values, spec, option)
     if isinstance(spec, vectorized):
@@ -129,9 +141,11 @@ def by_row(option: str, spec: Any, values: pa.Array) -> pa.Array:
 
 
 def keys_of(option: str, spec: Any, values: pa.Array) -> pa.Array:
-    """The keys that a column's name, several names, a vectorized function or a function of one row gives; null where a part is.
+    """The keys that a column's name, several names, a vectorized function or a function of one row gives;
+    null where a part is.
 
-    Those that a function of one row gives are opaque, as no type is inferred from the rows of a batch, and so are those of opaque values.
+    Those that a function of one row gives are opaque, as no type is inferred from the rows of a batch, and so
+    are those of opaque values.
     """
     if is_opaque(values.type) or (callable(spec) and not isinstance(spec, vectorized)):
         of_record = getter(option, spec)

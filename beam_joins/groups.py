@@ -1,6 +1,6 @@
-"""Grouped rows: new rows in order, the current aggregates of their groups, and the changes that follow."""
+"""New rows sorted by group, the current aggregates of their groups, and the changes of these."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,9 @@ from beam_joins.keys.nested import is_windowed, parts_of
 from beam_joins.sorted_bytes import bytes_order
 from beam_joins.sorting import combine_chunks, ends, integers, ordered, starts, valid
 
+EXACT = "exact"
+"""The column of an arrangement with what is remembered beside an aggregate."""
+
 
 def group_order(groups: pa.Array) -> pa.Array:
     """The bytes by which groups are ordered; for windowed keys they begin with the source key."""
@@ -24,23 +27,27 @@ def group_order(groups: pa.Array) -> pa.Array:
 
 
 class Groups:
-    """Rows (``group``, ``timestamp``, ``position``) ordered by group, position, ``then`` and ``ties``, with the current aggregates, of type ``kind``, of their groups.
+    """Rows (``group``, ``timestamp``, ``position``) ordered by group, position, ``then`` and ``ties``, with
+    the current aggregates, of type ``kind``, of their groups.
 
-    All arrays have one entry for each ordered row; ``by`` are the rows' indices. ``first`` marks the first row of each group, ``opens`` and ``last`` the first and
-    the last row of each group and position. ``remembered`` is the group's index in ``aggregates``, whose timestamps are ``time``; -1 for a group without one.
+    All arrays have one entry for each ordered row; ``by`` are the rows' indices. ``first`` marks the first
+    row of each group, ``opens`` and ``last`` the first and the last row of each group and position.
+    ``remembered`` is the group's index in ``aggregates``, whose timestamps are ``time``; -1 for a group
+    without one. ``exact`` is what is remembered beside each aggregate.
     """
 
     def __init__(
-        self, known: Arrangement, rows: pa.Table, kind: pa.DataType, *then: Ints, ties: Callable[[Ints], Ints] | None = None
+        self, state: Arrangement, rows: pa.Table, kind: pa.DataType, *then: Ints, ties: Callable[[Ints], Ints] | None = None
     ) -> None:
-        self._known = known
+        self._state = state
         self._group = combine_chunks(rows["group"])
-        touched = known.starting_with(pc.unique(group_order(self._group))) if known else None
+        touched = state.starting_with(pc.unique(group_order(self._group))) if state else None
         if touched is None:
             touched = pa.table(
                 {"group": self._group.slice(0, 0), "aggregate": pa.nulls(0, kind), "timestamp": pa.array([], pa.int64())}
             )
         self.aggregates, self.time = combine_chunks(touched["aggregate"]), integers(touched["timestamp"])
+        self.exact = combine_chunks(touched[EXACT]).to_pylist() if EXACT in touched.column_names else [None] * len(touched)
         code, of_known = factorize(self._group, combine_chunks(touched["group"]))
         position = integers(rows["position"])
         self.by = ordered(code, position, *then, ties=ties)
@@ -52,13 +59,19 @@ class Groups:
         place[of_known] = np.arange(len(of_known))
         self.remembered = place[self.code]
 
-    def changes(self, at: Ints, new: pa.Array, timestamp: Ints) -> tuple[ChangeBatch, Arrangement]:
-        """The changes to ``new`` aggregates (null: no row) at some of the ordered rows, at most one for a group and position; and the aggregates after them."""
+    def changes(
+        self, at: Ints, new: pa.Array, timestamp: Ints, exact: Sequence[bytes | None] | None = None
+    ) -> tuple[ChangeBatch, Arrangement]:
+        """The changes to ``new`` aggregates (null: no row) at some of the ordered rows, at most one for a
+        group and position; and the aggregates after them.
+
+        ``exact`` is what each group remembers of its aggregate beyond the value of its last change.
+        """
         code, remembered = self.code[at], self.remembered[at]
         first = starts(code)
-        there = valid(new)
+        present = valid(new)
         index = np.arange(len(at))
-        before = np.where(first | ~np.append(False, there[:-1])[: len(at)], -1, index - 1)
+        before = np.where(first | ~np.append(False, present[:-1])[: len(at)], -1, index - 1)
         old = np.flatnonzero(first & (remembered >= 0))
         before[old] = len(at) + np.arange(len(old))
         batch = ChangeBatch(
@@ -73,9 +86,13 @@ class Groups:
         group, aggregate = batch.key.filter(last), new.filter(last)
         order, stays = group_order(group), aggregate.is_valid()
         after = pa.table({ORDER: order, "group": group, "aggregate": aggregate, "timestamp": batch.timestamp.filter(last)})
-        return batch, self._known.replaced(order.filter(pc.invert(stays)), after.filter(stays))
+        if exact is not None:
+            after = after.append_column(EXACT, pa.array(exact, pa.binary()))
+        return batch, self._state.replaced(order.filter(pc.invert(stays)), after.filter(stays))
 
 
 def by_row_key(rows: pa.Table) -> Callable[[Ints], Ints]:
-    """Orders members of one group and position by their encoded row keys, so that the order does not depend on the Arrow type of the keys."""
+    """Orders members of one group and position by their encoded row keys, so that the order does not depend
+    on the Arrow type of the keys.
+    """
     return lambda tied: bytes_order(encoded_keys(combine_chunks(rows["key"].take(pa.array(tied)))))

@@ -1,31 +1,30 @@
-"""Two streams, by key and by closeness in time: a left and a right record match if ``left time - before <= right time <= left time + after``.
+"""Joins two streams by key within an interval: two records match if ``left time - before <= right time <=
+left time + after``.
 
-**Stream time** of a key, at a position, is the largest timestamp of its records, of both sides, at earlier positions. A record more than ``grace``
-behind it is late, and has no part in the join. A record is **closed** when every record that could still match it would be late: one that has found no
-match by then has a result without one, and never one with a match later.
+**Stream time** of a key, at a position, is the largest timestamp of its records, of both sides, at earlier
+positions. A record more than ``grace`` behind it is late, and has no part in the join. A record is **closed**
+when every record that could still match it would be late: one that has found no match by then has a result
+without one, and never one with a match later.
 
-Law: a history that is cut at any positions into any number of steps gives the same matches, late records and, with those of a last step after
-which no record comes, records without a match.
+Law: a history that is cut at any positions into any number of steps gives the same matches, late records and,
+with those of a last step after which no record comes, records without a match.
 """
 
-from typing import Final, Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from beam_joins.how import WindowedHow, keeps_unmatched
 from beam_joins.keys.columns import Ints, factorize, joined_keys
 from beam_joins.sorting import combine_chunks, integers, ordered, search, valid
 from beam_joins.stream_time import ALWAYS, EARLIEST, shifted, stream_times, times_of_keys
 
-StreamHow = Literal["inner", "left", "outer"]
-"""Which records have a result: those with a match; left ones without a match too; those of both sides."""
-
-KEPT: Final[dict[StreamHow, tuple[bool, bool]]] = {"inner": (False, False), "left": (True, False), "outer": (True, True)}
-"""Whether left and right records without a match have a result."""
-
 
 class Spans(NamedTuple):
-    """How far before and after a left row the right one may be, and how late a row may come; microseconds."""
+    """How far before and after a left record the right one may lie, and how late a record may come;
+    microseconds.
+    """
 
     before: int
     after: int
@@ -33,7 +32,9 @@ class Spans(NamedTuple):
 
 
 class State(NamedTuple):
-    """The rows of each side that are not closed, with a column ``matched``, and the stream ``time`` of each ``key``."""
+    """The state of the join: the rows of each side that may still match, with a column ``matched``, and the
+    stream ``time`` of each ``key``.
+    """
 
     left: pa.Table
     right: pa.Table
@@ -41,7 +42,9 @@ class State(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """The joined rows as indices into ``left`` and ``right`` (-1: no match), the timestamps of the results, and the late rows of each side."""
+    """The joined rows as indices into ``left`` and ``right`` (-1: no match), the timestamps of the results,
+    and the late rows of each side.
+    """
 
     left: pa.Table
     right: pa.Table
@@ -52,12 +55,14 @@ class Matches(NamedTuple):
 
 
 def step(
-    state: State | None, left: pa.Table, right: pa.Table, how: StreamHow, spans: Spans, until: int | None = None
+    state: State | None, left: pa.Table, right: pa.Table, how: WindowedHow, spans: Spans, until: int | None = None
 ) -> tuple[Matches, State]:
-    """The matches that new rows (with columns ``key``, ``timestamp``, ``position`` and any others) make, and the state after them.
+    """Matches new rows (``key``, ``timestamp``, ``position`` and any others) with those of the state: gives
+    the matches and the state after them.
 
-    The rows have larger positions than those of earlier steps; ``state`` is ``None`` before the first one. A row with a null key matches nothing and is
-    never late. All rows of later steps have timestamps after ``until``; :data:`~beam_joins.stream_time.ALWAYS` says that there are no later rows.
+    The rows have larger positions than those of earlier steps; ``state`` is ``None`` before the first one. A
+    row with a null key matches nothing and is never late. All rows of later steps have timestamps after
+    ``until``; :data:`~beam_joins.stream_time.ALWAYS` says that there are no later rows.
     """
     before = state or _nothing(left, right)
     rows = _with_new(before.left, left), _with_new(before.right, right)
@@ -67,8 +72,8 @@ def step(
     time = [integers(side["timestamp"]) for side in rows]
     new_code, new_time = (np.concatenate([of[0][new[0]], of[1][new[1]]]) for of in (codes, time))
     position = np.append(integers(left["position"]), integers(right["position"]))
-    known = times_code, integers(before.times["time"])
-    earlier, latest = stream_times(known, new_code, new_time, position, 1 + max(int(code.max(initial=-1)) for code in codes))
+    seen = times_code, integers(before.times["time"])
+    earlier, latest = stream_times(seen, new_code, new_time, position, 1 + max(int(code.max(initial=-1)) for code in codes))
     late_rows = shifted(new_time, spans.grace) < earlier
     keyed = [valid(key) for key in keys[:2]]
     late = [np.zeros(len(side), np.bool_) for side in rows]
@@ -90,7 +95,7 @@ def step(
         closed = ~keyed[side] | (closes < clock[codes[side]]) | (until == ALWAYS)
         still_open = rows[side].set_column(len(rows[side].columns) - 1, "matched", pa.array(matched))
         left_behind.append(still_open.filter(pa.array(kept[side] & ~closed)))
-        alone = np.flatnonzero(closed & ~late[side] & ~matched) if KEPT[how][side] else np.array([], np.int64)
+        alone = np.flatnonzero(closed & ~late[side] & ~matched) if keeps_unmatched(how)[side] else np.array([], np.int64)
         index[side] = np.append(index[side], alone)
         index[1 - side] = np.append(index[1 - side], np.full(len(alone), -1))
         timestamp.append(time[side][alone])

@@ -1,4 +1,4 @@
-"""What a joiner makes of pairs of rows: given record by record, as a function of columns, or as column expressions."""
+"""Turns a user's joiner into a function of columns: one of records, a vectorized one, or column expressions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -8,10 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import acero
 
+from beam_joins.exact_casts import exact_cast
+from beam_joins.exact_values import Place
 from beam_joins.function_failed import NO_KEY, called_with_no_rows
 from beam_joins.functions import batch_of, values_of, vectorized, with_key
+from beam_joins.how import How
 from beam_joins.keys.opaque import python_keys
-from beam_joins.pairs import Pairs, each_joined
+from beam_joins.pairs import Pairs, each_joined, refusing
 from beam_joins.sorting import gather
 from beam_joins.typed_rows import Schema, column_writer, type_of_schema
 from beam_joins.user_functions import Functions
@@ -20,7 +23,9 @@ Join = Callable[[Pairs], pa.Array]
 """Gives one value for every pair: null where there is no row."""
 
 Joiner = Callable[..., Any] | Mapping[str, Any]
-"""What a user gives: a function of the left and the right value, one of the key too, a vectorized one, or columns by name."""
+"""What a user gives: a function of the left and the right value, one of the key too, a vectorized one, or
+columns by name.
+"""
 
 Of = Literal["both", "left"]
 """The values that a joiner is called with: a semi or anti join has left ones only."""
@@ -29,7 +34,7 @@ _SIDES = ("left", "right")
 
 
 class TypedJoin:
-    """A :data:`Join` with the type of what it gives, ``None`` where that is not known before it joins."""
+    """A :data:`Join` with its result type, ``None`` where that is not known before it joins."""
 
     def __init__(self, join: Join, kind: pa.DataType | None) -> None:
         self._join = join
@@ -40,13 +45,11 @@ class TypedJoin:
         values = self._join(pairs)
         if self.type is None or values.type == self.type:
             return values
-        try:
-            return values.cast(self.type)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise ValueError(f"joiner gave values of type {values.type}, and of type {self.type} for no rows: {error}") from None
+        place = Place(f"joiner gave values of type {values.type}, and of type {self.type} for no rows: it")
+        return exact_cast(values, self.type, place)
 
 
-def values_joined(how: str) -> Of:
+def values_joined(how: How) -> Of:
     """The values that the joiner of such a join is called with.
 
     >>> values_joined("left"), values_joined("semi")
@@ -66,7 +69,9 @@ def swapped(join: TypedJoin) -> TypedJoin:
 
 
 def of_records(transform: str, joiner: Any) -> Callable[..., Any]:
-    """The joiner of a transform that joins records only; raises ``ValueError`` for a joiner of columns, and for what is not a function."""
+    """The joiner of a transform that joins records only; raises ``ValueError`` for a joiner of columns, and
+    for what is not a function.
+    """
     if isinstance(joiner, Mapping | vectorized):
         raise ValueError(f"{transform} joins records, and its joiner is of columns: give a function of two values")
     if not callable(joiner):
@@ -76,7 +81,7 @@ def of_records(transform: str, joiner: Any) -> Callable[..., Any]:
 
 
 def columns_read(joiner: Any, of: Of = "both") -> tuple[frozenset[str] | None, frozenset[str] | None]:
-    """The left and the right columns that a joiner reads; ``None`` where that is not known.
+    """The left and the right columns that a joiner reads; ``None`` if unknown.
 
     >>> columns_read({"name": "right.name"}), columns_read(len, "left")
     ((frozenset(), frozenset({'name'})), (None, frozenset()))
@@ -88,9 +93,10 @@ def columns_read(joiner: Any, of: Of = "both") -> tuple[frozenset[str] | None, f
 
 
 def narrowed(values: pa.Array, columns: frozenset[str] | None) -> pa.Array:
-    """The values with only those of their columns, as columns that no joiner reads need not be shuffled; at least one column stays.
+    """The values reduced to the columns that a joiner reads, so that no others are shuffled; at least one
+    column stays.
 
-    Values without one of the columns stay whole, for the error to name those that there are.
+    Values without one of the columns stay whole, for the error to name the existing ones.
     """
     if columns is None or not pa.types.is_struct(values.type) or not values.type.num_fields:
         return values
@@ -112,10 +118,12 @@ def joiner_in_columns(
     types: tuple[pa.DataType | None, pa.DataType | None] = (None, None),
     of: Of = "both",
 ) -> TypedJoin:
-    """How a user's joiner joins in columns; raises ``ValueError`` if it is none, or does not fit the ``types`` of the values, where they are known.
+    """Turns a user's joiner into a join of columns; raises ``ValueError`` for what is no joiner, or does not
+    fit the ``types`` of the values where they are known.
 
-    What a joiner of records gives has the columns of ``schema``, or is of that type; without one it is opaque. With ``of="left"`` it is called
-    with left values only, and without a joiner the left value itself is the result.
+    What a joiner of records gives has the columns of ``schema``, or is of that type; without one it is
+    opaque. With ``of="left"`` it is called with left values only, and without a joiner the left value itself
+    is the result.
 
     >>> joiner_in_columns({"n": "left.n"}, types=(pa.struct([("n", pa.int8())]), pa.int64())).type
     StructType(struct<n: int8>)
@@ -134,7 +142,8 @@ def joiner_in_columns(
     if callable(joiner):
         return TypedJoin(_by_record(joiner, functions, schema, sides), kind)
     raise ValueError(
-        f"joiner={joiner!r}: give a function of {'the left value' if of == 'left' else 'the left and the right value'}, with_key(function),"
+        f"joiner={joiner!r}: give a function of {'the left value' if of == 'left' else 'the left and the right value'}, "
+        "with_key(function),"
         ' a vectorized one, or a dict of columns such as {"amount": "left.amount"}'
     )
 
@@ -150,20 +159,23 @@ def _by_record(joiner: Callable[..., Any], functions: Functions, schema: Schema 
                 return keys[n]
             return python_keys(pairs.key.slice(n, 1))[0] if pairs.key is not None else NO_KEY
 
-        return write(each_joined(joiner, functions, pairs, key_of, sides=sides))
+        refused = refusing(functions, pairs, key_of, sides=sides) if functions.handles_any else None
+        return write(each_joined(joiner, functions, pairs, key_of, sides=sides), refused)
 
     return join
 
 
 def _by_column(joiner: Callable[..., Any], types: Sequence[pa.DataType | None], *, of_any_rows: bool = False) -> TypedJoin:
-    """The join of a function of columns; ``of_any_rows`` says that it may be called for tombstones too, which saves a copy of what it gives."""
+    """The join of a function of columns; ``of_any_rows`` says that it may be called for tombstones too, which
+    saves a copy of what it gives.
+    """
 
     def join(pairs: Pairs) -> pa.Array:
         indices = (pairs.left_index, pairs.right_index)[: len(types)]
         asked = np.logical_or.reduce([index >= 0 for index in indices])
         called = np.ones_like(asked) if of_any_rows else asked
-        given = [gather(values, index[called]) for values, index in zip((pairs.left, pairs.right), indices, strict=False)]
-        values = values_of(joiner(*map(batch_of, given)), len(given[0]))
+        gathered = [gather(values, index[called]) for values, index in zip((pairs.left, pairs.right), indices, strict=False)]
+        values = values_of(joiner(*map(batch_of, gathered)), len(gathered[0]))
         if asked.all():
             return values
         if of_any_rows:
@@ -178,7 +190,9 @@ def _by_column(joiner: Callable[..., Any], types: Sequence[pa.DataType | None], 
 
 
 def _expressions(columns: Mapping[Any, Any], types: Sequence[pa.DataType | None]) -> Callable[..., dict[str, Any]]:
-    """A function that evaluates column expressions; raises ``ValueError`` for anything else, or for a column that does not exist."""
+    """A function that evaluates column expressions; raises ``ValueError`` for anything else, or for a column
+    that does not exist.
+    """
     if not columns:
         raise ValueError("joiner={}: give at least one column")
     sides = _SIDES[: len(types)]
@@ -200,7 +214,7 @@ def _expressions(columns: Mapping[Any, Any], types: Sequence[pa.DataType | None]
             )
 
     def evaluate(*batches: pa.RecordBatch) -> dict[str, Any]:
-        given = {name: _column(batches[side], side, field) for name, (side, field) in plain.items()}
+        arrays = {name: _column(batches[side], side, field) for name, (side, field) in plain.items()}
         if derived:
             rows = pa.table([batch.to_struct_array() for batch in batches], names=list(sides))
             steps = [
@@ -208,8 +222,8 @@ def _expressions(columns: Mapping[Any, Any], types: Sequence[pa.DataType | None]
                 acero.Declaration("project", acero.ProjectNodeOptions(list(derived.values()), list(derived))),
             ]
             computed = acero.Declaration.from_sequence(steps).to_table(use_threads=False)
-            given |= {name: computed[name].combine_chunks() for name in derived}
-        return {name: given[name] for name in columns}
+            arrays |= {name: computed[name].combine_chunks() for name in derived}
+        return {name: arrays[name] for name in columns}
 
     return evaluate
 

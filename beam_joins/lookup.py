@@ -1,4 +1,4 @@
-"""Streams that look rows of a table up, in steps: a record is a version that lives for one position."""
+"""Joins streams with tables in steps: a record is a version that lives for one position."""
 
 from typing import NamedTuple
 
@@ -13,18 +13,22 @@ from beam_joins.versions import as_of
 
 
 class LookedUp(NamedTuple):
-    """For each record of a stream the index of its row among ``rows``, -1 if there is none."""
+    """The index of the row that each record of a stream refers to among ``rows``; -1 if there is none."""
 
     row: Ints
     rows: pa.Table
-    """``key``, ``value``, ``timestamp``, ``position`` of the rows that the step has touched, those alive before it among them."""
+    """``key``, ``value``, ``timestamp``, ``position`` of the rows that the step has touched, those alive
+    before it among them.
+    """
 
 
 def step(state: Arrangement, left: pa.Table, right: pa.Table) -> tuple[LookedUp, Arrangement]:
-    """The rows that the new records ``left`` look up, and the current rows after the changes ``right``.
+    """Looks up the rows of new records ``left`` among rows and changes ``right``: gives the matches and the
+    current rows.
 
-    ``left`` has a ``reference`` and a ``position``, ``right`` is as in :func:`beam_joins.overlap.overlap`; all positions are larger than those of earlier
-    steps. The state has no records, as each looks up its row in its own step. A history that is cut at any positions gives the same rows.
+    ``left`` has a ``reference`` and a ``position``, ``right`` is as in :func:`beam_joins.overlap.overlap`;
+    all positions are larger than those of earlier steps. The state has no records, as each looks up its row
+    in its own step. A history that is cut at any positions gives the same rows.
 
     >>> stream = pa.table({"reference": ["k"], "position": [7]})
     >>> rows = pa.table({"key": ["k"], "value": ["a"], "timestamp": [5], "position": [5]})

@@ -1,4 +1,4 @@
-"""The words in the operation column of a changelog: which mean that a record deletes its row."""
+"""The words in the operation column of a changelog that mean a delete, an insert or an update."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -21,14 +21,16 @@ def word(value: object) -> str:
 
 
 class Deletes:
-    """Which values of a field mean a delete; every other must be a known word for an insert or an update.
+    """Decides by a field's value whether a record deletes its row; an unknown word is an error.
 
     >>> deletes = Deletes("op", ["d", "t"])
     >>> deletes("D"), deletes("u")
     (True, False)
-    >>> deletes("x")
+    >>> deletes("x")  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
-    ValueError: apply_as_deletes: op is 'x', which is neither among the values that mean delete (d, t) nor a known word for an insert or an update (c, create, f, false, i, insert, modify, r, read, replace, snapshot, u, update, upsert): add it to the values, or give a function of the record
+    ValueError: apply_as_deletes: op is 'x', which is neither among the values that mean delete (d, t) nor
+        a known word for an insert or an update (c, create, f, false, i, insert, modify, r, read, replace,
+        snapshot, u, update, upsert): add it to the values, or give a function of the record
     """
 
     def __init__(self, field: str, values: Iterable[Any]) -> None:
@@ -38,10 +40,10 @@ class Deletes:
 
     def __call__(self, value: Any) -> bool:
         """Whether the value means a delete; raises ``ValueError`` for one that is no known word."""
-        said = word(value)
-        if said in self._deletes:
+        text = word(value)
+        if text in self._deletes:
             return True
-        if said in self._upserts:
+        if text in self._upserts:
             return False
         raise ValueError(
             f"apply_as_deletes: {self.field} is {value!r}, which is neither among the values that mean delete"

@@ -1,8 +1,10 @@
-"""The join of two tables: versions that overlap.
+"""Joins two tables by the overlap of the versions of their rows.
 
-A row's **version** lives from its position to the next position of its key. Left versions look up right rows; a result begins where the later of the
-two versions begins, and changes or ends where one of them does. All joins of tables are this one kernel: they differ in what a left row
-looks up (its ``reference``), in which rows have a result (:data:`How`), in the key of a result and in its event time (:class:`Shape`).
+A row's **version** lives from its position to the next position of its key. Left versions look up right rows;
+a result begins where the later of the two versions begins, and changes or ends where one of them does. All
+joins of tables are this one kernel: they differ in what a left row looks up (its ``reference``), in which
+rows have a result (:data:`~beam_joins.how.How`), in the key of a result and in its event time
+(:class:`Shape`).
 
 Law: at every position the content of the result is the join of the contents of both tables.
 """
@@ -21,35 +23,43 @@ from beam_joins.keys.columns import Ints, factorize, joined_keys
 from beam_joins.keys.encoded import combined_bytes, encoded_keys, prefixes
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.nested import combined_keys
-from beam_joins.matching import Events, Shape, left_events, merged, one_after_the_other, unmatched_rights
+from beam_joins.overlap_events import Events, Shape, left_events, merged, one_after_the_other, unmatched_rights
 from beam_joins.pairs import Pairs
 from beam_joins.sorting import combine_chunks, gather, starts, valid
 from beam_joins.versions import Versions
 
 PART_ROWS = 1 << 17
-"""How many left rows are joined at a time: their results, and what it takes to find them, are several times as large."""
+"""How many left rows are joined at a time: their results, and what it takes to find them, are several times
+as large.
+"""
 
 
 class Joined(NamedTuple):
-    """The changes of a join, and the halves of changes of rows that moved from one reference to another (:func:`beam_joins.references.rejoined`)."""
+    """The changes of a join, and the halves of changes of rows that moved from one reference to another
+    (:func:`beam_joins.references.rejoined`).
+    """
 
     changes: ChangeBatch
     halves: pa.RecordBatch
-    """``key``; ``value``, the old one where the row leaves and the new one where it arrives; ``timestamp``, ``position``, ``arrives``; and ``until``, the
-    position at which a row that arrives leaves again with the same value, null if that is said by a half of its own or does not happen."""
+    """``key``; ``value``, the old one where the row leaves and the new one where it arrives; ``timestamp``,
+    ``position``, ``arrives``; and ``until``, the position at which a row that arrives leaves again with the
+    same value, null if that is said by a half of its own or does not happen.
+    """
     unmatched: int = 0
     """How many left rows there was no right row for when they arrived or changed."""
 
 
 def overlap(left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind: int | None = None) -> Joined:
-    """The changes of the join of two tables.
+    """Joins two tables: gives the changes of the result.
 
-    ``left`` has the columns ``key``; ``reference``, the right key that the row looks up, null for none; ``value``, null for a delete; ``timestamp``;
-    ``position``; ``moved``, which says of a row that it has left another reference for this one, or this one for another, at its position; and ``until``, the
-    position at which it leaves this reference for another, null if that is said by a row of its own or does not happen. ``right`` has ``key``,
-    ``value``, ``timestamp`` and ``position``. ``join`` gives the values of results.
+    ``left`` has the columns ``key``; ``reference``, the right key that the row looks up, null for none;
+    ``value``, null for a delete; ``timestamp``; ``position``; ``moved``, which says of a row that it has left
+    another reference for this one, or this one for another, at its position; and ``until``, the position at
+    which it leaves this reference for another, null if that is said by a row of its own or does not happen.
+    ``right`` has ``key``, ``value``, ``timestamp`` and ``position``. ``join`` gives the values of results.
 
-    Changes at or before the position ``behind`` are left out. Raises ``ValueError`` for two changes of one row at one position.
+    Changes at or before the position ``behind`` are left out. Raises ``ValueError`` for two changes of one
+    row at one position.
     """
     codes = factorize(combine_chunks(left["reference"]), combine_chunks(right["key"]))
     return _joined(left, codes[0], right, Versions(codes[1], right), join, shape, behind)
@@ -58,10 +68,13 @@ def overlap(left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind
 def overlap_in_parts(
     left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind: int | None = None, most: int = PART_ROWS
 ) -> Iterator[Joined]:
-    """The same as :func:`overlap`, one part of the left rows after another. All left rows of a key are in one part.
+    """Joins as :func:`overlap` does, one part of the left rows after another.
 
-    A part has about ``most`` rows, so that the memory for results does not grow with the number of left rows that look up one right row. Right and outer joins have
-    one part: whether a right row has a result of its own depends on all left rows.
+    All left rows of a key are in one part.
+
+    A part has about ``most`` rows, so that the memory for results does not grow with the number of left rows
+    that look up one right row. Right and outer joins have one part: whether a right row has a result of its
+    own depends on all left rows.
     """
     parts = -(-len(left) // most)
     if parts <= 1 or shape.keeps_right:
@@ -77,7 +90,7 @@ def overlap_in_parts(
 
 
 class Rights:
-    """All right rows of a join, arranged once for many batches of left rows."""
+    """The right rows of a join, prepared once for many batches of left rows."""
 
     def __init__(self, rows: pa.Table) -> None:
         self._rows = rows
@@ -87,11 +100,11 @@ class Rights:
         self._versions = Versions(code, rows)
 
     def joined(self, left: pa.Table, join: Join, shape: Shape, *, behind: int | None = None) -> Joined:
-        """The same as :func:`overlap` of left rows and these."""
-        reference, known = factorize(combine_chunks(left["reference"]), self._distinct)
+        """Joins left rows with these right rows, as :func:`overlap` does."""
+        reference, distinct = factorize(combine_chunks(left["reference"]), self._distinct)
         # references that no right row has differ from each other too
-        code = len(known) + np.arange(1 + max(int(reference.max(initial=0)), int(known.max(initial=0))))
-        code[known] = np.arange(len(known))
+        code = len(distinct) + np.arange(1 + max(int(reference.max(initial=0)), int(distinct.max(initial=0))))
+        code[distinct] = np.arange(len(distinct))
         return _joined(left, code[reference], self._rows, self._versions, join, shape, behind)
 
 
@@ -106,11 +119,11 @@ def _joined(
     key = _result_keys(combine_chunks(left["key"]), left_reference, right_key, events, shape)
     left_value, right_value = combine_chunks(left["value"]), combine_chunks(right["value"])
     new = join(Pairs(left_value, events.joined_left, right_value, events.joined_right, key, events.timestamp))
-    there = valid(new)
+    exists = valid(new)
     before = np.arange(len(new)) - 1
     before[starts(events.row)] = -1
-    before = np.where((before >= 0) & (there & ~events.leaves)[before], before, -1)
-    whole = ~events.moves & (there | (before >= 0))
+    before = np.where((before >= 0) & (exists & ~events.leaves)[before], before, -1)
+    whole = ~events.moves & (exists | (before >= 0))
     half = events.moves & (events.arrives | (before >= 0))
     if behind is not None:
         whole &= events.position > behind
@@ -122,16 +135,16 @@ def _joined(
     at = pa.array(index)
     arrives = events.arrives[index]
     columns = [key.take(at), new.take(pa.array(np.where(arrives, index, before[index]))), timestamp.take(at), position.take(at)]
-    columns += [pa.array(arrives), pa.array(events.until[index], mask=~(events.leaves & there)[index])]
+    columns += [pa.array(arrives), pa.array(events.until[index], mask=~(events.leaves & exists)[index])]
     halves = pa.record_batch(columns, names=["key", "value", "timestamp", "position", "arrives", "until"])
     return Joined(batch if whole.all() else batch.filter(pa.array(whole)), halves, len(alone))
 
 
 class State(NamedTuple):
-    """What a join remembers: the rows alive, and the frontier.
+    """The state of a join between steps: the current rows of both sides, and the frontier.
 
-    Left rows are ordered by the bytes of the combined key of reference and key, so that the rows that look up one right row are found by a
-    prefix (KIP-213); right rows by the bytes of their key.
+    Left rows are ordered by the bytes of the combined key of reference and key, so that the rows that look up
+    one right row are found by a prefix (KIP-213); right rows by the bytes of their key.
     """
 
     left: Arrangement = Arrangement()
@@ -142,10 +155,12 @@ class State(NamedTuple):
 def step(
     state: State, left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, most: int = PART_ROWS
 ) -> tuple[Iterator[Joined], State]:
-    """The changes that follow from new rows, all of which lie behind the frontier, in parts as of :func:`overlap_in_parts`; and what is to be remembered then.
+    """The changes that follow from new rows, all of which lie behind the frontier, in parts as of
+    :func:`overlap_in_parts`; and what is to be remembered then.
 
-    A history that is cut at any positions gives the same changes, step by step, as in one step. Raises ``ValueError`` for a shape of versions that are
-    given ``together``, as those of a row would be in several steps.
+    A history that is cut at any positions gives the same changes, step by step, as in one step. Raises
+    ``ValueError`` for a shape of versions that are given ``together``, as those of a row would be in several
+    steps.
     """
     if shape.together:
         raise ValueError("the versions of a left row that are joined together are given at once: they have no steps")
@@ -168,7 +183,7 @@ def step(
     positions = [pc.max(rows["position"]).as_py() for rows in (left, right) if len(rows)]
     frontier = max([*positions, *([] if state.frontier is None else [state.frontier])], default=None)
     new_left, new_right = (rows.slice(len(rows) - len(new)) for rows, new in ((lefts, left), (rights, right)))
-    return joined, State(state.left.updated(_there(new_left)), state.right.updated(new_right), frontier)
+    return joined, State(state.left.updated(_until_left(new_left)), state.right.updated(new_right), frontier)
 
 
 _RIGHT = ["key", "value", "timestamp", "position"]
@@ -188,11 +203,11 @@ def _with_alive(alive: pa.Table | None, rows: pa.Table, order: pa.Array, columns
     return table
 
 
-def _there(rows: pa.Table) -> pa.Table:
+def _until_left(rows: pa.Table) -> pa.Table:
     """The rows of a left table, without a value where they have left their reference."""
     value = combine_chunks(rows["value"])
-    there = gather(value, np.where(valid(combine_chunks(rows["until"])), -1, np.arange(len(rows))))
-    return rows.drop_columns(["moved", "until"]).set_column(rows.column_names.index("value"), "value", there)
+    value_until = gather(value, np.where(valid(combine_chunks(rows["until"])), -1, np.arange(len(rows))))
+    return rows.drop_columns(["moved", "until"]).set_column(rows.column_names.index("value"), "value", value_until)
 
 
 def _result_keys(left_key: pa.Array, reference: pa.Array, right_key: pa.Array, events: Events, shape: Shape) -> pa.Array:

@@ -1,6 +1,8 @@
-"""Generic classes whose parameters exist at run time: ``Change[int, str]`` is a class of its own, of which every ``Change`` is an instance.
+"""Generic classes whose parameters exist at run time: ``Change[int, str]`` is a class, of which every
+``Change`` is an instance.
 
-Beam's type hints use classes with ``isinstance`` and ``issubclass``, which the aliases of :mod:`typing` do not support.
+Beam's type hints use classes with ``isinstance`` and ``issubclass``, which the aliases of :mod:`typing` do
+not support.
 """
 
 import copyreg
@@ -12,11 +14,11 @@ _WATCHERS: list[tuple[type, Callable[[type], None]]] = []
 
 
 class Parameterised(type):
-    """The metaclass of classes with ``parameters``; ``known`` is further information on the instances."""
+    """The metaclass of classes with ``parameters``; ``details`` is further information on the instances."""
 
     origin: type
     parameters: tuple[Any, ...]
-    known: Any
+    details: Any
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, cls.origin)
@@ -28,11 +30,13 @@ class Parameterised(type):
 
     @property
     def _fields(cls) -> tuple[str, ...]:
-        """Not there: of two classes that have it, as named tuples do, Beam would make one type of rows where it flattens collections."""
+        """Not there: of two classes that have it, as named tuples do, Beam would make one type of rows where
+        it flattens collections.
+        """
         raise AttributeError(f"{cls.__qualname__} is a type hint: its fields are those of {cls.origin.__name__}")
 
 
-def parameterised(origin: type, parameters: tuple[Any, ...], known: Any = None) -> type:
+def parameterised(origin: type, parameters: tuple[Any, ...], details: Any = None) -> type:
     """The class with these parameters, one object however often it is asked for.
 
     >>> class Box: pass
@@ -40,13 +44,13 @@ def parameterised(origin: type, parameters: tuple[Any, ...], known: Any = None) 
     >>> ints.__qualname__, ints is parameterised(Box, (int,)), isinstance(Box(), ints), issubclass(parameterised(Box, (bool,)), ints)
     ('Box[int]', True, True, True)
     """
-    made = _MADE.get((origin, parameters, known))
+    made = _MADE.get((origin, parameters, details))
     if made is None:
         name = f"{origin.__name__}[{', '.join(map(_name, parameters))}]"
         if name in globals():
             name += f"_{len(_MADE)}"
-        fields = {"__slots__": (), "__module__": __name__, "origin": origin, "parameters": parameters, "known": known}
-        made = _MADE[origin, parameters, known] = Parameterised(name, (origin,), fields)
+        fields = {"__slots__": (), "__module__": __name__, "origin": origin, "parameters": parameters, "details": details}
+        made = _MADE[origin, parameters, details] = Parameterised(name, (origin,), fields)
         globals()[name] = made  # cloudpickle asks the reducer below only for what is found under its name
         for watched, call in _WATCHERS:
             if watched is origin:
@@ -63,17 +67,19 @@ def when_made(origin: type, call: Callable[[type], None]) -> None:
 
 
 def subscripted(cls: type, subscript: Any) -> type:
-    """What ``cls[subscript]`` is: the class itself where type variables or nothing but ``Any`` are given, as in annotations."""
+    """What ``cls[subscript]`` is: the class itself where type variables or nothing but ``Any`` are given, as
+    in annotations.
+    """
     parameters = subscript if isinstance(subscript, tuple) else (subscript,)
     if isinstance(cls, Parameterised) or all(parameter is Any or isinstance(parameter, TypeVar) for parameter in parameters):
         return cls
     return parameterised(cls, parameters)
 
 
-def _fits(given: Any, wanted: Any) -> bool:
-    if given == wanted or Any in (given, wanted):
+def _fits(actual: Any, wanted: Any) -> bool:
+    if actual == wanted or Any in (actual, wanted):
         return True
-    return not (isinstance(given, type) and isinstance(wanted, type)) or issubclass(given, wanted)
+    return not (isinstance(actual, type) and isinstance(wanted, type)) or issubclass(actual, wanted)
 
 
 def _name(parameter: Any) -> str:
@@ -81,8 +87,8 @@ def _name(parameter: Any) -> str:
     return name.replace(".", "_")
 
 
-def _again(origin: type, parameters: tuple[Any, ...], known: Any) -> Any:
-    return parameterised(origin, parameters, known)
+def _again(origin: type, parameters: tuple[Any, ...], details: Any) -> Any:
+    return parameterised(origin, parameters, details)
 
 
-copyreg.pickle(Parameterised, lambda cls: (_again, (cls.origin, cls.parameters, cls.known)))
+copyreg.pickle(Parameterised, lambda cls: (_again, (cls.origin, cls.parameters, cls.details)))

@@ -1,8 +1,9 @@
-"""A table re-keyed to what its rows refer to, and back: the two ends of a foreign-key join (KIP-213).
+"""Re-keys left rows by the row that they refer to, and joined rows back by their own key: the two ends of a
+foreign-key join (KIP-213).
 
-A left row **subscribes** to the row that it refers to. One that moves from reference f to g is a delete with f and an insert with g at one position;
-so is its result: the two halves are made where f and g are, and are put together again by the left key. All other changes of the result are
-whole where they are made.
+A left row **subscribes** to the row that it refers to. One that moves from reference f to g is a delete with
+f and an insert with g at one position; so is its result: the two halves are made where f and g are, and are
+put together again by the left key. All other changes of the result are whole where they are made.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from beam_joins.batch import ChangeBatch
 from beam_joins.keys.columns import Bools, Ints, factorize
 from beam_joins.keys.opaque import opaque_keys
-from beam_joins.matching import Shape
+from beam_joins.overlap_events import Shape
 from beam_joins.sorting import combine_chunks, gather, integers, ordered, starts, valid
 
 COLUMNS = ("key", "reference", "value", "timestamp", "position", "moved", "until")
@@ -28,13 +29,14 @@ def looking_up(rows: pa.Table, references: pa.Array) -> pa.Table:
 
 
 def subscriptions(batch: ChangeBatch, references: pa.Array, shape: Shape) -> pa.RecordBatch:
-    """The left rows of a join that the changes of a table are, given what each of ``batch.values`` refers to (null: nothing).
+    """The left rows of a join that the changes of a table are, given what each of ``batch.values`` refers to
+    (null: nothing).
 
-    A row that refers to nothing is left out unless the join keeps left rows: then it has a null reference. One that ends has the reference that it had.
-    The columns are those of :func:`beam_joins.overlap.overlap`.
+    A row that refers to nothing is left out unless the join keeps left rows: then it has a null reference.
+    One that ends has the reference that it had. The columns are those of :func:`beam_joins.overlap.overlap`.
     """
-    there, refers = valid(batch.values), valid(references)
-    counts = there if shape.keeps_left else refers & there
+    exists, refers = valid(batch.values), valid(references)
+    counts = exists if shape.keeps_left else refers & exists
     new = np.arange(len(batch))
     old = integers(batch.before.fill_null(-1))
     enters = counts[: len(batch)]
@@ -65,22 +67,23 @@ def listed_subscriptions(
     *,
     keep_unmatched: bool,
 ) -> pa.RecordBatch:
-    """As :func:`subscriptions`, where each of ``batch.values`` refers to several keys: one row for each of them. ``keys`` makes a column of keys.
+    """As :func:`subscriptions`, where each of ``batch.values`` refers to several keys: one row for each of
+    them. ``keys`` makes a column of keys.
 
     A reference that is ``None`` is none. Rows of a list do not move: a reference comes or goes by itself.
     """
-    lists = [[key for key in given or () if key is not None] for given in references]
-    there = valid(batch.values)
+    lists = [[key for key in listed or () if key is not None] for listed in references]
+    exists = valid(batch.values)
     distinct = keys([key for listed in lists for key in listed])
     (codes,) = factorize(distinct)
-    ends = np.cumsum([len(keys) for keys in lists], dtype=np.int64)
+    ends = np.cumsum([len(listed) for listed in lists], dtype=np.int64)
     # keys of one list may be equal: 7 and 7.0
     of = [dict.fromkeys(codes[end - len(listed) : end].tolist()) for listed, end in zip(lists, ends.tolist(), strict=True)]
     if keep_unmatched:
         of = [listed or {-1: None} for listed in of]
     index, looked_up, left = [], [], []
     for n, before in enumerate(batch.before.to_pylist()):
-        after = of[n] if there[n] else {}
+        after = of[n] if exists[n] else {}
         for key in after:
             index.append(n)
             looked_up.append(key)
@@ -107,10 +110,11 @@ def listed_subscriptions(
 
 
 def rejoined(halves: pa.Table) -> ChangeBatch:
-    """The changes of the rows that moved, of their halves (:class:`beam_joins.overlap.Joined`): at most two for a key and a position.
+    """The changes of the rows that moved, of their halves (:class:`beam_joins.overlap.Joined`): at most two
+    for a key and a position.
 
-    Where the halves of a late move were moved behind different frontiers, the columns ``came_at`` and ``came_until`` say by which positions they belong
-    together; the change has the larger position then.
+    Where the halves of a late move were moved behind different frontiers, the columns ``came_at`` and
+    ``came_until`` say by which positions they belong together; the change has the larger position then.
     """
     (code,) = factorize(combine_chunks(halves["key"]))
     value, until = combine_chunks(halves["value"]), combine_chunks(halves["until"])
@@ -119,8 +123,8 @@ def rejoined(halves: pa.Table) -> ChangeBatch:
     position = np.concatenate([integers(halves["position"]), integers(until.fill_null(0))[leaves]])
     came_at = position
     if "came_at" in halves.schema.names:
-        own, told = (pc.coalesce(halves[name], halves[by]) for name, by in (("came_at", "position"), ("came_until", "until")))
-        came_at = np.concatenate([integers(own), integers(combine_chunks(told).fill_null(0))[leaves]])
+        came, left = (pc.coalesce(halves[name], halves[by]) for name, by in (("came_at", "position"), ("came_until", "until")))
+        came_at = np.concatenate([integers(came), integers(combine_chunks(left).fill_null(0))[leaves]])
     arrives = np.concatenate([combine_chunks(halves["arrives"]).to_numpy(zero_copy_only=False), np.zeros(len(leaves), np.bool_)])
     by = ordered(code[half], came_at, arrives.astype(np.int64))
     pairs = arrives[by] & ~starts(code[half][by], came_at[by])

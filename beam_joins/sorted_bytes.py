@@ -1,4 +1,7 @@
-"""Columns of bytes, sorted and searched. Keys of one kind are mostly of one length, and differ in few of their bytes: those are compared as numbers."""
+"""Binary search in sorted Arrow columns of bytes.
+
+Keys of one kind are mostly of one length, and differ in few of their bytes: those are compared as numbers.
+"""
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +37,8 @@ def sorted_by(numbers: Ints) -> Ints:
 
 
 def byte_numbers(column: pa.Array) -> Ints | None:
-    """Numbers that are equal and ordered as the bytes of a column are; ``None`` if there are none: lengths differ, or more than eight places do, or one is null.
+    """Numbers that are equal and ordered as the bytes of a column are; ``None`` if there are none: lengths
+    differ, or more than eight places do, or one is null.
 
     >>> numbers = byte_numbers(pa.array([b"key 10", b"key 02", b"key 10"]))
     >>> bool(numbers[0] == numbers[2] > numbers[1]), byte_numbers(pa.array([b"a", b"ab"]))
@@ -55,21 +59,23 @@ def byte_numbers(column: pa.Array) -> Ints | None:
 
 
 def search_bytes(ordered: pa.Array, wanted: pa.Array) -> Ints:
-    r"""For each of ``wanted``, which is best sorted, the index of the first of the ordered bytes that is not smaller.
+    r"""For each of ``wanted``, which is best sorted, the index of the first of the ordered bytes that is not
+    smaller.
 
     >>> search_bytes(pa.array([b"a1", b"b1"]), pa.array([b"a", b"a2", b"b1", b"b1\xff"])).tolist()
     [0, 1, 1, 2]
     """
     text = _of_one_length(ordered)
     if text is not None:
-        known = _of_one_length(wanted)
-        filled = (np.array(wanted.to_pylist(), np.bytes_) if known is None else known).astype(text.dtype)
-        # what is shorter is filled up with zeros, and stands before all that begin with it; what is longer is cut, and stands behind what it begins with
+        of_one_length = _of_one_length(wanted)
+        filled = (np.array(wanted.to_pylist(), np.bytes_) if of_one_length is None else of_one_length).astype(text.dtype)
+        # what is shorter is filled up with zeros, and stands before all that begin with it; what is longer is
+        # cut, and stands behind what it begins with
         longer = pc.greater(pc.binary_length(wanted), text.itemsize).to_numpy(zero_copy_only=False)
         if longer.all():
             return np.searchsorted(text, filled, side="right")
-        found = np.searchsorted(text, filled)
-        return np.where(longer, np.searchsorted(text, filled, side="right"), found) if longer.any() else found
+        index = np.searchsorted(text, filled)
+        return np.where(longer, np.searchsorted(text, filled, side="right"), index) if longer.any() else index
     low, high = np.zeros(len(wanted), np.int64), np.full(len(wanted), len(ordered), np.int64)
     while (low < high).any():
         middle = np.minimum((low + high) // 2, len(ordered) - 1)

@@ -1,4 +1,4 @@
-"""Sorting rows by routing key and position, and per-key window primitives."""
+"""Sorts rows by routing key and position; running values within the rows of a key."""
 
 from collections.abc import Callable
 from math import prod
@@ -14,9 +14,11 @@ from beam_joins.sorted_bytes import bytes_order, sorted_by
 
 
 def ordered(code: Ints, position: Ints, *then: Ints, ties: Callable[[Ints], Ints] | None = None) -> Ints:
-    """The indices that order rows by code, position and the columns after them, each more significant than the next.
+    """The indices that order rows by code, position and the columns after them, each more significant than
+    the next.
 
-    ``ties`` orders the rows that are equal in all columns: it is given their indices, and returns the indices that sort those.
+    ``ties`` orders the rows that are equal in all columns: it is given their indices, and returns the indices
+    that sort those.
 
     >>> ordered(np.array([1, 0, 1]), np.array([5, 9, 2])).tolist()
     [1, 2, 0]
@@ -39,7 +41,8 @@ def ordered(code: Ints, position: Ints, *then: Ints, ties: Callable[[Ints], Ints
 
 
 def record_order(rows: pa.Table, code: Ints) -> Ints:
-    """The indices that order records by code, ``position``, ``within``, ``timestamp``, ``tie`` and the encoded ``value``, nulls first.
+    """The indices that order records by code, ``position``, ``within``, ``timestamp``, ``tie`` and the
+    encoded ``value``, nulls first.
 
     ``within`` and ``tie`` need not be there. Values are encoded only where nothing else decides.
     """
@@ -64,7 +67,9 @@ _ROOM = 2**63
 
 
 def _sorted_by(columns: list[Ints]) -> Ints:
-    """The indices that sort rows by columns, rows that are equal in all of them in the order in which they are."""
+    """The indices that sort rows by columns, rows that are equal in all of them in the order in which they
+    are.
+    """
     number = _one_number(columns)
     if number is None:
         by: Ints = np.lexsort(columns[::-1])
@@ -101,9 +106,9 @@ def search(ordered: Ints, wanted: Ints, *, side: Literal["left", "right"] = "lef
     if (wanted[1:] >= wanted[:-1]).all():
         return np.searchsorted(ordered, wanted, side=side)
     by = np.argsort(wanted)  # neighbours are found where the one before was
-    found = np.empty(len(wanted), np.int64)
-    found[by] = np.searchsorted(ordered, wanted[by], side=side)
-    return found
+    index = np.empty(len(wanted), np.int64)
+    index[by] = np.searchsorted(ordered, wanted[by], side=side)
+    return index
 
 
 def _span(numbers: Ints) -> int:
@@ -126,7 +131,8 @@ def ends(*ordered_columns: Ints) -> Bools:
 
 
 def ffill_index(seen: Bools, first: Bools) -> Ints:
-    """For every row the index of the last row up to it, within its key, for which ``seen`` holds; -1 if there is none.
+    """For every row the index of the last row up to it, within its key, for which ``seen`` holds; -1 if there
+    is none.
 
     >>> ffill_index(np.array([True, False, False, False]), np.array([True, False, True, False])).tolist()
     [0, 0, -1, -1]
@@ -138,7 +144,8 @@ def ffill_index(seen: Bools, first: Bools) -> Ints:
 
 
 def running_max(first: Bools, numbers: Ints) -> Ints:
-    """For every row the largest number up to it, within its key; ``first`` says where the rows of a key begin.
+    """For every row the largest number up to it, within its key; ``first`` says where the rows of a key
+    begin.
 
     >>> running_max(np.array([True, False, True]), np.array([5, 3, 4])).tolist()
     [5, 5, 4]
@@ -153,12 +160,14 @@ def running_max(first: Bools, numbers: Ints) -> Ints:
 
 def valid(values: pa.Array) -> Bools:
     """Which values are not null."""
-    there: Bools = values.is_valid().to_numpy(zero_copy_only=False)
-    return there
+    is_valid: Bools = values.is_valid().to_numpy(zero_copy_only=False)
+    return is_valid
 
 
 def gather(values: pa.Array, indices: Ints) -> pa.Array:
-    """The values at the indices, null where one is negative; the same array if those are all values in their order."""
+    """The values at the indices, null where one is negative; the same array if those are all values in their
+    order.
+    """
     if len(indices) == len(values) and np.array_equal(indices, np.arange(len(values))):
         return values
     return values.take(pa.array(indices, mask=indices < 0))

@@ -1,4 +1,4 @@
-"""Spans of time as a user gives them."""
+"""Converts spans of time to microseconds."""
 
 import math
 from datetime import timedelta
@@ -23,7 +23,8 @@ _LIMIT = 1 << 63
 def span_micros(option: str, span: Span, *, negative: bool = False) -> int:
     """The microseconds of a span of time.
 
-    Raises ``ValueError``, naming the option, for a value that is not a span, that does not fit in 64 bits, or that is negative without ``negative=True``.
+    Raises ``ValueError``, naming the option, for a value that is not a span, that does not fit in 64 bits, or
+    that is negative without ``negative=True``.
 
     >>> span_micros("grace", 1.5), span_micros("grace", timedelta(minutes=1))
     (1500000, 60000000)

@@ -1,4 +1,7 @@
-"""The stream time of a key: the largest timestamp of its records at earlier positions. A record too far before it is late."""
+"""Stream time by key: the largest timestamp of a key's records at earlier positions.
+
+A record too far before it is late.
+"""
 
 import numpy as np
 import pyarrow as pa
@@ -20,18 +23,20 @@ def shifted(time: Ints, span: int) -> Ints:
     return np.maximum(time, EARLIEST - span) + span if span < 0 else np.minimum(time, ALWAYS - span) + span
 
 
-def stream_times(known: tuple[Ints, Ints], code: Ints, time: Ints, position: Ints, codes: int) -> tuple[Ints, Ints]:
-    """The stream time of each row's key at the row's position (:data:`EARLIEST`: no earlier record), and that of each of ``codes`` keys after all rows.
+def stream_times(seen: tuple[Ints, Ints], code: Ints, time: Ints, position: Ints, codes: int) -> tuple[Ints, Ints]:
+    """The stream time of each row's key at the row's position (:data:`EARLIEST`: no earlier record), and that
+    of each of ``codes`` keys after all rows.
 
-    ``code`` numbers the rows' keys; ``known`` are the codes of keys with earlier records, and their stream times.
+    ``code`` numbers the rows' keys; ``seen`` are the codes of keys with earlier records, and their stream
+    times.
     """
-    known_code, known_time = known
-    code, time = np.concatenate([known_code, code]), np.concatenate([known_time, time])
+    seen_code, seen_time = seen
+    code, time = np.concatenate([seen_code, code]), np.concatenate([seen_time, time])
     latest = np.full(codes, EARLIEST)
     if not len(code):
         return time, latest
-    is_new = np.arange(len(code)) >= len(known_code)
-    at = np.append(np.zeros(len(known_code), np.int64), position)
+    is_new = np.arange(len(code)) >= len(seen_code)
+    at = np.append(np.zeros(len(seen_code), np.int64), position)
     by = ordered(code, is_new.astype(np.int64), at)
     code, reached = code[by], running_max(starts(code[by]), time[by])
     opens = starts(code, is_new[by].astype(np.int64), at[by])
@@ -40,11 +45,13 @@ def stream_times(known: tuple[Ints, Ints], code: Ints, time: Ints, position: Int
     earlier[by] = np.where((behind >= 0) & (code[behind] == code), reached[behind], EARLIEST)
     # of those of a code the last one is the largest
     latest[code] = reached
-    return earlier[len(known_code) :], latest
+    return earlier[len(seen_code) :], latest
 
 
 def times_of_keys(keys: pa.Array, code: Ints, latest: Ints, until: int | None) -> pa.Table:
-    """The stream ``time`` of each ``key`` that is not null, without keys for which no row after ``until`` can be late."""
+    """The stream ``time`` of each ``key`` that is not null, without keys for which no row after ``until`` can
+    be late.
+    """
     first = np.full(len(latest), -1)
     first[code[::-1]] = np.arange(len(code))[::-1]
     first = first[(first >= 0) & (latest > (EARLIEST if until is None else until))]

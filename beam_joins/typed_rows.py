@@ -1,15 +1,17 @@
-"""What a function of one record gives, as a column of a type that the user declares."""
+"""Converts the results of a user's function to a column of the declared schema."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.copied import copied
+from beam_joins.arrow_types import plain_type
+from beam_joins.copying import copied
+from beam_joins.exact_values import Place, exact_column
 from beam_joins.keys.opaque import VALUES, opaque_values
 from beam_joins.sorting import combine_chunks
 
@@ -18,9 +20,27 @@ _PART_ROWS = 1 << 12
 Schema: TypeAlias = pa.Schema | pa.DataType
 """What a function of one record gives: its columns, or the type of what has no columns."""
 
+Refused: TypeAlias = Callable[[int, ValueError], None]
+"""Is told the index of a result that is not of the declared type, and why; it raises, or the result is null.
+"""
+
+
+class Writer(Protocol):
+    """Converts results to a column; raises ``ValueError`` for one that is not of the declared type, unless
+    such results are handled.
+    """
+
+    def __call__(self, results: Iterable[Any], refused: Refused | None = None) -> pa.Array:
+        """The column."""
+        ...
+
+
+_Part: TypeAlias = Callable[[Iterator[Any], Refused | None], pa.Array]
+
 
 def type_of_schema(schema: Schema | None) -> pa.DataType:
-    """The type that ``schema=`` declares, that of opaque values without one; raises ``ValueError`` for anything else.
+    """The plain type that ``schema=`` declares, that of opaque values without one; raises ``ValueError`` for
+    anything else.
 
     >>> type_of_schema(pa.schema([("n", pa.int64())]))
     StructType(struct<n: int64>)
@@ -28,74 +48,128 @@ def type_of_schema(schema: Schema | None) -> pa.DataType:
     if schema is None:
         return VALUES
     if isinstance(schema, pa.DataType):
-        return schema
+        return plain_type(schema)
     if isinstance(schema, pa.Schema) and len(schema):
-        return pa.struct(schema)
+        return plain_type(pa.struct(schema))
     raise ValueError(f"schema={schema!r}: give a pyarrow.Schema, the columns of what the function gives, or its pyarrow.DataType")
 
 
-def column_writer(option: str, schema: Schema | None) -> Callable[[Iterable[Any]], pa.Array]:
-    """What makes a column of the results of the function that was given as ``option``; opaque without a schema.
+def column_writer(option: str, schema: Schema | None) -> Writer:
+    """A writer for the results of the function in ``option``: of the schema's columns, or opaque without a
+    schema.
 
-    A result may be overwritten when the next one is taken. The column is made with ``ValueError`` for a result that is not of the type.
+    A result may be overwritten when the next one is taken.
 
     >>> column_writer("joiner", pa.int64())([1, None]).to_pylist()
     [1, None]
     """
     kind = type_of_schema(schema)
     if schema is None:
-        return opaque_values
-    return partial(_rows if pa.types.is_struct(kind) else _typed, option, kind)
+        return _opaque
+    part_of = _part_of_rows(kind, option) if pa.types.is_struct(kind) and kind.num_fields else _part_of_values(kind, option)
+
+    def write(results: Iterable[Any], refused: Refused | None = None) -> pa.Array:
+        rows, count = iter(results), 0
+        parts: list[pa.Array] = []
+        while not parts or len(parts[-1]):
+            parts.append(part_of(rows, refused and partial(_refused_behind, refused, count)))
+            count += len(parts[-1])
+        return combine_chunks(pa.chunked_array(parts))
+
+    return write
 
 
-def _typed(option: str, kind: pa.DataType, results: Iterable[Any]) -> pa.Array:
-    return _array(option, [copied(result) for result in results], kind, "")
+def _opaque(results: Iterable[Any], refused: Refused | None = None) -> pa.Array:
+    return opaque_values(results)
 
 
-def _array(option: str, given: list[Any], kind: pa.DataType, what: str) -> pa.Array:
-    try:
-        return pa.array(given, kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-        raise ValueError(f"{option} gave a value that is not of the type{what} in schema=: {error}") from None
+def _refused_behind(refused: Refused, count: int, n: int, error: ValueError) -> None:
+    refused(count + n, error)
 
 
-def _rows(option: str, kind: pa.StructType, results: Iterable[Any]) -> pa.Array:
-    names = [field.name for field in kind]
+def _part_of_values(kind: pa.DataType, option: str) -> _Part:
+    place = Place(option)
+
+    def part(rows: Iterator[Any], refused: Refused | None) -> pa.Array:
+        values = list(map(copied, islice(rows, _PART_ROWS)))
+        try:
+            return exact_column(values, kind, place)
+        except ValueError:
+            if refused is None:
+                raise
+        for n, value in enumerate(values):
+            try:
+                exact_column([value], kind, place)
+            except ValueError as error:
+                refused(n, error)
+                values[n] = None
+        return exact_column(values, kind, place)
+
+    return part
+
+
+def _part_of_rows(kind: pa.StructType, option: str) -> _Part:
+    names, place = [field.name for field in kind], Place(option)
     # with one name itemgetter would give no tuple
     read, width = itemgetter(*names, names[0]), len(names) + 1
     # cells that a function may write into later: lists and the like, a bytearray
     mutable = not all(pa.types.is_primitive(field.type) or pa.types.is_string(field.type) for field in kind)
-    rows = iter(results)
 
-    def part() -> pa.StructArray:
+    def cells_of(row: Any) -> Iterable[Any]:
+        try:
+            cells = read(row if type(row) is dict and len(row) == width - 1 else _with_all(row, kind, place))
+        except (KeyError, TypeError):
+            cells = read(_with_all(row, kind, place))
+        # taken at once, for the function may give the same dict again
+        return map(copied, cells) if mutable else cells
+
+    def columns(cells: list[Any], absent: int) -> list[pa.Array]:
+        arrays = []
+        for i, field in enumerate(kind):
+            inner = place.within(field.name)
+            arrays.append(exact_column(cells[i::width], field.type, inner))
+            inner.require(arrays[-1], field, absent)
+        return arrays
+
+    def part(rows: Iterator[Any], refused: Refused | None) -> pa.StructArray:
         cells: list[Any] = []
         absent: list[int] = []
-        for row in islice(rows, _PART_ROWS):
-            if row is None:
-                absent.append(len(cells) // width)
-                cells.extend([None] * width)
-                continue
+        for n, row in enumerate(islice(rows, _PART_ROWS)):
             try:
-                given = read(row if type(row) is dict and len(row) == width - 1 else _with_all(option, row, names))
-            except (KeyError, TypeError):
-                given = read(_with_all(option, row, names))
-            # taken at once, for the function may give the same dict again
-            cells.extend(map(copied, given) if mutable else given)
-        arrays = [_array(option, cells[i::width], field.type, f" of {field.name}") for i, field in enumerate(kind)]
-        for field, array in zip(kind, arrays, strict=True):
-            if not field.nullable and array.null_count > len(absent):
-                raise ValueError(f"{option} gave null for {field.name}, which schema= declares nullable=False")
-        mask = np.zeros(len(cells) // width, np.bool_)
+                of_row = None if row is None else cells_of(row)
+            except ValueError as error:
+                if refused is None:
+                    raise
+                refused(n, error)
+                of_row = None
+            if of_row is None:
+                absent.append(n)
+            cells.extend([None] * width if of_row is None else of_row)
+        count = len(cells) // width
+        try:
+            arrays = columns(cells, len(absent))
+        except ValueError:
+            if refused is None:
+                raise
+            for n in sorted({*range(count)}.difference(absent)):
+                try:
+                    columns(cells[n * width : (n + 1) * width], 0)
+                except ValueError as error:
+                    refused(n, error)
+                    cells[n * width : (n + 1) * width] = [None] * width
+                    absent.append(n)
+            arrays = columns(cells, len(absent))
+        mask = np.zeros(count, np.bool_)
         mask[absent] = True
         return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(mask))
 
-    parts: list[pa.StructArray] = []
-    while not parts or len(parts[-1]):
-        parts.append(part())
-    return combine_chunks(pa.chunked_array(parts))
+    return part
 
 
-def _with_all(option: str, row: Any, names: list[str]) -> dict[str, Any]:
-    if not isinstance(row, Mapping) or not row.keys() <= set(names):
-        raise ValueError(f"{option} gave {row!r}, and schema= has the columns {', '.join(names)}: give a dict with these only")
+def _with_all(row: Any, kind: pa.StructType, place: Place) -> dict[str, Any]:
+    if not isinstance(row, Mapping):
+        place.refuse(row, kind, "which is made of a dict")
+    names = [field.name for field in kind]
+    if unknown := [name for name in row if name not in names]:
+        place.refuse_field(unknown[0], row[unknown[0]], kind)
     return {name: row.get(name) for name in names}

@@ -1,4 +1,6 @@
-"""Calls of users' functions: with copies that they may write into, and with their exceptions raised or collected in the output ``bad``."""
+"""Calls users' functions on copies of their arguments; raises their exceptions or collects them in the output
+``bad``.
+"""
 
 import traceback
 from collections.abc import Callable, Sequence
@@ -6,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_joins.copied import copied
+from beam_joins.copying import copied
 from beam_joins.function_failed import NO_KEY, FunctionFailed, failure
 from beam_joins.functions import vectorized
 
@@ -14,7 +16,8 @@ ExceptionClass = type[Exception] | tuple[type[Exception], ...]
 
 
 class Functions:
-    """The functions of one applied transform; ``exc_class`` are the exceptions that go to ``bad``, ``None`` for none of them.
+    """The user's functions of one applied transform; exceptions of ``exc_class`` go to ``bad``, none if it is
+    ``None``.
 
     It is pickled with a DoFn, so each stage has its own copy when it runs.
     """
@@ -24,19 +27,21 @@ class Functions:
         self._exc_class = exc_class
         self._bad: list[tuple[Any, int | None]] = []
 
-    def function(self, option: str, given: Any, called: Callable[..., Any] | None = None, *, fresh: bool = False) -> Any:
-        """The function given as ``option``, on copies of its arguments and raising ``FunctionFailed``; ``None`` if none is given.
+    def function(self, option: str, value: Any, called: Callable[..., Any] | None = None, *, fresh: bool = False) -> Any:
+        """Wraps the function of an option: it gets copies of its arguments and raises ``FunctionFailed``;
+        ``None`` if the option is ``None``.
 
-        With ``fresh`` nothing else uses the arguments, and they are not copied. ``called`` is the function for an option given as a field's name; it is
-        called without copies, and its ``ValueError`` is raised as it is.
+        With ``fresh`` nothing else uses the arguments, and they are not copied. ``called`` is the function
+        for an option given as a field's name; it is called without copies, and its ``ValueError`` is raised
+        as it is.
         """
-        if isinstance(given, vectorized):
-            return vectorized(self._of_batches(option, given.function))
-        if called is None or callable(given):
-            called = given
-        if not callable(called) or not (callable(given) or self._exc_class):
-            return called if called is not None else given
-        run, needs_no_copy = called, fresh or not callable(given)
+        if isinstance(value, vectorized):
+            return vectorized(self._of_batches(option, value.function))
+        if called is None or callable(value):
+            called = value
+        if not callable(called) or not (callable(value) or self._exc_class):
+            return called if called is not None else value
+        run, needs_no_copy = called, fresh or not callable(value)
 
         def call(*values: Any) -> Any:
             try:
@@ -48,16 +53,18 @@ class Functions:
         return call
 
     def failed(
-        self, option: str, error: Exception, given: Sequence[Any], timestamp: int | None, *, key: Any = NO_KEY, record: Any = None
+        self, option: str, error: Exception, arguments: Sequence[Any], timestamp: int | None, *, key: Any = NO_KEY, record: Any = None
     ) -> None:
-        """Put ``record``, by default ``(key, *given)``, into ``bad``; raise ``FunctionFailed`` if such exceptions are not handled."""
-        failed = self.failure(option, error, given, key)
+        """Put ``record``, by default ``(key, *given)``, into ``bad``; raise ``FunctionFailed`` if such
+        exceptions are not handled.
+        """
+        failed = self.failure(option, error, arguments, key)
         failed.__cause__ = error
-        self.caught((key, *given) if record is None else record, failed, timestamp)
+        self.caught((key, *arguments) if record is None else record, failed, timestamp)
 
-    def failure(self, option: str, error: Exception, given: Sequence[Any], key: Any = NO_KEY) -> FunctionFailed:
+    def failure(self, option: str, error: Exception, arguments: Sequence[Any], key: Any = NO_KEY) -> FunctionFailed:
         """The error of a function that raised."""
-        return failure(self._label, option, error, given, key)
+        return failure(self._label, option, error, arguments, key)
 
     @property
     def handles_any(self) -> bool:
@@ -69,12 +76,15 @@ class Functions:
         return self._exc_class is not None and isinstance(error, self._exc_class)
 
     def take_bad(self) -> list[tuple[Any, int | None]]:
-        """What has gone to ``bad`` since the last time, each with its time."""
+        """Removes and returns the records collected for ``bad``, each with its time."""
         bad, self._bad = self._bad, []
         return bad
 
     def caught(self, record: Any, failed: FunctionFailed, timestamp: int | None) -> None:
-        """Put a record into ``bad`` with what a function raised; raise it again if it is not handled. A ``timestamp`` of ``None`` is the element's."""
+        """Put a record into ``bad`` with what a function raised; raise it again if it is not handled.
+
+        A ``timestamp`` of ``None`` is the element's.
+        """
         error = failed.__cause__
         if not self.handles(error):
             raise failed

@@ -1,4 +1,4 @@
-"""The versions of right rows, found by key and position."""
+"""The versions of right rows, looked up by key and position."""
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ FOREVER = np.iinfo(np.int64).max
 
 
 class Versions:
-    """The changes of right rows, ordered by key and position; index -1 is the sentinel of a missing row."""
+    """The versions of right rows, sorted by key and position; index -1 stands for a missing row."""
 
     def __init__(self, code: Ints, rows: pa.Table) -> None:
         position = integers(rows["position"])
@@ -22,28 +22,29 @@ class Versions:
         self.code = np.append(code[by], -1)
         self.position = np.append(position[by], 0)
         self.timestamp = np.append(integers(rows["timestamp"])[by], 0)
-        self.there = np.append(valid(combine_chunks(rows["value"]))[by], False)
+        self.exists = np.append(valid(combine_chunks(rows["value"]))[by], False)
         self._low, self._high = (int(position.min()), int(position.max())) if len(by) else (0, 0)
-        # (code, position) as one number: of positions themselves if 64 bits have room for them, of their ranks if not
+        # (code, position) as one number: of positions themselves if 64 bits have room for them, of their
+        # ranks if not
         self._codes = 1 + int(code.max(initial=0))
         room = (self._codes + 1) * (self._high - self._low + 2) < FOREVER and self._low > -FOREVER
         self._positions = None if room else np.unique(position)
         self._places = self._place(code[by], position[by])
 
     def until(self, code: Ints, position: Ints) -> Ints:
-        """The index behind the last change of a key at or before a position."""
-        known = np.minimum(code, self._codes)
-        return search(self._places, self._place(known, position), side="right")
+        """The index after the last change of a key at or before a position."""
+        bounded = np.minimum(code, self._codes)
+        return search(self._places, self._place(bounded, position), side="right")
 
     def now(self, code: Ints, position: Ints) -> tuple[Ints, Ints]:
-        """The index of the last change of a key at or before a position, -1 if there is none; and the index behind it."""
+        """The index of the last change of a key at or before a position (-1: none), and the index after it."""
         behind = self.until(code, position)
         return np.where(self.code[behind - 1] == code, behind - 1, -1), behind
 
     def toggles(self, index: Ints) -> Bools:
-        """Whether a change is an insert or a delete of the row."""
+        """Whether a change inserts or deletes the row."""
         before = np.maximum(index, 0) - 1
-        toggled: Bools = self.there[index] != (self.there[before] & (self.code[before] == self.code[index]))
+        toggled: Bools = self.exists[index] != (self.exists[before] & (self.code[before] == self.code[index]))
         return toggled
 
     def _place(self, code: Ints, position: Ints) -> Ints:
@@ -53,18 +54,21 @@ class Versions:
 
 
 def as_of(left: pa.Table, right: pa.Table) -> Ints:
-    """For rows with a ``reference`` and a ``position`` the index of the right row that they look up as of that position; -1 if there is none.
+    """For rows with a ``reference`` and a ``position`` the index of the right row as of that position; -1 if
+    there is none.
 
     A change of the right row at the same position is seen.
     """
     left_code, right_code = factorize(combine_chunks(left["reference"]), combine_chunks(right["key"]))
     rights = Versions(right_code, right)
     now = rights.now(left_code, integers(left["position"]))[0]
-    return np.where(rights.there[now], rights.index[now], -1)
+    return np.where(rights.exists[now], rights.index[now], -1)
 
 
 def require_one_change(code: Ints, position: Ints, keys: pa.Array, by: Ints) -> None:
-    """Raise ``ValueError`` if two ordered rows have one code and one position; ``by`` are their indices among the ``keys``."""
+    """Raise ``ValueError`` if two ordered rows have one code and one position; ``by`` are their indices among
+    the ``keys``.
+    """
     alone = starts(code, position)
     if not alone.all():
         again = int(np.argmin(alone))

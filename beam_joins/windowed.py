@@ -1,5 +1,9 @@
-"""The key of a windowed table ("Join Semantics": WTable). It is partitioned by ``key`` alone, so that windows of one key can meet."""
+"""``Window`` and ``Windowed``: the windows and keys of windowed tables ("Join Semantics": WTable).
 
+It is partitioned by ``key`` alone, so that windows of one key can meet.
+"""
+
+from math import gcd
 from typing import Any, Generic, NamedTuple
 
 from beam_joins.change import K
@@ -20,7 +24,9 @@ class Window(NamedTuple):
     end: int
 
     def shift(self, by: Span) -> "Window":
-        """The same span, later by a ``timedelta``, a Beam ``Duration`` or seconds, earlier if negative; raises ``ValueError`` beyond 64 bits."""
+        """The same span, later by a ``timedelta``, a Beam ``Duration`` or seconds, earlier if negative;
+        raises ``ValueError`` beyond 64 bits.
+        """
         micros = span_micros("by", by, negative=True)
         shifted = Window(self.start + micros, self.end + micros)
         if shifted.start < -_LIMIT or shifted.end >= _LIMIT:
@@ -28,8 +34,38 @@ class Window(NamedTuple):
         return shifted
 
 
+class Grid(NamedTuple):
+    """The windows of a window function: all have one size, and one begins every ``period`` microseconds;
+    ``offset`` is the start of one of them.
+    """
+
+    size: int
+    period: int
+    offset: int
+
+    def has(self, window: Window) -> bool:
+        """Whether a window belongs to the grid.
+
+        >>> Grid(7, 7, 0).has(Window(7, 14)), Grid(7, 7, 0).has(Window(0, 5))
+        (True, False)
+        """
+        return window.end - window.start == self.size and (window.start - self.offset) % self.period == 0
+
+    def meets(self, other: "Grid") -> bool:
+        """Whether two grids have a window in common.
+
+        >>> Grid(5, 5, 0).meets(Grid(5, 1, 3)), Grid(5, 5, 0).meets(Grid(7, 7, 0)), Grid(6, 6, 0).meets(Grid(6, 6, 1))
+        (True, False, False)
+        """
+        return self.size == other.size and (self.offset - other.offset) % gcd(self.period, other.period) == 0
+
+    def __str__(self) -> str:
+        begins = f", one beginning every {self.period / 1e6:g} s" if self.period != self.size else ""
+        return f"windows of {self.size / 1e6:g} s{begins}" + (f", offset {self.offset / 1e6:g} s" if self.offset else "")
+
+
 class Windowed(NamedTuple, Generic[K]):
-    """A key in a window.
+    """The key of a row of a windowed table: a key and its window.
 
     >>> Windowed("page", Window(0, 10)).key
     'page'

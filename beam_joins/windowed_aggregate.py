@@ -1,7 +1,8 @@
-"""A stream aggregated by key and window: the windowed table of "Join Semantics".
+"""Aggregates a stream by key and window ("Join Semantics": windowed table).
 
-Law: for every position p the content of the result is the aggregate, for every key and window, of the records up to and including p that
-fall into it (without those that came too late). A history may be cut at any positions into any number of steps.
+Law: for every position p the content of the result is the aggregate, for every key and window, of the records
+up to and including p that fall into it (without those that came too late). A history may be cut at any
+positions into any number of steps.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,9 @@ Assign = Callable[[Ints], tuple[Ints, Ints, Ints]]
 
 
 class State(NamedTuple):
-    """The windows that can still change: ``group``, a :class:`~beam_joins.Windowed` key, ``aggregate`` and ``timestamp``; and the stream ``time`` of each ``key``."""
+    """The windows that can still change: ``group``, a :class:`~beam_joins.Windowed` key, ``aggregate`` and
+    ``timestamp``; and the stream ``time`` of each ``key``.
+    """
 
     windows: Arrangement = Arrangement()
     times: pa.Table | None = None
@@ -41,20 +44,23 @@ class Aggregated(NamedTuple):
 def step(
     state: State, rows: pa.Table, windows: Assign, fold: Fold, grace: int | None = None, until: int | None = None
 ) -> tuple[Aggregated, State]:
-    """The changes that new rows (``key``, ``value``, ``timestamp``, ``position`` and perhaps ``within``) make, and the state after them.
+    """The changes that new rows (``key``, ``value``, ``timestamp``, ``position`` and perhaps ``within``)
+    make, and the state after them.
 
-    The rows have larger positions than those of earlier steps. The rows of one key and position are all added, in the order of
-    :func:`~beam_joins.sorting.record_order`; this makes one change for each window, with the largest timestamp of the rows added to it.
+    The rows have larger positions than those of earlier steps. The rows of one key and position are all
+    added, in the order of :func:`~beam_joins.sorting.record_order`; this makes one change for each window,
+    with the largest timestamp of the rows added to it.
 
-    A row is late for a window that ended ``grace`` or longer before the latest timestamp of its key; with ``None`` no row is late.
-    All rows of later steps have timestamps after ``until``; :data:`~beam_joins.stream_time.ALWAYS` says that there are no later rows.
+    A row is late for a window that ended ``grace`` or longer before the latest timestamp of its key; with
+    ``None`` no row is late. All rows of later steps have timestamps after ``until``;
+    :data:`~beam_joins.stream_time.ALWAYS` says that there are no later rows.
     """
     key, value, time, position = (combine_chunks(rows[name]) for name in ("key", "value", "timestamp", "position"))
     times = state.times or pa.table([key.slice(0, 0), pa.array([], pa.int64())], names=["key", "time"])
-    known = combine_chunks(times["key"])
-    known_code, code = factorize(known, key)
-    codes = 1 + max(int(of.max(initial=-1)) for of in (known_code, code))
-    earlier, latest = stream_times((known_code, integers(times["time"])), code, integers(time), integers(position), codes)
+    remembered = combine_chunks(times["key"])
+    remembered_code, code = factorize(remembered, key)
+    codes = 1 + max(int(of.max(initial=-1)) for of in (remembered_code, code))
+    earlier, latest = stream_times((remembered_code, integers(times["time"])), code, integers(time), integers(position), codes)
 
     index, start, end = windows(integers(time))
     # records of one position are there at once: none is late for another
@@ -72,8 +78,8 @@ def step(
     values, names = combine_chunks(added["value"]).take(by), combine_chunks(added["group"]).take(by)
     folding = Folding(fold, groups, values, lambda n: (python_keys(names.slice(n, 1))[0],), restarts=True)
     changes, after = folding.run(folding.add)
-    all_codes = np.concatenate([known_code, code])
-    seen = times_of_keys(joined_keys(known, key), all_codes, latest, until)
+    all_codes = np.concatenate([remembered_code, code])
+    seen = times_of_keys(joined_keys(remembered, key), all_codes, latest, until)
     return Aggregated(changes, each.filter(pa.array(late)).drop_columns("position")), State(_open(after, seen, grace, until), seen)
 
 
@@ -86,8 +92,8 @@ def _open(windows: Arrangement, times: pa.Table, grace: int | None, until: int |
     closes = integers(end)
     is_closed = closes <= (EARLIEST if until is None else until)
     if grace is not None:
-        code, known = factorize(source, combine_chunks(times["key"]))
-        latest = np.full(1 + max(int(code.max(initial=-1)), int(known.max(initial=-1))), EARLIEST)
-        latest[known] = integers(times["time"])
+        code, remembered = factorize(source, combine_chunks(times["key"]))
+        latest = np.full(1 + max(int(code.max(initial=-1)), int(remembered.max(initial=-1))), EARLIEST)
+        latest[remembered] = integers(times["time"])
         is_closed |= closes <= shifted(latest[code], -grace)
     return windows.replaced(combine_chunks(table[ORDER]).filter(pa.array(is_closed)), table.slice(0, 0))

@@ -28,7 +28,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--small",
         action="store_true",
-        help="a twentieth of the size, one round, fewer cases, neither Flink SQL nor Pathway: shows that it works, no figures to quote; "
+        help="a twentieth of the size, one round, fewer cases, neither Flink SQL nor Pathway: shows that it works, no "
+        "figures to quote; "
         "with --contestants all cases of those",
     )
     made.add_argument("--works", nargs="+", choices=tuple(CASES), metavar="WORK", help="only these (default: all)")
@@ -45,10 +46,11 @@ def parser() -> argparse.ArgumentParser:
         "--runs",
         type=Path,
         metavar="FILE",
-        help="keep every run there as soon as it is measured, and go on with those that are there: an interrupted benchmark need not begin "
+        help="keep every run there as soon as it is measured, and go on with those that are there: an interrupted "
+        "benchmark need not begin "
         "again, and runs that others slowed down are repeated",
     )
-    made.add_argument("--publish", action="store_true", help="also write the tables into docs/benchmarks.md")
+    made.add_argument("--publish", action="store_true", help="also write the tables into benchmarks/README.md")
     return made
 
 
@@ -98,10 +100,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     text = (SMALL if asked.small else "") + report(taken, figures, promised, disturbed(measured), rounds_of(measured))
     print(text)
     if asked.json:
-        found = {"runs": [asdict(each) for each in measured], "figures": [asdict(each) for each in figures]}
-        asked.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        content = {"runs": [asdict(each) for each in measured], "figures": [asdict(each) for each in figures]}
+        asked.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     if asked.publish:
-        publish(ROOT / "docs" / "benchmarks.md", text)
+        publish(ROOT / "benchmarks" / "README.md", text)
     return 1 if any(each.trouble and not each.skipped for each in figures) else 0
 
 

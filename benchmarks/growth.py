@@ -1,4 +1,6 @@
-"""How time and memory grow with the input, the number of keys and the number of partitions: ``python -m benchmarks.growth``."""
+"""How time and memory grow with the input, the number of keys and the number of partitions: ``python -m
+benchmarks.growth``.
+"""
 
 import argparse
 import json
@@ -75,8 +77,8 @@ class Growth:
         out = self._scratch / name
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir()
-        given = ["--work", WORK, "--data", str(data), "--out", str(out), *contestant.arguments, *options]
-        return run(f"benchmarks.contestants.{contestant.module}", given, limit=self._limit)
+        arguments = ["--work", WORK, "--data", str(data), "--out", str(out), *contestant.arguments, *options]
+        return run(f"benchmarks.contestants.{contestant.module}", arguments, limit=self._limit)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -108,7 +110,7 @@ def parser() -> argparse.ArgumentParser:
         "--plot", type=Path, default=Path("growth"), metavar="FILE", help="write FILE.png and FILE.svg (default: %(default)s)"
     )
     made.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
-    made.add_argument("--publish", action="store_true", help="plot into docs/ and write the table into docs/benchmarks.md")
+    made.add_argument("--publish", action="store_true", help="plot into benchmarks/ and write the table into benchmarks/README.md")
     return made
 
 
@@ -125,15 +127,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         for series, value, dataset, options in points(asked):
             for contestant in contestants:
                 grown.append(growth.measure(contestant, series, value, dataset, options))
-                said = grown[-1].trouble or (TOO_SHORT if grown[-1].too_short else f"{grown[-1].work:.1f} s of work")
-                print(f"{series} {value:,}, {contestant.title}: {said}", file=sys.stderr, flush=True)
+                result = grown[-1].trouble or (TOO_SHORT if grown[-1].too_short else f"{grown[-1].work:.1f} s of work")
+                print(f"{series} {value:,}, {contestant.title}: {result}", file=sys.stderr, flush=True)
     table = growth_table(grown)
     print(table)
-    plot(grown, ROOT / "docs" / "growth" if asked.publish else asked.plot)
+    plot(grown, ROOT / "benchmarks" / "growth" if asked.publish else asked.plot)
     if asked.json:
         asked.json.write_text(json.dumps([asdict(each) for each in grown], indent=1) + "\n", encoding="utf-8")
     if asked.publish:
-        publish(ROOT / "docs" / "benchmarks.md", table, part="growth")
+        publish(ROOT / "benchmarks" / "README.md", table, part="growth")
     return 1 if any(each.trouble for each in grown) else 0
 
 

@@ -24,7 +24,7 @@ class Job:
     """A job of the benchmark's: a narrow foreign-key join, from Parquet to Parquet."""
 
     work: Work = WORKS["fk-uniform"]
-    imported: str = "beam_joins.transforms.foreign_key_join, beam_joins.pipelines.parquet"
+    imported: str = "beam_joins.transforms.foreign_key_join, beam_joins.pipelines.io.read_parquet"
 
     def arguments(self, data: Path, out: Path, state: Path | None) -> list[str]:
         """What Python runs for a piece."""
@@ -61,16 +61,18 @@ class Nights:
         self.seconds: dict[str, list[float]] = {}
 
     def measure(self) -> None:
-        """A run over all of it, and those that go on, which give the same rows; raises ``SystemExit`` if they do not."""
+        """A run over all of it, and those that go on, which give the same rows; raises ``SystemExit`` if they
+        do not.
+        """
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._timed(_START, ["-c", f"import apache_beam, {self._what.imported}"])
         self._run(f"{FIRST}, without state", FIRST, "without")
         self._run(ALL, ALL, ALL)
         for piece in (FIRST, *SHARES):
             self._run(piece, piece, f"pieces/{piece}", self._scratch / "state")
-        found = compare(self._scratch / ALL, self._scratch / "pieces", next(iter(self._what.work.results.values())))
-        if not found.same:
-            raise SystemExit(f"the pieces give other rows than one run: {found}")
+        comparison = compare(self._scratch / ALL, self._scratch / "pieces", next(iter(self._what.work.results.values())))
+        if not comparison.same:
+            raise SystemExit(f"the pieces give other rows than one run: {comparison}")
 
     def _run(self, name: str, piece: str, out: str, state: Path | None = None) -> None:
         self._timed(name, self._what.arguments(self._data / piece, self._scratch / out, state))
@@ -81,7 +83,9 @@ class Nights:
         self.seconds.setdefault(name, []).append(_children() - before)
 
     def table(self) -> str:
-        """The least seconds of each run, and what part they are of a run over everything, as there would be without state."""
+        """The least seconds of each run, and what part they are of a run over everything, as there would be
+        without state.
+        """
         least = {name: min(seconds) for name, seconds in self.seconds.items()}
         whole, start = least[ALL], least[_START]
         lines = ["| run | processor seconds | of a run over everything | beyond the start of Python and Beam |", "|---|---|---|---|"]

@@ -1,14 +1,15 @@
 """TPC-H's orders and customers as two changelogs: ``python -m benchmarks.tpch --scale 0.1 --out DIR``.
 
-The rows are those that ``tpchgen-cli`` (a PyPI package) writes; what happens to them follows from their keys alone, so the same scale
-gives the same changelogs every time:
+The rows are those that ``tpchgen-cli`` (a PyPI package) writes; what happens to them follows from their keys
+alone, so the same scale gives the same changelogs every time:
 
-* an order is inserted as open at its order date; it becomes what TPC-H says of it (``P`` some weeks later, ``F`` some weeks after that);
-  one in 20 is deleted later;
-* a customer is inserted before the first order date, with an account balance of 0, which changes up to three times and ends as TPC-H's;
-  one in 50 is deleted, and one in 100 comes back.
+* an order is inserted as open at its order date; it becomes what TPC-H says of it (``P`` some weeks later,
+  ``F`` some weeks after that); one in 20 is deleted later;
+* a customer is inserted before the first order date, with an account balance of 0, which changes up to three
+  times and ends as TPC-H's; one in 50 is deleted, and one in 100 comes back.
 
-``commit`` is the common sequence: day and key. Lines come in the order of TPC-H's rows, which is not that of their commits.
+``commit`` is the common sequence: day and key. Lines come in the order of TPC-H's rows, which is not that of
+their commits.
 """
 
 import argparse
@@ -22,9 +23,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from beam_joins.pipelines.changelog_files.whole_files import appear_whole
-from beam_joins.pipelines.command.input_error import InputError
-from beam_joins.pipelines.sample import JsonLines, SampleFiles
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.commands.sample.files import JsonLines, SampleFiles
+from beam_joins.pipelines.results.publication import appear_whole
 
 Row = dict[str, Any]
 FIRST_DAY: Final = dt.date(1991, 6, 1)

@@ -1,4 +1,6 @@
-"""How many changes a second the foreign-key join of endless tables takes, and how soon their results are there: ``python -m benchmarks.unbounded``."""
+"""How many changes a second the foreign-key join of endless tables takes, and how soon their results are
+there: ``python -m benchmarks.unbounded``.
+"""
 
 import argparse
 import os
@@ -16,8 +18,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import ChangeBatch, ForeignKeyJoin, TableFromChangelog
 from beam_joins.pipelines.flink import flink_runner
-from beam_joins.pipelines.sources.event_time import EventTime
-from beam_joins.pipelines.sources.follow import Follow
+from beam_joins.pipelines.io.sources.event_time import EventTime
+from beam_joins.pipelines.io.sources.follow import Follow
 from beam_joins.transforms.engine.arrow_input import as_arrow
 from benchmarks.data.endless import SCHEMAS, Endless
 from benchmarks.harness.flow import Flow, flow_report
@@ -30,7 +32,9 @@ RUNNERS: Final = {
 
 
 class Append(beam.DoFn):
-    """Notes of each batch of results when it came, how many there are, and the times of the earliest and the latest change: a line of a file for each worker."""
+    """Notes of each batch of results when it came, how many there are, and the times of the earliest and the
+    latest change: a line of a file for each worker.
+    """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -59,7 +63,8 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
         prog="python -m benchmarks.unbounded",
-        description="Measure an endless foreign-key join: changes a second, seconds until results, memory. Other options are those of Beam.",
+        description="Measure an endless foreign-key join: changes a second, seconds until results, memory. Other "
+        "options are those of Beam.",
     )
     made.add_argument("--on", choices=tuple(RUNNERS), default="Flink", help="the runner (default: %(default)s)")
     made.add_argument("--changes", type=int, default=_MILLION, metavar="N", help="changes of orders (default: %(default)s)")
@@ -81,8 +86,8 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run, and print what was measured."""
     asked, options = parser().parse_known_args(argv)
-    given = PipelineOptions([*RUNNERS[asked.on], *options])
-    with tempfile.TemporaryDirectory(prefix="flow-") as folder, flink_runner(given) as ready:
+    options_of_runner = PipelineOptions([*RUNNERS[asked.on], *options])
+    with tempfile.TemporaryDirectory(prefix="flow-") as folder, flink_runner(options_of_runner) as ready:
         # workers need some seconds to start
         live = time.time_ns() // 1000 + 10 * _MILLION if asked.live else None
         endless = Endless(asked.changes, asked.orders, asked.customers, asked.per_second, live)

@@ -63,7 +63,8 @@ TABLES: Final[dict[Kind, tuple[str, str]]] = {
 class Work:
     """One join to compute. ``name`` is what ``--work`` takes.
 
-    ``results`` are the columns of each result, with their SQL types, by the folder that it is written to; the folder of an only result is "".
+    ``results`` are the columns of each result, with their SQL types, by the folder that it is written to; the
+    folder of an only result is "".
     """
 
     name: str
@@ -95,8 +96,8 @@ class Work:
         return tuple(columns)
 
 
-def _foreign_key(name: str, kind: Kind, said: str, columns: Mapping[str, str]) -> Work:
-    return Work(name, f"foreign-key join, whole changelog, {said}", kind, {"": columns})
+def _foreign_key(name: str, kind: Kind, size: str, columns: Mapping[str, str]) -> Work:
+    return Work(name, f"foreign-key join, whole changelog, {size}", kind, {"": columns})
 
 
 _NAMED: Final = {**_CHANGELOG, "amount": "bigint", "name": "string"}

@@ -1,4 +1,7 @@
-"""How changes, keys and blocks are written as bytes. Decoding bytes that another coder wrote raises :class:`CorruptData`."""
+"""Coders of changes, keys, blocks and snapshots.
+
+Decoding bytes that another coder wrote raises :class:`CorruptData`.
+"""
 
 from beam_joins.coders import beam_values as beam_values
 from beam_joins.coders.arrow import ArrowTableCoder, RecordBatchCoder

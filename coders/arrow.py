@@ -1,4 +1,4 @@
-"""Arrow tables and record batches, as they come from readers: without a coder Beam pickles them, if only to measure them."""
+"""Coders of Arrow tables and record batches, which Beam would pickle without one."""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""Beam's own types and those of users in the canonical encoding, and the coder of values that are Python objects; registered when a coder is imported."""
+"""Registers coders for Beam's types, for users' types in the canonical encoding, and for Python objects as
+values.
+"""
 
 import apache_beam as beam
 from apache_beam.utils.timestamp import Timestamp

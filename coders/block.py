@@ -1,11 +1,10 @@
-"""A block: rows of one input of an operator, as one Arrow record batch in an IPC stream, with a checksum behind it.
+"""Blocks: rows of one input of an operator as an Arrow record batch in an IPC stream, followed by a checksum.
 
-Rows are shuffled in blocks, so that a runner handles few large elements instead of many small ones. The columns depend on the operator:
-``key``, ``timestamp``, ``position``, ``value`` and others, of any types.
+Rows are shuffled in blocks, so that a runner handles few large elements instead of many small ones. The
+columns depend on the operator: ``key``, ``timestamp``, ``position``, ``value`` and others, of any types.
 """
 
 from collections.abc import Iterable
-from itertools import combinations
 from struct import Struct
 
 import pyarrow as pa
@@ -13,7 +12,7 @@ import pyarrow as pa
 from beam_joins.coders.checked import checked, unchecked
 from beam_joins.coders.narrow import narrow, widen
 from beam_joins.corrupt import CorruptData
-from beam_joins.keys.columns import kind_of_column
+from beam_joins.schema_union import common_schema, conformed
 from beam_joins.sorting import combine_chunks
 
 _INPUT = b"input"
@@ -40,7 +39,8 @@ def write_block(rows: pa.Table | pa.RecordBatch, input: str) -> bytes:
     with pa.ipc.new_stream(sink, schema) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays([column for column, _ in columns], schema=schema))
     stream = sink.getvalue()
-    # as a whole: Arrow would compress each of the few dozen buffers by itself, which takes longer than their bytes do
+    # as a whole: Arrow would compress each of the few dozen buffers by itself, which takes longer than their
+    # bytes do
     return checked(stream) if as_they_are else checked(_COMPRESSED.pack(_MAGIC, stream.size), _ZSTD.compress(stream))
 
 
@@ -80,40 +80,16 @@ def read_blocks(blocks: Iterable[bytes]) -> dict[str, pa.Table]:
 
 
 def concat_batches(name: str, batches: list[pa.RecordBatch]) -> pa.Table:
-    """The rows of batches of the named input; raises ``ValueError`` if their columns are of types that have nothing in common."""
-    require_alike(name, [batch.schema for batch in batches])
-    try:
-        table = pa.concat_tables(map(_table, batches), promote_options="permissive")
-        schema, columns = table.schema, table.columns
-        del table, batches  # where nobody else has them, a column is in memory twice at a time, and not all of them
-        for i in range(len(columns)):
-            columns[i] = combine_chunks(columns[i])
-        return pa.Table.from_arrays(columns, schema=schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise ValueError(f"the columns of '{name}' differ from one batch to another: {error}") from None
-
-
-def require_alike(name: str, schemas: Iterable[pa.Schema]) -> None:
-    """Raise ``ValueError`` for columns of types that Arrow would make one of, although values that differ would be the same then."""
-    for one, other in combinations({pa.struct(schema) for schema in schemas}, 2):
-        _require_alike(name, one, other)
-
-
-def _require_alike(path: str, one: pa.DataType, other: pa.DataType) -> None:
-    if pa.types.is_struct(one) and pa.types.is_struct(other):
-        for field in one:
-            if (i := other.get_field_index(field.name)) >= 0:
-                _require_alike(f"{path}.{field.name}", field.type, other.field(i).type)
-    elif one.num_fields == other.num_fields == 1:  # lists
-        _require_alike(path, one.field(0).type, other.field(0).type)
-    numbers = (pa.types.is_decimal(one) and pa.types.is_floating(other)) or (pa.types.is_floating(one) and pa.types.is_decimal(other))
-    if numbers or {kind_of_column(one), kind_of_column(other)} == {"text", "bytes"}:
-        first_type, second_type = sorted(map(str, (one, other)))
-        raise ValueError(f"the column '{path}' is of type {first_type} in some batches and {second_type} in others: cast it to one")
-
-
-def _table(batch: pa.RecordBatch) -> pa.Table:
-    return pa.Table.from_batches([batch])
+    """The rows of batches of the named input; raises ``ValueError`` if their columns are of types that have
+    nothing in common.
+    """
+    schema = common_schema((batch.schema for batch in batches), of=name)
+    table = pa.concat_tables([conformed(pa.Table.from_batches([batch]), schema, name) for batch in batches])
+    columns = table.columns
+    del table, batches  # where nobody else has them, a column is in memory twice at a time, and not all of them
+    for i in range(len(columns)):
+        columns[i] = combine_chunks(columns[i])
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _has_fixed_width(kind: pa.DataType) -> bool:

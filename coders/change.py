@@ -1,7 +1,8 @@
-"""A change as bytes: ``{flags}{timestamp}{position}{key}{old}{new}{checksum}``.
+"""Coder of ``Change``: ``{flags}{timestamp}{position}{key}{old}{new}{checksum}``.
 
-The flags' byte holds the version (high four bits) and which values there are; an absent one is left out. Timestamp, position and checksum are 8
-bytes, the rest has its 4-byte length before it; all integers are big-endian.
+The flags' byte holds the version (high four bits) and which values there are; an absent one is left out.
+Timestamp, position and checksum are 8 bytes, the rest has its 4-byte length before it; all integers are
+big-endian.
 """
 
 import struct
@@ -68,7 +69,7 @@ class ChangeCoder(StrictCoder):
         return bool(self._key_coder.is_deterministic() and self._value_coder.is_deterministic())
 
     @classmethod
-    def from_type_hint(cls, hint: Any, known: Any) -> Any:
+    def from_type_hint(cls, hint: Any, registry: Any) -> Any:
         """The coder of ``Change[K, V]`` from those of K and V in the registry."""
         parameters = hint.parameters if isinstance(hint, Parameterised) else ()
         return cls(*(None if parameter is Any else value_coder(parameter) for parameter in parameters))

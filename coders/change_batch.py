@@ -1,4 +1,4 @@
-"""Changes of many rows in columns: what a table in columns is a collection of."""
+"""Coder of ``ChangeBatch``."""
 
 import struct
 
@@ -20,7 +20,8 @@ _NAMES = ("key", "new", "before", "timestamp", "position")
 class ChangeBatchCoder(StrictCoder):
     """Coder of :class:`ChangeBatch`; registered for it.
 
-    >>> batch = ChangeBatch(key=pa.array([7]), new=pa.array([1.5]), before=pa.array([None], pa.int64()), timestamp=pa.array([0]), position=pa.array([3]))
+    >>> before, timestamp, position = pa.array([None], pa.int64()), pa.array([0]), pa.array([3])
+    >>> batch = ChangeBatch(key=pa.array([7]), new=pa.array([1.5]), before=before, timestamp=timestamp, position=position)
     >>> ChangeBatchCoder().decode(ChangeBatchCoder().encode(batch)).new.to_pylist()
     [1.5]
     """
@@ -58,7 +59,9 @@ class ChangeBatchCoder(StrictCoder):
         return sum(column.nbytes for column in columns)
 
     def is_deterministic(self) -> bool:
-        """The same columns are the same bytes, but one table may be cut into batches in many ways: never a key."""
+        """The same columns are the same bytes, but one table may be cut into batches in many ways: never a
+        key.
+        """
         return False
 
     def to_type_hint(self) -> type:

@@ -1,6 +1,7 @@
-"""Bytes with a checksum behind them, so that bytes that were not written so are never read.
+"""Appends a checksum to bytes and verifies it.
 
-Arrow and Beam read values where bytes say that they lie, without asking whether that is still within them: what is damaged must be found before.
+Arrow and Beam read values where bytes say that they lie, without asking whether that is still within them:
+what is damaged must be found before.
 """
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ _CHECKSUM = 8
 
 
 def checked(*content: bytes | pa.Buffer) -> bytes:
-    """The content, in one part or several, with its checksum behind it.
+    """The content, in one or several parts, followed by its checksum.
 
     >>> bytes(unchecked(checked(b"rows")))
     b'rows'
@@ -24,7 +25,7 @@ def checked(*content: bytes | pa.Buffer) -> bytes:
 
 
 def unchecked(encoded: bytes) -> memoryview:
-    """The content, not copied; raises :class:`CorruptData` unless it is as it was written."""
+    """Verifies the checksum and gives the content, not copied; raises :class:`CorruptData`."""
     content = memoryview(encoded)[:-_CHECKSUM]
     if encoded[-_CHECKSUM:] != xxh3_64_digest(content):
         raise CorruptData(f"{len(encoded)} bytes whose checksum is another than when they were written")

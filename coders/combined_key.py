@@ -1,7 +1,8 @@
-"""The combined key of KIP-213: ``{4-byte big-endian length of the foreign key}{foreign key}{primary key}``.
+"""Coder of ``CombinedKey`` (KIP-213): ``{4-byte big-endian length of the foreign key}{foreign key}{primary
+key}``.
 
-The length comes first so that the prefix ``{length}{foreign key}`` selects exactly the rows of one foreign key: that of "A0" does not
-select those of "A01".
+The length comes first so that the prefix ``{length}{foreign key}`` selects exactly the rows of one foreign
+key: that of "A0" does not select those of "A01".
 """
 
 from typing import Any
@@ -49,7 +50,8 @@ def split(encoded: bytes) -> CombinedKey[bytes, bytes]:
 class CombinedKeyCoder(StrictCoder):
     """Coder of ``CombinedKey[FK, PK]`` from the coders of both keys; deterministic if they are.
 
-    Without them it writes keys of any type that has one encoding, ``None`` too. It is registered for :class:`CombinedKey`.
+    Without them it writes keys of any type that has one encoding, ``None`` too. It is registered for
+    :class:`CombinedKey`.
 
     >>> from apache_beam.coders import StrUtf8Coder
     >>> coder = CombinedKeyCoder(StrUtf8Coder(), StrUtf8Coder())

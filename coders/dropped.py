@@ -1,4 +1,4 @@
-"""A dropped record as bytes: its reason, the record and its time, as values are written, and a checksum."""
+"""Coder of ``Dropped``: the reason, the record, its time, and a checksum."""
 
 from apache_beam.coders import Coder, registry
 
@@ -10,7 +10,9 @@ from beam_joins.corrupt import CorruptData
 
 
 class DroppedCoder(StrictCoder):
-    """Coder of :class:`Dropped`, for which it is registered. A record of a type that cannot be written is refused, as a value would be.
+    """Coder of :class:`Dropped`, for which it is registered.
+
+    A record of a type that cannot be written is refused, as a value would be.
 
     >>> coder = DroppedCoder()
     >>> coder.decode(coder.encode(Dropped("null_key", {"id": None}, 0)))

@@ -1,6 +1,7 @@
-"""Which coder writes a key or a value of a given type.
+"""Chooses the coder of a key or a value by its type.
 
-Two keys are the same key if their bytes are. The bytes of keys are canonical (:mod:`beam_joins.keys.canonical`): equal in Python, equal here.
+Two keys are the same key if their bytes are. The bytes of keys are canonical
+(:mod:`beam_joins.keys.canonical`): equal in Python, equal here.
 """
 
 import datetime as dt
@@ -46,9 +47,11 @@ _CONTAINERS = (tuple, list, dict, set, frozenset, enum.Enum)
 
 
 class KeyCoder(StrictCoder):
-    """Coder of keys: canonical bytes, and keys read as values of ``key_type`` where that is a number or a ``NamedTuple`` and has them.
+    """Coder of keys: canonical bytes, and keys read as values of ``key_type`` where that is a number or a
+    ``NamedTuple`` and has them.
 
-    Without a type a key comes back as the plain value that it equals: ``7.0`` as ``7``, a list or a ``NamedTuple`` as a tuple.
+    Without a type a key comes back as the plain value that it equals: ``7.0`` as ``7``, a list or a
+    ``NamedTuple`` as a tuple.
 
     >>> coder = KeyCoder()
     >>> coder.encode(7) == coder.encode(7.0), coder.decode(coder.encode([7.0, "a"]))
@@ -61,7 +64,9 @@ class KeyCoder(StrictCoder):
         self._as_type = _presented(key_type)
 
     def encode(self, value: Any) -> bytes:
-        """The canonical bytes; raises ``ValueError`` for a key that cannot be equal to one of the coder's type."""
+        """The canonical bytes; raises ``ValueError`` for a key that cannot be equal to one of the coder's
+        type.
+        """
         encoded = encode(value)
         if self._kind is not None and kind_of(encoded) != self._kind and not isinstance(value, self._type):
             raise NotCanonical(
@@ -70,7 +75,9 @@ class KeyCoder(StrictCoder):
         return encoded
 
     def column(self, keys: Sequence[Any], what: str, *, nulls: bool = False) -> pa.Array:
-        """Keys as an opaque column, with ``nulls`` null for ``None``; raises ``ValueError``, naming ``what`` they are, as :func:`encode_key` does."""
+        """Keys as an opaque column, with ``nulls`` null for ``None``; raises ``ValueError``, naming ``what``
+        they are, as :func:`encode_key` does.
+        """
         plain = encoded_plain(keys)
         if plain is None or (plain.null_count and not nulls) or self._kind not in (None, *kinds_of_encoded(plain)):
             return opaque_encoded([None if nulls and key is None else encode_key(self, key, what) for key in keys])
@@ -99,26 +106,30 @@ class KeyCoder(StrictCoder):
 
 
 def key_coder(key_type: Any, what: str) -> KeyCoder:
-    """The deterministic coder of keys of ``key_type`` (``Any``: of any type); ``what`` names them in messages.
+    """The deterministic coder of keys of ``key_type`` (``Any``: of any type); ``what`` names them in
+    messages.
 
-    A type of one's own needs a deterministic coder of its own, registered with Beam. Raises ``ValueError`` if it has none. A key of an
-    unknown type is checked when it is encoded.
+    A type of one's own needs a deterministic coder of its own, registered with Beam. Raises ``ValueError`` if
+    it has none. A key of an unknown type is checked when it is encoded.
 
     >>> key_coder(str, "the key").decode(key_coder(str, "the key").encode("k"))
     'k'
     """
-    own = own_coder(key_type) if isinstance(key_type, type) and get_origin(key_type) is None else None
-    if _is_canonical(key_type) or (own is not None and own.is_deterministic()):
+    registered = own_coder(key_type) if isinstance(key_type, type) and get_origin(key_type) is None else None
+    if _is_canonical(key_type) or (registered is not None and registered.is_deterministic()):
         return KeyCoder(key_type)
     raise ValueError(
-        f"{what} is of type {type_name(key_type)}, whose encoding is not deterministic: two equal keys might be written differently and"
-        " never meet. Use text, bytes, a number, a date or a time, a UUID, an enum, a dataclass or a tuple of these as the key, or register"
+        f"{what} is of type {type_name(key_type)}, whose encoding is not deterministic: two equal keys might be written "
+        "differently and"
+        " never meet. Use text, bytes, a number, a date or a time, a UUID, an enum, a dataclass or a tuple of these as "
+        "the key, or register"
         " a deterministic coder for the type with apache_beam.coders.registry.register_coder."
     )
 
 
 def common_type(left: Any, right: Any) -> Any:
-    """The type by which keys of two types are written, the left one where that can be; ``None`` if none of them are ever equal.
+    """The type by which keys of two types are written, the left one where that can be; ``None`` if none of
+    them are ever equal.
 
     >>> common_type(int, float), common_type(int, str), common_type(int, Any), common_type(pa.int64(), pa.string())
     (<class 'int'>, None, typing.Any, None)
@@ -149,7 +160,9 @@ def value_coder(value_type: Any) -> Coder:
 
 
 def encode_key(coder: Coder, key: Any, what: str) -> bytes:
-    """The bytes of a key; raises ``ValueError`` if it is not of the coder's type or has no deterministic encoding."""
+    """The bytes of a key; raises ``ValueError`` if it is not of the coder's type or has no deterministic
+    encoding.
+    """
     try:
         encoded: bytes = coder.encode(key)
         return encoded

@@ -1,7 +1,8 @@
-"""Whole numbers in as few bytes as those of a block need, which takes a tenth of the time that compressing them would.
+"""Stores whole numbers of a block in the narrowest integer type, in a tenth of the time that compression
+would take.
 
-A column of 64 bits whose numbers lie close together is written as the distance from the smallest, in 8, 16 or 32 bits; the smallest stands in
-the field's metadata. Fields of structs too.
+A column of 64 bits whose numbers lie close together is written as the distance from the smallest, in 8, 16 or
+32 bits; the smallest stands in the field's metadata. Fields of structs too.
 """
 
 import numpy as np
@@ -13,7 +14,7 @@ _WIDTHS = ((1 << 8, np.uint8), (1 << 16, np.uint16), (1 << 32, np.uint32))
 
 
 def narrow(array: pa.Array, field: pa.Field) -> tuple[pa.Array, pa.Field]:
-    """The column as it is written, and its field.
+    """The column in the narrowest type that holds its numbers, and its field.
 
     >>> written, field = narrow(pa.array([1_000_000, None, 1_000_255]), pa.field("position", pa.int64()))
     >>> written.type, widen(written, field)[0].to_pylist()
@@ -26,8 +27,8 @@ def narrow(array: pa.Array, field: pa.Field) -> tuple[pa.Array, pa.Field]:
         return array, field
     numbers = _numbers(array)
     if array.null_count:
-        there = pc.min_max(array)
-        least, most = there["min"].as_py(), there["max"].as_py()
+        range_of = pc.min_max(array)
+        least, most = range_of["min"].as_py(), range_of["max"].as_py()
     else:
         least, most = int(numbers.min()), int(numbers.max())
     for limit, width in _WIDTHS:
@@ -39,7 +40,7 @@ def narrow(array: pa.Array, field: pa.Field) -> tuple[pa.Array, pa.Field]:
 
 
 def widen(array: pa.Array, field: pa.Field) -> tuple[pa.Array, pa.Field]:
-    """The column that was written, and its field."""
+    """The column and its field before :func:`narrow`."""
     if pa.types.is_struct(array.type) and array.type.num_fields:
         parts = [widen(array.field(i), array.type.field(i)) for i in range(array.type.num_fields)]
         return _struct(array, parts), field.with_type(pa.struct([part for _, part in parts]))

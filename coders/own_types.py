@@ -1,6 +1,7 @@
-"""Types for which a user has registered a coder with Beam: as keys if the coder is deterministic, and as values.
+"""Encodes values of types for which a user has registered a coder with Beam; keys need a deterministic one.
 
-A worker knows the types that its own modules have registered, and those that the pipeline's steps bring along as :class:`OwnTypes`.
+A worker knows the types that its own modules have registered, and those that the pipeline's steps bring along
+as :class:`OwnTypes`.
 """
 
 from typing import Any
@@ -14,11 +15,12 @@ from beam_joins.keys.classes import class_of, name_of
 from beam_joins.keys.numbers import NotCanonical
 
 _brought: dict[type, Coder] = {}
-_found: dict[type, Coder | None] = {}
+_coder_of: dict[type, Coder | None] = {}
 
 
 class OwnTypes:
-    """The registered types and their coders; where it is unpickled they are known from then on, and pickles accepted if they are here.
+    """The registered types and their coders. Unpickling registers them in the worker, and accepts pickles
+    there if they are accepted here.
 
     >>> import pickle
     >>> pickle.loads(pickle.dumps(OwnTypes())) == OwnTypes()
@@ -26,11 +28,11 @@ class OwnTypes:
     """
 
     def __init__(self) -> None:
-        _found.clear()
-        self._coders = {known: registry.get_coder(known) for known in registry.custom_types if _is_of_user(known)}
+        _coder_of.clear()
+        self._coders = {of_type: registry.get_coder(of_type) for of_type in registry.custom_types if _is_of_user(of_type)}
 
     def __reduce__(self) -> Any:
-        return _known, (self._coders, pickles.are_accepted())
+        return _restored, (self._coders, pickles.are_accepted())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OwnTypes) and self._coders.keys() == other._coders.keys()
@@ -41,10 +43,10 @@ class OwnTypes:
 
 def own_coder(of_type: type) -> Coder | None:
     """The coder that a user has registered for a class; ``None`` if there is none."""
-    if of_type not in _found:
+    if of_type not in _coder_of:
         registered = of_type in registry.custom_types and _is_of_user(of_type)
-        _found[of_type] = _brought.get(of_type) or (registry.get_coder(of_type) if registered else None)
-    return _found[of_type]
+        _coder_of[of_type] = _brought.get(of_type) or (registry.get_coder(of_type) if registered else None)
+    return _coder_of[of_type]
 
 
 def write_own(value: Any, coder: Coder) -> bytes:
@@ -65,24 +67,24 @@ def write_own_key(value: Any) -> bytes:
 def read_own(data: bytes) -> Any:
     """The value of its class and bytes; raises :class:`CorruptData`."""
     name, encoded = canonical.joined_parts(data)
-    found = class_of(name)
-    coder = own_coder(found)
+    of_type = class_of(name)
+    coder = own_coder(of_type)
     if coder is None:
-        raise CorruptData(f"no coder is registered for {found}: register it in the module that defines the class")
+        raise CorruptData(f"no coder is registered for {of_type}: register it in the module that defines the class")
     return coder.decode(encoded)
 
 
-def _known(coders: dict[type, Coder], pickles_accepted: bool) -> OwnTypes:
+def _restored(coders: dict[type, Coder], pickles_accepted: bool) -> OwnTypes:
     if pickles_accepted:
         pickles.accept()
     for of_type, coder in coders.items():
         name_of(of_type)  # by its name it is found again, in a main script too
         _brought[of_type] = coder
-    _found.clear()
-    known = OwnTypes.__new__(OwnTypes)
-    known._coders = coders
-    return known
+    _coder_of.clear()
+    types = OwnTypes.__new__(OwnTypes)
+    types._coders = coders
+    return types
 
 
-def _is_of_user(known: Any) -> bool:
-    return isinstance(known, type) and known.__module__.split(".")[0] not in ("beam_joins", "apache_beam")
+def _is_of_user(of_type: Any) -> bool:
+    return isinstance(of_type, type) and of_type.__module__.split(".")[0] not in ("beam_joins", "apache_beam")

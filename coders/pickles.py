@@ -1,4 +1,4 @@
-"""Pickles, which run code when they are read: nothing is written or read so, unless a pipeline has been told to."""
+"""Pickled values, which run code when they are read: refused unless a pipeline accepts them."""
 
 import pickle
 from typing import Any
@@ -6,17 +6,17 @@ from typing import Any
 from beam_joins.corrupt import CorruptData
 
 OPTION = "--beam_joins_pickled_values"
-_said: set[str] = set()
+_accepted: set[str] = set()
 
 
 def accept() -> None:
-    """Write and read pickles in this process from now on; the workers that get steps or coders from here do so, too."""
-    _said.add(OPTION)
+    """Allow pickles in this process, and in the workers that get steps or coders from it."""
+    _accepted.add(OPTION)
 
 
 def are_accepted() -> bool:
-    """Whether somebody has said so."""
-    return bool(_said)
+    """Whether pickles are allowed."""
+    return bool(_accepted)
 
 
 def write(value: Any) -> bytes:
@@ -26,7 +26,7 @@ def write(value: Any) -> bytes:
 
 def read(data: bytes | memoryview) -> Any:
     """The value; raises :class:`CorruptData` if pickles are not accepted."""
-    if not _said:
+    if not _accepted:
         raise CorruptData(
             f"a value that is pickled, and pickles are not accepted: {OPTION} allows them, if you trust whoever has written it"
         )

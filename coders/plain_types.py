@@ -1,4 +1,4 @@
-"""Types that consist of a few plain values: what they are written as, and how they are made of it again."""
+"""Encodes types that consist of a few plain values, such as dates and decimals, as these values."""
 
 import datetime as dt
 import uuid
@@ -110,4 +110,6 @@ PLAIN: tuple[_Plain, ...] = (
     (np.bytes_, lambda value: (bytes(value),), lambda parts: np.bytes_(*parts)),
     *map(_scalar, _NUMPY),
 )
-"""Each type with a function that gives its parts, and one that makes a value of their list; a value's type is at the same place in every version."""
+"""Each type with a function that gives its parts, and one that makes a value of their list; a value's type is
+at the same place in every version.
+"""

@@ -1,7 +1,9 @@
-"""What an operator remembers, in files: each sorted run of an arrangement, and each other table, is an Arrow IPC file.
+"""Writes and reads the state of an operator: each sorted run of an arrangement, and each other table, is an
+Arrow IPC file.
 
-A file is never written again. A run that a step has not touched is the same object as before, and keeps its file. So a step writes in proportion to its
-rows, and to look rows up in a file that is mapped into memory costs a search.
+A file is never written again. A run that a step has not touched is the same object as before, and keeps its
+file. So a step writes in proportion to its rows, and to look rows up in a file that is mapped into memory
+costs a search.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,8 +28,10 @@ STATES: dict[str, Any] = {
 """What makes a state of its fields, by the name that a snapshot has for it."""
 
 Described = dict[str, Any]
-"""A state as JSON: ``{"state": name, "fields": [...]}``. A field is a list of files, the runs of an arrangement; one file, a table; a whole number; or null. A file
-is ``{"file": name, "bytes": size, "xxh3": checksum}``."""
+"""A state as JSON: ``{"state": name, "fields": [...]}``. A field is a list of files, the runs of an
+arrangement; one file, a table; a whole number; or null. A file is ``{"file": name, "bytes": size, "xxh3":
+checksum}``.
+"""
 
 Put = Callable[[pa.Buffer], str]
 """Writes a new file, and gives its name."""
@@ -36,7 +40,7 @@ Get = Callable[[str], pa.Buffer]
 
 
 class Snapshot(NamedTuple):
-    """A state, and the files that its tables are in, by the identity of the tables, which live as long as the snapshot."""
+    """A state and the files of its tables, by the identity of the tables, which live as long as the snapshot."""
 
     state: Any = None
     files: Mapping[int, tuple[pa.Table, Described]] = {}
@@ -60,8 +64,8 @@ def write_snapshot(state: Any, put: Put, before: Snapshot = NO_SNAPSHOT) -> Desc
     name = "arrangement" if isinstance(state, Arrangement) else next(name for name, made in STATES.items() if made is type(state))
 
     def written(table: pa.Table) -> Described:
-        known = before.files.get(id(table))
-        return _write(table, put) if known is None else known[1]
+        stored = before.files.get(id(table))
+        return _write(table, put) if stored is None else stored[1]
 
     def described(field: Any) -> Any:
         if isinstance(field, Arrangement):
@@ -72,7 +76,9 @@ def write_snapshot(state: Any, put: Put, before: Snapshot = NO_SNAPSHOT) -> Desc
 
 
 def read_snapshot(described: Described | None, get: Get) -> Snapshot:
-    """The state of its description; raises :class:`CorruptData` that names a file that is missing or not as it was written."""
+    """The state of its description; raises :class:`CorruptData` that names a file that is missing or not as
+    it was written.
+    """
     if described is None:
         return NO_SNAPSHOT
     files: dict[int, tuple[pa.Table, Described]] = {}

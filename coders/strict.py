@@ -1,4 +1,4 @@
-"""The base of the coders whose decoding raises one error."""
+"""The base class of coders whose decoding raises :class:`CorruptData` only."""
 
 from abc import abstractmethod
 from typing import Any
@@ -9,7 +9,7 @@ from beam_joins.corrupt import CorruptData
 
 
 class StrictCoder(Coder):
-    """A coder whose ``decode`` raises :class:`CorruptData` for garbage, and never anything else."""
+    """A coder whose ``decode`` raises :class:`CorruptData` for garbage, and no other exception."""
 
     @abstractmethod
     def read(self, encoded: bytes) -> Any:

@@ -1,8 +1,10 @@
-"""How values that are Python objects are written: as MessagePack, which can say what a value is and never what is to be called.
+"""Encodes Python objects as MessagePack, which names values and never code to be called.
 
-Null, truth values, numbers of 64 bits, text, bytes, lists, and dicts with such keys are MessagePack's own types. All else is an extension type with a code of its own:
-types of the standard library by what they consist of, enums, dataclasses and named tuples with the name of their class, types with a registered coder as that
-coder writes them. A class is imported where a value is read, and must be of the kind that was written; no constructor is called.
+Null, truth values, numbers of 64 bits, text, bytes, lists, and dicts with such keys are MessagePack's own
+types. All else is an extension type with a code of its own: types of the standard library by what they
+consist of, enums, dataclasses and named tuples with the name of their class, types with a registered coder as
+that coder writes them. A class is imported where a value is read, and must be of the kind that was written;
+no constructor is called.
 
 What is of no such type is refused, unless pickles are accepted (:mod:`beam_joins.coders.pickles`).
 """
@@ -61,8 +63,8 @@ class _Writer:
     def _other(self, kind: type, value: Any) -> Any:
         if (coder := own_coder(kind)) is not None:
             return Ext(_OWN, write_own(value, coder))
-        if (known := self._plain.get(kind)) is not None:
-            code, parts = known
+        if (plain := self._plain.get(kind)) is not None:
+            code, parts = plain
             made = parts(value)
             return made if type(made) is int else self._extension(code, made)
         if (named := _named(kind, value)) is not None:
@@ -72,7 +74,8 @@ class _Writer:
         if pickles.are_accepted():
             return Ext(_PICKLE, pickles.write(value))
         raise ValueError(
-            f"a value of type {kind.__module__}.{kind.__qualname__} is written by pickle only, which is not accepted: use a dataclass, a NamedTuple or typed"
+            f"a value of type {kind.__module__}.{kind.__qualname__} is written by pickle only, which is not accepted: "
+            "use a dataclass, a NamedTuple or typed"
             f" columns, register a coder for the type, or allow pickles with {pickles.OPTION}"
         )
 
@@ -126,28 +129,28 @@ def _is_slot(kind: type, name: str) -> bool:
 
 def _read_member(data: memoryview) -> enum.Enum:
     name, member = decode(data)
-    found = class_of(name)
-    if not issubclass(found, enum.Enum):
-        raise CorruptData(f"{found} is no enum")
-    return found(member) if issubclass(found, enum.Flag) else found[member]
+    enum_class = class_of(name)
+    if not issubclass(enum_class, enum.Enum):
+        raise CorruptData(f"{enum_class} is no enum")
+    return enum_class(member) if issubclass(enum_class, enum.Flag) else enum_class[member]
 
 
 def _read_named_tuple(data: memoryview) -> Any:
     name, *parts = decode(data)
-    found: Any = class_of(name)
-    if not (issubclass(found, tuple) and hasattr(found, "_fields") and len(found._fields) == len(parts)):
-        raise CorruptData(f"{found} is no named tuple of {len(parts)} fields")
-    return tuple.__new__(found, parts)
+    tuple_class: Any = class_of(name)
+    if not (issubclass(tuple_class, tuple) and hasattr(tuple_class, "_fields") and len(tuple_class._fields) == len(parts)):
+        raise CorruptData(f"{tuple_class} is no named tuple of {len(parts)} fields")
+    return tuple.__new__(tuple_class, parts)
 
 
 def _read_dataclass(data: memoryview) -> Any:
     name, state = decode(data)
-    found = class_of(name)
-    if not dataclasses.is_dataclass(found):
-        raise CorruptData(f"{found} is no dataclass")
-    made: Any = object.__new__(found)
+    record_class = class_of(name)
+    if not dataclasses.is_dataclass(record_class):
+        raise CorruptData(f"{record_class} is no dataclass")
+    made: Any = object.__new__(record_class)
     for field, part in state.items():
-        if _is_slot(found, field):
+        if _is_slot(record_class, field):
             object.__setattr__(made, field, part)
         else:
             made.__dict__[field] = part
@@ -156,10 +159,10 @@ def _read_dataclass(data: memoryview) -> Any:
 
 def _read_message(data: memoryview) -> Any:
     name, encoded = decode(data)
-    found: Any = class_of(name)
-    if not issubclass(found, message_types):
-        raise CorruptData(f"{found} is no protobuf message")
-    return found.FromString(encoded)
+    message_class: Any = class_of(name)
+    if not issubclass(message_class, message_types):
+        raise CorruptData(f"{message_class} is no protobuf message")
+    return message_class.FromString(encoded)
 
 
 def _read_dict(data: memoryview) -> dict[Any, Any]:
@@ -191,7 +194,8 @@ def _read_extension(code: int, data: memoryview) -> Any:
 
 
 decode: Callable[[bytes | memoryview], Any] = Decoder(ext_hook=_read_extension).decode
-"""The value of its bytes; raises :class:`CorruptData`, or what is raised by what makes a value of its parts."""
+"""The value of its bytes; raises :class:`CorruptData`, or what is raised by what makes a value of its parts.
+"""
 
 
 class ValueCoder(StrictCoder):

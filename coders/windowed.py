@@ -1,4 +1,5 @@
-"""The key of a windowed table: ``{4-byte big-endian length of the key}{key}{start}{end}``, laid out like a combined key.
+"""Coder of the keys of windowed tables, ``{4-byte big-endian length of the key}{key}{start}{end}``, laid out
+like a combined key.
 
 The bounds are 8 bytes each, big-endian with the sign bit turned, so that the windows of a key sort by time.
 """
@@ -19,7 +20,9 @@ _SIGN = 1 << 63
 
 
 class WindowedCoder(StrictCoder):
-    """Coder of ``Windowed[K]`` from the coder of its key; deterministic if that is. It is registered for :class:`Windowed`.
+    """Coder of ``Windowed[K]`` from the coder of its key; deterministic if that is.
+
+    It is registered for :class:`Windowed`.
 
     >>> from apache_beam.coders import StrUtf8Coder
     >>> coder = WindowedCoder(StrUtf8Coder())
@@ -52,8 +55,10 @@ class WindowedCoder(StrictCoder):
         return bool(self.source_coder.is_deterministic())
 
     @classmethod
-    def from_type_hint(cls, hint: Any, known: Any) -> Any:
-        """The coder of ``Windowed[K]``, deterministic for any K: encoding a key without a canonical encoding raises."""
+    def from_type_hint(cls, hint: Any, registry: Any) -> Any:
+        """The coder of ``Windowed[K]``, deterministic for any K: encoding a key without a canonical encoding
+        raises.
+        """
         return cls(KeyCoder(*hint.parameters)) if isinstance(hint, Parameterised) else cls()
 
     def to_type_hint(self) -> type:

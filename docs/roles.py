@@ -1,4 +1,6 @@
-"""Docstrings on the site: examples become blocks of code, and roles such as ``:class:`` the names that they name."""
+"""Docstrings on the site: examples become blocks of code, and roles such as ``:class:`` the names that they
+name.
+"""
 
 import re
 from itertools import groupby

@@ -1,4 +1,5 @@
-"""The products that cost less than ten, kept up to date: a product that gets dearer leaves the table, and one that is deleted does, too.
+"""The products that cost less than ten, kept up to date: a product that gets dearer leaves the table, and one
+that is deleted does, too.
 
 It prints:
 

@@ -1,4 +1,5 @@
-"""Two streams and a table: which views were clicked within ten seconds, and what the price was when a view was made.
+"""Two streams and a table: which views were clicked within ten seconds, and what the price was when a view
+was made.
 
 It prints:
 

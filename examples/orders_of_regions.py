@@ -1,4 +1,5 @@
-"""Orders with their customers and the customers' regions, the orders whose customer is not known, and what each region has ordered.
+"""Orders with their customers and the customers' regions, the orders whose customer is not known, and what
+each region has ordered.
 
 Nothing is left in the North when Ann has moved.
 

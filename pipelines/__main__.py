@@ -2,7 +2,7 @@
 
 import sys
 
-from beam_joins.pipelines.command.programs import main
+from beam_joins.pipelines.commands.programs import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -4,12 +4,13 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, get_args
 
-from beam_joins.pipelines.command.program import program
-from beam_joins.pipelines.jobs.command import run_command
-from beam_joins.pipelines.jobs.names import HOWS, Names, Side
-from beam_joins.pipelines.jobs.select import ALL, Item, parse_select
+from beam_joins.how import How
+from beam_joins.pipelines.commands.command import run_command
+from beam_joins.pipelines.commands.command_spec import Names, Side
+from beam_joins.pipelines.commands.program import program
+from beam_joins.pipelines.commands.select import ALL, Item, parse_select
 
 PROGRAM: Final = program("join")
 EXAMPLES: Final = f"""\
@@ -30,7 +31,9 @@ examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code: 0, 2 if what the user gave cannot be used, 1 if the run failed for another reason."""
+    """Run the command line; returns the exit code: 0, 2 for an invalid option or input, 1 if the run
+    failed for another reason.
+    """
     return run_command(JOIN, argv)
 
 
@@ -38,36 +41,40 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("join")
     what.add_argument(
         "--how",
-        choices=HOWS,
+        choices=get_args(How),
         default="inner",
-        help="left, right and outer keep rows of that side, or of both, without a match; semi and anti give left rows with and without one "
+        help="left, right and outer keep rows of that side, or of both, without a match; semi and anti give left rows "
+        "with and without one "
         "(default: %(default)s)",
     )
     what.add_argument(
         "--foreign-key",
-        metavar="COLUMN",
-        type=lambda name: name or None,
-        help="column of the left rows with the key of a right row; empty, the default: rows of one key are joined",
+        metavar="COLUMNS",
+        type=lambda names: names or None,
+        help="columns of the left rows with the key of a right row, as in by or region,by; empty, the default: rows of one key "
+        "are joined",
     )
     what.add_argument(
         "--select",
         default="",
         metavar="COLUMNS",
-        help="the columns of the result, left ones first: left.id, right.name as customer, left.* or right.* for all columns of a side, right as customer "
+        help="the columns of the result, left ones first: left.id, right.name as customer, left.* or right.* for all "
+        "columns of a side, right as customer "
         "for the row as an object (default: all columns; where both sides have one of a name left_ or right_ stands before it)",
     )
 
 
-def _items(own: argparse.Namespace) -> tuple[Item, ...]:
-    if own.select:
-        return parse_select(own.select, [side.option for side in JOIN.sides])
-    return (Item(0, ALL),) if own.how in ("semi", "anti") else (Item(0, ALL), Item(1, ALL))
+def _items(args: argparse.Namespace) -> tuple[Item, ...]:
+    if args.select:
+        return parse_select(args.select, [side.option for side in JOIN.sides])
+    return (Item(0, ALL),) if args.how in ("semi", "anti") else (Item(0, ALL), Item(1, ALL))
 
 
 JOIN: Final = Names(
     command="join",
     sides=(Side("left rows", "left", "id"), Side("right rows", "right", "id")),
-    about="Join two changelogs, by their keys or by a foreign key of the left rows: the changelog of the joined table and its final rows.",
+    about="Join two changelogs, by their keys or by a foreign key of the left rows: the changelog of the joined table "
+    "and its final rows.",
     examples=EXAMPLES,
     add_options=_add_options,
     items=_items,

@@ -1,4 +1,5 @@
-"""``python -m pipelines.orders``: two changelogs, orders and customers, to the orders enriched with their customers.
+"""``python -m pipelines.orders``: two changelogs, orders and customers, to the orders enriched with their
+customers.
 
 It is ``beam-joins join`` with names and defaults of its own, and with a sample to try it on.
 """
@@ -10,13 +11,17 @@ import sys
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, get_args
 
-from beam_joins.pipelines.command.input_error import InputError
-from beam_joins.pipelines.command.program import program
-from beam_joins.pipelines.jobs.command import run_command
-from beam_joins.pipelines.jobs.names import Names, Side
-from beam_joins.pipelines.jobs.select import ALL, ROW, Item
+from beam_joins.how import LookupHow
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.commands.command import run_command
+from beam_joins.pipelines.commands.command_spec import Names, Side
+from beam_joins.pipelines.commands.program import program
+from beam_joins.pipelines.commands.select import ALL, ROW, Item
+
+if TYPE_CHECKING:
+    from beam_joins.pipelines.commands.at_least import AtLeast
 
 PROGRAM: Final = program("orders")
 SAMPLE_DIRECTORY: Final = "sample-data"
@@ -56,20 +61,22 @@ examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code: 0, 2 if what the user gave cannot be used, 1 if the run failed for another reason."""
+    """Run the command line; returns the exit code: 0, 2 for an invalid option or input, 1 if the run
+    failed for another reason.
+    """
     return run_command(ORDERS, argv)
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("join")
     what.add_argument(
-        "--how", choices=("inner", "left"), default="inner", help="left keeps orders without a customer (default: %(default)s)"
+        "--how", choices=get_args(LookupHow), default="inner", help="left keeps orders without a customer (default: %(default)s)"
     )
     what.add_argument(
         "--foreign-key",
         default="customer_id",
-        metavar="COLUMN",
-        help="column of the orders with the customer's key (default: %(default)s)",
+        metavar="COLUMNS",
+        help="columns of the orders with the customer's key (default: %(default)s)",
     )
     what.add_argument("--min-amount", type=_finite, metavar="N", help="only orders of at least this amount (default: all)")
     what.add_argument(
@@ -93,20 +100,26 @@ def _finite(text: str) -> Decimal:
     return number
 
 
-def _prepare(own: argparse.Namespace) -> None:
-    """The sample, where no inputs are given, and names for the results."""
-    if (own.orders is None) != (own.customers is None):
-        raise InputError("give both --orders and --customers, or neither for the sample")
-    if not own.output and not own.latest and not own.changes:
-        own.output = os.path.join(OUTPUT_DIRECTORY, "enriched.jsonl")
-        own.latest = os.path.join(OUTPUT_DIRECTORY, "latest.jsonl")
-    if own.orders is None:
-        from beam_joins.pipelines.sample import sample_on_first_use
+def _minimal_amount(args: argparse.Namespace) -> "AtLeast | None":
+    from beam_joins.pipelines.commands.at_least import AtLeast
 
-        if own.dry_run and not os.path.isdir(SAMPLE_DIRECTORY):
+    return None if args.min_amount is None else AtLeast(args.amount, args.min_amount, "--amount")
+
+
+def _prepare(args: argparse.Namespace) -> None:
+    """The sample, where no inputs are given, and names for the results."""
+    if (args.orders is None) != (args.customers is None):
+        raise InputError("give both --orders and --customers, or neither for the sample")
+    if not args.output and not args.latest and not args.changes:
+        args.output = os.path.join(OUTPUT_DIRECTORY, "enriched.jsonl")
+        args.latest = os.path.join(OUTPUT_DIRECTORY, "latest.jsonl")
+    if args.orders is None:
+        from beam_joins.pipelines.commands.sample.files import sample_on_first_use
+
+        if args.dry_run and not os.path.isdir(SAMPLE_DIRECTORY):
             raise InputError("--dry-run makes no sample: give --orders and --customers, or run once without it")
         try:
-            own.orders, own.customers = map(str, sample_on_first_use(Path(SAMPLE_DIRECTORY)))
+            args.orders, args.customers = map(str, sample_on_first_use(Path(SAMPLE_DIRECTORY)))
         except OSError as error:
             raise InputError(f"cannot write the sample into {SAMPLE_DIRECTORY}: {error.strerror}") from error
 
@@ -118,8 +131,9 @@ ORDERS: Final = Names(
     "Without options it runs on sample data.",
     examples=EXAMPLES,
     add_options=_add_options,
-    items=lambda own: (Item(0, ALL), Item(1, ROW, own.customer_field)),
+    items=lambda args: (Item(0, ALL), Item(1, ROW, args.customer_field)),
     fixed=("foreign_key", "how", "amount", "min_amount", "customer_field"),
+    keeps=_minimal_amount,
     prepare=_prepare,
     without_path=" (default: the sample)",
     without_results=(

@@ -1,4 +1,6 @@
-"""``beam-joins table``: a changelog in, its table out: every change with its old row, and the rows that there are in the end."""
+"""``beam-joins table``: a changelog in, its table out: every change with its old row, and the rows that there
+are in the end.
+"""
 
 import argparse
 import logging
@@ -6,17 +8,17 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from beam_joins.pipelines.command.program import program
-from beam_joins.pipelines.jobs.command import run_command
-from beam_joins.pipelines.jobs.names import Names, Side
-from beam_joins.pipelines.jobs.select import parse_select
+from beam_joins.pipelines.commands.command import run_command
+from beam_joins.pipelines.commands.command_spec import Names, Side
+from beam_joins.pipelines.commands.program import program
+from beam_joins.pipelines.commands.select import parse_select
 
 PROGRAM: Final = program("table")
 ROWS: Final = Side("rows", "", "id")
 EXAMPLES: Final = f"""\
 examples:
   {PROGRAM} --input 'prices-*.jsonl.gz' --key sku --latest now.jsonl
-      the rows that there are in the end
+      the final rows
 
   {PROGRAM} --input prices.csv --key sku --sequence= --delete-column= --select 'sku, price as euros' --output changes.jsonl
       each change with the row before it, of a changelog without a sequence and without deletes
@@ -27,7 +29,9 @@ examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code: 0, 2 if what the user gave cannot be used, 1 if the run failed for another reason."""
+    """Run the command line; returns the exit code: 0, 2 for an invalid option or input, 1 if the run
+    failed for another reason.
+    """
     return run_command(TABLE, argv)
 
 
@@ -44,10 +48,10 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 TABLE: Final = Names(
     command="table",
     sides=(ROWS,),
-    about="The table of a changelog: its changes with old and new rows, and the rows that there are in the end.",
+    about="The table of a changelog: its changes with old and new rows, and its final rows.",
     examples=EXAMPLES,
     add_options=_add_options,
-    items=lambda own: parse_select(own.select, [ROWS.option]),
+    items=lambda args: parse_select(args.select, [ROWS.option]),
     fixed=("select",),
 )
 

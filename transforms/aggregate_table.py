@@ -1,4 +1,4 @@
-"""AggregateTable: a table grouped by something that is not its key."""
+"""AggregateTable: groups the rows of a table and aggregates each group."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,25 +9,29 @@ from beam_joins.transforms.engine.options import OF_AGGREGATE, function, initial
 
 
 class AggregateTable(GroupedTable):
-    """The rows of a table, grouped and aggregated: a table keyed by the group, whose values are the aggregates.
+    """Groups the rows of a table and aggregates each group: gives a table keyed by the group, whose values
+    are the aggregates.
 
-    * ``group_by(key, value)`` gives the group of a row, or ``None``; or name the field, or a list of fields, of the value; or a
-      :class:`~beam_joins.vectorized` function of the values.
+    * ``group_by(key, value)`` gives the group of a row, or ``None``; or name the field, or a list of fields,
+      of the value; or a :class:`~beam_joins.vectorized` function of the values.
     * ``initial`` is the aggregate of no rows, or a function without arguments that gives it.
-    * ``add(aggregate, value)`` and ``subtract(aggregate, value)`` give the aggregate with one row more and one less; ``None`` removes the
-      group's row. They may write into the aggregate that they are given and return it.
+    * ``add(aggregate, value)`` and ``subtract(aggregate, value)`` give the aggregate with one row more and
+      one less; ``None`` removes the group's row. They may write into the aggregate that they are given and
+      return it.
 
-    A change of a row subtracts its old value from the old value's group and adds the new value to the new value's group. A group changes
-    once at a position, all subtractions before all additions. It has a row from its first addition on, and keeps it when its last row has
-    left: a count goes to 0. A result has the largest timestamp of all that went into it.
+    A change of a row subtracts its old value from the old value's group and adds the new value to the new
+    value's group. A group changes once at a position, all subtractions before all additions. It has a row
+    from its first addition on, and keeps it when its last row has left: a count goes to 0. A result has the
+    largest timestamp of all that went into it.
 
-    A value whose group is ``None`` is not aggregated, and is dropped as ``"null_group"``: counted, and an output of :meth:`with_outputs`. Groups
-    that are equal in Python are one group: 7 and 7.0, but not "7".
+    A value whose group is ``None`` is not aggregated, and is dropped as ``"null_group"``: counted, and an
+    output of :meth:`with_outputs`. Groups that are equal in Python are one group: 7 and 7.0, but not "7".
 
-    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless
+    :meth:`with_exception_handling` is used.
 
-    Raises ``ValueError`` at construction for a wrong option; when applied to windowed input, and for a column that the table
-    does not have; and in the run for a group that cannot be a key.
+    Raises ``ValueError`` at construction for a wrong option; when applied to windowed input, and for a column
+    that the table does not have; and in the run for a group that cannot be a key.
 
     >>> import apache_beam as beam
     >>> from beam_joins import Change, TableToChanges

@@ -1,12 +1,14 @@
-"""CountTable: how many rows of a table each group has."""
+"""CountTable: counts the rows of each group of a table."""
 
 from beam_joins.transforms.engine.grouping import GroupedTable, OfRow
 
 
 class CountTable(GroupedTable):
-    """How many rows of a table each group has; groups, drops and exceptions are as in :class:`~beam_joins.AggregateTable`.
+    """Counts the rows of each group of a table; groups, dropped records and exceptions are as in
+    :class:`~beam_joins.AggregateTable`.
 
-    The counts are a typed column, ``int64``. A group keeps its row when its last row has left, with a count of 0.
+    The counts are a typed column, ``int64``. A group keeps its row when its last row has left, with a count
+    of 0.
 
     >>> import apache_beam as beam
     >>> from beam_joins import Change, TableToChanges

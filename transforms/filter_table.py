@@ -1,4 +1,4 @@
-"""FilterTable: the rows of a table that satisfy a predicate (KAFKA-3902)."""
+"""FilterTable: keeps the rows of a table that satisfy a predicate (KAFKA-3902)."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,25 +16,30 @@ from beam_joins.function_failed import FunctionFailed, called_with_no_rows
 from beam_joins.functions import by_row, vectorized
 from beam_joins.keys.columns import Bools
 from beam_joins.sorting import valid
-from beam_joins.transforms.engine.door import batch_of, in_batches
 from beam_joins.transforms.engine.each_value import each_value
-from beam_joins.transforms.engine.options import function
+from beam_joins.transforms.engine.incoming_tables import batch_of, in_batches
+from beam_joins.transforms.engine.options import flag, function
+from beam_joins.transforms.engine.output_types import Handled
 from beam_joins.transforms.engine.outputs import HandlesExceptions
 from beam_joins.transforms.engine.table_rows import changes_in_python
-from beam_joins.transforms.engine.table_type import TableType, as_table, is_batches, is_changes, table_type
+from beam_joins.transforms.engine.table_type import TableType, as_table, is_batches, is_changes, physical_of, table_type
 
 
-class FilterTable(HandlesExceptions):
-    """The rows of a table for which ``predicate(key, value)`` is true; with ``negate=True`` those for which it is not.
+class FilterTable(HandlesExceptions[PCollection[Any], PCollection[Any], Handled[PCollection[Any]]]):
+    """Keeps the rows of a table for which ``predicate(key, value)`` is true; with ``negate=True`` those for
+    which it is false.
 
-    A row that begins to satisfy the predicate is inserted, one that no longer satisfies it is deleted, and a row that never does has no changes. A raw changelog, ``PCollection[tuple[K, V | None]]``, gives a raw changelog: every value that fails
-    becomes a tombstone, since the value before it is not known.
+    A row that begins to satisfy the predicate is inserted, one that no longer satisfies it is deleted, and a
+    row that never does has no changes. A raw changelog, ``PCollection[tuple[K, V | None]]``, gives a raw
+    changelog: every value that fails becomes a tombstone, since the value before it is not known.
 
-    ``predicate`` may be :class:`~beam_joins.vectorized` where the values are typed: it gets them as a record batch and gives an array of truth
-    values, and is called with no rows when the pipeline is built. A value for which ``predicate`` raises is not in the table, negated or not, under :meth:`with_exception_handling`.
+    ``predicate`` may be :class:`~beam_joins.vectorized` where the values are typed: it gets them as a record
+    batch and gives an array of truth values, and is called with no rows when the pipeline is built. A value
+    for which ``predicate`` raises is not in the table, negated or not, under :meth:`with_exception_handling`.
 
-    Raises ``ValueError`` at construction for a ``predicate`` that is not a function; when applied, for a vectorized predicate of opaque values, or
-    one that does not give truth values; and in the run for an element that is neither a change nor a pair.
+    Raises ``ValueError`` at construction for a ``predicate`` that is not a function; when applied, for a
+    vectorized predicate of opaque values, or one that does not give truth values; and in the run for an
+    element that is neither a change nor a pair, and for a predicate that does not give a bool.
 
     >>> from beam_joins import TableToChanges
     >>> with beam.Pipeline() as pipeline:
@@ -51,27 +56,32 @@ class FilterTable(HandlesExceptions):
     def __init__(self, predicate: Callable[..., Any], *, negate: bool = False) -> None:
         super().__init__()
         self._predicate = function("predicate", predicate, "of key and value")
-        self._negate = negate
+        self._negate = flag("negate", negate)
 
     def build(self, pvalue: PCollection[Any]) -> PCollection[Any]:
         """The filtered table."""
-        is_table, known = is_batches(pvalue) or is_changes(pvalue), table_type(pvalue)
+        is_table, of_table = is_batches(pvalue) or is_changes(pvalue), table_type(pvalue)
         functions, negate = self.handling.functions, self._negate
         called = functions.function("predicate", self._predicate, fresh=is_table)
         if is_table and isinstance(called, vectorized):
             with called_with_no_rows():
-                _truth(called, pa.nulls(0, known.value_column))
+                _truth(called, pa.nulls(0, of_table.value_column))
 
         def passes(key: Any, value: Any) -> bool:
             if isinstance(called, vectorized):
                 raise ValueError("a vectorized predicate is for tables whose values have columns, and this is a collection of pairs")
-            return bool(called(key, value)) is not negate
+            passed = called(key, value)
+            if not isinstance(passed, bool | np.bool_):
+                raise ValueError(
+                    f"predicate gave {passed!r} of type {type(passed).__name__}: give True for a row that stays, or False"
+                )
+            return bool(passed) is not negate
 
         def of_batch(batch: ChangeBatch) -> ChangeBatch:
             if isinstance(called, vectorized):
                 passed = (_truth(called, batch.values) != negate) & valid(batch.values)
             else:
-                passed = np.array([bool(passed) for passed in each_value(batch, known, functions, passes)], np.bool_)
+                passed = np.array([bool(passed) for passed in each_value(batch, of_table, functions, passes)], np.bool_)
             return with_values(batch, batch.values, passed, keeps_nothing=False)
 
         def of_pair(element: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -92,22 +102,23 @@ class FilterTable(HandlesExceptions):
                 yield of_pair(element)
             else:
                 raise ValueError(
-                    f"FilterTable takes changes or (key, value) pairs, not {type(element).__name__}: make a table with TableFromChangelog"
+                    f"FilterTable takes changes or (key, value) pairs, not {type(element).__name__}: make a table with "
+                    "TableFromChangelog"
                 )
             yield from functions.take()
 
         kept = self.handling.apply("Filter", beam.FlatMap(filtered), in_batches(pvalue) if is_table else pvalue)
         if is_table:
             kept.element_type = ChangeBatch
-            return as_table(kept, known, checked=known.checked)
+            return as_table(kept, of_table, physical_of(pvalue))
         # a typed pair's coder would not write the None of a tombstone
         kept.element_type = beam.typehints.KV[Any, Any] if isinstance(pvalue.element_type, TupleConstraint) else Any
         return kept
 
 
 def _truth(predicate: Any, values: pa.Array) -> Bools:
-    given = by_row("predicate", predicate, values)
-    if not pa.types.is_boolean(given.type):
-        raise ValueError(f"predicate gave values of type {given.type}: give true for a row that stays")
-    passed: Bools = given.fill_null(False).to_numpy(zero_copy_only=False)
+    truths = by_row("predicate", predicate, values)
+    if not pa.types.is_boolean(truths.type):
+        raise ValueError(f"predicate gave values of type {truths.type}: give true for a row that stays")
+    passed: Bools = truths.fill_null(False).to_numpy(zero_copy_only=False)
     return passed

@@ -1,4 +1,4 @@
-"""LatestTable: the content of a table at the end of bounded input."""
+"""LatestTable: gives the rows of a table at the end of bounded input."""
 
 from collections.abc import Generator, Iterator
 from typing import Any
@@ -15,33 +15,38 @@ from beam_joins.keys.hashes import hashes
 from beam_joins.keys.opaque import python_values
 from beam_joins.sorting import combine_chunks, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timestamped
-from beam_joins.transforms.engine.checked_table import checked_table
+from beam_joins.transforms.engine.input_checks import require_bounded, require_global
 from beam_joins.transforms.engine.operator import Turn
+from beam_joins.transforms.engine.output_types import TableInput
+from beam_joins.transforms.engine.prepared import prepared
 from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.replay_options import has_one_turn
 from beam_joins.transforms.engine.table_rows import keys_in_python, last_of_each, newest, no_rows
-from beam_joins.transforms.engine.table_type import TableType, table_type
+from beam_joins.transforms.engine.table_type import TableType, physical_of, table_type
 from beam_joins.transforms.engine.transform import Transform
-from beam_joins.transforms.engine.unbounded import require_bounded, require_global
 
 _ROWS = "rows"
 
 
-class LatestTable(Transform):
-    """The final rows of a table, each with the timestamp of its last change.
+class LatestTable(Transform[TableInput, PCollection[Any]]):
+    """Gives the rows that a table has at the end of bounded input, each with the timestamp of its last
+    change.
 
-    Where keys or values are opaque it gives pairs, ``PCollection[tuple[K, V]]``, one for each live row. Where both are typed columns it
-    gives a ``PCollection[pyarrow.RecordBatch]`` with the columns ``key``, ``value`` and ``timestamp``. Which of the two is known when the pipeline is
-    built: keys are columns where ``key=`` of :class:`~beam_joins.TableFromChangelog` names columns of Arrow tables or of its ``schema``, and values where
-    they come from there, from ``schema`` or from a function of columns.
+    Where keys or values are opaque it gives pairs, ``PCollection[tuple[K, V]]``, one for each live row. Where
+    both are typed columns it gives a ``PCollection[pyarrow.RecordBatch]`` with the columns ``key``, ``value``
+    and ``timestamp``. Which of the two is known when the pipeline is built: keys are columns where ``key=``
+    of :class:`~beam_joins.TableFromChangelog` names columns of Arrow tables or of its ``schema``, and values
+    where they come from there, from ``schema`` or from a function of columns.
 
-    Raises ``ValueError`` when applied to windowed or unbounded input, and in the run for two changes of one row at one position.
+    Raises ``ValueError`` when applied to windowed or unbounded input, and in the run for two changes of one
+    row at one position.
 
     >>> from beam_joins import Change
+    >>> changes = [Change("k", None, 1, 0, 1), Change("k", 1, 2, 0, 2), Change("l", None, 3, 0, 1), Change("l", 3, None, 0, 2)]
     >>> with beam.Pipeline() as pipeline:
     ...     _ = (
     ...         pipeline
-    ...         | beam.Create([Change("k", None, 1, 0, 1), Change("k", 1, 2, 0, 2), Change("l", None, 3, 0, 1), Change("l", 3, None, 0, 2)])
+    ...         | beam.Create(changes)
     ...         | LatestTable()
     ...         | beam.Map(print)
     ...     )
@@ -52,29 +57,29 @@ class LatestTable(Transform):
         """Apply the transform."""
         require_global("LatestTable", pcoll)
         require_bounded("LatestTable", "apply TableToStream, whose elements are the rows as they change", pcoll)
-        table = checked_table(pcoll)
-        known = table_type(table)
-        none = no_rows(known)
+        table = prepared(pcoll, needs="checked")
+        of_table = table_type(table)
+        none = no_rows(of_table)
 
         def of_batch(batch: ChangeBatch) -> Iterator[Any]:
-            return _elements(last_of_each(newest(batch)), known)
+            return _elements(last_of_each(newest(batch)), of_table)
 
         def latest(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[Any, None, Arrangement | None]:
             rows = inputs.get(_ROWS, none)
             if turn.is_only:
-                yield from _elements(last_of_each(rows), known)
+                yield from _elements(last_of_each(rows), of_table)
                 return None
             order = prefixes(encoded_keys(combine_chunks(rows["key"])))
             state: Arrangement = (turn.state or Arrangement()).updated(rows.append_column(ORDER, order))
             if (content := state.table()) is not None:
-                yield from _elements(content, known)
+                yield from _elements(content, of_table)
             return state
 
-        element_type = pa.RecordBatch if known.is_typed else beam.typehints.KV[Any, Any]
-        if known.whole and has_one_turn(pcoll):
+        element_type = pa.RecordBatch if of_table.is_typed else beam.typehints.KV[Any, Any]
+        if physical_of(table).is_in("whole") and has_one_turn(pcoll):
             rows: PCollection[Any] = table | "Latest" >> beam.FlatMap(of_batch).with_output_types(element_type)
             return rows
-        routed = table | "Last of batch" >> Route(_last_rows, to=(_ROWS,))
+        routed = table | "Last of batch" >> Route(_last_rows, to=(_ROWS,), size=physical_of(table).bytes)
         replayed: PCollection[Any] = ((routed[_ROWS],) | "Last" >> Replay(latest, main_type=element_type, gives_all=True))[MAIN]
         return replayed
 
@@ -85,13 +90,13 @@ def _last_rows(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
     writer.send(_ROWS, hashes(rows["key"]), rows)
 
 
-def _elements(rows: Any, known: TableType) -> Iterator[Any]:
+def _elements(rows: Any, of_table: TableType) -> Iterator[Any]:
     """The last changes of a partition or of a batch, without those that delete."""
     key, value, timestamp = (combine_chunks(rows[name]) for name in ("key", "value", "timestamp"))
     live = pa.array(valid(value))
     key, value, timestamp = (column.filter(live) for column in (key, value, timestamp))
-    if not known.is_typed:
-        pairs = zip(keys_in_python(key, known), python_values(value), strict=True)
+    if not of_table.is_typed:
+        pairs = zip(keys_in_python(key, of_table), python_values(value), strict=True)
         yield from map(timestamped, pairs, timestamp.to_pylist())
     elif len(key):
         yield pa.record_batch([key, value, timestamp], names=["key", "value", "timestamp"])

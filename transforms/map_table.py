@@ -1,4 +1,4 @@
-"""MapTable: a table with other values."""
+"""MapTable: replaces the values of a table."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,29 +8,36 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
+from beam_joins.exact_casts import exact_cast
+from beam_joins.exact_values import Place
 from beam_joins.filter import with_values
 from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import by_row, vectorized
 from beam_joins.sorting import valid
-from beam_joins.transforms.engine.door import in_batches
-from beam_joins.transforms.engine.each_value import each_value
+from beam_joins.transforms.engine.each_value import each_value, refusing
+from beam_joins.transforms.engine.incoming_tables import in_batches
 from beam_joins.transforms.engine.options import function
+from beam_joins.transforms.engine.output_types import Handled, Table, TableInput
 from beam_joins.transforms.engine.outputs import HandlesExceptions
-from beam_joins.transforms.engine.table_type import as_table, table_type
+from beam_joins.transforms.engine.table_type import as_table, physical_of, table_type
 from beam_joins.typed_rows import Schema, column_writer, type_of_schema
 
 
-class MapTable(HandlesExceptions):
-    """The table whose values are ``fn(key, value)``, or what a :class:`~beam_joins.vectorized` function gives for the columns of values.
+class MapTable(HandlesExceptions[TableInput, Table, Handled[Table]]):
+    """Replaces each value of a table with ``fn(key, value)``, or with what a :class:`~beam_joins.vectorized`
+    function gives for the columns of values.
 
-    Keys, timestamps and positions stay. If ``fn`` gives ``None``, or raises under :meth:`with_exception_handling`, there is no row. It must give
-    the same value for the same arguments, since old values may be mapped again. It may write into the value that it is given, a copy.
+    Keys, timestamps and positions stay. If ``fn`` gives ``None``, or raises under
+    :meth:`with_exception_handling`, there is no row. It must give the same value for the same arguments,
+    since old values may be mapped again. It may write into the value that it is given, a copy.
 
-    What ``fn`` gives are Python objects (opaque) unless ``schema`` declares a typed one: a ``pyarrow.Schema`` of the columns, where ``fn``
-    gives dicts, or a ``pyarrow.DataType``. A vectorized function gives typed columns; it is called with no rows when the pipeline is built.
+    What ``fn`` gives are Python objects (opaque) unless ``schema`` declares a typed one: a ``pyarrow.Schema``
+    of the columns, where ``fn`` gives dicts, or a ``pyarrow.DataType``; a value that it does not hold exactly
+    fails the run. A vectorized function gives typed columns; it is called with no rows when the pipeline is
+    built.
 
-    Raises ``ValueError`` at construction for a ``fn`` that is not a function and for ``schema`` with a vectorized one; when applied, for a
-    vectorized function of opaque values.
+    Raises ``ValueError`` at construction for a ``fn`` that is not a function and for ``schema`` with a
+    vectorized one; when applied, for a vectorized function of opaque values.
 
     >>> from beam_joins import Change, TableToChanges
     >>> with beam.Pipeline() as pipeline:
@@ -56,18 +63,19 @@ class MapTable(HandlesExceptions):
 
     def build(self, pvalue: PCollection[Any]) -> PCollection[Any]:
         """The mapped table."""
-        known, functions = table_type(pvalue), self.handling.functions
+        of_table, functions = table_type(pvalue), self.handling.functions
         called, write = functions.function("fn", self._fn, fresh=True), column_writer("fn", self._schema)
         if isinstance(called, vectorized):
-            value: Any = _type_given(called, known.value_column)
+            value: Any = _type_given(called, of_table.value_column)
 
             def mapped_values(batch: ChangeBatch) -> pa.Array:
-                return by_row("fn", called, batch.values)
+                return exact_cast(by_row("fn", called, batch.values), value, Place("fn"))
         else:
-            value = Any if self._schema is None else write([]).type
+            value = Any if self._schema is None else type_of_schema(self._schema)
 
             def mapped_values(batch: ChangeBatch) -> pa.Array:
-                return write(each_value(batch, known, functions, called))
+                refused = refusing(batch, of_table, functions, "fn") if functions.handles_any else None
+                return write(each_value(batch, of_table, functions, called), refused)
 
         def mapped(batch: ChangeBatch) -> Iterator[Any]:
             values = mapped_values(batch)
@@ -79,7 +87,7 @@ class MapTable(HandlesExceptions):
         run = beam.FlatMap(mapped).with_output_types(ChangeBatch)
         table = self.handling.apply("Map", run, in_batches(pvalue))
         table.element_type = ChangeBatch
-        return as_table(table, known._replace(value=value, bytes=None), checked=known.checked)
+        return as_table(table, of_table._replace(value=value), physical_of(pvalue)._replace(bytes=None))
 
 
 def _type_given(fn: Any, kind: pa.DataType) -> pa.DataType:

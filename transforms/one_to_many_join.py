@@ -1,7 +1,9 @@
-"""OneToManyJoin: each row with the many rows that refer to it (Jan Filipiak's join in the older part of KIP-213)."""
+"""OneToManyJoin: joins each row of one table with the many rows of another that refer to it (Jan Filipiak's
+join in the older part of KIP-213).
+"""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
@@ -10,46 +12,55 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.combined_key import CombinedKey
 from beam_joins.fields import of_row
 from beam_joins.function_failed import FunctionFailed
+from beam_joins.how import How, PairHow
 from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, swapped
 from beam_joins.keys.opaque import opaque_keys, python_keys
-from beam_joins.matching import How, Shape
-from beam_joins.transforms.engine.checked_table import checked_table
+from beam_joins.overlap_events import Shape
+from beam_joins.transforms.engine.input_checks import common_key_type, common_order, two_tables
 from beam_joins.transforms.engine.joins import by_reference, combined_type, in_sides, joined_table, referring_rows
-from beam_joins.transforms.engine.options import choice
-from beam_joins.transforms.engine.outputs import WithOutputs
+from beam_joins.transforms.engine.options import choice, function
+from beam_joins.transforms.engine.output_types import TwoTables
+from beam_joins.transforms.engine.outputs import MakesTable
+from beam_joins.transforms.engine.prepared import prepared
 from beam_joins.transforms.engine.referring import keys_like, one_reference
-from beam_joins.transforms.engine.table_type import TableType, as_table, common_key_type, common_order, two_tables
+from beam_joins.transforms.engine.table_type import WHOLE, TableType, as_table
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.typed_rows import Schema
 
-OneToManyHow = Literal["inner", "left", "right", "outer"]
-
-_KEPT: dict[OneToManyHow, How] = {"inner": "inner", "left": "right", "right": "left", "outer": "outer"}
+_KEPT: dict[PairHow, How] = {"inner": "inner", "left": "right", "right": "left", "outer": "outer"}
 """The join of the many with the one."""
 
 
-class OneToManyJoin(WithOutputs):
-    """Each pair of a row and one of the many rows that refer to it, keyed by both keys.
+class OneToManyJoin(MakesTable[TwoTables]):
+    """Joins each row of the left table with the many rows of the right table that refer to it; the result is
+    keyed by both keys.
 
-    ``(one: Table[K, V], many: Table[L, W]) -> Table[CombinedKey[K, L], R]``. A change of the one row is joined with all rows that refer to it; a
-    change of one of the many with the row that it refers to; a row whose reference changes deletes its old pair first.
+    ``(one: Table[K, V], many: Table[L, W]) -> Table[CombinedKey[K, L], R]``. A change of the one row is
+    joined with all rows that refer to it; a change of one of the many with the row that it refers to; a row
+    whose reference changes deletes its old pair first.
 
-    * ``joiner(one value, many value)`` gives the result's value; if it gives ``None`` there is no row. It may be of columns, ``"left"`` the one and
-      ``"right"`` the many, as in :class:`~beam_joins.ForeignKeyJoin`.
-    * ``foreign_key(key, value)`` gives the one row's key that a row of the many refers to, or ``None``; or name the field of its value, or several
-      for a compound key. Where the one table is windowed that is a ``Windowed`` key.
-    * ``how``: ``"inner"``; ``"left"`` keeps rows of the one that nothing refers to, ``joiner(one value, None)`` under ``CombinedKey(key, None)``;
-      ``"right"`` rows of the many without the one, ``joiner(None, many value)``; ``"outer"`` both.
-    * ``key_mapper(combined key)`` makes the result's key, and ``key_inverse`` returns the combined key, which is checked: two pairs must not get one key.
-    * ``schema``, a ``pyarrow.Schema`` or ``DataType``: what a joiner of one record gives. Without it the result's values are opaque.
+    * ``joiner(one value, many value)`` gives the result's value; if it gives ``None`` there is no row. It may
+      be of columns, ``"left"`` the one and ``"right"`` the many, as in :class:`~beam_joins.ForeignKeyJoin`.
+    * ``foreign_key(key, value)`` gives the one row's key that a row of the many refers to, or ``None``; or
+      name the field of its value, or several for a compound key. Where the one table is windowed that is a
+      ``Windowed`` key.
+    * ``how``: ``"inner"``; ``"left"`` keeps rows of the one that nothing refers to, ``joiner(one value,
+      None)`` under ``CombinedKey(key, None)``; ``"right"`` rows of the many without the one, ``joiner(None,
+      many value)``; ``"outer"`` both.
+    * ``key_mapper(combined key)`` makes the result's key, and ``key_inverse`` returns the combined key, which
+      is checked: two pairs must not get one key.
+    * ``schema``, a ``pyarrow.Schema`` or ``DataType``: what a joiner of one record gives. Without it the
+      result's values are opaque.
 
-    Where rows of the many are not kept, one whose foreign key is ``None`` is dropped, as ``"null_foreign_key"``: counted, and an output of
-    :meth:`with_outputs`.
+    Where rows of the many are not kept, one whose foreign key is ``None`` is dropped, as
+    ``"null_foreign_key"``: counted, and an output of :meth:`with_outputs`.
 
-    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless
+    :meth:`with_exception_handling` is used.
 
-    Raises ``ValueError`` at construction for a wrong option; when applied to what is not two tables, and for columns that a table does not have;
-    and in the run where the mapping fails its check, and for two changes of one row at one position.
+    Raises ``ValueError`` at construction for a wrong option; when applied to what is not two tables, and for
+    columns that a table does not have; and in the run where the mapping fails its check, and for two changes
+    of one row at one position.
 
     >>> import apache_beam as beam
     >>> from beam_joins import Change
@@ -66,7 +77,7 @@ class OneToManyJoin(WithOutputs):
         joiner: Joiner,
         *,
         foreign_key: str | Sequence[str] | Callable[..., Any],
-        how: OneToManyHow = "inner",
+        how: PairHow = "inner",
         key_mapper: Callable[[CombinedKey[Any, Any]], Any] | None = None,
         key_inverse: Callable[[Any], CombinedKey[Any, Any]] | None = None,
         schema: Schema | None = None,
@@ -74,10 +85,13 @@ class OneToManyJoin(WithOutputs):
         super().__init__()
         if (key_mapper is None) != (key_inverse is None):
             raise ValueError("key_mapper and key_inverse go together: give both or neither")
+        if key_mapper is not None:
+            function("key_mapper", key_mapper, "of a CombinedKey that gives the key of the result")
+            function("key_inverse", key_inverse, "of a key of the result that gives the CombinedKey")
         self._called, self._foreign_key = of_row("foreign_key", foreign_key), foreign_key
         joiner_in_columns(joiner, schema=schema)
         self._joiner = joiner
-        self._how: OneToManyHow = choice("how", how, OneToManyHow)
+        self._how: PairHow = choice("how", how, PairHow)
         self._key_mapper = key_mapper
         self._key_inverse = key_inverse
         self._schema = schema
@@ -85,21 +99,21 @@ class OneToManyJoin(WithOutputs):
     def build(self, pvalue: Any) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The joined table and the dropped records."""
         one, many = two_tables("OneToManyJoin", pvalue)
-        sides = in_sides(checked_table(many), one)
-        functions, known = self.handling.functions, sides.known
+        sides = in_sides(prepared(many, needs="checked"), one)
+        functions, types = self.handling.functions, sides.types
         join = joiner_in_columns(self._joiner, functions, self._schema, types=(sides.value_types[1], sides.value_types[0]))
-        keys = keys_like(known[1], "the foreign key")
-        references = one_reference("foreign_key", self._foreign_key, self._called, functions, known[0], keys)
-        common_key_type("OneToManyJoin", TableType(references.type), known[1], "foreign keys")
-        key = Any if self._key_mapper else combined_type(references, known)
-        result = TableType(key, join.type, common_order("OneToManyJoin", *known), whole=True)
+        keys = keys_like(types[1], "the foreign key")
+        references = one_reference("foreign_key", self._foreign_key, self._called, functions, types[0], keys)
+        common_key_type("OneToManyJoin", TableType(references.type), types[1], "foreign keys")
+        key = Any if self._key_mapper else combined_type(references, types)
+        result = TableType(key, join.type, common_order("OneToManyJoin", *types))
         columns = columns_read(self._joiner)
         shape = Shape(_KEPT[self._how], "both", "combined_key")
         mapper, inverse = (functions.function(name, getattr(self, f"_{name}")) for name in ("key_mapper", "key_inverse"))
         joined, lefts = joined_table(
             "OneToManyJoin",
             sides,
-            by_reference(referring_rows(references, shape, known[0], columns[1])),
+            by_reference(referring_rows(references, shape, types[0], columns[1])),
             columns[0],
             join=swapped(join),
             shape=shape,
@@ -109,13 +123,15 @@ class OneToManyJoin(WithOutputs):
             dropping=self.dropping,
             finish=None if mapper is None else _mapping(mapper, inverse, functions),
         )
-        return as_table(joined, result), self.all_dropped(lefts)
+        return as_table(joined, result, WHOLE), self.all_dropped(lefts)
 
 
 def _mapping(
     mapper: Callable[[Any], Any], inverse: Callable[[Any], Any], functions: StageFunctions
 ) -> Callable[[ChangeBatch], ChangeBatch]:
-    """A function that gives the changes of a batch the keys that the mapper makes; without those for which it raises."""
+    """A function that gives the changes of a batch the keys that the mapper makes; without those for which it
+    raises.
+    """
 
     def mapped(batch: ChangeBatch) -> ChangeBatch:
         keys: list[Any] = []

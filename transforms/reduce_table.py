@@ -1,4 +1,4 @@
-"""ReduceTable: the values of each group of a table, reduced to one."""
+"""ReduceTable: reduces the values of each group of a table to one value."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,8 @@ from beam_joins.transforms.engine.options import OF_AGGREGATE, function
 
 
 class ReduceTable(AggregateTable):
-    """The values of each group of a table reduced to one: :class:`AggregateTable` whose first value is the aggregate itself.
+    """Reduces the values of each group of a table to one value: an :class:`AggregateTable` whose first value
+    is the initial aggregate.
 
     >>> import apache_beam as beam
     >>> from beam_joins import Change, TableToChanges

@@ -1,27 +1,34 @@
-"""StreamForeignKeyJoin: each record of a stream with the row that it refers to, as of the record's position (KIP-99)."""
+"""StreamForeignKeyJoin: joins each record of a stream with the table row that it refers to, as of the
+record's position (KIP-99).
+"""
 
 from collections.abc import Callable
 from typing import Any
 
 from beam_joins.fields import Fields, of_row
-from beam_joins.transforms.engine.stream_lookup import LookupHow, StreamLookupJoin
+from beam_joins.how import LookupHow
+from beam_joins.transforms.engine.stream_lookup import StreamLookupJoin
 from beam_joins.transforms.engine.streams import OfRow
 
 
 class StreamForeignKeyJoin(StreamLookupJoin):
-    """Each record of a stream with the row of a table that it refers to, as the row was at the record's position.
+    """Joins each record of a stream with the table row that its foreign key refers to, as the row was at the
+    record's position.
 
-    ``(PCollection[tuple[K, V]], Table[FK, W]) -> PCollection[tuple[K, R]]``: as :class:`StreamTableJoin`, but the row is that of
-    another key, as in Kafka Streams' join of a stream with a global table. The result has the stream's key, which may be ``None``.
+    ``(PCollection[tuple[K, V]], Table[FK, W]) -> PCollection[tuple[K, R]]``: as :class:`StreamTableJoin`, but
+    the row is that of another key, as in Kafka Streams' join of a stream with a global table. The result has
+    the stream's key, which may be ``None``.
 
-    * ``foreign_key(key, value)`` gives the key of the row, or ``None``; or name the field of the value, or several for a
-      compound key.
+    * ``foreign_key(key, value)`` gives the key of the row, or ``None``; or name the field of the value, or
+      several for a compound key.
     * ``joiner``, ``how``, ``sequence_by``: as :class:`StreamTableJoin`.
 
-    Dropped, counted, and an output of :meth:`with_outputs` (``stream``, ``dropped``), are records with a ``"null_value"``, a
-    ``"null_sequence"`` or, in an inner join, a ``"null_foreign_key"``; a left join gives those as ``(key, joiner(value, None))``.
+    Dropped, counted, and an output of :meth:`with_outputs` (``stream``, ``dropped``), are records with a
+    ``"null_value"``, a ``"null_sequence"`` or, in an inner join, a ``"null_foreign_key"``; a left join gives
+    those as ``(key, joiner(value, None))``.
 
-    Raises ``ValueError`` as :class:`StreamTableJoin`, and in the run for foreign keys that no key of the table can equal.
+    Raises ``ValueError`` as :class:`StreamTableJoin`, and in the run for foreign keys that no key of the
+    table can equal.
 
     >>> import apache_beam as beam
     >>> from beam_joins import Change

@@ -1,4 +1,4 @@
-"""SumTable: the sum of a number of the rows of each group of a table."""
+"""SumTable: sums a number over the rows of each group of a table."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,17 +9,22 @@ from beam_joins.transforms.engine.grouping import GroupedTable, OfRow
 
 
 class SumTable(GroupedTable):
-    """The sum of a number of the rows of each group of a table; groups, drops and exceptions are as in :class:`~beam_joins.AggregateTable`.
+    """Sums a number over the rows of each group of a table; groups, dropped records and exceptions are as in
+    :class:`~beam_joins.AggregateTable`.
 
-    ``of`` names the field of the value that is summed, or is a function of key and value that gives a number, or a :class:`~beam_joins.vectorized`
-    one of the values. A null number adds nothing: a group of such rows has the sum 0.
+    ``of`` names the field of the value that is summed, or is a function of key and value that gives a number,
+    or a :class:`~beam_joins.vectorized` one of the values. A null number adds nothing: a group of such rows
+    has the sum 0.
 
-    The sum of a column of integers is ``int64``, that of floating-point numbers ``double``, that of decimals a decimal of the same scale. Integers and
-    decimals are summed exactly; the run raises ``ValueError`` for a sum that does not fit. Floating-point numbers are added in the order of
-    positions: as each sum is rounded, the sum after a row has left may differ in the last digits from the sum of the other rows. Where values are
-    Python objects, so are their sums, made by Python's ``+`` and ``-``.
+    The sum of a column of integers is ``int64``, that of floating-point numbers ``double``, that of decimals
+    a decimal of the same scale. A sum is that of the rows that are present: it depends neither on their order
+    nor on rows that have left, be they ``nan``, infinite or much larger. Integers and decimals are summed
+    exactly, and the run raises ``ValueError`` for a sum that does not fit; floating-point numbers are summed
+    exactly and rounded once, as ``math.fsum`` does. Where values are Python objects, so are their sums: an
+    ``int`` where only ints are present, a ``float`` where a float is.
 
-    Raises ``ValueError`` also for a column that is not of numbers, and in the run for a value that is not a number, or for decimals and floats in one group.
+    Raises ``ValueError`` also for a column that is not of numbers, and in the run for a value that is not a
+    number, or for decimals and floats in one group.
 
     >>> import apache_beam as beam
     >>> from beam_joins import Change, TableToChanges

@@ -1,4 +1,4 @@
-"""TableToChanges: a table as a collection of changes, one by one."""
+"""TableToChanges: splits a table into its single changes."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,18 +8,20 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
-from beam_joins.transforms.engine.door import in_batches
+from beam_joins.transforms.engine.incoming_tables import in_batches
+from beam_joins.transforms.engine.output_types import TableInput
 from beam_joins.transforms.engine.table_rows import changes_in_python
-from beam_joins.transforms.engine.table_type import as_table, table_type
+from beam_joins.transforms.engine.table_type import as_table, physical_of, table_type
 from beam_joins.transforms.engine.ticks import at_event_times
 from beam_joins.transforms.engine.transform import Transform
 
 
-class TableToChanges(Transform):
-    """A table, change by change: ``PCollection[ChangeBatch]`` to ``PCollection[Change[K, V]]``, each at its event time.
+class TableToChanges(Transform[TableInput, PCollection[Change[Any, Any]]]):
+    """Splits a table into its single changes: ``PCollection[ChangeBatch]`` to ``PCollection[Change[K, V]]``,
+    each at its event time.
 
-    Typed values become what ``pyarrow`` makes of them, structs dicts; keys of several columns become tuples. Every transform that takes a table takes a
-    collection of changes too.
+    Typed values become what ``pyarrow`` makes of them, structs dicts; keys of several columns become tuples.
+    Every transform that takes a table takes a collection of changes too.
 
     >>> from beam_joins import TableFromChangelog
     >>> rows = [{"id": 1, "lsn": 7, "name": "Ann"}, {"id": 1, "lsn": 8, "name": "Bob"}]
@@ -33,12 +35,14 @@ class TableToChanges(Transform):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         """Apply the transform."""
-        known = table_type(pcoll)
+        of_table = table_type(pcoll)
 
         timed = at_event_times(pcoll)
 
         def changes(batch: ChangeBatch) -> Iterator[Any]:
-            return timed(changes_in_python(batch, known), batch.timestamp)
+            return timed(changes_in_python(batch, of_table), batch.timestamp)
 
-        given = in_batches(pcoll) | "Changes" >> beam.FlatMap(changes).with_output_types(Change)
-        return as_table(given, known, checked=known.checked)
+        made = in_batches(pcoll) | "Changes" >> beam.FlatMap(changes).with_output_types(Change)
+        physical = physical_of(pcoll)
+        # the batches that others make of changes may cut those of a row
+        return as_table(made, of_table, physical if physical.is_in("final") else physical.at_most("checked"))

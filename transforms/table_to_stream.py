@@ -1,4 +1,4 @@
-"""TableToStream: a table as the stream of its new values."""
+"""TableToStream: turns a table into a stream of its new values."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,15 +8,17 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.keys.opaque import python_values
-from beam_joins.transforms.engine.door import in_batches
+from beam_joins.transforms.engine.incoming_tables import in_batches
+from beam_joins.transforms.engine.output_types import Stream, TableInput
 from beam_joins.transforms.engine.table_rows import keys_in_python
 from beam_joins.transforms.engine.table_type import table_type
 from beam_joins.transforms.engine.ticks import at_event_times
 from beam_joins.transforms.engine.transform import Transform
 
 
-class TableToStream(Transform):
-    """A table as the ``PCollection[tuple[K, V | None]]`` of its new values: ``None`` says that the row was deleted.
+class TableToStream(Transform[TableInput, Stream]):
+    """Turns a table into the stream of its new values, a ``PCollection[tuple[K, V | None]]``: ``None`` says
+    that the row was deleted.
 
     Every element carries its change's timestamp. Raises ``ValueError`` for a windowed table.
 
@@ -33,14 +35,14 @@ class TableToStream(Transform):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         """Apply the transform."""
-        known = table_type(pcoll)
-        if known.windowed:
+        of_table = table_type(pcoll)
+        if of_table.windowed:
             raise ValueError("a windowed table is written to a stream only through a mapping: use WindowedTableToStream(fn)")
 
         timed = at_event_times(pcoll)
 
         def newest(batch: ChangeBatch) -> Iterator[Any]:
-            pairs = zip(keys_in_python(batch.key, known), python_values(batch.new), strict=True)
+            pairs = zip(keys_in_python(batch.key, of_table), python_values(batch.new), strict=True)
             return timed(pairs, batch.timestamp)
 
         pairs = beam.typehints.KV[Any, Any]

@@ -1,4 +1,4 @@
-"""WindowedAggregate: a stream aggregated by key and window, as a windowed table."""
+"""WindowedAggregate: aggregates a stream by key and window into a windowed table."""
 
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
@@ -12,54 +12,63 @@ from beam_joins.fields import Fields
 from beam_joins.fold import Fold
 from beam_joins.spans import Span, span_micros
 from beam_joins.transforms.engine.block_writer import DROPPED, MAIN, BlockWriter
+from beam_joins.transforms.engine.input_checks import require_global
 from beam_joins.transforms.engine.operator import Turn, in_time
 from beam_joins.transforms.engine.options import OF_AGGREGATE, function, initial_of
+from beam_joins.transforms.engine.output_types import HandledWindowedTableOutputs, StreamInput, Table, WindowedTableOutputs
 from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.replay import Replay
-from beam_joins.transforms.engine.streams import OfRow, Stream, StreamOptions, sequence_of
+from beam_joins.transforms.engine.streams import OfRow, Stream, StreamOptions
 from beam_joins.transforms.engine.table_rows import records_of
-from beam_joins.transforms.engine.table_type import as_table
-from beam_joins.transforms.engine.unbounded import require_global
-from beam_joins.transforms.engine.windows import windows_of, without_merging
+from beam_joins.transforms.engine.table_type import WHOLE, as_table
+from beam_joins.transforms.engine.windows import grid_of, windows_of, without_merging
 from beam_joins.windowed_aggregate import State, step
 
 
-class WindowedAggregate(WithOutputs):
-    """A stream aggregated by key and window: ``PCollection[tuple[K, V]]`` to a table keyed by ``Windowed[K]``, whose values are the aggregates.
+class WindowedAggregate(WithOutputs[StreamInput, Table, WindowedTableOutputs, HandledWindowedTableOutputs]):
+    """Aggregates a stream by key and window: ``PCollection[tuple[K, V]]`` to a table keyed by
+    ``Windowed[K]``, whose values are the aggregates.
 
-    * ``window_fn``: Beam's ``FixedWindows`` (tumbling) or ``SlidingWindows`` (hopping), or another that gives intervals and does not merge them. It
-      is called for the windows of every record's timestamp; the collection itself stays in the global window.
+    * ``window_fn``: Beam's ``FixedWindows`` (tumbling) or ``SlidingWindows`` (hopping), or another that gives
+      intervals and does not merge them. It is called for the windows of every record's timestamp; the
+      collection itself stays in the global window.
     * ``initial`` is the aggregate of no records, or a function without arguments that gives it.
-    * ``add(aggregate, value)`` gives the aggregate with one record more; if it gives ``None`` the window has no row. It may write into the
-      aggregate that it is given and return it. A value may be ``None``: a stream has no tombstones.
-    * ``sequence_by(key, value)`` gives the position, an int of 64 bits; or name the field of the value. By default it is the event time,
-      which is the element's, cut to the millisecond, as Beam carries it between stages.
-    * ``grace`` is how long after its end a window still takes records: seconds, a ``timedelta`` or a Beam ``Duration``. The clock is the
-      latest time among the records of the same key up to that position. With ``None`` no record is late. It matters only with ``sequence_by``: by
-      event time no record is late.
-    * ``key``, ``timestamp_by``: only for a stream of Arrow batches, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``: the
-      columns of the key, one or several, and of the event time. Its rows are the values. ``schema`` is its ``pyarrow.Schema``, where its reader does
-      not know it.
+    * ``add(aggregate, value)`` gives the aggregate with one record more; if it gives ``None`` the window has
+      no row. It may write into the aggregate that it is given and return it. A value may be ``None``: a
+      stream has no tombstones.
+    * ``sequence_by(key, value)`` gives the position, an int of 64 bits; or name the field of the value. By
+      default it is the event time, which is the element's, cut to the millisecond, as Beam carries it between
+      stages.
+    * ``grace`` is how long after its end a window still takes records: seconds, a ``timedelta`` or a Beam
+      ``Duration``. The clock is the latest time among the records of the same key up to that position. With
+      ``None`` no record is late. It matters only with ``sequence_by``: by event time no record is late.
+    * ``key``, ``timestamp_by``: only for a stream of Arrow batches, ``PCollection[pyarrow.Table]`` or
+      ``PCollection[pyarrow.RecordBatch]``: the columns of the key, one or several, and of the event time. Its
+      rows are the values. ``schema`` is its ``pyarrow.Schema``, where its reader does not know it.
 
-    All records of one key and position are added, in the order of the further numbers of ``sequence_by``, of time, then of their encoded
-    values; one change follows for each window. A result has the largest timestamp of the records that its window has counted.
+    All records of one key and position are added, in the order of the further numbers of ``sequence_by``, of
+    time, then of their encoded values; one change follows for each window. A result has the largest timestamp
+    of the records that its window has counted.
 
-    The result is a windowed table: keyed by ``Windowed(key, Window(start, end))``, partitioned by the key alone. It is joined with
-    ``TableTableJoin`` and ``WindowedTableJoin``, and written to a stream through ``WindowedTableToStream``.
+    The result is a windowed table: keyed by ``Windowed(key, Window(start, end))``, partitioned by the key
+    alone. It is joined with ``TableTableJoin`` and ``WindowedTableJoin``, and written to a stream through
+    ``WindowedTableToStream``.
 
-    :meth:`with_outputs` gives ``table``, ``dropped`` and ``late``. Dropped are records with a ``"null_key"``, a ``"null_sequence"`` or, of Arrow batches, a
-    ``"null_timestamp"``. A record is late once for each window that no longer takes it: ``Dropped("late", (Windowed(key, window), value), timestamp)``.
-    Both are counted.
+    :meth:`with_outputs` gives ``table``, ``dropped`` and ``late``. Dropped are records with a ``"null_key"``,
+    a ``"null_sequence"`` or, of Arrow batches, a ``"null_timestamp"``. A record is late once for each window
+    that no longer takes it: ``Dropped("late", (Windowed(key, window), value), timestamp)``. Both are counted.
 
-    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless
+    :meth:`with_exception_handling` is used.
 
-    Raises ``ValueError`` at construction for a wrong option, session windows among them; when applied to windowed input, to
-    keys whose coder is not deterministic or to batches that do not have the columns; and in the run for elements that are not pairs.
+    Raises ``ValueError`` at construction for a wrong option, session windows among them; when applied to
+    windowed input, to keys whose coder is not deterministic or to batches that do not have the columns; and
+    in the run for elements that are not pairs.
 
     >>> import apache_beam as beam
     >>> from apache_beam.transforms.window import FixedWindows, TimestampedValue
     >>> from beam_joins import TableToChanges
-    >>> with beam.Pipeline() as pipeline:
+    >>> with beam.Pipeline() as pipeline:  # doctest: +NORMALIZE_WHITESPACE
     ...     _ = (
     ...         pipeline
     ...         | beam.Create([TimestampedValue(("home", "ann"), 3), TimestampedValue(("home", "bob"), 62)])
@@ -68,10 +77,11 @@ class WindowedAggregate(WithOutputs):
     ...         | beam.Map(print)
     ...     )
     Change(key=Windowed(key='home', window=Window(start=0, end=60000000)), old=None, new=1, timestamp=3000000, position=3000000)
-    Change(key=Windowed(key='home', window=Window(start=60000000, end=120000000)), old=None, new=1, timestamp=62000000, position=62000000)
+    Change(key=Windowed(key='home', window=Window(start=60000000, end=120000000)), old=None, new=1,
+        timestamp=62000000, position=62000000)
     """
 
-    outputs = ("table", "dropped", "late")
+    outputs = (WindowedTableOutputs, HandledWindowedTableOutputs)
 
     def __init__(
         self,
@@ -90,8 +100,7 @@ class WindowedAggregate(WithOutputs):
         self._initial = initial_of(initial)
         self._add = function("add", add, OF_AGGREGATE)
         self._grace = None if grace is None else span_micros("grace", grace)
-        self._streams = StreamOptions("WindowedAggregate", key, timestamp_by, sequence_by)
-        sequence_of(sequence_by)
+        self._streams = StreamOptions.of("WindowedAggregate", key, timestamp_by, sequence_by, [schema])
         self._schema = schema
 
     def build(self, pvalue: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any] | None, PCollection[Any] | None]:
@@ -101,7 +110,7 @@ class WindowedAggregate(WithOutputs):
         functions = handling.functions
         routed = stream.routed("Route", "records", handling, self.dropping, null_values=True)
         fold = Fold(functions, functions.function("initial", self._initial), self._add)
-        made = stream.type._replace(value=Any, windowed=True, whole=True)
+        made = stream.type._replace(value=Any, windowed=True, windows=grid_of(self._window_fn))
         windows, grace = windows_of(self._window_fn), self._grace
 
         def aggregated(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, State]:
@@ -120,4 +129,4 @@ class WindowedAggregate(WithOutputs):
             by_time=stream.type.order == "time",
         )
         handling.collect(routed, replayed)
-        return as_table(replayed[MAIN], made), self.all_dropped(routed), replayed.get(DROPPED)
+        return as_table(replayed[MAIN], made, WHOLE), self.all_dropped(routed), replayed.get(DROPPED)

@@ -1,4 +1,6 @@
-"""WindowedStreamJoin: two streams, by key and by closeness in time (KIP-77; left and outer as mended by KIP-633)."""
+"""WindowedStreamJoin: joins two streams by key within a distance of time (KIP-77; left and outer joins as
+corrected by KIP-633).
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,61 +11,75 @@ from apache_beam.typehints.typehints import KV
 
 from beam_joins.fields import Fields
 from beam_joins.functions import vectorized
-from beam_joins.interval import KEPT, Spans, StreamHow
+from beam_joins.how import WindowedHow, keeps_unmatched
+from beam_joins.interval import Spans
 from beam_joins.joiner import Joiner, TypedJoin, joiner_in_columns, of_records
 from beam_joins.keys.columns import joined_keys
 from beam_joins.spans import Span, span_micros
 from beam_joins.transforms.engine.arrow_input import as_arrow, is_arrow
 from beam_joins.transforms.engine.block_writer import DROPPED, MAIN
+from beam_joins.transforms.engine.input_checks import common_key_type, two_inputs
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.options import choice
+from beam_joins.transforms.engine.output_types import HandledWindowedStreamOutputs, StreamInput, WindowedStreamOutputs
 from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.replay import Replay
 from beam_joins.transforms.engine.stream_join import SIDES, batches_joined, joined_streams, pairs_joined
-from beam_joins.transforms.engine.streams import OfRow, Stream, StreamOptions, sequence_of
-from beam_joins.transforms.engine.table_type import TableType, common_key_type, two_inputs
+from beam_joins.transforms.engine.streams import OfRow, Stream, StreamOptions
+from beam_joins.transforms.engine.table_type import TableType
 from beam_joins.typed_rows import Schema
 
 _NAME = "WindowedStreamJoin"
 
 
-class WindowedStreamJoin(WithOutputs):
-    """Records of two streams with the same key and with times close to each other.
+class WindowedStreamJoin(
+    WithOutputs[tuple[StreamInput, StreamInput], PCollection[Any], WindowedStreamOutputs, HandledWindowedStreamOutputs]
+):
+    """Joins the records of two streams that have the same key and whose times are close to each other.
 
-    ``(PCollection[tuple[K, V]], PCollection[tuple[K, W]]) -> PCollection[tuple[K, R]]``. A left and a right record match if
-    ``left time - before <= right time <= left time + after``, bounds included; every matching pair gives one result
-    ``(key, joiner(left value, right value))``, at the larger of both times.
+    ``(PCollection[tuple[K, V]], PCollection[tuple[K, W]]) -> PCollection[tuple[K, R]]``. A left and a right
+    record match if ``left time - before <= right time <= left time + after``, bounds included; every matching
+    pair gives one result ``(key, joiner(left value, right value))``, at the larger of both times.
 
-    * ``joiner(left value, right value)``, or ``with_key(fn)`` with ``fn(key, left value, right value)``; if it gives ``None`` the result is ``(key, None)``, as in Kafka Streams: a value of
-      a stream may be ``None``.
-    * ``how``: ``"inner"``; ``"left"`` gives a left record without a match too, ``joiner(left value, None)``, at its own time; ``"outer"``
-      does so for both sides. A record that has a match has no result without one.
+    * ``joiner(left value, right value)``, or ``with_key(fn)`` with ``fn(key, left value, right value)``; if
+      it gives ``None`` the result is ``(key, None)``, as in Kafka Streams: a value of a stream may be
+      ``None``.
+    * ``how``: ``"inner"``; ``"left"`` gives a left record without a match too, ``joiner(left value, None)``,
+      at its own time; ``"outer"`` does so for both sides. A record that has a match has no result without
+      one.
     * ``before``, ``after``, ``grace``: seconds, a ``timedelta`` or a Beam ``Duration``; 0 or more.
-    * ``sequence_by(key, value)``, or the name of a field of the values: the order of arrival, a whole number of 64 bits, comparable
-      between both streams. Of several, as in :class:`~beam_joins.TableFromChangelog`, the first is the position: records of one
-      position arrive together. By default records arrive in the order of event time, and none is late. The time of a pair is that of its element, cut to the
+    * ``sequence_by(key, value)``, or the name of a field of the values: the order of arrival, a whole number
+      of 64 bits, comparable between both streams. Of several, as in :class:`~beam_joins.TableFromChangelog`,
+      the first is the position: records of one position arrive together. By default records arrive in the
+      order of event time, and none is late. The time of a pair is that of its element, cut to the
       millisecond, as Beam carries it between stages.
-    * ``key``, ``timestamp_by``: only for streams of Arrow batches, ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``:
-      the column or the columns of the key, and that of the event time (microseconds, or an Arrow timestamp with a time zone).
-    * ``schemas``: the ``pyarrow.Schema`` of the left and of the right stream of Arrow batches, where their readers do not know them.
+    * ``key``, ``timestamp_by``: only for streams of Arrow batches, ``PCollection[pyarrow.Table]`` or
+      ``PCollection[pyarrow.RecordBatch]``: the column or the columns of the key, and that of the event time
+      (microseconds, or an Arrow timestamp with a time zone).
+    * ``schemas``: the ``pyarrow.Schema`` of the left and of the right stream of Arrow batches, where their
+      readers do not know them.
 
-    The values of streams of Arrow batches are their rows; the joiner may be one of columns, as in :class:`~beam_joins.ForeignKeyJoin`, and the
-    result is of record batches with the columns ``key``, ``value`` and ``timestamp``. A joiner of one record needs ``schema`` there, a
-    ``pyarrow.Schema``: the columns of what it gives.
+    The values of streams of Arrow batches are their rows; the joiner may be one of columns, as in
+    :class:`~beam_joins.ForeignKeyJoin`, and the result is of record batches with the columns ``key``,
+    ``value`` and ``timestamp``. A joiner of one record needs ``schema`` there, a ``pyarrow.Schema``: the
+    columns of what it gives.
 
-    The stream time of a key is the largest timestamp of those of its records, of both sides, that come earlier in the sequence. (In Kafka
-    Streams other keys of the task count too, so what is late depends on the partitions.) A record more than ``grace`` behind it is late
-    and is not joined. The outputs of :meth:`with_outputs` are ``stream``; ``dropped``, of ``Dropped`` with the reasons ``"null_value"``,
-    ``"null_sequence"``, of Arrow batches ``"null_timestamp"`` and, in an inner join, ``"null_key"``; ``late``, of ``Dropped`` with the reasons ``"late_left"``
-    and ``"late_right"``. All of them are counted. Where a side keeps records without a match, one with a null key is a result without one.
+    The stream time of a key is the largest timestamp of those of its records, of both sides, that come
+    earlier in the sequence. (In Kafka Streams other keys of the task count too, so what is late depends on
+    the partitions.) A record more than ``grace`` behind it is late and is not joined. The outputs of
+    :meth:`with_outputs` are ``stream``; ``dropped``, of ``Dropped`` with the reasons ``"null_value"``,
+    ``"null_sequence"``, of Arrow batches ``"null_timestamp"`` and, in an inner join, ``"null_key"``;
+    ``late``, of ``Dropped`` with the reasons ``"late_left"`` and ``"late_right"``. All of them are counted.
+    Where a side keeps records without a match, one with a null key is a result without one.
 
     Equal records are separate records. Both sides may be the same stream.
 
-    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless
+    :meth:`with_exception_handling` is used.
 
-    Raises ``ValueError`` at construction for a wrong option, when applied to tables, to windowed input, to one stream of
-    Arrow batches and one of pairs, to batches that do not have the columns, or to keys of different types or without a deterministic coder, and
-    in the run for elements that are not pairs.
+    Raises ``ValueError`` at construction for a wrong option, when applied to tables, to windowed input, to
+    one stream of Arrow batches and one of pairs, to batches that do not have the columns, or to keys of
+    different types or without a deterministic coder, and in the run for elements that are not pairs.
 
     >>> import apache_beam as beam
     >>> from apache_beam.transforms.window import TimestampedValue
@@ -82,13 +98,13 @@ class WindowedStreamJoin(WithOutputs):
     ('ad', 'view 2: no click')
     """
 
-    outputs = ("stream", "dropped", "late")
+    outputs = (WindowedStreamOutputs, HandledWindowedStreamOutputs)
 
     def __init__(
         self,
         joiner: Joiner,
         *,
-        how: StreamHow = "inner",
+        how: WindowedHow = "inner",
         before: Span,
         after: Span,
         grace: Span,
@@ -101,27 +117,26 @@ class WindowedStreamJoin(WithOutputs):
         super().__init__()
         joiner_in_columns(joiner, schema=schema)
         self._joiner = joiner
-        self._how: StreamHow = choice("how", how, StreamHow)
+        self._how: WindowedHow = choice("how", how, WindowedHow)
         self._spans = Spans(span_micros("before", before), span_micros("after", after), span_micros("grace", grace))
-        self._streams = StreamOptions(_NAME, key, timestamp_by, sequence_by)
-        sequence_of(sequence_by)
         if schemas is not None and (not isinstance(schemas, tuple) or len(schemas) != 2):
             raise ValueError(f"schemas={schemas!r}: give the pyarrow.Schema of the left and of the right stream")
         self._schemas = schemas or (None, None)
+        self._streams = StreamOptions.of(_NAME, key, timestamp_by, sequence_by, self._schemas)
         self._schema = schema
 
     def build(self, pvalue: Any) -> tuple[PCollection[Any], PCollection[Any] | None, PCollection[Any] | None]:
         """The joined stream, the dropped records and the late ones."""
-        given = two_inputs(_NAME, pvalue, "two streams: (left, right)")
-        _require_one_form(*map(is_arrow, given))
-        left, right = (Stream(self._streams, stream, schema) for stream, schema in zip(given, self._schemas, strict=True))
+        streams = two_inputs(_NAME, pvalue, "two streams: (left, right)")
+        _require_one_form(*map(is_arrow, streams))
+        left, right = (Stream(self._streams, stream, schema) for stream, schema in zip(streams, self._schemas, strict=True))
         types, handling, schema = (left.type, right.type), self.handling, None
         if left.in_columns:
             join = self._join_in_columns(types)
             results = batches_joined(join)
             key_type, element_type = None, pa.RecordBatch
             if join.type is not None:
-                key = joined_keys(*(pa.nulls(0, known.key_column) for known in types)).type
+                key = joined_keys(*(pa.nulls(0, of_stream.key_column) for of_stream in types)).type
                 schema = pa.schema({"key": key, "value": join.type, "timestamp": pa.int64()})
         elif self._schema is not None:
             raise ValueError(f"{_NAME} joins records here, and schema= is for streams in columns: leave it out")
@@ -130,7 +145,7 @@ class WindowedStreamJoin(WithOutputs):
             results = pairs_joined(of_records(_NAME, self._joiner), handling.functions, types)
         routed = [
             stream.routed(side.capitalize(), side, handling, self.dropping, null_keys=keeps_alone, key_type=key_type)
-            for side, stream, keeps_alone in zip(SIDES, (left, right), KEPT[self._how], strict=True)
+            for side, stream, keeps_alone in zip(SIDES, (left, right), keeps_unmatched(self._how), strict=True)
         ]
         replayed = tuple(blocks[side] for side, blocks in zip(SIDES, routed, strict=True)) | "Join" >> Replay(
             handling.functions.replay(joined_streams(self._how, self._spans, results, types)),

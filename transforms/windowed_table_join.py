@@ -1,56 +1,61 @@
-"""WindowedTableJoin: the joins in which windowed tables take part ("Join Semantics")."""
+"""WindowedTableJoin: joins two tables of which one or both are windowed ("Join Semantics")."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
+from beam_joins.how import WindowedHow
 from beam_joins.joiner import Joiner, columns_read, joiner_in_columns
 from beam_joins.keys.nested import parts_of
-from beam_joins.matching import Shape
-from beam_joins.transforms.engine.checked_table import checked_table
-from beam_joins.transforms.engine.joins import LEFT, KeyPart, by_reference, in_sides, joined_table, referring_rows
-from beam_joins.transforms.engine.options import choice
-from beam_joins.transforms.engine.outputs import HandlesExceptions
-from beam_joins.transforms.engine.referring import keys_like, looked_up_windows
-from beam_joins.transforms.engine.table_rows import batch_rows
-from beam_joins.transforms.engine.table_type import (
-    TableType,
-    as_table,
+from beam_joins.overlap_events import Shape
+from beam_joins.transforms.engine.input_checks import (
     common_key_type,
     common_order,
     perhaps_windowed,
-    table_type,
+    require_windows_meet,
     two_tables,
 )
+from beam_joins.transforms.engine.joins import LEFT, KeyPart, by_reference, in_sides, joined_table, referring_rows
+from beam_joins.transforms.engine.options import choice
+from beam_joins.transforms.engine.output_types import Handled, Table, TwoTables
+from beam_joins.transforms.engine.outputs import HandlesExceptions
+from beam_joins.transforms.engine.prepared import prepared
+from beam_joins.transforms.engine.referring import keys_like, looked_up_windows
+from beam_joins.transforms.engine.table_rows import batch_rows
+from beam_joins.transforms.engine.table_type import CHECKED, WHOLE, TableType, as_table, table_type
 from beam_joins.typed_rows import Schema
-from beam_joins.windowed import Window, Windowed
+from beam_joins.windowed import Grid, Window, Windowed
 
-WindowedHow = Literal["inner", "left", "outer"]
 _NAME = "WindowedTableJoin"
+_WINDOWS_TRIED = 60
 
 
-class WindowedTableJoin(HandlesExceptions):
-    """Two tables of which one or both are windowed; both are partitioned by the source key, so that windows of one key can meet.
+class WindowedTableJoin(HandlesExceptions[TwoTables, Table, Handled[Table]]):
+    """Joins two tables of which one or both are windowed. Both are partitioned by the source key, so that
+    windows of one key can meet.
 
-    | left | right | how | a left row looks up |
-    |---|---|---|---|
-    | keyed by ``Windowed[K]`` | the same | inner, left, outer | the same window |
-    | keyed by ``Windowed[K]`` | the same | inner, left | the window ``shift(window)``, such as the week before |
-    | keyed by ``Windowed[K]`` | keyed by ``K`` | inner, left | the row of its source key |
-    | keyed by ``K`` | by ``Windowed`` | inner, left | the window ``window_of(key, value)``; ``None``: nothing |
+    | left | right | how | a left row looks up | |---|---|---|---| | keyed by ``Windowed[K]`` | the same |
+    inner, left, outer | the same window | | keyed by ``Windowed[K]`` | the same | inner, left | the window
+    ``shift(window)``, such as the week before | | keyed by ``Windowed[K]`` | keyed by ``K`` | inner, left |
+    the row of its source key | | keyed by ``K`` | by ``Windowed`` | inner, left | the window ``window_of(key,
+    value)``; ``None``: nothing |
 
-    The result is a table with the left table's keys. A change of either side updates every result that it is part of: one change of a
-    table's row updates every window of its key. A result has the larger timestamp of both sides.
+    The result is a table with the left table's keys. A change of either side updates every result that it is
+    part of: one change of a table's row updates every window of its key. A result has the larger timestamp of
+    both sides.
 
-    ``joiner(left value, right value)`` gives the result's value, ``None`` for no row; it may be of columns, or ``with_key(fn)``, and ``schema``
-    says what one of records gives, as in :class:`~beam_joins.TableTableJoin`.
+    ``joiner(left value, right value)`` gives the result's value, ``None`` for no row; it may be of columns,
+    or ``with_key(fn)``, and ``schema`` says what one of records gives, as in
+    :class:`~beam_joins.TableTableJoin`.
 
-    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless :meth:`with_exception_handling` is used.
+    A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless
+    :meth:`with_exception_handling` is used.
 
-    Raises ``ValueError`` for a wrong option at construction, for one that does not fit the tables when applied to them, and in the run for
-    two changes of one row at one position. A table that is no longer known to be windowed: :func:`beam_joins.as_windowed_table`.
+    Raises ``ValueError`` for a wrong option at construction, for one that does not fit the tables when
+    applied to them, and in the run for two changes of one row at one position. A table that is no longer
+    known to be windowed: :func:`beam_joins.as_windowed_table`.
 
     >>> from datetime import timedelta
     >>> import apache_beam as beam
@@ -96,19 +101,19 @@ class WindowedTableJoin(HandlesExceptions):
         """The joined table."""
         left, right = two_tables(_NAME, pvalue)
         self._check(table_type(left), table_type(right))
-        sides = in_sides(left if self._window_of is None else checked_table(left), right)
-        functions, known = self.handling.functions, sides.known
+        sides = in_sides(left if self._window_of is None else prepared(left, needs="checked"), right)
+        functions, types = self.handling.functions, sides.types
         join = joiner_in_columns(self._joiner, functions, self._schema, types=sides.value_types)
-        common = common_key_type(_NAME, *known)
-        same_window = known[0].windowed and known[1].windowed and self._shift is None
+        common = common_key_type(_NAME, *types)
+        same_window = types[0].windowed and types[1].windowed and self._shift is None
         shape = Shape(self._how, "both", "same_key" if same_window else "left_key")
         columns = columns_read(self._joiner)
         looks_up: KeyPart | pa.DataType = _itself if same_window else _source
         rows = batch_rows(LEFT, columns[0])
         if self._shift is not None or self._window_of is not None:
             keys = keys_like(TableType(common, windowed=True), "the key")
-            references = looked_up_windows(self._looked_up(), functions, known[0], keys)
-            looks_up, rows = references.type, by_reference(referring_rows(references, shape, known[0], columns[0], reason=None))
+            references = looked_up_windows(self._looked_up(), functions, types[0], keys)
+            looks_up, rows = references.type, by_reference(referring_rows(references, shape, types[0], columns[0], reason=None))
         joined, _ = joined_table(
             _NAME,
             sides,
@@ -120,9 +125,10 @@ class WindowedTableJoin(HandlesExceptions):
             looks_up=looks_up,
             rejoin=True,
         )
-        key = common if same_window else known[0].key
-        order = common_order(_NAME, *known)
-        return as_table(joined, TableType(key, join.type, order, known[0].windowed, whole=self._window_of is None))
+        key = common if same_window else types[0].key
+        order = common_order(_NAME, *types)
+        result = TableType(key, join.type, order, types[0].windowed, types[0].windows)
+        return as_table(joined, result, WHOLE if self._window_of is None else CHECKED)
 
     def _looked_up(self) -> Callable[[Any, Any], Any]:
         """A function that gives the key of the windowed table that a left row looks up."""
@@ -147,8 +153,26 @@ class WindowedTableJoin(HandlesExceptions):
             raise ValueError(
                 f"window_of names the window that a row of a table without windows looks up: give it there, and only there{again}"
             )
+        if self._shift is None:
+            require_windows_meet(_NAME, left.windows, right.windows)
+        elif left.windows is not None and right.windows is not None:
+            _require_shifted_meet(self._shift, left.windows, right.windows)
         if self._how == "outer" and not (left.windowed and right.windowed):
             raise ValueError(f"how='outer' joins two windowed tables on the same window: choose 'inner' or 'left'{again}")
+
+
+def _require_shifted_meet(shift: Callable[[Window], Window], left: Grid, right: Grid) -> None:
+    """Raise ``ValueError`` if ``shift`` takes none of some windows of the left table to one of the right
+    table's.
+    """
+    starts = (left.offset + n * left.period for n in range(_WINDOWS_TRIED))
+    shifted = [shift(Window(start, start + left.size)) for start in starts]
+    if all(isinstance(window, Window) and not right.has(window) for window in shifted):
+        raise ValueError(
+            f"{_NAME} joins {left} with {right}, and shift gives none of them, but {shifted[0]} for "
+            f"{Window(left.offset, left.offset + left.size)}:"
+            " give a shift to the right table's windows"
+        )
 
 
 def _itself(keys: pa.Array) -> pa.Array:

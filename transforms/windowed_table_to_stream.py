@@ -1,4 +1,4 @@
-"""WindowedTableToStream: a windowed table as a stream, through a mapping ("Join Semantics": toStream)."""
+"""WindowedTableToStream: turns a windowed table into a stream by a mapping ("Join Semantics": toStream)."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,10 +7,11 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
-from beam_joins.copied import copied
+from beam_joins.copying import copied
 from beam_joins.function_failed import FunctionFailed
-from beam_joins.transforms.engine.door import in_batches
+from beam_joins.transforms.engine.incoming_tables import in_batches
 from beam_joins.transforms.engine.options import function
+from beam_joins.transforms.engine.output_types import Handled, Stream, TableInput
 from beam_joins.transforms.engine.outputs import HandlesExceptions
 from beam_joins.transforms.engine.table_rows import changes_in_python
 from beam_joins.transforms.engine.table_type import TableType, as_windowed_table, table_type
@@ -21,15 +22,18 @@ from beam_joins.windowed import Window
 Mapping = Callable[[Any, Window, Any], tuple[Any, Any]]
 
 
-class WindowedTableToStream(HandlesExceptions):
-    """A windowed table as a ``PCollection[tuple[K2, V2 | None]]``: ``fn(key, window, value)`` gives each element.
+class WindowedTableToStream(HandlesExceptions[TableInput, Stream, Handled[Stream]]):
+    """Turns a windowed table into a stream, a ``PCollection[tuple[K2, V2 | None]]``: ``fn(key, window,
+    value)`` gives each element.
 
-    A windowed table is written to a stream only through such a mapping, which says where the window goes. With the window in the key the
-    stream can be read as a table again; with the window in the value it can be joined by the source key. For a deleted row ``fn`` gets the
-    value ``None``, and a ``None`` that it gives is a tombstone.
+    A windowed table is written to a stream only through such a mapping, which says where the window goes.
+    With the window in the key the stream can be read as a table again; with the window in the value it can be
+    joined by the source key. For a deleted row ``fn`` gets the value ``None``, and a ``None`` that it gives
+    is a tombstone.
 
-    Every element carries its change's timestamp. Raises ``ValueError`` for a ``fn`` that is not a function, for a table known not to be
-    windowed, and in the run for keys that are not ``Windowed`` and for a result of ``fn`` that is not a pair.
+    Every element carries its change's timestamp. Raises ``ValueError`` for a ``fn`` that is not a function,
+    for a table known not to be windowed, and in the run for keys that are not ``Windowed`` and for a result
+    of ``fn`` that is not a pair.
 
     >>> from beam_joins import Change, Window, Windowed
     >>> with beam.Pipeline() as pipeline:
@@ -61,10 +65,10 @@ class WindowedTableToStream(HandlesExceptions):
 
 
 def _mapping(
-    functions: StageFunctions, fn: Mapping, known: TableType, timed: Callable[[Any, int], Any]
+    functions: StageFunctions, fn: Mapping, of_table: TableType, timed: Callable[[Any, int], Any]
 ) -> Callable[[ChangeBatch], Iterator[Any]]:
     def mapped(batch: ChangeBatch) -> Iterator[Any]:
-        for change in changes_in_python(batch, known):
+        for change in changes_in_python(batch, of_table):
             try:
                 element = fn(change.key.key, change.key.window, change.new)
             except FunctionFailed as failed:

@@ -1,1 +1,3 @@
-"""Keys: which of them are equal, in Python and in Arrow columns of any type, and the hashes by which they find their partition."""
+"""Keys: their equality in Python and in Arrow columns of any type, and the hashes that route them to
+partitions.
+"""

@@ -1,15 +1,17 @@
-"""The one encoding of a value: two values have the same bytes exactly if they are equal in Python.
+"""The canonical encoding of values: two values have the same bytes exactly if they are equal in Python.
 
-Keys are compared by it, and records that nothing else orders are ordered by it. What is equal in Python is written once: 7, 7.0 and
-``Decimal(7)`` as the whole number, a ``NamedTuple`` as the tuple, a numpy scalar as the number or text that it holds, the fields of a
-dict by name. Reading gives the plain form: ``int``, ``tuple``, ``bytes``.
+Keys are compared by it, and records that nothing else orders are ordered by it. What is equal in Python is
+written once: 7, 7.0 and ``Decimal(7)`` as the whole number, a ``NamedTuple`` as the tuple, a numpy scalar as
+the number or text that it holds, the fields of a dict by name. Reading gives the plain form: ``int``,
+``tuple``, ``bytes``.
 
-Where it is not as Python has it: a list equals the tuple, and nan itself; times with a zone are equal if they are one instant, also in the
-hour that a clock shows twice; a Beam ``Timestamp`` is no number, a numpy time no date; dataclasses are compared by class and fields, enums by
-class and member, without asking an ``__eq__`` of their own; an ``OrderedDict`` is a dict.
+Where it is not as Python has it: a list equals the tuple, and nan itself; times with a zone are equal if they
+are one instant, also in the hour that a clock shows twice; a Beam ``Timestamp`` is no number, a numpy time no
+date; dataclasses are compared by class and fields, enums by class and member, without asking an ``__eq__`` of
+their own; an ``OrderedDict`` is a dict.
 
-A byte at the front says the kind. Whole numbers, fractions, text, bytes, dates, times and timedeltas sort by their bytes among their kind as
-they sort in Python.
+A byte at the front says the kind. Whole numbers, fractions, text, bytes, dates, times and timedeltas sort by
+their bytes among their kind as they sort in Python.
 """
 
 import dataclasses
@@ -51,7 +53,8 @@ TUPLE, SET, FIELDS, ROW, MEMBER, RECORD, OWN = b"(", b"{", b"=", b"r", b"e", b"a
 
 
 def encode(value: Any) -> bytes:
-    """The canonical encoding of a value; raises :class:`NotCanonical` for a type that has none, such as a class of one's own.
+    """The canonical encoding of a value; raises :class:`NotCanonical` for a type that has none, such as a
+    class of one's own.
 
     >>> encode(7) == encode(7.0), encode((1, "a")) == encode([1, "a"]), encode(7) == encode("7")
     (True, True, False)
@@ -82,7 +85,9 @@ def _read(reader: Callable[[bytes], Any], encoded: bytes) -> Any:
 
 
 def register(of_type: type, tag: bytes, write: Callable[[Any], bytes], read: Callable[[bytes], Any]) -> None:
-    """Let values of a type have a canonical encoding: the tag, then what ``write`` gives; ``read`` reads that again."""
+    """Registers the canonical encoding of a type: the tag, followed by what ``write`` returns; ``read``
+    decodes that.
+    """
 
     def tagged(value: Any) -> bytes:
         return tag + write(value)
@@ -93,12 +98,12 @@ def register(of_type: type, tag: bytes, write: Callable[[Any], bytes], read: Cal
 
 
 def joined(parts: Iterable[bytes]) -> bytes:
-    """Encoded parts, each with its length before it."""
+    """Concatenates encoded parts, each preceded by its length."""
     return b"".join([_LENGTH.pack(len(part)) + part for part in parts])
 
 
 def joined_parts(data: bytes) -> Iterator[bytes]:
-    """The parts that :func:`joined` has written; raises :class:`CorruptData`."""
+    """Splits what :func:`joined` has written; raises :class:`CorruptData`."""
     at = 0
     while at < len(data):
         if at + _LENGTH.size > len(data):
@@ -117,7 +122,8 @@ def parts(encoded: bytes) -> Iterator[bytes]:
 
 
 def number(encoded: bytes) -> int | float | None:
-    """The number that an encoded one is, or the count of days or microseconds of a date or a time; ``None`` for anything else.
+    """The number that an encoded one is, or the count of days or microseconds of a date or a time; ``None``
+    for anything else.
 
     Raises :class:`CorruptData` for bytes that are none.
 
@@ -164,10 +170,10 @@ def _member(value: enum.Enum) -> bytes:
 
 def _read_member(data: bytes) -> enum.Enum:
     name, encoded = joined_parts(data)
-    found, member = class_of(name), decode(encoded)
-    if not issubclass(found, enum.Enum):
-        raise CorruptData(f"{found} is no enum")
-    return found(member) if issubclass(found, enum.Flag) else found[member]
+    enum_class, member = class_of(name), decode(encoded)
+    if not issubclass(enum_class, enum.Enum):
+        raise CorruptData(f"{enum_class} is no enum")
+    return enum_class(member) if issubclass(enum_class, enum.Flag) else enum_class[member]
 
 
 def _record(value: Any) -> bytes:
@@ -177,12 +183,12 @@ def _record(value: Any) -> bytes:
 
 def _read_record(data: bytes) -> Any:
     name, *parts = joined_parts(data)
-    found, decoded = class_of(name), list(map(decode, parts))
+    record_class, decoded = class_of(name), list(map(decode, parts))
     written = dict(zip(decoded[::2], decoded[1::2], strict=True))
-    fields = dataclasses.fields(found)
+    fields = dataclasses.fields(record_class)
     if written.keys() != {field.name for field in fields if field.compare}:
-        raise CorruptData(f"{found} has other fields than {', '.join(map(str, written))}")
-    record: Any = object.__new__(found)
+        raise CorruptData(f"{record_class} has other fields than {', '.join(map(str, written))}")
+    record: Any = object.__new__(record_class)
     for field in fields:  # a field that takes no part in comparing is not written
         object.__setattr__(record, field.name, written[field.name] if field.compare else _default(field))
     return record

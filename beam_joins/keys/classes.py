@@ -1,4 +1,4 @@
-"""Classes by name, for values of enums and dataclasses."""
+"""Finds classes by module and name, to decode enums and dataclasses."""
 
 import importlib
 import sys
@@ -7,7 +7,9 @@ from typing import Any
 from beam_joins.corrupt import CorruptData
 
 _SEEN: dict[bytes, type] = {}
-"""The classes that this process has written: those of a main script cannot be imported under their name everywhere."""
+"""The classes that this process has written: those of a main script cannot be imported under their name
+everywhere.
+"""
 
 _LONGEST = 1000  # garbage is not looked for module by module
 
@@ -33,11 +35,11 @@ def class_of(name: bytes) -> type:
     for split in range(len(parts) - 1, 0, -1):
         module = ".".join(parts[:split])
         try:
-            found: Any = sys.modules.get(module) or importlib.import_module(module)
+            attribute: Any = sys.modules.get(module) or importlib.import_module(module)
             for part in parts[split:]:
-                found = getattr(found, part)
+                attribute = getattr(attribute, part)
         except (Exception, SystemExit):  # a module may do anything when it is imported, and garbage may name any
             continue
-        if isinstance(found, type):
-            return found
+        if isinstance(attribute, type):
+            return attribute
     raise CorruptData(f"the class {name.decode()} is not there in this process: define it in a module that all workers can import")

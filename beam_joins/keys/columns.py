@@ -1,6 +1,7 @@
-"""Keys in columns: in the type by which they are compared, and as small numbers that are equal where the keys are.
+"""Compares and factorizes columns of keys of any type.
 
-Keys are equal where they are equal in Python, whatever types their columns are of: 7 in a column of whole numbers and 7.0 in one of fractions.
+Keys are equal where they are equal in Python, whatever types their columns are of: 7 in a column of whole
+numbers and 7.0 in one of fractions.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,6 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_joins.arrow_types import is_bytes, is_list, is_text, lists_of
+from beam_joins.exact_casts import as_plain
 from beam_joins.keys.kinds import OF_PARTS
 from beam_joins.keys.kinds import kind as kind_of
 from beam_joins.keys.nested import combined_keys, is_combined, is_windowed, parts_of, windowed_keys
@@ -25,40 +28,49 @@ _INSTANT = pa.timestamp("us", "UTC")
 
 
 def comparable(keys: pa.Array, what: str) -> pa.Array:
-    """Keys in the type by which they are compared: whole numbers as int64, text as string, bytes as binary, times in microseconds.
+    """Casts keys to the type in which they are compared: whole numbers to int64, text to string, bytes to
+    binary, times to microseconds.
 
-    Lists and UUIDs become opaque keys. Raises ``ValueError``, naming ``what`` they are, for a type that no key can be of.
+    Lists and UUIDs, and structs with one, become opaque keys. Raises ``ValueError``, naming ``what`` they
+    are, for a type that no key can be of.
 
     >>> comparable(pa.array([7], pa.int16()), "the key").type
     DataType(int64)
     """
-    kind = keys.type
-    if is_opaque(kind) or is_windowed(kind) or is_combined(kind):
+    if is_opaque(keys.type) or is_windowed(keys.type) or is_combined(keys.type):
         return keys
-    if pa.types.is_dictionary(kind):
-        return comparable(keys.dictionary_decode(), what)
+    made = _comparable(as_plain(keys), what)
+    return opaque_keys(python_keys(made)) if _has_objects(made.type) else made
+
+
+def _comparable(keys: pa.Array, what: str) -> pa.Array:
+    kind = keys.type
+    if is_opaque(kind) or isinstance(kind, pa.UuidType):
+        return keys
     if pa.types.is_struct(kind):
-        parts = [comparable(part, f"{what}'s {field.name}") for part, field in zip(keys.flatten(), kind, strict=True)]
+        parts = [_comparable(part, f"{what}'s {field.name}") for part, field in zip(keys.flatten(), kind, strict=True)]
         return pa.StructArray.from_arrays(parts, names=[field.name for field in kind], mask=keys.is_null())
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind) or isinstance(kind, pa.UuidType):
-        return opaque_keys(keys.to_pylist())
+    if is_list(kind):
+        items = _comparable(keys.flatten(), f"an item of {what}")
+        lengths = pc.list_value_length(keys).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        return lists_of(items, lengths, keys.is_null().to_numpy(zero_copy_only=False), pa.list_(items.type))
     for of_kind, common, _ in _COMPARED_AS:
         if of_kind(kind):
             return _cast(keys, pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else common or kind, what)
     raise ValueError(f"{what} is of type {kind}, which has no equality: use numbers, text, bytes, dates or times")
 
 
+def _has_objects(kind: pa.DataType) -> bool:
+    """Whether keys of the type have no columns: their parts are of any number, or have no Arrow type that
+    compares.
+    """
+    if pa.types.is_struct(kind):
+        return any(_has_objects(field.type) for field in kind)
+    return is_list(kind) or is_opaque(kind) or isinstance(kind, pa.UuidType)
+
+
 def _is_signed(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) and not pa.types.is_uint64(kind))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    of_any_length = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
-    return bool(of_any_length or pa.types.is_fixed_size_binary(kind))
 
 
 _COMPARED_AS: tuple[tuple[Callable[[Any], bool], Any, str], ...] = (
@@ -68,8 +80,8 @@ _COMPARED_AS: tuple[tuple[Callable[[Any], bool], Any, str], ...] = (
     (pa.types.is_uint64, None, "number"),
     (pa.types.is_floating, pa.float64(), "number"),
     (pa.types.is_decimal, None, "number"),
-    (_is_text, pa.string(), "text"),
-    (_is_bytes, pa.binary(), "bytes"),
+    (is_text, pa.string(), "text"),
+    (is_bytes, pa.binary(), "bytes"),
     (lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None, None, "datetime with a time zone"),
     (pa.types.is_timestamp, None, "datetime without a time zone"),
     (pa.types.is_date, pa.date32(), "date"),
@@ -79,7 +91,8 @@ _COMPARED_AS: tuple[tuple[Callable[[Any], bool], Any, str], ...] = (
 
 
 def kinds(keys: pa.Array) -> set[str]:
-    """The kinds of the keys of a column, in words as in :func:`beam_joins.keys.kinds.kind`; none if all are null.
+    """The kinds of the keys of a column, in words as in :func:`beam_joins.keys.kinds.kind`; none if all are
+    null.
 
     Of windowed keys those of their source keys.
 
@@ -131,7 +144,8 @@ def _samples_of_each_kind(encoded: pa.Array) -> Iterator[bytes]:
 
 
 def factorize(*columns: pa.Array) -> list[Ints]:
-    """Small numbers for the keys of several columns, equal where the keys are, whatever types the columns are of.
+    """Small integer codes for the keys of several columns: equal exactly where the keys are equal, whatever
+    the columns' types.
 
     >>> [column.tolist() for column in factorize(pa.array([7, 9]), pa.array([9.0, 9.5, 7.0]))]
     [[0, 1], [1, 2, 0]]
@@ -160,7 +174,8 @@ def _codes(columns: tuple[pa.Array, ...]) -> Ints:
 
 
 def _struct_codes(columns: tuple[pa.Array, ...], fields: int) -> Ints:
-    numbers = np.zeros(sum(map(len, columns)), np.int64)
+    # a null struct is not the struct of nulls
+    numbers = np.concatenate([column.is_valid().to_numpy(zero_copy_only=False) for column in columns]).astype(np.int64)
     flat = [[pa.nulls(len(column))] * fields if pa.types.is_null(column.type) else column.flatten() for column in columns]
     for part in zip(*flat, strict=True):
         part_codes = _codes(part)
@@ -189,7 +204,7 @@ def as_opaque(keys: pa.Array) -> pa.Array:
 
 
 def joined_keys(left: pa.Array, right: pa.Array) -> pa.Array:
-    """The keys of two columns in one: of their common type, or opaque where they have none."""
+    """Concatenates two columns of keys: in their common type, or opaque if they have none."""
     if left.type != right.type:
         for nested, make in ((is_windowed, windowed_keys), (is_combined, combined_keys)):
             if nested(left.type) and nested(right.type):

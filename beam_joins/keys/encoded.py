@@ -1,4 +1,4 @@
-"""Columns of keys and values as bytes: canonical ones, which are equal and ordered as the keys of one kind are, and those of combined keys."""
+"""Encodes columns of keys and values as canonical bytes, which sort as the keys of one kind do."""
 
 from typing import Any
 
@@ -43,7 +43,8 @@ def encoded_values(values: pa.Array) -> pa.Array:
 
 
 def combined_bytes(foreign_keys: pa.Array, primary_keys: pa.Array) -> pa.Array:
-    """Combined keys (KIP-213) of encoded keys: ``{4-byte big-endian length of the foreign key}{foreign key}{primary key}``.
+    """Combined keys (KIP-213) of encoded keys: ``{4-byte big-endian length of the foreign key}{foreign
+    key}{primary key}``.
 
     >>> combined_bytes(pa.array([b"A0"]), pa.array([b"B1"]))[0].as_py().hex()
     '0000000241304231'

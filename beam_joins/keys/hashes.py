@@ -1,4 +1,4 @@
-"""Hashes of keys in columns, by which they find their partition: the same on every machine, and for equal keys in columns of any type."""
+"""Hashes columns of keys for routing: the same hash on every machine, and for equal keys of any column type."""
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ _64_BITS = (1 << 64) - 1
 
 
 def hashes(keys: pa.Array) -> Hashes:
-    """One hash a key, that of a null 0.
+    """A 64-bit hash for each key; 0 for null.
 
     >>> (hashes(pa.array(["a", "b", "a"])) == hashes(opaque_keys(["a", "b", "a"]))).all()
     np.True_

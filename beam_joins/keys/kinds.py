@@ -1,4 +1,4 @@
-"""The kinds of values in their canonical encoding: values of two kinds are never equal."""
+"""Kinds of encoded values: values of two kinds are never equal."""
 
 from typing import Final
 

@@ -1,4 +1,6 @@
-"""Keys that are made of other keys, as Arrow columns: those of windowed tables, and pairs of a foreign key and a primary key."""
+"""Arrow types for keys made of other keys: those of windowed tables, and pairs of foreign key and primary
+key.
+"""
 
 from typing import Any, Self
 
@@ -31,7 +33,9 @@ class _Nested(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
 
 
 class WindowedType(_Nested):
-    """The Arrow type of :class:`~beam_joins.Windowed` keys: a struct of the source key and the window's bounds in microseconds."""
+    """The Arrow type of :class:`~beam_joins.Windowed` keys: a struct of the source key and the window's
+    bounds in microseconds.
+    """
 
     _keys = ("key",)
 
@@ -63,7 +67,9 @@ def is_combined(kind: pa.DataType) -> bool:
 
 
 def windowed_keys(source: pa.Array, start: pa.Array, end: pa.Array, *, mask: pa.Array | None = None) -> pa.Array:
-    """Source keys and windows as one column, null where ``mask`` is true; the bounds are int64 in microseconds."""
+    """Source keys and windows as one column, null where ``mask`` is true; the bounds are int64 in
+    microseconds.
+    """
     storage = pa.StructArray.from_arrays([source, start, end], names=["key", "start", "end"], mask=mask)
     return pa.ExtensionArray.from_storage(WindowedType(source.type), storage)
 

@@ -1,4 +1,6 @@
-"""Numbers in the canonical encoding (:mod:`beam_joins.keys.canonical`): one encoding for each value, independent of its type."""
+"""Numbers in the canonical encoding (:mod:`beam_joins.keys.canonical`): one encoding for each value,
+independent of its type.
+"""
 
 import math
 import struct
@@ -25,7 +27,9 @@ class NotCanonical(ValueError):
 
 
 def whole(value: int) -> bytes:
-    """A whole number; those of 64 bits sort by their bytes among each other, and the others below and above them."""
+    """A whole number; those of 64 bits sort by their bytes among each other, and the others below and above
+    them.
+    """
     if -_SIGN <= value < _SIGN:
         return _NUMBER.pack(WHOLE[0], value + _SIGN)
     size = (value.bit_length() + 8) // 8
@@ -74,7 +78,9 @@ def read_fraction(data: bytes) -> float:
 
 
 def decimal(value: Decimal) -> bytes:
-    """A ``Decimal``: as a whole number or a float where it equals one; raises :class:`NotCanonical` for more than 10,000 digits."""
+    """A ``Decimal``: as a whole number or a float where it equals one; raises :class:`NotCanonical` for more
+    than 10,000 digits.
+    """
     if not value.is_finite():
         return fraction(math.nan if value.is_nan() else float(value))
     if value and abs(value.adjusted()) > _DIGITS:
@@ -100,7 +106,9 @@ def read_decimal(data: bytes) -> Decimal:
 
 
 def of_numpy(value: np.generic) -> Any:
-    """What a numpy scalar holds, as Python has it; raises :class:`NotCanonical` for a float that needs more than 64 bits."""
+    """What a numpy scalar holds, as Python has it; raises :class:`NotCanonical` for a float that needs more
+    than 64 bits.
+    """
     plain = value.item()
     if not isinstance(plain, np.longdouble):
         return plain

@@ -1,7 +1,7 @@
-"""Python objects in an Arrow column: what has no Arrow type, or none that is known before it is there.
+"""Opaque columns: Python objects encoded as bytes, for values without an Arrow type.
 
-Keys that a function of one record gives are opaque, in their canonical encoding, and so are values, in one that gives them back as they were: no type is inferred from
-the rows that happen to be in one partition.
+Keys that a function of one record gives are opaque, in their canonical encoding, and so are values, in one
+that gives them back as they were: no type is inferred from the rows that happen to be in one partition.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_joins.arrow_types import python_list
 from beam_joins.corrupt import CorruptData
 from beam_joins.keys import canonical
 from beam_joins.keys.nested import is_combined, is_windowed, made_of, parts_of
@@ -92,11 +93,12 @@ def opaque_values(values: Iterable[Any]) -> pa.Array:
 
 
 def python_values(column: pa.Array) -> list[Any]:
-    """The values of any column as Python has them, each a new object; raises :class:`CorruptData` for bytes that are none."""
+    """The values of any column as Python has them, each a new object; raises :class:`CorruptData` for bytes
+    that are none.
+    """
     kind = column.type
     if not isinstance(kind, OpaqueType):
-        python: list[Any] = column.to_pylist()
-        return python
+        return python_list(column)
     if kind.content == "key" and (plain := decoded_plain(column.storage)) is not None:
         return plain
     _, decode = _CODECS[kind.content]
@@ -109,7 +111,8 @@ def python_values(column: pa.Array) -> list[Any]:
 
 
 def each_in_python(column: pa.Array, index: npt.NDArray[np.int64] | None = None) -> Iterator[Any]:
-    """The values at the indices, by default all in their order: each a new object at each use, ``None`` where an index is negative.
+    """The values at the indices, by default all in their order: each a new object at each use, ``None`` where
+    an index is negative.
 
     Few of them are in memory at a time.
 
@@ -157,13 +160,10 @@ def python_keys(keys: pa.Array) -> list[Any]:
     >>> python_keys(pa.array([{"shop": "a", "id": 1}, None]))
     [('a', 1), None]
     """
-    if is_windowed(keys.type) or is_combined(keys.type):
-        parts = zip(*map(python_keys, parts_of(keys)), strict=True)
-        there = keys.is_valid().to_pylist()
-        return [made_of(keys.type, *of_key) if is_there else None for of_key, is_there in zip(parts, there, strict=True)]
-    python = python_values(keys)
-    return list(map(_tuples, python)) if pa.types.is_struct(keys.type) else python
-
-
-def _tuples(key: Any) -> Any:
-    return tuple(map(_tuples, key.values())) if isinstance(key, dict) else key
+    kind = keys.type
+    is_struct = pa.types.is_struct(kind) and kind.num_fields > 0
+    if not (is_struct or is_windowed(kind) or is_combined(kind)):
+        return python_values(keys)
+    parts = zip(*map(python_keys, keys.flatten() if is_struct else parts_of(keys)), strict=True)
+    made = parts if is_struct else (made_of(kind, *of_key) for of_key in parts)
+    return [key if is_there else None for key, is_there in zip(made, keys.is_valid().to_pylist(), strict=True)]

@@ -1,4 +1,4 @@
-"""Whole numbers of 64 bits and text, which most keys are, in the canonical encoding: a column at once."""
+"""Encodes and decodes columns of 64-bit whole numbers or text, the most frequent keys, a column at once."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -73,9 +73,9 @@ def whole_numbers(encoded: pa.Array) -> npt.NDArray[np.uint64] | None:
     lengths = pc.binary_length(encoded)
     if encoded.null_count == len(encoded) or not pc.all(pc.equal(lengths, _WIDTH)).as_py():
         return None
-    there = encoded.drop_null() if encoded.null_count else encoded
-    first = int(np.frombuffer(there.buffers()[1], np.int32, 1, there.offset * 4)[0])
-    rows = np.frombuffer(there.buffers()[2], np.uint8, len(there) * _WIDTH, first).reshape(-1, _WIDTH)
+    present = encoded.drop_null() if encoded.null_count else encoded
+    first = int(np.frombuffer(present.buffers()[1], np.int32, 1, present.offset * 4)[0])
+    rows = np.frombuffer(present.buffers()[2], np.uint8, len(present) * _WIDTH, first).reshape(-1, _WIDTH)
     if not (rows[:, 0] == WHOLE[0]).all():
         return None
     numbers = np.zeros(len(encoded), np.uint64)

@@ -1,4 +1,6 @@
-"""Dates and times in the canonical encoding (:mod:`beam_joins.keys.canonical`): in microseconds, those with a zone as instants."""
+"""Dates and times in the canonical encoding (:mod:`beam_joins.keys.canonical`): in microseconds, those with a
+zone as instants.
+"""
 
 import datetime as dt
 from collections.abc import Callable
@@ -19,7 +21,9 @@ INSTANT, LOCAL, DATE, TIME, SPAN, TIMESTAMP = b"t", b"l", b"d", b"c", b"x", b"m"
 
 
 def datetime(value: dt.datetime) -> bytes:
-    """A datetime with or without a zone; raises :class:`NotCanonical` for an instant that UTC has no datetime for."""
+    """A datetime with or without a zone; raises :class:`NotCanonical` for an instant that UTC has no datetime
+    for.
+    """
     if value.tzinfo is None or value.utcoffset() is None:
         return LOCAL + whole((value.replace(tzinfo=None) - _EPOCH) // _MICROSECOND)[1:]
     micros = (value - _UTC_EPOCH) // _MICROSECOND
@@ -38,7 +42,9 @@ def other_datetime(value: dt.datetime) -> bytes:
 
 
 def of_numpy(value: np.datetime64 | np.timedelta64) -> dt.datetime | dt.timedelta:
-    """The datetime without a zone, or the timedelta; raises :class:`NotCanonical` for nanoseconds, NaT and what Python has no value for."""
+    """The datetime without a zone, or the timedelta; raises :class:`NotCanonical` for nanoseconds, NaT and
+    what Python has no value for.
+    """
     if isinstance(value, np.datetime64):
         micros: Any = value.astype("datetime64[us]")
     elif np.datetime_data(value.dtype)[0] in ("Y", "M", "generic"):

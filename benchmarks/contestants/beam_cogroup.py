@@ -1,4 +1,6 @@
-"""Plain Beam: the joins as a Beam user writes them today, with GroupByKey and CoGroupByKey over Python records."""
+"""Plain Beam: the joins as a Beam user writes them today, with GroupByKey and CoGroupByKey over Python
+records.
+"""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -103,11 +105,11 @@ JOINS: Final = {
 }
 
 
-def compute(given: Task, runner: str) -> None:
+def compute(asked: Task, runner: str) -> None:
     """Write the result of a task."""
     with pipeline(runner) as made:
-        left, right = (read(made, given, table) for table in WORKS[given.work].tables)
-        write(JOINS[given.work](left, right), given)
+        left, right = (read(made, asked, table) for table in WORKS[asked.work].tables)
+        write(JOINS[asked.work](left, right), asked)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""The project's transforms on tables in columns: joiners as column expressions, or as Python functions of one record each."""
+"""The project's transforms on tables in columns: joiners as column expressions, or as Python functions of one
+record each.
+"""
 
 from collections.abc import Callable
 from typing import Any, Final, Literal
@@ -10,8 +12,7 @@ import pyarrow.compute as pc
 from beam_joins import ChangeBatch, ForeignKeyJoin, LatestTable, TableFromChangelog, TableTableJoin, WindowedStreamJoin
 from beam_joins.content import Emit
 from beam_joins.fields import names_in
-from beam_joins.pipelines.parquet import ReadParquet, WriteParquet
-from beam_joins.transforms.engine.partitions import suggested_partitions
+from beam_joins.io import ReadParquet, WriteParquet
 from benchmarks.contestants.beam_pipeline import ENVIRONMENTS, add_runner, pipeline, schema
 from benchmarks.contestants.command import Task, parser, task
 from benchmarks.works import CUSTOMER, ORDER, WINDOW_MICROSECONDS, WORKS
@@ -37,21 +38,19 @@ def main(argv: list[str] | None = None) -> None:
     made.add_argument("--partitions", type=int, metavar="N", help="partitions of every join (default: as suggested for the input)")
     made.add_argument("--state", metavar="DIR", help="go on where the last run with this folder ended, and keep its partitions")
     options = made.parse_args(argv)
-    given = task(options)
-    bytes_read = sum(ReadParquet(given.input_files(name)).bytes for name in WORKS[given.work].tables)
-    partitions = options.partitions or (None if options.state else suggested_partitions(bytes_read))
-    asked = [f"--beam_joins_partitions={partitions}"] if partitions else []
+    assigned = task(options)
+    asked = [f"--beam_joins_partitions={options.partitions}"] if options.partitions else []
     asked += [f"--beam_joins_state={options.state}"] if options.state else []
     with pipeline(options.runner, environment=options.environment, options=asked) as run:
-        build(run, given, options.functions)
+        build(run, assigned, options.functions)
 
 
-def build(run: beam.Pipeline, given: Task, functions: Functions) -> None:
+def build(run: beam.Pipeline, assigned: Task, functions: Functions) -> None:
     """The pipeline of a work, from its files to its files."""
-    names = WORKS[given.work].tables
-    sources = [run | f"read {name}" >> ReadParquet(given.input_files(name)) for name in names]
-    result = _streams(sources, functions) if given.work == "streams" else _tables(given.work, sources, functions)
-    _ = result | "write" >> WriteParquet(str(given.out / "part"), schema=schema(given.work))
+    names = WORKS[assigned.work].tables
+    sources = [run | f"read {name}" >> ReadParquet(assigned.input_files(name)) for name in names]
+    result = _streams(sources, functions) if assigned.work == "streams" else _tables(assigned.work, sources, functions)
+    _ = result | "write" >> WriteParquet(str(assigned.out / "part"), schema=schema(assigned.work))
 
 
 def _table(work: str, name: str) -> TableFromChangelog:

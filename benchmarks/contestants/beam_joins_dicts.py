@@ -1,4 +1,6 @@
-"""The project's transforms as the first example of the README has them: dicts in, a function of two dicts, changes out one by one."""
+"""The project's transforms as the first example of the README has them: dicts in, a function of two dicts,
+changes out one by one.
+"""
 
 import sys
 from typing import Any
@@ -28,16 +30,16 @@ def result(change: Change[int, Row]) -> Row:
     return {"id": change.key, "position": change.position, "deleted": change.new is None, "label": label}
 
 
-def compute(given: Task, runner: str) -> None:
+def compute(asked: Task, runner: str) -> None:
     """Write the result of a task."""
     with pipeline(runner) as made:
         orders, customers = (
-            read(made, given, name)
+            read(made, asked, name)
             | name >> TableFromChangelog(key="id", sequence_by="seq", timestamp_by="ts", apply_as_deletes="deleted")
-            for name in WORKS[given.work].tables
+            for name in WORKS[asked.work].tables
         )
         enriched = (orders, customers) | ForeignKeyJoin(labelled, foreign_key="customer")
-        write(enriched | TableToChanges() | "rows" >> beam.Map(result), given)
+        write(enriched | TableToChanges() | "rows" >> beam.Map(result), asked)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,9 @@ from benchmarks.works import WORKS
 
 RUNNERS: Final = ("SparkRunner", "DirectRunner")
 ENVIRONMENTS: Final = ("pool", "loopback")
-"""What runs Python on Spark: the worker processes that the project starts, or threads of the process that starts the job."""
+"""What runs Python on Spark: the worker processes that the project starts, or threads of the process that
+starts the job.
+"""
 SPARK: Final = ("--runner=SparkRunner", "--spark_master_url=local[2]", "--driver_memory=2g")
 _TYPES: Final = {"bigint": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}
 
@@ -42,7 +44,8 @@ def pipeline(runner: str, *, environment: str = "pool", options: Sequence[str] =
     """A pipeline on Spark with two cores, or in this process; it runs when the block ends."""
     logging.getLogger().setLevel(logging.ERROR)
     if runner == "DirectRunner":
-        # What Beam calls DirectRunner is one of three engines, whichever it finds; this is the one for bounded input.
+        # What Beam calls DirectRunner is one of three engines, whichever it finds; this is the one for
+        # bounded input.
         with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(list(options))) as made:
             yield made
         return
@@ -62,7 +65,9 @@ def read(made: beam.Pipeline, task: Task, table: str) -> Any:
 
 
 def write(results: Any, task: Task) -> None:
-    """Write dicts with the columns of the work's result, in batches: Beam's sink of single dicts would be a large part of what is measured."""
+    """Write dicts with the columns of the work's result, in batches: Beam's sink of single dicts would be a
+    large part of what is measured.
+    """
     made = schema(task.work)
     batches = (
         results

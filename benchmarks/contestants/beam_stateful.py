@@ -1,4 +1,6 @@
-"""Plain Beam with state: a stateful DoFn keyed by the row's key, with a bag of changes and a timer at the end."""
+"""Plain Beam with state: a stateful DoFn keyed by the row's key, with a bag of changes and a timer at the
+end.
+"""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -51,15 +53,15 @@ def keyed(row: Row, column: str) -> tuple[int, Change]:
     return row["id"], (row["seq"], column, row["deleted"], row[column])
 
 
-def compute(given: Task, runner: str) -> None:
+def compute(asked: Task, runner: str) -> None:
     """Write the result of a task."""
     with pipeline(runner) as made:
-        left = read(made, given, "left") | "left by key" >> beam.Map(keyed, "a").with_output_types(tuple[int, Change])
-        if given.work == "changelog":
-            write(left | "old and new" >> beam.ParDo(PerKey(old_and_new)), given)
+        left = read(made, asked, "left") | "left by key" >> beam.Map(keyed, "a").with_output_types(tuple[int, Change])
+        if asked.work == "changelog":
+            write(left | "old and new" >> beam.ParDo(PerKey(old_and_new)), asked)
             return
-        right = read(made, given, "right") | "right by key" >> beam.Map(keyed, "b").with_output_types(tuple[int, Change])
-        write((left, right) | beam.Flatten() | "join" >> beam.ParDo(PerKey(table_rows)), given)
+        right = read(made, asked, "right") | "right by key" >> beam.Map(keyed, "b").with_output_types(tuple[int, Change])
+        write((left, right) | beam.Flatten() | "join" >> beam.ParDo(PerKey(table_rows)), asked)
 
 
 if __name__ == "__main__":

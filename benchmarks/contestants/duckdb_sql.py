@@ -89,7 +89,8 @@ with changes as (
     select id, seq as position, last_value(a ignore nulls) over sofar as a, last_value(b ignore nulls) over sofar as b
     from changes window sofar as (partition by id order by seq rows between unbounded preceding and current row)
 ), events as (
-    select id, position, not (coalesce(a.there, false) or coalesce(b.there, false)) as deleted, a.value as a, b.value as b from rows_now
+    select id, position, not (coalesce(a.there, false) or coalesce(b.there, false)) as deleted, a.value as a, b.value as b
+    from rows_now
 ), sequences as (
     select *, lag(deleted, 1, true) over (partition by id order by position) as deleted_before from events
 )
@@ -138,21 +139,23 @@ def connect() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def compute(given: Task) -> None:
+def compute(asked: Task) -> None:
     """Write the results of a task."""
     connection = connect()
-    work = WORKS[given.work]
+    work = WORKS[asked.work]
     for table in work.tables:
-        files = _files(given, table)
+        files = _files(asked, table)
         connection.execute(_wide(table, files, work) if work.wide else f'create view "{table}" as from {files}')
-    for name, query in QUERIES[given.work].items():
-        target = given.result(name) / f"part-00000{SUFFIXES[work.writes]}"
+    for name, query in QUERIES[asked.work].items():
+        target = asked.result(name) / f"part-00000{SUFFIXES[work.writes]}"
         options = "format parquet, compression snappy" if work.writes == "parquet" else "format json"
         connection.execute(f"copy ({query}) to '{target}' ({options})")
 
 
 def _wide(table: str, files: str, work: Work) -> str:
-    """A wide table, read once for several results: its columns, the same as one value, and what they are joined and ordered by."""
+    """A wide table, read once for several results: its columns, the same as one value, and what they are
+    joined and ordered by.
+    """
     kind = "table" if len(work.results) > 1 else "view"
     key, *reference = [name for name in SHOP[table] if name.endswith("_id")]
     columns = [f"{key} as id", *(f"{name} as customer" for name in reference), "lsn as seq", "op = 'd' as deleted", "updated_at as ts"]
@@ -160,11 +163,11 @@ def _wide(table: str, files: str, work: Work) -> str:
     return f"create {kind} {table} as select *, {', '.join(columns)}, {{{value}}} as value from {files}"
 
 
-def _files(given: Task, table: str) -> str:
-    if WORKS[given.work].reads == "parquet":
-        return f"read_parquet('{given.input_files(table)}')"
+def _files(asked: Task, table: str) -> str:
+    if WORKS[asked.work].reads == "parquet":
+        return f"read_parquet('{asked.input_files(table)}')"
     types = ", ".join(f"'{name}': '{type_}'" for name, type_ in RAW[table].items())
-    return f"read_json('{given.input_files(table)}', format = 'newline_delimited', columns = {{{types}}})"
+    return f"read_json('{asked.input_files(table)}', format = 'newline_delimited', columns = {{{types}}})"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,6 +1,8 @@
-"""Flink SQL through PyFlink on a local cluster with two slots: as a batch job, or as a streaming job over the same bounded files.
+"""Flink SQL through PyFlink on a local cluster with two slots: as a batch job, or as a streaming job over the
+same bounded files.
 
-It runs in an environment of its own (:mod:`benchmarks.harness.environments`), so it imports nothing of the project but its task.
+It runs in an environment of its own (:mod:`benchmarks.harness.environments`), so it imports nothing of the
+project but its task.
 """
 
 import os
@@ -67,7 +69,9 @@ def flink_type(types: Mapping[str, str]) -> str:
 
 
 def lives(order: Mapping[str, str], customer: Mapping[str, str], *, broadcast: bool, old: bool = False) -> list[str]:
-    """Views up to ``pairs``: the events of each order, each with whether there was a result before; columns begin with ``o_`` or ``c_``."""
+    """Views up to ``pairs``: the events of each order, each with whether there was a result before; columns
+    begin with ``o_`` or ``c_``.
+    """
     columns = [*(f"o_{name}" for name in order), *(f"c_{name}" for name in customer)]
     names = {
         "customer": ", ".join(customer),
@@ -80,12 +84,12 @@ def lives(order: Mapping[str, str], customer: Mapping[str, str], *, broadcast: b
     return [view.format(**names) for view in _LIVES]
 
 
-def wide(given: Task) -> tuple[list[str], dict[str, str]]:
+def wide(assigned: Task) -> tuple[list[str], dict[str, str]]:
     """Views and results of the foreign-key join of wide rows."""
     shown = ", ".join(
         f"case when not deleted then {name} end" for name in (*(f"o_{name}" for name in ORDER), *(f"c_{name}" for name in CUSTOMER))
     )
-    views = lives(ORDER, CUSTOMER, broadcast=WORKS[given.work].small_right)
+    views = lives(ORDER, CUSTOMER, broadcast=WORKS[assigned.work].small_right)
     return views, {"": f"select id, at_seq, deleted, {shown} from pairs where not (deleted and was_deleted)"}
 
 
@@ -109,22 +113,22 @@ _OP: Final = "case when deleted then 'delete' when was_deleted then 'insert' els
 _TIME: Final = "greatest(o_updated_at, coalesce(c_updated_at, o_updated_at))"
 
 
-def shop(given: Task) -> tuple[list[str], dict[str, str]]:
+def shop(assigned: Task) -> tuple[list[str], dict[str, str]]:
     """Views and results of the orders command's works."""
     order = ", ".join(f"o.{name}" for name in SHOP["orders"])
     customer = row((f"c.{name}" for name in SHOP["customers"]), SHOP["customers"])
     latest = f"select {_HINT} {order}, {customer} from last_orders o join last_customers c on o.customer = c.id"
     last = [_LAST.format(table=table) for table in SHOP]
-    if given.work == "orders-latest":
+    if assigned.work == "orders-latest":
         return last, {"latest": latest.replace(_HINT, "")}
     changes = f"select id, {_OP}, {enriched('was_')}, {enriched('')}, {_TIME}, at_seq from pairs where not (deleted and was_deleted)"
     views = lives(SHOP["orders"], SHOP["customers"], broadcast=True, old=True)
     return [*views, *last], {"changes": changes, "latest": latest}
 
 
-def compute(given: Task, mode: str) -> None:
+def compute(assigned: Task, mode: str) -> None:
     """Write the results of a task."""
-    work = WORKS[given.work]
+    work = WORKS[assigned.work]
     batch = mode == "batch"
     made = TableEnvironment.create(EnvironmentSettings.in_batch_mode() if batch else EnvironmentSettings.in_streaming_mode())
     for option, value in SETTINGS.items():
@@ -132,9 +136,9 @@ def compute(given: Task, mode: str) -> None:
     made.get_config().set("pipeline.jars", os.environ["FLINK_JARS"])
     for table in work.tables:
         columns = ", ".join(f"`{name}` {type_}" for name, type_ in RAW[table].items())
-        made.execute_sql(f"create temporary table raw_{table} ({columns}) with {_files(str(given.data / table), work.reads)}")
+        made.execute_sql(f"create temporary table raw_{table} ({columns}) with {_files(str(assigned.data / table), work.reads)}")
         made.execute_sql(f"create temporary view {table} as select *, {_NAMES[table]} from raw_{table}")
-    views, results = shop(given) if work.kind == "shop" else wide(given)
+    views, results = shop(assigned) if work.kind == "shop" else wide(assigned)
     for view in views:
         made.execute_sql(view)
     together = made.create_statement_set()
@@ -143,7 +147,7 @@ def compute(given: Task, mode: str) -> None:
         columns = ", ".join(f"`{column}` {type_}" for column, type_ in types.items())
         # A streaming job takes results back: its file has every change, as an insert or a delete.
         written = work.writes if batch else "debezium-json"
-        made.execute_sql(f"create temporary table sink_{name} ({columns}) with {_files(str(given.result(name)), written)}")
+        made.execute_sql(f"create temporary table sink_{name} ({columns}) with {_files(str(assigned.result(name)), written)}")
         together.add_insert_sql(f"insert into sink_{name} {query}")
     together.execute().wait()
 

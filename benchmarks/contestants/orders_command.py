@@ -11,11 +11,11 @@ from benchmarks.works import SUFFIXES, WORKS
 _OUTPUTS = {"changes": "--output", "latest": "--latest"}
 
 
-def arguments(given: Task, runner: str) -> list[str]:
+def arguments(assigned: Task, runner: str) -> list[str]:
     """The command line of a task."""
-    work = WORKS[given.work]
-    files = [f"--{table}={given.input_files(table)}" for table in work.tables]
-    outputs = [f"{_OUTPUTS[name]}={given.result(name) / f'result{SUFFIXES[work.writes]}'}" for name in work.results]
+    work = WORKS[assigned.work]
+    files = [f"--{table}={assigned.input_files(table)}" for table in work.tables]
+    outputs = [f"{_OUTPUTS[name]}={assigned.result(name) / f'result{SUFFIXES[work.writes]}'}" for name in work.results]
     return [*files, *outputs, *(SPARK if runner == "SparkRunner" else (f"--runner={runner}",))]
 
 

@@ -1,6 +1,7 @@
 """Pathway on two threads, its tables static: all files are read, then the results computed and written once.
 
-It runs in an environment of its own (:mod:`benchmarks.harness.environments`), so it imports nothing of the project but its task.
+It runs in an environment of its own (:mod:`benchmarks.harness.environments`), so it imports nothing of the
+project but its task.
 """
 
 import sys
@@ -31,18 +32,20 @@ def lives(table: pw.Table) -> pw.Table:
 
 
 def events(orders: pw.Table, customers: pw.Table) -> pw.Table:
-    """What comes of each order and when, ``deleted`` where it has no customer; columns of the customer begin with ``c_``."""
+    """What comes of each order and when, ``deleted`` where it has no customer; columns of the customer begin
+    with ``c_``.
+    """
     lived = lives(customers)
     # Before its first change a customer is not there, as after a delete.
     absent = lived.filter(lived.first).with_columns(seq=-1, ends=pw.this.seq, deleted=True)
-    there = lived.concat_reindex(absent)
+    present = lived.concat_reindex(absent)
     changes = lives(orders)
-    joined = changes.join_left(there, changes.customer == there.key).select(
+    joined = changes.join_left(present, changes.customer == present.key).select(
         *(changes[name] for name in changes.column_names() if name not in ("deleted", "first")),
-        since=pw.coalesce(there.seq, -1),
-        until=pw.coalesce(there.ends, _END),
-        deleted=pw.coalesce(there.deleted, True),
-        **{f"c_{name}": there[name] for name in there.column_names() if name not in ("key", "seq", "ends", "deleted", "first")},
+        since=pw.coalesce(present.seq, -1),
+        until=pw.coalesce(present.ends, _END),
+        deleted=pw.coalesce(present.deleted, True),
+        **{f"c_{name}": present[name] for name in present.column_names() if name not in ("key", "seq", "ends", "deleted", "first")},
     )
     met = joined.filter((joined.since < joined.ends) & (joined.seq < joined.until))
     return met.with_columns(position=pw.if_else(met.seq > met.since, met.seq, met.since))
@@ -86,13 +89,13 @@ def changes_of(orders: pw.Table, customers: pw.Table) -> pw.Table:
         customers.select(*(customers[name] for name in ("key", "seq", "deleted", "updated_at")), row=_row(customers, "customers")),
     )
     enriched = json_of((*SHOP["orders"], "customer"))(*(every[name] for name in SHOP["orders"]), every.c_row)
-    found = every.select(
+    every_change = every.select(
         every.key,
         every.position,
         new=pw.if_else(every.deleted, None, enriched),
         timestamp=pw.if_else(every.seq > every.since, every.updated_at, pw.coalesce(every.c_updated_at, 0)),
     )
-    told = found.with_columns(old=before(found).new)
+    told = every_change.with_columns(old=before(every_change).new)
     kept = told.filter(told.old.is_not_none() | told.new.is_not_none())
     op = pw.if_else(kept.new.is_none(), "delete", pw.if_else(kept.old.is_none(), "insert", "update"))
     return kept.with_columns(op=op)
@@ -113,14 +116,14 @@ def _row(table: pw.Table, name: str) -> Any:
 _RESULTS: Final = {"": wide, "changes": changes_of, "latest": latest_of}
 
 
-def compute(given: Task) -> None:
+def compute(asked: Task) -> None:
     """Write the results of a task."""
-    work = WORKS[given.work]
+    work = WORKS[asked.work]
     orders, customers = (
-        keyed(pw.io.jsonlines.read(given.data / table, schema=schema(columns), mode="static"), table) for table, columns in RAW.items()
+        keyed(pw.io.jsonlines.read(asked.data / table, schema=schema(columns), mode="static"), table) for table, columns in RAW.items()
     )
     for name in work.results:
-        pw.io.jsonlines.write(_RESULTS[name](orders, customers), given.result(name) / "result.jsonl")
+        pw.io.jsonlines.write(_RESULTS[name](orders, customers), asked.result(name) / "result.jsonl")
     pw.run(monitoring_level=pw.MonitoringLevel.NONE)
 
 

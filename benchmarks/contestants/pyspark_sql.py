@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.functions import pandas_udf
 
-from beam_joins.pipelines.launcher.java import find_java
+from beam_joins.pipelines.runners.java import find_java
 from benchmarks.contestants.command import Task, parser, task
 from benchmarks.works import CUSTOMER, ORDER, RAW, SHOP, WINDOW_MICROSECONDS, WORKS, Kind
 
@@ -25,7 +25,8 @@ _SCHEMAS: Final = {
     "clicks": "key long, click long, ts long",
 }
 
-# Measured, as are the plans below: see docs/benchmarks.md. The JVM's options are those that spark_runner uses too.
+# Measured, as are the plans below: see benchmarks/README.md. The JVM's options are those that spark_runner uses
+# too.
 SETTINGS: Final = {
     "spark.driver.memory": "4g",
     "spark.driver.host": "127.0.0.1",
@@ -45,7 +46,9 @@ _SETTINGS_OF: Final[dict[Kind, dict[str, str]]] = {
 
 
 def events(orders: DataFrame, customers: DataFrame, order: Sequence[str], customer: Sequence[str], *, broadcast: bool) -> DataFrame:
-    """What comes of each order and where, ``deleted`` where it has no customer: lives of orders joined with overlapping lives of customers."""
+    """What comes of each order and where, ``deleted`` where it has no customer: lives of orders joined with
+    overlapping lives of customers.
+    """
     in_order = Window.partitionBy("id").orderBy("seq")
     order_lives = orders.select("id", "customer", *order, "seq", f.lead("seq", 1, _END).over(in_order).alias("ends"))
     customer_changes = customers.select(
@@ -95,7 +98,9 @@ def wide_large(orders: DataFrame, customers: DataFrame) -> DataFrame:
 
 
 def records(orders: DataFrame, customers: DataFrame) -> DataFrame:
-    """The changelog of the foreign-key join, its value made by a function of Python: of columns, which is faster than one of single values."""
+    """The changelog of the foreign-key join, its value made by a function of Python: of columns, which is
+    faster than one of single values.
+    """
     import pandas as pd  # noqa: PLC0415, other works start without it
 
     @pandas_udf("string")  # type: ignore[call-overload, untyped-decorator]
@@ -108,9 +113,9 @@ def records(orders: DataFrame, customers: DataFrame) -> DataFrame:
 
 def enriched_changes(orders: DataFrame, customers: DataFrame) -> DataFrame:
     """The changelog of the orders command: old and new rows whole."""
-    found = events(orders, customers.withColumnRenamed("ts", "c_ts"), ("o", "ts"), ("c", "c_ts"), broadcast=True)
+    met = events(orders, customers.withColumnRenamed("ts", "c_ts"), ("o", "ts"), ("c", "c_ts"), broadcast=True)
     new = f.when(~f.col("deleted"), f.struct("o.*", f.col("c").alias("customer")))
-    pairs = found.withColumn("new", new).withColumn("old", f.lag("new").over(_by_position()))
+    pairs = met.withColumn("new", new).withColumn("old", f.lag("new").over(_by_position()))
     op = f.expr("case when new is null then 'delete' when old is null then 'insert' else 'update' end")
     time = f.greatest("ts", "c_ts").alias("timestamp")
     return pairs.where("old is not null or new is not null").select(
@@ -140,7 +145,9 @@ def foreign_key_final(orders: DataFrame, customers: DataFrame) -> DataFrame:
 
 
 def tables(left: DataFrame, right: DataFrame) -> DataFrame:
-    """The changelog of the outer join on the key: both tables' changes in one sequence, the last row of each so far."""
+    """The changelog of the outer join on the key: both tables' changes in one sequence, the last row of each
+    so far.
+    """
     changes = left.select(
         "id", f.col("seq").alias("position"), f.struct("deleted", f.col("a").alias("value")).alias("a"), f.lit(None).alias("b")
     ).unionByName(
@@ -159,7 +166,8 @@ def tables(left: DataFrame, right: DataFrame) -> DataFrame:
 
 def streams(views: DataFrame, clicks: DataFrame) -> DataFrame:
     """Pairs with the same key and close times."""
-    # With some fifty records a key, a sort-merge join on the key alone is no slower than one on key and time bucket.
+    # With some fifty records a key, a sort-merge join on the key alone is no slower than one on key and time
+    # bucket.
     clicked = clicks.withColumnRenamed("ts", "clicked")
     close = f.col("clicked").between(f.col("ts") - WINDOW_MICROSECONDS, f.col("ts") + WINDOW_MICROSECONDS)
     pairs = views.join(clicked, (views["key"] == clicked["key"]) & close)
@@ -199,26 +207,26 @@ def _without_repeated_deletes(events: DataFrame) -> DataFrame:
     return events.withColumn("before", f.lag("deleted", 1, True).over(_by_position())).where("not (deleted and before)")
 
 
-def compute(given: Task) -> None:
+def compute(asked: Task) -> None:
     """Write the results of a task."""
     os.environ["JAVA_HOME"] = str(find_java().resolve().parent.parent)
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    work = WORKS[given.work]
+    work = WORKS[asked.work]
     settings = {**SETTINGS, **_SETTINGS_OF.get(work.kind, {})}
     session = SparkSession.builder.master("local[2]").config(map=dict(settings)).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    left, right = (_read(session, given, table) for table in work.tables)
-    for name, plan in PLANS[given.work].items():
+    left, right = (_read(session, asked, table) for table in work.tables)
+    for name, plan in PLANS[asked.work].items():
         writer = plan(left, right).write.mode("overwrite")
         if work.writes == "parquet":
-            writer.parquet(str(given.result(name)))
+            writer.parquet(str(asked.result(name)))
         else:
-            writer.json(str(given.result(name)), ignoreNullFields=False)
+            writer.json(str(asked.result(name)), ignoreNullFields=False)
     session.stop()
 
 
-def _read(session: SparkSession, given: Task, table: str) -> DataFrame:
-    work, path = WORKS[given.work], str(given.data / table)
+def _read(session: SparkSession, asked: Task, table: str) -> DataFrame:
+    work, path = WORKS[asked.work], str(asked.data / table)
     if not work.wide:
         return session.read.schema(_SCHEMAS[table]).parquet(path)
     reader = session.read.schema(", ".join(f"{name} {type_}" for name, type_ in RAW[table].items()))

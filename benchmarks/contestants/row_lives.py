@@ -28,7 +28,8 @@ def order_lives(changes: Iterable[Row]) -> Iterator[tuple[Row, int]]:
 
 
 def order_events(lives: Iterable[OrderLife], customer: Iterable[tuple[int, str | None]]) -> Iterator[tuple[int, Event]]:
-    """What comes of one customer's orders: at each order's begin, and at each change of the customer within its life.
+    """What comes of one customer's orders: at each order's begin, and at each change of the customer within
+    its life.
 
     ``customer`` are the customer's changes, position and name, without a name for a delete.
     """
@@ -45,23 +46,25 @@ def order_events(lives: Iterable[OrderLife], customer: Iterable[tuple[int, str |
 
 def result_rows(key: int, events: Iterable[Event]) -> Iterator[Row]:
     """The changelog of one key of a foreign-key join, without deletes of what is not there."""
-    there = False
+    exists = False
     for position, result in sorted(events, key=lambda event: event[0]):
-        if result is not None or there:
+        if result is not None or exists:
             yield {"id": key, "position": position, "deleted": result is None, **(result or {"amount": None, "name": None})}
-        there = result is not None
+        exists = result is not None
 
 
 def table_rows(key: int, changes: Iterable[tuple[int, str, bool, int | None]]) -> Iterator[Row]:
-    """The changelog of one key of the outer join; a change is position, column (``a`` or ``b``), deleted, value."""
+    """The changelog of one key of the outer join; a change is position, column (``a`` or ``b``), deleted,
+    value.
+    """
     now: dict[str, int | None] = {}
     for position, column, deleted, value in sorted(changes):
-        there = bool(now)
+        exists = bool(now)
         if deleted:
             now.pop(column, None)
         else:
             now[column] = value
-        if there or now:
+        if exists or now:
             yield {"id": key, "position": position, "deleted": not now, "a": now.get("a"), "b": now.get("b")}
 
 
@@ -76,7 +79,9 @@ def old_and_new(key: int, changes: Iterable[tuple[int, str, bool, int | None]]) 
 
 
 def pairs(key: int, views: Iterable[tuple[int, int]], clicks: Iterable[tuple[int, int]], window: int) -> Iterator[Row]:
-    """The views and clicks of one key whose times differ by at most ``window``; each is its time and its number."""
+    """The views and clicks of one key whose times differ by at most ``window``; each is its time and its
+    number.
+    """
     clicked = sorted(clicks)
     for ts, view in views:
         first = bisect_right(clicked, (ts - window - 1, END))

@@ -1,4 +1,6 @@
-"""Changes of two tables with one common sequence, and records of two streams, as Arrow tables drawn from a seeded generator."""
+"""Changes of two tables with one common sequence, and records of two streams, as Arrow tables drawn from a
+seeded generator.
+"""
 
 from collections.abc import Callable
 from typing import Final

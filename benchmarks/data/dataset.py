@@ -13,8 +13,9 @@ TINY_ROWS: Final = 100
 class Dataset:
     """The input of a work: two tables.
 
-    ``left`` and ``right`` are numbers of rows (changes, or records of a stream), ``left_ids`` and ``right_ids`` the numbers of different
-    keys that they are drawn from. ``left_files`` and ``right_files`` are numbers of files.
+    ``left`` and ``right`` are numbers of rows (changes, or records of a stream), ``left_ids`` and
+    ``right_ids`` the numbers of different keys that they are drawn from. ``left_files`` and ``right_files``
+    are numbers of files.
     """
 
     kind: Kind
@@ -41,7 +42,8 @@ class Dataset:
 def foreign_key(orders: int, *, kind: Kind = "uniform", ids: int | None = None, format: Format = "parquet") -> Dataset:
     """Orders and customers: five changes per id of either, unless ``ids`` says another number of orders.
 
-    A tenth as many changes of customers, at most 100,000 where orders are wide, or three times as many where both tables are large, at most 3,000,000.
+    A tenth as many changes of customers, at most 100,000 where orders are wide, or three times as many where
+    both tables are large, at most 3,000,000.
     """
     customers = {"wide": min(orders // 10, 100_000), "wide-large": min(orders * 3, 3_000_000)}.get(kind, orders // 10) or 1
     files = 8 if kind == "wide-large" else 2

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.pipelines.sources.follow import Piece, Timed
+from beam_joins.pipelines.io.sources.follow import Piece, Timed
 from benchmarks.works import BASE_MICROSECONDS
 
 _MILLION: Final = 1_000_000
@@ -24,9 +24,13 @@ SCHEMAS: Final = {
 
 @dataclass(frozen=True)
 class Endless:
-    """A source of both tables. All customers are there in the first second of event time; then ``changes`` of orders come, evenly spread over time.
+    """A source of both tables.
 
-    ``live`` is the time in microseconds at which the orders begin, by the clock; ``None``: they come as fast as they are taken.
+    All customers are there in the first second of event time; then ``changes`` of orders come, evenly spread
+    over time.
+
+    ``live`` is the time in microseconds at which the orders begin, by the clock; ``None``: they come as fast
+    as they are taken.
     """
 
     changes: int

@@ -37,7 +37,9 @@ def provide(dataset: Dataset, directory: Path) -> Path:
 
 
 def write_table(table: pa.Table, folder: Path, *, files: int, format: Format = "parquet") -> None:
-    """Write a table's rows in their order, cut into files of about the same number of rows: Parquet, or JSON lines."""
+    """Write a table's rows in their order, cut into files of about the same number of rows: Parquet, or JSON
+    lines.
+    """
     folder.mkdir(parents=True)
     bounds = [table.num_rows * number // files for number in range(files + 1)]
     for number, (begin, end) in enumerate(pairwise(bounds)):

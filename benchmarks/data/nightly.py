@@ -24,7 +24,9 @@ _CUSTOMERS: Final = 10
 
 
 def provide_nightly(rows: int, directory: Path, *, shop: bool) -> Path:
-    """A folder with a folder for each piece, and one with all of them; made if it is not there yet. The first piece has so many orders, each once.
+    """A folder with a folder for each piece, and one with all of them; made if it is not there yet.
+
+    The first piece has so many orders, each once.
 
     Narrow tables in Parquet; or, for ``shop``, the wide tables that the orders command reads, in JSON lines.
     """
@@ -40,9 +42,9 @@ def provide_nightly(rows: int, directory: Path, *, shop: bool) -> Path:
         places = begin + rng.permutation(orders + customers)
         begin += orders + customers
         for name, count, at in (("orders", orders, places[:orders]), ("customers", customers, places[orders:])):
-            known = rows if name == "orders" else rows // _CUSTOMERS
+            existing = rows if name == "orders" else rows // _CUSTOMERS
             # one of a hundred later changes is of a new row
-            ids = rng.permutation(known) if piece == FIRST else rng.integers(0, known + max(known // 100, 1), count)
+            ids = rng.permutation(existing) if piece == FIRST else rng.integers(0, existing + max(existing // 100, 1), count)
             changes = _changes(name, ids, np.sort(at), piece, rows // _CUSTOMERS, rng)
             write_table(_widened(name, changes, rng) if shop else changes, draft / piece / name, files=1, format=form)
             (draft / ALL / name).mkdir(parents=True, exist_ok=True)

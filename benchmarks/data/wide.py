@@ -1,4 +1,6 @@
-"""Orders and customers with text keys and more columns, in the columns that the orders command reads by default."""
+"""Orders and customers with text keys and more columns, in the columns that the orders command reads by
+default.
+"""
 
 from typing import Final
 
@@ -33,7 +35,9 @@ def wide_customers(customers: pa.Table, rng: np.random.Generator) -> pa.Table:
 
 
 def _widened(table: pa.Table, added: dict[str, pa.ChunkedArray | pa.Array], **keys: str) -> pa.Table:
-    """Keys become text, named as ``keys`` say; added columns come before those about the change, and are null where a row is deleted."""
+    """Keys become text, named as ``keys`` say; added columns come before those about the change, and are null
+    where a row is deleted.
+    """
     gone = table["deleted"]
     columns = dict(zip(table.column_names, table.columns, strict=True))
     change = {"updated_at": columns.pop("ts"), "lsn": columns.pop("seq"), "op": pc.if_else(columns.pop("deleted"), "d", "u")}

@@ -20,7 +20,9 @@ group by all having surplus <> 0
 
 @dataclass(frozen=True)
 class Comparison:
-    """``rows`` is the number of rows that came; ``missing`` and ``extra`` count rows of the reference only and of the result only."""
+    """``rows`` is the number of rows that came; ``missing`` and ``extra`` count rows of the reference only
+    and of the result only.
+    """
 
     rows: int
     missing: int = 0
@@ -59,7 +61,9 @@ def compare(reference: Path, result: Path, columns: Mapping[str, str], *, retrac
 
 
 def _files(folder: Path) -> list[str]:
-    """All files but those that a program keeps for itself, such as Spark's ``_SUCCESS`` and checksums; however they are called."""
+    """All files but those that a program keeps for itself, such as Spark's ``_SUCCESS`` and checksums;
+    however they are called.
+    """
     return [str(path) for path in folder.rglob("*") if path.is_file() and path.stat().st_size and path.name[0] not in "._"]
 
 

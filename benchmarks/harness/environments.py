@@ -1,4 +1,6 @@
-"""Environments of their own for contestants whose dependencies clash with the project's: made on first use, from pinned versions."""
+"""Environments of their own for contestants whose dependencies clash with the project's: made on first use,
+from pinned versions.
+"""
 
 import hashlib
 import os
@@ -12,8 +14,8 @@ from typing import Final
 import pyspark
 from apache_beam.utils.subprocess_server import JavaJarServer
 
-from beam_joins.pipelines.launcher.java import find_java
-from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
+from beam_joins.pipelines.runners.java import find_java
+from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
 PINS: Final = Path(__file__).parents[1] / "environments"
 """A file NAME.txt of pinned packages for each environment."""
@@ -38,7 +40,8 @@ class Environment:
 
 
 def provide(name: str, directory: Path) -> Environment:
-    """The environment of this name, ``""`` for the one of this process; kept under ``directory`` once it is made.
+    """The environment of this name, ``""`` for the one of this process; kept under ``directory`` once it is
+    made.
 
     Raises:
         Unavailable: its packages, its jars or a fitting Java are not to be had.
@@ -64,11 +67,11 @@ def versions() -> str:
     >>> versions()
     'apache-flink 2.3.0, pathway 0.33.0'
     """
-    found = []
+    pinned = []
     for name, package in MEASURED.items():
         pins = dict(line.split("==") for line in (PINS / f"{name}.txt").read_text(encoding="utf-8").splitlines())
-        found.append(f"{package} {pins[package]}")
-    return ", ".join(found)
+        pinned.append(f"{package} {pins[package]}")
+    return ", ".join(pinned)
 
 
 def _install(name: str, folder: Path) -> None:
@@ -80,12 +83,14 @@ def _install(name: str, folder: Path) -> None:
 def _call(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise RuntimeError(said[-1] if said else f"{command[0]} ended with code {done.returncode}")
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        raise RuntimeError(lines[-1] if lines else f"{command[0]} ended with code {done.returncode}")
 
 
 def _flink_variables(folder: Path) -> dict[str, str]:
-    """Java, and the jars that Flink needs beside its own for Parquet; it takes Hadoop's and the codecs' from PySpark."""
+    """Java, and the jars that Flink needs beside its own for Parquet; it takes Hadoop's and the codecs' from
+    PySpark.
+    """
     jar = Path(JavaJarServer.local_jar(JavaJarServer.path_to_maven_jar(*_PARQUET_JAR), str(folder / "jars")))
     if hashlib.sha256(jar.read_bytes()).hexdigest() != _PARQUET_SHA256:
         jar.unlink()

@@ -19,8 +19,9 @@ START_NOISE: Final = 0.05
 class Run:
     """One run: seconds from start to end of the process, peaks of resident memory in bytes.
 
-    ``jvm`` is the sum over the process tree's JVMs, ``python`` the largest single Python process. ``others`` is the part of the machine's
-    processor time, from 0 to 1, that went to what is not of this run; ``processor`` are the seconds that went to it.
+    ``jvm`` is the sum over the process tree's JVMs, ``python`` the largest single Python process. ``others``
+    is the part of the machine's processor time, from 0 to 1, that went to what is not of this run;
+    ``processor`` are the seconds that went to it.
     """
 
     seconds: float
@@ -39,7 +40,10 @@ class Bounds(NamedTuple):
 
 @dataclass
 class Measured:
-    """What has been measured of a contestant in a case. ``runs`` are by size; ``trouble`` says why it has no figure."""
+    """What has been measured of a contestant in a case.
+
+    ``runs`` are by size; ``trouble`` says why it has no figure.
+    """
 
     case: str
     contestant: str
@@ -52,10 +56,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class Figure:
-    """Seconds of start-up, of work beyond it, and of both; peaks of memory in bytes; rows of the result at the largest measured size.
+    """Seconds of start-up, of work beyond it, and of both; peaks of memory in bytes; rows of the result at
+    the largest measured size.
 
-    ``measured_at`` are the sizes that have been measured; a figure for another ``size`` is extrapolated. ``work_between`` is the least and
-    the most that its work may be.
+    ``measured_at`` are the sizes that have been measured; a figure for another ``size`` is extrapolated.
+    ``work_between`` is the least and the most that its work may be.
     """
 
     case: str
@@ -118,7 +123,9 @@ def start_bounds(seconds: Sequence[float]) -> Bounds:
 
 
 def work_bounds(measured: Measured) -> Bounds:
-    """Seconds of work at least, of the fastest run after the slowest start, and at most, of the slowest run after the fastest start."""
+    """Seconds of work at least, of the fastest run after the slowest start, and at most, of the slowest run
+    after the fastest start.
+    """
     start = start_bounds([run.seconds for run in measured.starts])
     *smaller, (last, seconds) = [(size, [run.seconds for run in runs]) for size, runs in sorted(measured.runs.items())]
     fast = [*((size, max(each)) for size, each in smaller), (last, min(seconds))]
@@ -129,8 +136,8 @@ def work_bounds(measured: Measured) -> Bounds:
 def work_seconds(start: float, totals: Sequence[tuple[int, float]], size: int) -> float:
     """Seconds of work at a size, from the total seconds at one or two measured ones.
 
-    One smaller size is extrapolated in proportion, two along the line through both. Never less than 0, as on data so small that the
-    start is all there is.
+    One smaller size is extrapolated in proportion, two along the line through both. Never less than 0, as on
+    data so small that the start is all there is.
 
     >>> work_seconds(2.0, [(100, 12.0)], 100), work_seconds(2.0, [(10, 3.0)], 100), work_seconds(2.0, [(10, 3.0), (20, 5.0)], 100)
     (10.0, 10.0, 19.0)

@@ -17,7 +17,9 @@ _PARTS: Final = 5
 
 
 class Sample(NamedTuple):
-    """A moment: its time in microseconds, memory in bytes and processor seconds of the Python processes and of the JVM or Prism."""
+    """A moment: its time in microseconds, memory in bytes and processor seconds of the Python processes and
+    of the JVM or Prism.
+    """
 
     at: int
     python: int
@@ -62,7 +64,9 @@ class Flow:
         return Sample(time.time_ns() // 1000, memory[0], memory[1], seconds[0], seconds[1])
 
     def results(self) -> np.ndarray:
-        """The notes of the sink in the order in which they came: time, number of results, earliest and latest change."""
+        """The notes of the sink in the order in which they came: time, number of results, earliest and latest
+        change.
+        """
         lines = [line.split() for path in self._folder.iterdir() for line in path.read_text().splitlines()]
         notes = np.array(lines, np.int64).reshape(-1, 4)
         return notes[np.argsort(notes[:, 0], kind="stable")]

@@ -17,7 +17,9 @@ SERIES: Final = {
 
 @dataclass(frozen=True)
 class Grown:
-    """A point of a series: seconds of start-up and of work, peaks of memory in bytes. ``changes`` are those of orders.
+    """A point of a series: seconds of start-up and of work, peaks of memory in bytes.
+
+    ``changes`` are those of orders.
 
     ``too_short`` says that the run took no longer than a start-up may.
     """

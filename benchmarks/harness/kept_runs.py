@@ -1,4 +1,6 @@
-"""Runs kept in a file as they are measured: a benchmark that was interrupted goes on, and runs that others slowed down are repeated."""
+"""Runs kept in a file as they are measured: a benchmark that was interrupted goes on, and runs that others
+slowed down are repeated.
+"""
 
 import hashlib
 import json
@@ -45,7 +47,9 @@ class KeptRuns:
             raise ValueError(f"the runs in {path} were measured with another {other}: give another file, or remove this one")
 
     def measured(self) -> dict[tuple[str, str], Measured]:
-        """What was measured, without runs that shared the machine with something else, and without failures: both are to be repeated."""
+        """What was measured, without runs that shared the machine with something else, and without failures:
+        both are to be repeated.
+        """
         every = (_measured(**each) for each in self._found["runs"])
         return {(each.case, each.contestant): each for each in every if not each.trouble}
 
@@ -60,11 +64,11 @@ class KeptRuns:
 
 def code() -> str:
     """A checksum of the source of all that is measured."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in _MEASURED:
         for path in sorted((ROOT / name).rglob("*.py")) or [ROOT / name]:
-            found.update(os.fsencode(path.relative_to(ROOT)) + b"\0" + path.read_bytes() + b"\0")
-    return found.hexdigest()
+            digest.update(os.fsencode(path.relative_to(ROOT)) + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def _measured(starts: list[dict[str, Any]], runs: dict[str, list[dict[str, Any]]], rows: dict[str, int], **rest: Any) -> Measured:

@@ -55,10 +55,11 @@ PER_KEY: Final = ("tables-per-key", "changelog-per-key")
 class Contestant:
     """A program and its options.
 
-    ``cases`` are those of a full run, ``small_cases`` those of a small one. ``shares``: parts of a case's size that it is measured at, in
-    thousandths; a part that is not the whole is extrapolated. ``rounds``: at most this many. ``environment``: the one that it runs in, if not
-    the project's. ``format``: what it reads in place of the work's format. ``retracts``: how its result says what is inserted and what is
-    deleted again, if it does.
+    ``cases`` are those of a full run, ``small_cases`` those of a small one. ``shares``: parts of a case's
+    size that it is measured at, in thousandths; a part that is not the whole is extrapolated. ``rounds``: at
+    most this many. ``environment``: the one that it runs in, if not the project's. ``format``: what it reads
+    in place of the work's format. ``retracts``: how its result says what is inserted and what is deleted
+    again, if it does.
     """
 
     title: str
@@ -158,7 +159,10 @@ CONTESTANTS: Final = {
         ),
     )
 }
-"""All contestants by title, in the order of the report. A small run has none that needs an environment of its own."""
+"""All contestants by title, in the order of the report.
+
+A small run has none that needs an environment of its own.
+"""
 
 
 def cases(*, small: bool) -> list[Case]:

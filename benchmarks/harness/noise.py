@@ -29,9 +29,11 @@ def ratio_bounds(one: Bounds, other: Bounds) -> Bounds:
 
 
 def verdict(between: Bounds | None, limit: float, *, most: bool, short: bool) -> Verdict:
-    """Whether a value keeps a limit, an upper one if ``most``: told only where all that it may be lies on one side of it.
+    """Whether a value keeps a limit, an upper one if ``most``: told only where all that it may be lies on one
+    side of it.
 
-    Elsewhere it is too short to tell if a part of it is too ``short``, or if there is no telling what it may be.
+    Elsewhere it is too short to tell if a part of it is too ``short``, or if there is no telling what it may
+    be.
 
     >>> verdict(Bounds(0.3, 0.4), 0.5, most=True, short=False), verdict(Bounds(0.3, 0.6), 0.5, most=True, short=False)
     ('kept', 'within noise')

@@ -32,7 +32,8 @@ class _Seen(NamedTuple):
 
 
 def run(module: str, arguments: Sequence[str], *, limit: float, environment: Environment | None = None) -> Run:
-    """Run a module of this project in a new interpreter, of this environment or another, and wait for its end, at most ``limit`` seconds.
+    """Run a module of this project in a new interpreter, of this environment or another, and wait for its
+    end, at most ``limit`` seconds.
 
     Raises:
         ContestantFailed: it ended with another code than 0, or took too long.
@@ -121,14 +122,15 @@ def _last_line(errors: IO[bytes]) -> str:
     return why(errors.read().decode("utf-8", "replace"))
 
 
-def why(said: str) -> str:
-    r"""The line of what a program said that tells why it ended: the innermost cause of a Java exception, else the last one.
+def why(standard_error: str) -> str:
+    r"""The line of what a program said that tells why it ended: the innermost cause of a Java exception, else
+    the last one.
 
     >>> why("Caused by: A\n  at x\nCaused by: java.io.IOException: disk full\n  ... 17 more\nexit code 1")
     'java.io.IOException: disk full'
     >>> why("Traceback:\n  f()\nValueError: no\n")
     'ValueError: no'
     """
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in standard_error.splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     return (causes or lines or ["it said nothing."])[-1]

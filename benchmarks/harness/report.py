@@ -24,7 +24,8 @@ def report(
 ) -> str:
     """All tables: one for each case, then the targets.
 
-    ``disturbed`` says how many runs of how many others have slowed down, ``rounds`` how many the figures have, the fewest and the most.
+    ``disturbed`` says how many runs of how many others have slowed down, ``rounds`` how many the figures
+    have, the fewest and the most.
     """
     parts = [machine()]
     if rounds[1]:
@@ -70,8 +71,8 @@ def case_table(case: Case, figures: Sequence[Figure]) -> Iterator[str]:
 def row(figure: Figure, peer: Figure | None) -> tuple[str, ...]:
     """The cells of a figure."""
     if figure.trouble:
-        said = figure.trouble if figure.skipped or figure.trouble.startswith("differs") else f"failed: {figure.trouble}"
-        return (figure.contestant, _cell(said), *[""] * (len(_HEADER) - 2))
+        trouble = figure.trouble if figure.skipped or figure.trouble.startswith("differs") else f"failed: {figure.trouble}"
+        return (figure.contestant, _cell(trouble), *[""] * (len(_HEADER) - 2))
     about = "≈ " if figure.extrapolated else ""
     short = too_short(figure)
     parts = (

@@ -26,8 +26,8 @@ LIMIT_SECONDS: Final = 1800.0
 class Rounds:
     """Measures contestants on cases, with their input in ``data``; a process may take ``limit`` seconds.
 
-    In a ``small`` run a contestant's start is measured once, not in every case and round, and nothing is started before it is timed.
-    Runs that are ``kept`` are not repeated.
+    In a ``small`` run a contestant's start is measured once, not in every case and round, and nothing is
+    started before it is timed. Runs that are ``kept`` are not repeated.
     """
 
     def __init__(self, data: Path, *, small: bool, limit: float = LIMIT_SECONDS, kept: KeptRuns | None = None) -> None:
@@ -75,7 +75,8 @@ class Rounds:
                 measured.runs.setdefault(size, []).append(done)
                 measured.rows[size] = comparison.rows
                 self._tell(
-                    f"  {size:,} {case.unit}: {done.seconds:.1f} s, {done.processor:.1f} s of processors, {comparison}{_disturbance(done)}"
+                    f"  {size:,} {case.unit}: {done.seconds:.1f} s, {done.processor:.1f} s of processors, "
+                    f"{comparison}{_disturbance(done)}"
                 )
         except ContestantFailed as failure:
             measured.trouble = str(failure)
@@ -86,7 +87,8 @@ class Rounds:
             measured.starts = self._starts[contestant.title]
             return
         dataset = tiny(case.work)
-        # The very first start on Spark keeps Spark's classes for all later ones, and any first start reads its program from disk.
+        # The very first start on Spark keeps Spark's classes for all later ones, and any first start reads
+        # its program from disk.
         program = "SparkRunner" if "SparkRunner" in contestant.arguments else contestant.module
         if program not in self._warm and not self._small:
             self._warm.add(program)
@@ -105,18 +107,18 @@ class Rounds:
         shutil.rmtree(out, ignore_errors=True)
         done = self._run(work, contestant, dataset, out)
         results = WORKS[work].results.items()
-        found = [compare(reference / name, out / name, columns, retracts=contestant.retracts) for name, columns in results]
-        for comparison in found:
+        compared = [compare(reference / name, out / name, columns, retracts=contestant.retracts) for name, columns in results]
+        for comparison in compared:
             if not comparison.same:
                 raise ContestantFailed(f"differs from DuckDB on {dataset.left:,} rows: {comparison}")
-        return done, found[0]
+        return done, compared[0]
 
     def _run(self, work: str, contestant: Contestant, dataset: Dataset, out: Path) -> Run:
         data = files.provide(contestant.reads(dataset), self._data)
         out.mkdir()
-        given = ["--work", work, "--data", str(data), "--out", str(out), *contestant.arguments]
+        arguments = ["--work", work, "--data", str(data), "--out", str(out), *contestant.arguments]
         module = f"benchmarks.contestants.{contestant.module}"
-        return run(module, given, limit=self._limit, environment=self._environment(contestant.environment))
+        return run(module, arguments, limit=self._limit, environment=self._environment(contestant.environment))
 
     def _environment(self, name: str) -> Environment:
         if name not in self._environments:
@@ -124,10 +126,10 @@ class Rounds:
                 self._environments[name] = environments.provide(name, self._data)
             except Unavailable as error:
                 self._environments[name] = error
-        found = self._environments[name]
-        if isinstance(found, Unavailable):
-            raise ContestantFailed(f"{SKIPPED}: {found}")
-        return found
+        compared = self._environments[name]
+        if isinstance(compared, Unavailable):
+            raise ContestantFailed(f"{SKIPPED}: {compared}")
+        return compared
 
     def _tell(self, text: str) -> None:
         print(f"[{time.monotonic() - self._begin:6.0f} s] {text}", file=sys.stderr, flush=True)

@@ -11,7 +11,9 @@ Figures = Mapping[tuple[str, str], Figure]
 """Figures by case and contestant."""
 
 KAFKA_STREAMS_PER_SECOND: Final = 22_000
-"""Updates of the left table per second of Kafka Streams 4.3.1's foreign-key join on one core: quoted, not run here."""
+"""Updates of the left table per second of Kafka Streams 4.3.1's foreign-key join on one core: quoted, not run
+here.
+"""
 
 RATIOS: Final = (
     *((case, OURS, 0.5) for case in ("fk-uniform", "fk-zipf")),
@@ -33,10 +35,11 @@ RATIOS: Final = (
 
 
 class Target(NamedTuple):
-    """A promise: ``work`` and ``total`` are the values by work time and by total time, ``most`` whether ``limit`` is an upper one.
+    """A promise: ``work`` and ``total`` are the values by work time and by total time, ``most`` whether
+    ``limit`` is an upper one.
 
-    ``between`` is what the value by work time may be, ``None`` if work of 0 seconds is part of it; ``short`` is true if some of its work
-    cannot be told from what a start-up varies by.
+    ``between`` is what the value by work time may be, ``None`` if work of 0 seconds is part of it; ``short``
+    is true if some of its work cannot be told from what a start-up varies by.
     """
 
     meaning: str
@@ -85,5 +88,5 @@ def _target(meaning: str, limit: float, above: Figure | None, below: Figure | No
 
 
 def _good(figures: Figures, key: tuple[str, str]) -> Figure | None:
-    found = figures.get(key)
-    return found if found and not found.trouble else None
+    figure = figures.get(key)
+    return figure if figure and not figure.trouble else None

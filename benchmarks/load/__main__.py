@@ -42,9 +42,9 @@ def row(name: str, case: Case, size: int, outcome: Watched | RunFailed) -> str:
 
 def _sent(outcome: Watched) -> str:
     """Bytes for a row in the blocks, and for a remembered one, of the last run, where its program says so."""
-    if not outcome.said.startswith("{"):
+    if not outcome.output.startswith("{"):
         return "-"
-    figures = json.loads(outcome.said)
+    figures = json.loads(outcome.output)
     blocks, state = (
         figures[f"{what}_bytes"] / figures[f"{what}_rows"] if figures[f"{what}_rows"] else 0.0 for what in ("block", "state")
     )

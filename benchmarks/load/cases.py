@@ -31,7 +31,8 @@ _NO_DELETES: Final = ("--orders-delete-column=", "--customers-delete-column=")
 _ABOUT: Final = ("id", "seq", "ts", "deleted")
 
 Run = Callable[[Path, Path, Sequence[str], float], Watched]
-"""Runs a case: on the data of a folder, into an empty one, with options of Beam, for so many seconds at most."""
+"""Runs a case: on the data of a folder, into an empty one, with options of Beam, for so many seconds at most.
+"""
 Check = Callable[[Path, Path], None]
 """Raises :class:`RunFailed` if the result in the second folder is not that of the data in the first."""
 
@@ -60,7 +61,9 @@ def command(data: Path, out: Path, options: Sequence[str], limit: float) -> Watc
 
 
 def same_as_sql(data: Path, out: Path) -> None:
-    """Hold the changes against DuckDB's: their number and the sum of the hashes of the rows, in whatever order."""
+    """Hold the changes against DuckDB's: their number and the sum of the hashes of the rows, in whatever
+    order.
+    """
     connection = connect()
     connection.execute(f"set memory_limit = '4GB'; set temp_directory = '{out / '_duckdb'}'")
     columns, large = {}, ""
@@ -88,7 +91,9 @@ def _sum(connection: duckdb.DuckDBPyConnection, view: str, columns: Sequence[str
 
 
 def all_orders(data: Path, out: Path) -> None:
-    """Hold the final table against what the files were made of: each order once, in ascending order numbers, with its customer's name."""
+    """Hold the final table against what the files were made of: each order once, in ascending order numbers,
+    with its customer's name.
+    """
     files = len(list((data / "orders").iterdir()))
     rows = files * FILE_ORDERS
     expected = (rows, sum(range(100, 100 + rows)), files * sum(range(FILE_ORDERS)), rows)
@@ -106,7 +111,9 @@ def all_orders(data: Path, out: Path) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """A case: ``size`` and ``tiny`` are what ``make`` is given; ``most`` is how many bytes it may have in memory."""
+    """A case: ``size`` and ``tiny`` are what ``make`` is given; ``most`` is how many bytes it may have in
+    memory.
+    """
 
     meaning: str
     size: int

@@ -1,4 +1,6 @@
-"""Made-up orders and customers that are hard to join: one hot key, one customer with nearly all orders, large values, many columns, many files."""
+"""Made-up orders and customers that are hard to join: one hot key, one customer with nearly all orders, large
+values, many columns, many files.
+"""
 
 import json
 import os
@@ -28,7 +30,9 @@ FILE_ROWS: Final = 1_000_000
 
 Ints = npt.NDArray[np.int64]
 Make = Callable[[int, Path], None]
-"""Writes the folders ``orders`` and ``customers``, or pieces that have them, of a size into an empty folder; the same every time."""
+"""Writes the folders ``orders`` and ``customers``, or pieces that have them, of a size into an empty folder;
+the same every time.
+"""
 
 
 def provide(name: str, size: int, make: Make, directory: Path) -> Path:
@@ -63,7 +67,9 @@ def history(size: int, folder: Path, *, pieces: int | None = None) -> None:
 
 
 def nightly(size: int, folder: Path, *, widened: Callable[[pa.Table], pa.Table] = lambda orders: orders) -> None:
-    """Orders and a tenth as many customers, each once; then changes of a tenth and of a thousandth of them; and a few, to see what a start takes."""
+    """Orders and a tenth as many customers, each once; then changes of a tenth and of a thousandth of them;
+    and a few, to see what a start takes.
+    """
     rng, begin = np.random.default_rng(SEED), 0
     of_customers = size // 10
     for piece, share in {"first": 1, "tenth": 10, "thousandth": 1000, "start": max(size // 100, 1)}.items():
@@ -99,7 +105,9 @@ def hot_key(size: int, folder: Path) -> None:
 
 
 def hot_customer(size: int, folder: Path) -> None:
-    """Nine of ten orders, each there once, refer to one customer, who changes when half of them and when all of them are there; of 1,000 customers."""
+    """Nine of ten orders, each there once, refer to one customer, who changes when half of them and when all
+    of them are there; of 1,000 customers.
+    """
     rng = np.random.default_rng(SEED)
     positions = np.arange(1000, 1000 + size) + (np.arange(size) >= size // 2)
     made = orders(positions, size, 1000, rng, each=True)
@@ -162,7 +170,9 @@ def many_files(size: int, folder: Path, *, rows: int = FILE_ORDERS) -> None:
 
 
 def orders(positions: Ints, ids: int, refers: int, rng: np.random.Generator, *, each: bool = False) -> pa.Table:
-    """Changes of orders at these positions: of ids drawn from so many, or of ``each`` one; one of twenty is a delete, none if each is there once."""
+    """Changes of orders at these positions: of ids drawn from so many, or of ``each`` one; one of twenty is a
+    delete, none if each is there once.
+    """
     values = {"customer": rng.integers(0, max(refers, 1), len(positions)), "amount": rng.integers(1, 100_000, len(positions))}
     return _changes(positions, ids, values, rng, each=each)
 

@@ -30,7 +30,9 @@ class Measured(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """Of one kind of rows: bytes and microseconds of one processor, for each change unless something else is said."""
+    """Of one kind of rows: bytes and microseconds of one processor, for each change unless something else is
+    said.
+    """
 
     width: float
     rows: float
@@ -65,14 +67,16 @@ SAID: Final = {
 
 
 def measure(data: Path, changes: int, limit: float) -> Factors:
-    """The factors of the rows in a folder: a first piece with so many changes, a second with a tenth of them, and a third with a thousandth."""
+    """The factors of the rows in a folder: a first piece with so many changes, a second with a tenth of them,
+    and a third with a thousandth.
+    """
     with tempfile.TemporaryDirectory(prefix="runs-", dir=data.parent) as scratch:
 
         def run(piece: str, partitions: int, state: str = "") -> Measured:
             options = [f"--beam_joins_partitions={partitions}", "--beam_joins_broadcast_bytes=0"]
             options += [f"--beam_joins_state={scratch}/{state}"] if state else []
             seen = watched(["-m", "benchmarks.load.job", f"--data={data / piece}", f"--out={scratch}/out", *options], limit=limit)
-            return Measured(seen, json.loads(seen.said))
+            return Measured(seen, json.loads(seen.output))
 
         start = run("start", 1)
         few, alone = run("first", FEW), run("first", 1)
@@ -130,15 +134,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--data", type=Path, default=Path("benchmark-data"), metavar="DIR", help="where the input is kept (default: %(default)s)"
     )
     asked = made.parse_args(argv)
-    found = {}
+    factors_of = {}
     for kind in asked.rows:
         make, changes = ROWS[kind]
         changes = asked.changes or changes
         print(f"{kind} rows: eight runs over {changes:,} changes", file=sys.stderr, flush=True)
-        found[kind] = measure(provide(make.__name__, changes, make, asked.data.resolve()), changes, asked.limit)
-    lines = [f"| factor | {' | '.join(f'{kind} rows' for kind in found)} |", f"|---|{'---|' * len(found)}"]
-    for name, said in SAID.items():
-        lines.append(f"| {said} | {' | '.join(f'{getattr(factors, name):,.1f}' for factors in found.values())} |")
+        factors_of[kind] = measure(provide(make.__name__, changes, make, asked.data.resolve()), changes, asked.limit)
+    lines = [f"| factor | {' | '.join(f'{kind} rows' for kind in factors_of)} |", f"|---|{'---|' * len(factors_of)}"]
+    for name, sentence in SAID.items():
+        lines.append(f"| {sentence} | {' | '.join(f'{getattr(factors, name):,.1f}' for factors in factors_of.values())} |")
     print("\n".join(lines))
     return 0
 

@@ -1,4 +1,6 @@
-"""The job under load: orders with their customers, from Parquet to Parquet, of whatever columns the files have; prints what the engine has counted."""
+"""The job under load: orders with their customers, from Parquet to Parquet, of whatever columns the files
+have; prints what the engine has counted.
+"""
 
 import argparse
 import json
@@ -15,14 +17,15 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import ChangeBatch, ForeignKeyJoin, TableFromChangelog
-from beam_joins.pipelines.command.engine_figures import EngineFigures
-from beam_joins.pipelines.parquet import ReadParquet, WriteParquet
+from beam_joins.io import ReadParquet, WriteParquet
+from beam_joins.pipelines.commands.engine_figures import EngineFigures
 from beam_joins.pipelines.spark import spark_runner
-from beam_joins.transforms.engine.partitions import suggested_partitions
 
 RUNNERS: Final = ("DirectRunner", "SparkRunner")
 ABOUT: Final = ("seq", "ts", "deleted")
-"""The columns that say of a change which one it is; ``id`` is the key of both tables, ``customer`` what an order refers to."""
+"""The columns that say of a change which one it is; ``id`` is the key of both tables, ``customer`` what an
+order refers to.
+"""
 STEPS: Final = ("orders", "customers", "join")
 
 
@@ -35,13 +38,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked, rest = made.parse_known_args(argv)
     logging.getLogger().setLevel(logging.ERROR)
     patterns = [str(asked.data.resolve() / name / "*.parquet") for name in STEPS[:2]]
-    if not any(option.startswith(("--beam_joins_partitions", "--beam_joins_state")) for option in rest):
-        rest = [*rest, f"--beam_joins_partitions={suggested_partitions(sum(ReadParquet(each).bytes for each in patterns))}"]
     if asked.runner == "SparkRunner":
         with spark_runner(PipelineOptions(["--runner=SparkRunner", *rest])) as ready:
             figures = _run(beam.Pipeline(options=ready), patterns, asked.out)
     else:
-        # what Beam calls DirectRunner is one of three engines, whichever it finds; this is the one for bounded input
+        # what Beam calls DirectRunner is one of three engines, whichever it finds; this is the one for
+        # bounded input
         figures = _run(beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(rest)), patterns, asked.out)
     print(json.dumps(figures))
     return 0
@@ -64,9 +66,9 @@ def _run(pipeline: beam.Pipeline, patterns: Sequence[str], out: Path) -> dict[st
     _ = joined | "flat" >> beam.Map(_flat(list(columns))) | "write" >> WriteParquet(str(out.resolve() / "part"))
     result = pipeline.run()
     result.wait_until_finish()
-    found = EngineFigures.of(result, STEPS)
-    assert found is not None
-    return {**found._asdict(), "steps": {name: step._asdict() for name, step in found.steps.items()}}
+    engine = EngineFigures.of(result, STEPS)
+    assert engine is not None
+    return {**engine._asdict(), "steps": {name: step._asdict() for name, step in engine.steps.items()}}
 
 
 def _flat(names: list[str]) -> Callable[[ChangeBatch], pa.Table]:

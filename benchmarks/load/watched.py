@@ -20,7 +20,8 @@ class RunFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class Watched:
-    """Seconds, processor seconds of all processes, the most bytes that they had together, and what was said on standard output.
+    """Seconds, processor seconds of all processes, the most bytes that they had together, and what was said
+    on standard output.
 
     Memory that processes share, files that are mapped too, is counted once (Linux's proportional set size).
 
@@ -32,12 +33,12 @@ class Watched:
     seconds: float
     processor_seconds: float
     peak_bytes: int
-    said: str
+    output: str
 
     def __add__(self, other: "Watched") -> "Watched":
         """One run after the other."""
         peak = max(self.peak_bytes, other.peak_bytes)
-        return Watched(self.seconds + other.seconds, self.processor_seconds + other.processor_seconds, peak, other.said)
+        return Watched(self.seconds + other.seconds, self.processor_seconds + other.processor_seconds, peak, other.output)
 
 
 def watched(arguments: Sequence[str], *, limit: float) -> Watched:
@@ -53,7 +54,7 @@ def watched(arguments: Sequence[str], *, limit: float) -> Watched:
         top = psutil.Process(started.pid)
         while True:
             try:
-                said, errors = started.communicate(timeout=_SAMPLE_SECONDS)
+                output, errors = started.communicate(timeout=_SAMPLE_SECONDS)
                 break
             except subprocess.TimeoutExpired:
                 seen = list(_seen(top))
@@ -66,7 +67,7 @@ def watched(arguments: Sequence[str], *, limit: float) -> Watched:
         raise RunFailed(f"took longer than {limit:.0f} s and was ended")
     if started.returncode:
         raise RunFailed(f"ended with code {started.returncode}: {(errors.strip().splitlines() or ['it said nothing'])[-1]}")
-    return Watched(time.monotonic() - begin, sum(used.values()), peak, said)
+    return Watched(time.monotonic() - begin, sum(used.values()), peak, output)
 
 
 def _seen(top: psutil.Process) -> Iterator[tuple[int, int, float]]:

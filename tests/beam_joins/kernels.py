@@ -12,10 +12,11 @@ from beam_joins import Change, Dropped
 from beam_joins.batch import ChangeBatch
 from beam_joins.changelog import upsert
 from beam_joins.content import Emit
+from beam_joins.how import How
 from beam_joins.joiner import Join, joiner_in_columns, values_joined
 from beam_joins.keys.columns import comparable
-from beam_joins.matching import How, Shape
 from beam_joins.overlap import PART_ROWS, Joined, State, overlap, step
+from beam_joins.overlap_events import Shape
 from beam_joins.pairs import Pairs
 from beam_joins.references import listed_subscriptions, looking_up, rejoined, subscriptions
 from beam_joins.versions import FOREVER
@@ -32,7 +33,10 @@ modest = settings(deadline=None, print_blob=True, max_examples=80)
 
 
 def rows_of(records: Iterable[Any], key: Any = None, value: Any = None) -> pa.Table:
-    """The rows that changes or records are to a kernel; of the given types, or those that Arrow finds. No records are of no known type."""
+    """The rows that changes or records are to a kernel; of the given types, or those that Arrow finds.
+
+    No records are of no known type.
+    """
     records = list(records)
     values = [record.value if isinstance(record, Record) else record.new for record in records]
     columns = {
@@ -143,10 +147,12 @@ def parts(batch: ChangeBatch, count: int) -> list[ChangeBatch]:
 
 
 def batch(table: Iterable[Change[Any, Any]]) -> ChangeBatch:
-    """Changes with binary keys and values as a batch; an old value is an earlier one if no change of the table gave it."""
+    """Changes with binary keys and values as a batch; an old value is an earlier one if no change of the
+    table gave it.
+    """
     rows = sorted(table, key=lambda change: (change.key, change.position))
-    given = [n > 0 and rows[n - 1].key == change.key for n, change in enumerate(rows)]
-    before = [None if change.old is None else n - 1 if given[n] else len(rows) + n for n, change in enumerate(rows)]
+    inputs = [n > 0 and rows[n - 1].key == change.key for n, change in enumerate(rows)]
+    before = [None if change.old is None else n - 1 if inputs[n] else len(rows) + n for n, change in enumerate(rows)]
     return ChangeBatch(
         key=pa.array([change.key for change in rows], pa.binary()),
         new=pa.array([change.new for change in rows], pa.binary()),
@@ -180,14 +186,16 @@ def of_pairs(joiner: Joiner) -> Join:
 
 
 def left_rows(left: Table, shape: Shape, references: Callable[[bytes], Any] | None, *, lists: bool = False) -> pa.RecordBatch:
-    """The left rows of a join: under their own keys without ``references``, else under what those give for a value."""
+    """The left rows of a join: under their own keys without ``references``, else under what those give for a
+    value.
+    """
     changes = batch(left)
     if references is None:
         return keyed_rows(changes)
-    given = [None if value is None else references(value) for value in changes.values.to_pylist()]
+    inputs = [None if value is None else references(value) for value in changes.values.to_pylist()]
     if lists:
-        return listed_subscriptions(changes, given, keep_unmatched=shape.keeps_left)
-    return subscriptions(changes, pa.array(given, pa.binary()), shape)
+        return listed_subscriptions(changes, inputs, keep_unmatched=shape.keeps_left)
+    return subscriptions(changes, pa.array(inputs, pa.binary()), shape)
 
 
 def changes_of(joined: Joined) -> Table:
@@ -211,7 +219,9 @@ def join_in_steps(
     lists: bool = False,
     most: int = PART_ROWS,
 ) -> tuple[Table, State]:
-    """The changes of a join whose history is cut behind each position of ``cuts``, and what is remembered at the end; so many left rows are joined at a time."""
+    """The changes of a join whose history is cut behind each position of ``cuts``, and what is remembered at
+    the end; so many left rows are joined at a time.
+    """
     changes, state = [], State()
     for low, high in zip([-FOREVER, *cuts], [*cuts, FOREVER], strict=True):
         parts, state = step(
@@ -222,9 +232,9 @@ def join_in_steps(
             shape,
             most=most,
         )
-        found = [change for joined in parts for change in changes_of(joined)]
-        assert all(low < change.position <= high for change in found)
-        changes += found
+        actual = [change for joined in parts for change in changes_of(joined)]
+        assert all(low < change.position <= high for change in actual)
+        changes += actual
     return in_order(changes), state
 
 

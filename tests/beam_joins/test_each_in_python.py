@@ -1,4 +1,6 @@
-"""The values of a column in Python, a part at a time: each use has an object of its own, however many there are and however large they are."""
+"""The values of a column in Python, a part at a time: each use has an object of its own, however many there
+are and however large they are.
+"""
 
 import tracemalloc
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins.fields import OfField
-from beam_joins.places import order_bytes
+from beam_joins.positions import order_bytes
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 

@@ -27,9 +27,9 @@ def test_the_predicate_is_not_called_for_a_tombstone():
 @given(strategies.left_tables(), st.sets(st.sampled_from([b"Y|0", b"Z|1", b"null|0"])))
 def test_a_batch_is_filtered_as_its_changes_are(table, kept):
     changes = batch(table)
-    there = np.array([value in kept for value in changes.values.to_pylist()], np.bool_)
+    present = np.array([value in kept for value in changes.values.to_pylist()], np.bool_)
     filtered = (filter_change(lambda key, value: value in kept, change) for change in changes)
-    assert list(with_values(changes, changes.values, there, keeps_nothing=False)) == [change for change in filtered if change]
+    assert list(with_values(changes, changes.values, present, keeps_nothing=False)) == [change for change in filtered if change]
 
 
 @given(strategies.left_tables())

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change, vectorized
-from beam_joins.matching import Shape
+from beam_joins.overlap_events import Shape
 from beam_joins.references import subscriptions
 from tests.beam_joins.kernels import changes_in, foreign_key_join, modest, parts, rows_of, table_of, with_core
 from tests.properties import strategies
@@ -36,7 +36,9 @@ def joined_by_core(left, right, how, joiner):
 @given(strategies.left_changelogs(), strategies.right_changelogs(), strategies.HOW, JOINERS, st.integers(1, 3))
 @modest
 def test_the_join_is_that_of_the_protocol_change_by_change(left, right, how, joiner, cut):
-    """Both sides change at equal positions, left rows move between references and refer to nothing, right rows go, pairs have no row."""
+    """Both sides change at equal positions, left rows move between references and refer to nothing, right
+    rows go, pairs have no row.
+    """
     assert Counter(joined(left, right, how, joiner, cut)) == Counter(joined_by_core(left, right, how, joiner))
 
 
@@ -52,9 +54,9 @@ def test_the_order_of_the_rows_does_not_matter(data, left, right, how):
 def test_the_flavour_of_the_left_table_does_not_matter_to_what_is_joined(left, right, how, emit):
     records = [Record(c.key, c.new, c.timestamp, c.position) for c in left]
     table = table_of(rows_of(records, *BYTES), emit)
-    found = foreign_key_join(table, rows_of(right, *BYTES), how=how, foreign_key=fk_of, joiner=pair, key_type=pa.binary())
+    actual = foreign_key_join(table, rows_of(right, *BYTES), how=how, foreign_key=fk_of, joiner=pair, key_type=pa.binary())
     expected = operators.foreign_key_join(changes_in(table), with_core(right, "records")[0], how=how, foreign_key=fk_of, joiner=pair)
-    assert Counter(found) == Counter(expected.outputs)
+    assert Counter(actual) == Counter(expected.outputs)
 
 
 @given(st.data(), strategies.left_changelogs(), strategies.right_changelogs(), strategies.HOW)
@@ -160,8 +162,8 @@ SHOPS = [Change({"shop": "s", "id": 7}, None, {"name": "Seven"}, 9, 2), Change({
 )
 def test_keys_and_values_may_be_structs_and_a_joiner_of_any_kind(joiner):
     left = table_of(rows_of(STRUCTS))
-    found = foreign_key_join(left, rows_of(SHOPS), how="left", foreign_key=lambda row: row["by"], joiner=joiner)
-    assert [(c.key, c.old, c.new, c.timestamp, c.position) for c in found] == [
+    actual = foreign_key_join(left, rows_of(SHOPS), how="left", foreign_key=lambda row: row["by"], joiner=joiner)
+    assert [(c.key, c.old, c.new, c.timestamp, c.position) for c in actual] == [
         (1, None, {"n": 1, "name": None}, 1, 1),
         (1, {"n": 1, "name": None}, {"n": 1, "name": "Seven"}, 9, 2),
         (2, None, {"n": 2, "name": None}, 2, 2),

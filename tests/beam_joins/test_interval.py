@@ -10,7 +10,8 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.interval import Matches, Spans, State, StreamHow, step
+from beam_joins.how import WindowedHow
+from beam_joins.interval import Matches, Spans, State, step
 from beam_joins.stream_time import ALWAYS
 from tests.beam_joins.kernels import modest, rows_of
 from tests.properties.strategies import cuts, split
@@ -28,30 +29,30 @@ LARGE = st.integers(0, 3) | st.sampled_from([2**61, 2**63 - 1])
 Pair = tuple[Any, Any, Any, int]
 
 
-def pairs_of(found: Matches) -> list[Pair]:
+def pairs_of(actual: Matches) -> list[Pair]:
     """The results ``(key, left value, right value, time)``."""
-    keys, values = ([rows[name].to_pylist() for rows in (found.left, found.right)] for name in ("key", "value"))
+    keys, values = ([rows[name].to_pylist() for rows in (actual.left, actual.right)] for name in ("key", "value"))
     return [
         (keys[0][i] if i >= 0 else keys[1][j], values[0][i] if i >= 0 else None, values[1][j] if j >= 0 else None, time)
-        for i, j, time in zip(found.left_index.tolist(), found.right_index.tolist(), found.timestamp.tolist(), strict=True)
+        for i, j, time in zip(actual.left_index.tolist(), actual.right_index.tolist(), actual.timestamp.tolist(), strict=True)
     ]
 
 
-def late_of(found: Matches) -> list[Any]:
+def late_of(actual: Matches) -> list[Any]:
     """The values of the late rows of both sides."""
-    return [(side, value) for side, rows in enumerate(found.late) for value in rows["value"].to_pylist()]
+    return [(side, value) for side, rows in enumerate(actual.late) for value in rows["value"].to_pylist()]
 
 
-def stream_join(left: Sequence[Record], right: Sequence[Record], how: StreamHow, spans: Spans) -> tuple[list[Pair], list[Any]]:
+def stream_join(left: Sequence[Record], right: Sequence[Record], how: WindowedHow, spans: Spans) -> tuple[list[Pair], list[Any]]:
     """The results and the late records of one step after which no record comes."""
-    found, state = step(None, rows_of(left), rows_of(right), how, spans, ALWAYS)
+    actual, state = step(None, rows_of(left), rows_of(right), how, spans, ALWAYS)
     assert not len(state.left)
     assert not len(state.right)
-    return pairs_of(found), late_of(found)
+    return pairs_of(actual), late_of(actual)
 
 
 def stream_join_with_core(
-    left: Sequence[Record], right: Sequence[Record], how: StreamHow, spans: Spans
+    left: Sequence[Record], right: Sequence[Record], how: WindowedHow, spans: Spans
 ) -> tuple[list[Pair], list[Any]]:
     """The same by :class:`StreamJoin`, with records without a key as the transform has them."""
     joins: dict[Any, StreamJoin[Any]] = defaultdict(lambda: StreamJoin(lambda a, b: (a, b), how, **spans._asdict()))
@@ -153,10 +154,10 @@ def test_either_side_may_be_without_a_row(how):
 
 def test_records_without_a_key_match_nothing_not_even_each_other():
     left, right = [Record(None, "l", 1, 1)], [Record(None, "r", 1, 1)]
-    found = {how: Counter(stream_join(left, right, how, Spans(1, 1, 1))[0]) for how in ("inner", "left", "outer")}
-    assert found["inner"] == Counter()
-    assert found["left"] == Counter([(None, "l", None, 1)])
-    assert found["outer"] == Counter([(None, "l", None, 1), (None, None, "r", 1)])
+    actual = {how: Counter(stream_join(left, right, how, Spans(1, 1, 1))[0]) for how in ("inner", "left", "outer")}
+    assert actual["inner"] == Counter()
+    assert actual["left"] == Counter([(None, "l", None, 1)])
+    assert actual["outer"] == Counter([(None, "l", None, 1), (None, None, "r", 1)])
 
 
 def test_keys_of_two_kinds_never_meet():
@@ -164,15 +165,17 @@ def test_keys_of_two_kinds_never_meet():
 
 
 def in_steps(sides, how, spans, pieces, untils):
-    """The results, the late records and the state after each step of rows that are cut up, and the results at the end."""
-    state, found, late, states = None, [], [], []
+    """The results, the late records and the state after each step of rows that are cut up, and the results at
+    the end.
+    """
+    state, actual, late, states = None, [], [], []
     for *rows, until in zip(*(split(side, pieces) for side in sides), untils, strict=True):
         matches, state = step(state, *rows, how, spans, until)
-        found += pairs_of(matches)
+        actual += pairs_of(matches)
         late += late_of(matches)
         states.append(state)
     nothing = [rows.slice(0, 0).drop_columns("matched") for rows in (state.left, state.right)]
-    return found, late, states, pairs_of(step(state, *nothing, how, spans, ALWAYS)[0])
+    return actual, late, states, pairs_of(step(state, *nothing, how, spans, ALWAYS)[0])
 
 
 def content_of(state: State):
@@ -188,9 +191,9 @@ def typed_keys(records):
 @modest
 def test_a_history_cut_anywhere_gives_the_same_results_late_records_and_state(data, left, right, how, spans):
     sides, pieces = (typed_keys(left), typed_keys(right)), data.draw(cuts(range(7)))
-    found, late, states, rest = in_steps(sides, how, spans, pieces, [None] * (len(pieces) + 1))
+    actual, late, states, rest = in_steps(sides, how, spans, pieces, [None] * (len(pieces) + 1))
     whole, whole_late, (state,), whole_rest = in_steps(sides, how, spans, [], [None])
-    assert Counter(found) == Counter(whole)
+    assert Counter(actual) == Counter(whole)
     assert Counter(late) == Counter(whole_late)
     assert content_of(states[-1]) == content_of(state)
     assert Counter(rest) == Counter(whole_rest)
@@ -201,10 +204,10 @@ def test_a_history_cut_anywhere_gives_the_same_results_late_records_and_state(da
 def test_by_event_time_a_result_comes_no_later_than_the_frontier_says_that_it_can(data, left, right, how, spans):
     sides, pieces = (typed_keys(left), typed_keys(right)), data.draw(cuts(range(16)))
     untils = [*pieces, 15]
-    found, late, states, rest = in_steps(sides, how, spans, pieces, untils)
+    actual, late, states, rest = in_steps(sides, how, spans, pieces, untils)
     whole, _, (state,), whole_rest = in_steps(sides, how, spans, [], [15])
     assert late == []
-    assert Counter(found) == Counter(whole)
+    assert Counter(actual) == Counter(whole)
     assert content_of(states[-1]) == content_of(state)
     assert Counter(rest) == Counter(whole_rest)
     for until, step_state in zip(untils, states, strict=True):
@@ -217,9 +220,9 @@ def test_by_event_time_a_result_comes_no_later_than_the_frontier_says_that_it_ca
 @modest
 def test_a_step_after_which_nothing_comes_gives_everything(left, right, how, spans):
     sides = typed_keys(left), typed_keys(right)
-    found, late, (state,), rest = in_steps(sides, how, spans, [], [ALWAYS])
+    actual, late, (state,), rest = in_steps(sides, how, spans, [], [ALWAYS])
     expected, expected_late = stream_join(left, right, how, spans)
-    assert Counter((pair[1:]) for pair in found) == Counter(pair[1:] for pair in expected)
+    assert Counter((pair[1:]) for pair in actual) == Counter(pair[1:] for pair in expected)
     assert Counter(late) == Counter(expected_late)
     assert rest == []
     assert [rows.num_rows for rows in state] == [0, 0, 0]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from beam_joins import Change
 from beam_joins.changelog import State, step
 from beam_joins.content import Emit
-from beam_joins.places import order_bytes
+from beam_joins.positions import order_bytes
 from tests.properties import strategies
 from tests.properties.strategies import rows_of
 from tests.reference.record import Record

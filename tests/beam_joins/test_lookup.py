@@ -19,7 +19,7 @@ CUTS = st.lists(st.integers(-1, 6), max_size=4).map(sorted)
 
 def looked_up(stream: Stream, table: list[Any], cuts: list[int]) -> tuple[list[bytes | None], Arrangement]:
     """The value that each record looks up, the stream and the table cut behind each position of ``cuts``."""
-    found: dict[int, bytes | None] = {}
+    actual: dict[int, bytes | None] = {}
     state = Arrangement()
     for low, high in zip([-FOREVER, *cuts], [*cuts, FOREVER], strict=True):
         now = [n for n, (_, position) in enumerate(stream) if low < position <= high]
@@ -31,8 +31,8 @@ def looked_up(stream: Stream, table: list[Any], cuts: list[int]) -> tuple[list[b
         )
         result, state = step(state, left, rows(batch([change for change in table if low < change.position <= high])))
         values = [*result.rows["value"].to_pylist(), None]
-        found |= {n: values[index] for n, index in zip(now, result.row.tolist(), strict=True)}
-    return [found[n] for n in range(len(stream))], state
+        actual |= {n: values[index] for n, index in zip(now, result.row.tolist(), strict=True)}
+    return [actual[n] for n in range(len(stream))], state
 
 
 @given(STREAMS, strategies.right_tables(), CUTS)
@@ -40,10 +40,10 @@ def looked_up(stream: Stream, table: list[Any], cuts: list[int]) -> tuple[list[b
 def test_a_history_cut_anywhere_looks_the_same_rows_up_which_are_those_of_the_content(
     stream: Stream, table: list[Any], cuts: list[int]
 ) -> None:
-    found, state = looked_up(stream, table, cuts)
+    actual, state = looked_up(stream, table, cuts)
     expected = []
     for reference, position in stream:
         history = sorted((c for c in table if c.key == reference and c.position <= position), key=lambda c: c.position)
         expected.append(history[-1].new if history else None)
-    assert found == expected
+    assert actual == expected
     assert state.rows() == looked_up(stream, table, [])[1].rows()

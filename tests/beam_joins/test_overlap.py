@@ -1,4 +1,6 @@
-"""The one join of tables: at every position the content of the result is the join of the contents, and its times are those of the text."""
+"""The one join of tables: at every position the content of the result is the join of the contents, and its
+times are those of the text.
+"""
 
 from typing import Any
 
@@ -7,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_joins import Change, CombinedKey
-from beam_joins.matching import How, Shape
+from beam_joins.how import How
 from beam_joins.overlap import Rights, State, overlap, overlap_in_parts, step
+from beam_joins.overlap_events import Shape
 from tests.beam_joins.kernels import HOWS, Table, batch, changes_of, join, join_in_steps, left_rows, of_pairs, rows
 from tests.properties import strategies
 from tests.reference import recomputed_times
@@ -45,12 +48,14 @@ LEFTS, RIGHTS = st.builds(real, strategies.left_tables()), st.builds(real, strat
 
 
 def rows_joined(left: dict[Any, Any], right: dict[Any, Any], how: How, joiner: Any, looks_up: Any, key_of: Any) -> dict[Any, Any]:
-    """The join of two contents, from scratch; ``looks_up(key, value)`` gives the right keys that a left row looks up."""
+    """The join of two contents, from scratch; ``looks_up(key, value)`` gives the right keys that a left row
+    looks up.
+    """
     result = {}
     for key, value in left.items():
-        found = [reference for reference in looks_up(key, value) if reference in right]
+        actual = [reference for reference in looks_up(key, value) if reference in right]
         if how in ("semi", "anti"):
-            if bool(found) is (how == "semi"):
+            if bool(actual) is (how == "semi"):
                 result[key_of(looks_up(key, value)[0], key)] = joiner(value, None)
             continue
         for reference in dict.fromkeys(looks_up(key, value)):
@@ -115,8 +120,10 @@ def test_a_join_by_combined_keys_follows_the_law(lists: bool, left: Table, right
 NO = st.just(False)
 SHAPES = st.one_of(
     st.tuples(st.builds(Shape, st.sampled_from(HOWS), st.just("both"), st.just("same_key"), NO), st.none()),
-    st.tuples(st.builds(Shape, st.sampled_from(["inner", "left", "semi", "anti"]), st.just("foreign_key"), st.just("left_key"), NO), st.just(fk_of)),
-    st.tuples(st.builds(Shape, st.sampled_from(["inner", "left", "right", "outer"]), st.just("both"), st.just("combined_key"), NO), st.just(fk_of)),
+    st.tuples(st.builds(Shape, st.sampled_from(["inner", "left", "semi", "anti"]), st.just("foreign_key"),
+        st.just("left_key"), NO), st.just(fk_of)),
+    st.tuples(st.builds(Shape, st.sampled_from(["inner", "left", "right", "outer"]), st.just("both"),
+        st.just("combined_key"), NO), st.just(fk_of)),
 )  # fmt: skip
 
 

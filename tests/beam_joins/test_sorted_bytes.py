@@ -30,9 +30,9 @@ def test_bytes_are_ordered_as_python_orders_them(values):
 @given(st.lists(st.one_of(st.none(), ANY)))
 @modest
 def test_nulls_come_last(values):
-    there = [n for n, value in enumerate(values) if value is not None]
+    present = [n for n, value in enumerate(values) if value is not None]
     nulls = [n for n, value in enumerate(values) if value is None]
-    assert bytes_order(column(values)).tolist() == [*sorted(there, key=values.__getitem__), *nulls]
+    assert bytes_order(column(values)).tolist() == [*sorted(present, key=values.__getitem__), *nulls]
 
 
 @given(COLUMNS, st.lists(ANY))

@@ -33,8 +33,8 @@ def tables(*changelogs):
 
 
 def check(left, right, how, joiner=text):
-    found = table_join(rows_of(left, *BYTES), rows_of(right, *BYTES), how=how, joiner=joiner)
-    assert Counter(found) == Counter(table_join_with_core(*tables(left, right), how=how, joiner=joiner))
+    actual = table_join(rows_of(left, *BYTES), rows_of(right, *BYTES), how=how, joiner=joiner)
+    assert Counter(actual) == Counter(table_join_with_core(*tables(left, right), how=how, joiner=joiner))
 
 
 @given(strategies.left_changelogs(), strategies.left_changelogs(), ANY_HOW, st.sampled_from([text, picky]))
@@ -91,8 +91,8 @@ def test_the_order_of_the_rows_does_not_matter(data, left, right, how):
 def test_every_kind_of_join_with_every_kind_of_joiner_gives_these_changes(how, expected, joiner):
     left = [Record("k", {"n": 1}, 1, 1), Record("k", None, 9, 3), Record("l", {"n": 2}, 2, 2)]
     right = [Record("k", {"n": 10}, 5, 2), Record("m", {"n": 20}, 4, 4)]
-    found = table_join(rows_of(left), rows_of(right), how=how, joiner=joiner)
-    assert Counter((c.key, c.old and tuple(c.old.values()), c.new and tuple(c.new.values()), *c[3:]) for c in found) == Counter(
+    actual = table_join(rows_of(left), rows_of(right), how=how, joiner=joiner)
+    assert Counter((c.key, c.old and tuple(c.old.values()), c.new and tuple(c.new.values()), *c[3:]) for c in actual) == Counter(
         expected
     )
 

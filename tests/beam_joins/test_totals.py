@@ -1,15 +1,19 @@
 """Counts and sums in columns: those of the members that are there, cut anywhere into steps."""
 
+import math
 from collections import Counter
 from decimal import Decimal
+from fractions import Fraction
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from beam_joins.aggregate import State
 from beam_joins.aggregate import step as fold_step
 from beam_joins.arrangement import Arrangement
+from beam_joins.change import Change
 from beam_joins.fold import Fold
 from beam_joins.groups import Groups
 from beam_joins.keys.opaque import opaque_keys, opaque_values
@@ -65,10 +69,53 @@ def test_a_count_is_that_of_the_members_record_by_record_however_the_history_is_
 def test_a_sum_is_that_of_the_members_record_by_record_however_the_history_is_cut(kind, given, pieces):
     rows = typed(given, kind)
     changes, state = in_steps(rows, pieces)
-    zero = Decimal("0.00") if kind == "decimal" else 0.0 if kind == "fraction" else 0
-    expected = record_by_record(rows, lambda n, v: n + (v or zero), lambda n, v: n - (v or zero))
+    number = {"decimal": Decimal, "fraction": Fraction}.get(kind, int)
+    expected = record_by_record(rows, lambda n, v: n + number(v or 0), lambda n, v: n - number(v or 0))
+    if kind == "fraction":  # rounded once
+        expected = [
+            change._replace(old=None if change.old is None else float(change.old), new=float(change.new)) for change in expected
+        ]
     assert Counter(map(tuple, changes)) == Counter(map(tuple, expected))
     assert state.rows() == in_steps(rows, [])[1].rows()
+
+
+FLOATS = st.floats() | st.sampled_from([math.nan, math.inf, -math.inf, 1e300, -1e300, 5e-324, 0.1, 1.0])
+
+
+@pytest.mark.parametrize("arrow", [pa.float64(), None], ids=["typed", "opaque"])
+@given(st.lists(st.tuples(FLOATS, st.booleans(), st.integers(0, 99)), max_size=12), st.integers(0, 12))
+def test_a_sum_of_floats_is_that_of_the_rows_that_are_present_rounded_once_wherever_the_history_is_cut(arrow, events, cut):
+    present, members, values, expected = list[tuple[int, float]](), [], [], []
+    for position, (entering, leaves, which) in enumerate(events):
+        if leaves and present:
+            key, number = present.pop(which % len(present))
+        else:
+            key, number = position, entering
+            present.append((key, number))
+        members.append(("g", key, 0, position, position, key == position))
+        values.append(number)
+        expected.append(rounded_sum([each for _, each in present]))
+    rows = rows_of(members)
+    rows = rows.set_column(5, "value", opaque_values(values) if arrow is None else pa.array(values, arrow))
+    changes, state = list[Change](), Arrangement()
+    for piece in (rows.slice(0, cut), rows.slice(cut)):
+        if len(piece):
+            batch, state = step(state, piece)
+            changes += batch
+    assert list(map(repr, (float(change.new) for change in changes))) == list(map(repr, expected))
+
+
+def rounded_sum(numbers):
+    infinities = {number for number in numbers if math.isinf(number)}
+    if len(infinities) == 2 or any(map(math.isnan, numbers)):
+        return math.nan
+    if infinities:
+        return infinities.pop()
+    total = sum(map(Fraction, numbers))
+    try:
+        return float(total)
+    except OverflowError:
+        return math.inf if total > 0 else -math.inf
 
 
 def a_sum(values, arrow=None):
@@ -108,7 +155,7 @@ def test_decimals_are_exact_and_refused_where_they_do_not_fit():
 
 
 def test_numbers_of_kinds_that_python_does_not_add_are_refused():
-    with pytest.raises(ValueError, match="the values of a group cannot be added: unsupported operand"):
+    with pytest.raises(ValueError, match="the values of a group cannot be added: floats and numbers of type Decimal"):
         a_sum([1.5, Decimal(1)])
 
 

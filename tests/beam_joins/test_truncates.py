@@ -19,7 +19,8 @@ from tests.properties import strategies
 from tests.properties.strategies import POSITIONS, rows_of
 from tests.reference.record import Record
 
-TRUNCATES = st.lists(st.sampled_from([2 * position + 1 for position in (min(POSITIONS) - 1, *POSITIONS)]), max_size=3, unique=True)
+BETWEEN = [2 * position + 1 for position in (min(POSITIONS) - 1, *POSITIONS)]
+TRUNCATES = st.lists(st.sampled_from([*BETWEEN, *(2 * position for position in POSITIONS)]), max_size=3, unique=True)
 
 
 def spread(records: Sequence[Record]) -> list[Record]:
@@ -38,7 +39,8 @@ def naive(records: list[Record], truncates: Sequence[int], emit: Emit) -> list[C
         last = {
             change.key: change.new for change in in_order(with_core([r for r in all_records if r.position < position], "updates")[0])
         }
-        all_records += [Record(key, None, position, position) for key, value in last.items() if value is not None]
+        stay = {record.key for record in records if record.position == position and not record.within}
+        all_records += [Record(key, None, position, position) for key, value in last.items() if value is not None and key not in stay]
     return in_order(with_core(all_records, emit)[0])
 
 
@@ -50,10 +52,15 @@ def test_a_truncate_deletes_the_rows_that_are_there(records: list[Record], trunc
     assert in_order(upsert(rows, emit)[0]) == naive(records, truncates, emit)
 
 
-@given(strategies.left_changelogs(duplicates=True), TRUNCATES, strategies.cuts([2 * position + 1 for position in POSITIONS]))
+@given(
+    strategies.left_changelogs(duplicates=True),
+    TRUNCATES,
+    strategies.cuts([2 * position + 1 for position in POSITIONS]),
+    st.sampled_from(["updates", "changes", "records"]),
+)
 @settings(deadline=None, max_examples=150)
 def test_a_history_with_truncates_gives_the_same_wherever_it_is_cut(
-    records: list[Record], truncates: list[int], cuts: list[int]
+    records: list[Record], truncates: list[int], cuts: list[int], emit: Emit
 ) -> None:
     records, state = spread(records), State()
     changes: list[Change[Any, Any]] = []
@@ -61,13 +68,13 @@ def test_a_history_with_truncates_gives_the_same_wherever_it_is_cut(
     for low, high in pairwise(bounds):
         rows = rows_of([record for record in records if low < record.position <= high])
         some = truncates_at([position for position in truncates if low < position <= high])
-        batch, state = stepped(state, rows, some)
+        batch, state = stepped(state, rows, some, emit)
         changes += list(batch)
-    assert in_order(changes) == naive(records, truncates, "updates")
+    assert in_order(changes) == naive(records, truncates, emit)
 
 
-def stepped(state: State, rows: pa.Table, truncates: pa.Table) -> tuple[ChangeBatch, State]:
-    batch, _, after = step(state, with_deletes(state, rows, truncates), "updates")
+def stepped(state: State, rows: pa.Table, truncates: pa.Table, emit: Emit = "updates") -> tuple[ChangeBatch, State]:
+    batch, _, after = step(state, with_deletes(state, rows, truncates), emit)
     return batch, emptied(after, truncates) if len(truncates) else after
 
 
@@ -96,6 +103,16 @@ def test_within_a_transaction_the_order_decides_what_a_truncate_finds() -> None:
     truncate = pa.table({"timestamp": [5], "position": [5], "within": pa.array([b"\x02"])})
     changes = in_order(upsert(with_deletes(State(), rows_of(records), truncate), "updates")[0])
     assert changes == [Change(b"b", None, b"2", 5, 5), Change(b"c", None, b"3", 1, 1), Change(b"c", b"3", None, 5, 5)]
+
+
+def test_a_row_at_the_place_of_a_truncate_stays_also_one_that_comes_late() -> None:
+    old, new = Record(b"a", b"1", 1, 1), Record(b"a", b"2", 5, 5)
+    assert in_order(upsert(with_deletes(State(), rows_of([old, new]), truncates_at([5])), "updates")[0])[-1].new == b"2"
+    _, state = stepped(State(), rows_of([old]), truncates_at([]))
+    _, state = stepped(state, rows_of([]), truncates_at([5]))
+    changes, dropped, _ = step(state, rows_of([new]), "updates")
+    assert [(change.key, change.old, change.new, change.position) for change in changes] == [(b"a", None, b"2", 6)]
+    assert dropped["reason"].to_pylist() == ["late_applied"]
 
 
 def test_a_truncate_that_comes_late_deletes_what_is_older() -> None:

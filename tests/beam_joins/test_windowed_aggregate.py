@@ -21,7 +21,8 @@ from tests.reference.record import LeftOut, Record
 from tests.reference.windowed_aggregate import WindowedAggregate
 
 ROWS = st.lists(
-    st.tuples(st.sampled_from("ab"), st.sampled_from([None, b"", b"v", b"w", b"!"]), st.integers(-12, 25), st.integers(0, 5), st.integers(0, 1)),
+    st.tuples(st.sampled_from("ab"), st.sampled_from([None, b"", b"v", b"w", b"!"]), st.integers(-12, 25),
+        st.integers(0, 5), st.integers(0, 1)),
     max_size=12,
 )  # fmt: skip
 IN_TIME = st.lists(st.tuples(st.sampled_from("ab"), st.just(b"v"), st.integers(0, 25)), max_size=12).map(
@@ -72,6 +73,10 @@ def in_steps(
     return changes, late + [record for (record, _), _ in functions.take_bad()], states
 
 
+def overlapping_windows(time):
+    return [Window(time // 5 * 5 - 5, time // 5 * 5 + 5), Window(time // 5 * 5, time // 5 * 5 + 10)]
+
+
 def with_core(given: list[Any], grace: int | None) -> tuple[list[Any], list[Any]]:
     def add(core: list[WindowedAggregate[Any]], aggregate: Any, value: bytes | None) -> Any:
         if value == b"!":
@@ -88,8 +93,7 @@ def with_core(given: list[Any], grace: int | None) -> tuple[list[Any], list[Any]
     for (key, position), records in sorted(together.items(), key=lambda item: item[0][1]):
         if key not in cores:
             of: list[Any] = []
-            assigned = lambda time: [Window(time // 5 * 5 - 5, time // 5 * 5 + 5), Window(time // 5 * 5, time // 5 * 5 + 10)]  # noqa: E731
-            cores[key] = WindowedAggregate(assigned, list, lambda total, value, of=of: add(of, total, value), grace)
+            cores[key] = WindowedAggregate(overlapping_windows, list, lambda total, value, of=of: add(of, total, value), grace)
             of.append(cores[key])
         for out in cores[key].advance(position, records):
             if isinstance(out, Dropped):

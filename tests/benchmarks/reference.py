@@ -49,11 +49,11 @@ def labels(orders, customers):
 
 
 def enriched_changes(orders, customers):
-    found = []
+    actual = []
     for key, position, time, before, now in history(orders, customers):
         op = "delete" if now == NOTHING else "insert" if before == NOTHING else "update"
-        found.append((key, op, enriched(*before), enriched(*now), time, position))
-    return found
+        actual.append((key, op, enriched(*before), enriched(*now), time, position))
+    return actual
 
 
 def enriched_latest(orders, customers):
@@ -73,15 +73,15 @@ def foreign_key_final(orders, customers):
 
 
 def tables(left, right):
-    lefts, rights, found = {}, {}, []
+    lefts, rights, actual = {}, {}, []
     for change in sorted([*left, *right], key=lambda row: row["seq"]):
         key = change["id"]
         before = key in lefts or key in rights
         _put(lefts if "a" in change else rights, change)
         now = key in lefts or key in rights
         if before or now:
-            found.append((key, change["seq"], not now, lefts.get(key, {}).get("a"), rights.get(key, {}).get("b")))
-    return found
+            actual.append((key, change["seq"], not now, lefts.get(key, {}).get("a"), rights.get(key, {}).get("b")))
+    return actual
 
 
 def streams(views, clicks):
@@ -94,13 +94,13 @@ def streams(views, clicks):
 
 
 def changelog(left, right):
-    rows, found = defaultdict(lambda: None), []
+    rows, actual = defaultdict(lambda: None), []
     for change in sorted(left, key=lambda row: row["seq"]):
         old, new = rows[change["id"]], change["a"]
         if old is not None or new is not None:
-            found.append((change["id"], change["seq"], old, new))
+            actual.append((change["id"], change["seq"], old, new))
         rows[change["id"]] = new
-    return found
+    return actual
 
 
 NARROW = {"": foreign_key(["amount"], ["name"])}

@@ -19,8 +19,8 @@ def measured(case="fk-uniform", *runs, trouble=""):
 def test_what_is_kept_is_there_again_without_disturbed_and_failed_runs(tmp_path):
     kept = KeptRuns(tmp_path / "runs.json")
     kept.keep([measured("a", QUIET, DISTURBED, QUIET), measured("b", QUIET, trouble="failed")])
-    found = KeptRuns(tmp_path / "runs.json").measured()
-    assert found == {("a", "DuckDB"): Measured("a", "DuckDB", 1000, [QUIET], {1000: [QUIET, QUIET]}, {1000: 7})}
+    actual = KeptRuns(tmp_path / "runs.json").measured()
+    assert actual == {("a", "DuckDB"): Measured("a", "DuckDB", 1000, [QUIET], {1000: [QUIET, QUIET]}, {1000: 7})}
 
 
 @pytest.mark.parametrize("change", ["code", "machine", "size"])

@@ -9,8 +9,12 @@ from benchmarks.load.data import history, many_files, provide
 from benchmarks.load.factors import SAID, measure, nightly_wide
 from benchmarks.load.watched import RunFailed, watched
 
+MARKS = {"": [pytest.mark.sweep], "spark": [pytest.mark.sweep, pytest.mark.spark]}
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.spark) if name == "spark" else name for name in CASES])
+
+@pytest.mark.parametrize(
+    "name", [name if name == "hot-key" else pytest.param(name, marks=MARKS.get(name, MARKS[""])) for name in CASES]
+)
 def test_every_case_is_right_at_tiny_size(name, tmp_path):
     case = CASES[name]
     done = measured(name, case, case.tiny, tmp_path, (), 300)
@@ -18,6 +22,7 @@ def test_every_case_is_right_at_tiny_size(name, tmp_path):
     assert done.processor_seconds > 0.5
 
 
+@pytest.mark.sweep
 def test_a_change_that_is_missing_is_a_wrong_result(tmp_path):
     data, out = provide("pieces", 200, history, tmp_path), tmp_path / "out"
     CASES["pieces"].run(data, out, (), 300)
@@ -48,6 +53,7 @@ def test_a_program_that_fails_or_takes_too_long_says_so():
         watched(["-c", "import time; time.sleep(60)"], limit=0.5)
 
 
+@pytest.mark.sweep
 def test_the_factors_of_a_plan_are_measured(tmp_path):
     factors = measure(provide("nightly_wide", 2_000, nightly_wide, tmp_path), 2_000, 300)
     assert factors._fields == tuple(SAID)

@@ -30,26 +30,26 @@ def runs(*seconds):
 
 
 def test_work_is_the_median_total_less_the_median_start():
-    found = figure(Measured("c", "x", 100, starts=runs(3, 1, 2), runs={100: runs(12, 30, 11)}, rows={100: 7}))
-    assert (found.start, found.work, found.total, found.rows) == (2, 10, 12, 7)
-    assert not found.extrapolated
+    actual = figure(Measured("c", "x", 100, starts=runs(3, 1, 2), runs={100: runs(12, 30, 11)}, rows={100: 7}))
+    assert (actual.start, actual.work, actual.total, actual.rows) == (2, 10, 12, 7)
+    assert not actual.extrapolated
 
 
 def test_a_smaller_size_is_extrapolated_in_proportion():
-    found = figure(Measured("c", "x", 1000, starts=runs(2), runs={100: runs(5)}, rows={100: 7}))
-    assert (found.work, found.total, found.extrapolated) == (30, 32, True)
+    actual = figure(Measured("c", "x", 1000, starts=runs(2), runs={100: runs(5)}, rows={100: 7}))
+    assert (actual.work, actual.total, actual.extrapolated) == (30, 32, True)
 
 
 def test_two_sizes_are_extrapolated_along_a_line():
-    found = figure(Measured("c", "x", 20_000, starts=runs(6), runs={200: runs(10), 1000: runs(26)}, rows={200: 1, 1000: 5}))
-    assert found.total == 26 + 19_000 * 16 / 800
-    assert found.measured_at == (200, 1000)
-    assert found.rows == 5
+    actual = figure(Measured("c", "x", 20_000, starts=runs(6), runs={200: runs(10), 1000: runs(26)}, rows={200: 1, 1000: 5}))
+    assert actual.total == 26 + 19_000 * 16 / 800
+    assert actual.measured_at == (200, 1000)
+    assert actual.rows == 5
 
 
 def test_peaks_are_the_highest_of_all_rounds():
-    found = figure(Measured("c", "x", 1, starts=runs(1), runs={1: [Run(2, 5, 6), Run(2, 7, 4)]}, rows={1: 1}))
-    assert (found.jvm, found.python) == (7, 6)
+    actual = figure(Measured("c", "x", 1, starts=runs(1), runs={1: [Run(2, 5, 6), Run(2, 7, 4)]}, rows={1: 1}))
+    assert (actual.jvm, actual.python) == (7, 6)
 
 
 def made(contestant, start, work, case="fk-uniform", size=1_000_000, **more):
@@ -82,8 +82,8 @@ def test_an_environment_without_its_packages_says_so(monkeypatch, tmp_path):
 
 
 def test_an_extrapolated_figure_is_marked():
-    found = Figure("fk-uniform", "beam_cogroup, Spark", 1_000_000, 5, 300, 1, 1, 42, measured_at=(100_000,))
-    text = "\n".join(case_table(CASE, [found]))
+    actual = Figure("fk-uniform", "beam_cogroup, Spark", 1_000_000, 5, 300, 1, 1, 42, measured_at=(100_000,))
+    text = "\n".join(case_table(CASE, [actual]))
     assert "| ≈ 300.0 s | ≈ 305.0 s |" in text
     assert "measured at 100,000 rows of the left table, extrapolated to 1,000,000" in text
 
@@ -102,36 +102,36 @@ def kept(*figures):
 
 
 def test_a_target_is_kept_or_missed_by_work_time():
-    found = kept(made(PYSPARK, 5, 10), made(OURS, 9, 4))
-    ours = found[f"fk-uniform: {OURS} / {PYSPARK}"]
+    actual = kept(made(PYSPARK, 5, 10), made(OURS, 9, 4))
+    ours = actual[f"fk-uniform: {OURS} / {PYSPARK}"]
     assert (ours.work, ours.verdict) == (0.4, "kept")
     assert ours.total == 13 / 15
-    assert found[f"tables: {OURS} / {PYSPARK}"].verdict == "not measured"
+    assert actual[f"tables: {OURS} / {PYSPARK}"].verdict == "not measured"
 
 
 def test_a_lower_bound_is_kept_from_above():
     stateful = made(STATEFUL, 5, 400, case="tables-per-key", size=20_000)
-    found = kept(stateful, made(OURS, 5, 5, case="tables-per-key", size=20_000), made(OURS, 5, 10))
-    assert found[f"tables-per-key: {STATEFUL} / {OURS}"].verdict == "missed"
-    (updates,) = [target for meaning, target in found.items() if "updates per second" in meaning]
+    actual = kept(stateful, made(OURS, 5, 5, case="tables-per-key", size=20_000), made(OURS, 5, 10))
+    assert actual[f"tables-per-key: {STATEFUL} / {OURS}"].verdict == "missed"
+    (updates,) = [target for meaning, target in actual.items() if "updates per second" in meaning]
     assert (updates.work, updates.limit, updates.verdict) == (100_000, 110_000, "missed")
 
 
 def test_a_figure_with_trouble_counts_for_no_target():
-    found = kept(made(PYSPARK, 5, 10), made(OURS, 5, 1, trouble="differs"))
-    assert found[f"fk-uniform: {OURS} / {PYSPARK}"].verdict == "not measured"
+    actual = kept(made(PYSPARK, 5, 10), made(OURS, 5, 1, trouble="differs"))
+    assert actual[f"fk-uniform: {OURS} / {PYSPARK}"].verdict == "not measured"
 
 
 def test_work_lies_between_the_fastest_run_after_the_slowest_start_and_the_slowest_run_after_the_fastest_start():
-    found = figure(Measured("c", "x", 100, starts=runs(5, 6), runs={100: runs(12, 11)}, rows={100: 7}))
-    assert (found.work, found.work_between) == (6, (5, 7))
-    found = figure(Measured("c", "x", 300, starts=runs(5, 5), runs={100: runs(8, 9), 200: runs(13, 12)}, rows={100: 1, 200: 2}))
-    assert found.work_between == (12 - 5.25 + (12 - 9), 13 - 4.75 + (13 - 8))
+    actual = figure(Measured("c", "x", 100, starts=runs(5, 6), runs={100: runs(12, 11)}, rows={100: 7}))
+    assert (actual.work, actual.work_between) == (6, (5, 7))
+    actual = figure(Measured("c", "x", 300, starts=runs(5, 5), runs={100: runs(8, 9), 200: runs(13, 12)}, rows={100: 1, 200: 2}))
+    assert actual.work_between == (12 - 5.25 + (12 - 9), 13 - 4.75 + (13 - 8))
 
 
 def test_one_round_may_be_off_by_a_twentieth_of_the_start():
-    found = figure(Measured("c", "x", 100, starts=runs(10), runs={100: runs(13)}, rows={100: 7}))
-    assert found.work_between == (2.5, 3.5)
+    actual = figure(Measured("c", "x", 100, starts=runs(10), runs={100: runs(13)}, rows={100: 7}))
+    assert actual.work_between == (2.5, 3.5)
 
 
 def measured(contestant, starts, seconds, case="fk-uniform"):
@@ -139,7 +139,7 @@ def measured(contestant, starts, seconds, case="fk-uniform"):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "work", "said"),
+    ("seconds", "work", "message"),
     [
         ((8, 8.2), "0.22", "kept"),
         ((9.9, 10.5), "0.43", "within noise"),
@@ -148,9 +148,9 @@ def measured(contestant, starts, seconds, case="fk-uniform"):
         ((5.5, 6.0), "too short to tell", "too short to tell"),  # nothing, by the medians
     ],
 )
-def test_a_difference_that_the_rounds_do_not_show_is_no_verdict(seconds, work, said):
+def test_a_difference_that_the_rounds_do_not_show_is_no_verdict(seconds, work, message):
     ours, peer = measured(OURS, (5.8, 6.1), seconds), measured(PYSPARK, (6.0, 6.2), (15.8, 16.2))
-    assert kept(peer, ours)[f"fk-uniform: {OURS} / {PYSPARK}"].verdict == said
+    assert kept(peer, ours)[f"fk-uniform: {OURS} / {PYSPARK}"].verdict == message
     (line,) = [line for line in case_table(CASE, [peer, ours]) if line.startswith(f"| {OURS} |")]
     assert f"| {work} |" in line
 

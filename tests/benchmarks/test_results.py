@@ -32,6 +32,7 @@ def sizes(work):
 
 @pytest.mark.parametrize("size", [0, 1, 2])
 @pytest.mark.parametrize("work", WORKS)
+@pytest.mark.each_value
 def test_duckdb_agrees_with_plain_python(work, size, tmp_path):
     data = provide(sizes(work)[size], tmp_path)
     out = tmp_path / "out"
@@ -49,8 +50,8 @@ def test_the_row_function_of_dicts_makes_the_label_of_the_work():
 
 
 def test_pairs_include_both_bounds_of_the_window():
-    found = pairs(1, [(10, 7)], [(4, 0), (5, 1), (15, 2), (16, 3)], 5)
-    assert [(row["click"], row["ts"]) for row in found] == [(1, 10), (2, 15)]
+    actual = pairs(1, [(10, 7)], [(4, 0), (5, 1), (15, 2), (16, 3)], 5)
+    assert [(row["click"], row["ts"]) for row in actual] == [(1, 10), (2, 15)]
 
 
 def written(folder, *rows):

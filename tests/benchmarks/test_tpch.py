@@ -9,8 +9,8 @@ from typing import Any
 import duckdb
 import pytest
 
+from beam_joins.pipelines.commands.sample.files import SampleFiles
 from beam_joins.pipelines.orders import main as orders
-from beam_joins.pipelines.sample import SampleFiles
 from benchmarks.tpch import OPTIONS, main, write_tpch
 
 ORDER = (
@@ -33,7 +33,9 @@ def hundredth(tmp_path_factory: pytest.TempPathFactory) -> SampleFiles:
 
 
 SCALE = float(os.environ.get("TPCH_SCALE", "0.01"))
-"""The scale of the runs that are compared with DuckDB; the project's figures are for 0.1, which takes some minutes."""
+"""The scale of the runs that are compared with DuckDB; the project's figures are for 0.1, which takes some
+minutes.
+"""
 FINAL_ROWS = {0.01: 14_009, 0.1: 140_921}
 
 
@@ -56,7 +58,8 @@ def differences(files: SampleFiles, latest: Path, *, how: str = "inner", least: 
         )
     columns = ", ".join((*ORDER, *CUSTOMER))
     db.execute(
-        f"create table expected as select {columns} from orders {how} join customers on o_custkey = c_custkey where o_totalprice >= {least}"
+        f"create table expected as select {columns} from orders {how} join customers on o_custkey = c_custkey where "
+        f"o_totalprice >= {least}"
     )
     got = ", ".join((*ORDER, *(f"customer.{column} as {column}" for column in CUSTOMER)))
     db.execute(f"create table got as select {got} from read_json('{latest}', format = 'newline_delimited', sample_size = -1)")
@@ -89,6 +92,7 @@ def test_the_final_table_is_duckdbs(at_scale: SampleFiles, tmp_path: Path) -> No
     check(at_scale, tmp_path / "latest.jsonl")
 
 
+@pytest.mark.sweep
 @pytest.mark.spark
 def test_the_final_table_is_duckdbs_on_spark(at_scale: SampleFiles, tmp_path: Path) -> None:
     assert run(at_scale, tmp_path / "latest.jsonl", "--runner=SparkRunner", "--spark_master_url=local[2]") == 0
@@ -123,8 +127,8 @@ def test_the_same_scale_gives_the_same_bytes(hundredth: SampleFiles, tmp_path: P
 
 def test_the_command_line_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--scale", "0.001", "--out", str(tmp_path / "t")]) == 0
-    said = capsys.readouterr().out
-    assert "--orders-key=o_orderkey" in said
+    message = capsys.readouterr().out
+    assert "--orders-key=o_orderkey" in message
     assert sorted(path.name for path in (tmp_path / "t").iterdir()) == ["customers.jsonl", "orders.jsonl"]
 
 

@@ -1,4 +1,6 @@
-"""Values of every kind that a key can be of, and when two of them are one key: Python's equality, with the exceptions written out."""
+"""Values of every kind that a key can be of, and when two of them are one key: Python's equality, with the
+exceptions written out.
+"""
 
 import datetime as dt
 import enum

@@ -1,4 +1,6 @@
-"""The one encoding of keys: equal in Python is equal in bytes, what was written is read, and garbage raises one error."""
+"""The one encoding of keys: equal in Python is equal in bytes, what was written is read, and garbage raises
+one error.
+"""
 
 import dataclasses
 import datetime as dt
@@ -218,12 +220,12 @@ ENCODED = [encode(value) for value in (*SAMPLES, *[(value, [value]) for value in
 @given(st.sampled_from(ENCODED), st.sampled_from(ENCODED), st.binary(max_size=8), st.integers(0, 400), st.integers(0, 400))
 @thorough
 @pytest.mark.parametrize("way", ["cut", "flipped", "spliced", "random"])
-def test_damaged_bytes_raise_corrupt_data_and_nothing_else(way, one, other, noise, here, there):
-    here, there = here % len(one), there % len(other)
+def test_damaged_bytes_raise_corrupt_data_and_nothing_else(way, one, other, noise, here, present):
+    here, present = here % len(one), present % len(other)
     damaged = {
         "cut": one[:here],
         "flipped": one[:here] + noise + one[here + len(noise) :],
-        "spliced": one[:here] + other[there:],
+        "spliced": one[:here] + other[present:],
         "random": one[:1] + noise,
     }[way]
     for read in (decode, number, kind, lambda encoded: list(parts(encoded)), KeyCoder(int).decode, KeyCoder(Pair).decode):

@@ -102,7 +102,9 @@ def test_blocks_are_put_together_by_input():
 
 def test_blocks_whose_columns_do_not_fit_are_refused_by_name():
     blocks = [write_block(pa.table({"key": [1]}), "left"), write_block(pa.table({"key": ["a"]}), "left")]
-    with pytest.raises(ValueError, match="the columns of 'left' differ from one batch to another"):
+    with pytest.raises(
+        ValueError, match="the column 'left.key' is of type int64 in some batches and string in others: cast it to one"
+    ):
         read_blocks(blocks)
 
 

@@ -1,4 +1,6 @@
-"""Values that are Python objects: what is written comes back as it was, type and all, and what has no encoding is refused."""
+"""Values that are Python objects: what is written comes back as it was, type and all, and what has no
+encoding is refused.
+"""
 
 import datetime as dt
 import enum
@@ -30,7 +32,7 @@ from tests.transforms.own_types import Note, register
 
 @pytest.fixture(autouse=True)
 def no_pickles(monkeypatch):
-    monkeypatch.setattr(pickles, "_said", set())
+    monkeypatch.setattr(pickles, "_accepted", set())
 
 
 class Colour(enum.Enum):
@@ -193,7 +195,8 @@ def test_a_value_of_another_type_is_refused_with_what_to_do(name):
     for value in (REFUSED[name], {"a": [REFUSED[name]]}):
         with pytest.raises(
             ValueError,
-            match=rf"a value of type \S*{name}\S* is written by pickle only, which is not accepted: use a dataclass, a NamedTuple or typed columns,"
+            match=rf"a value of type \S*{name}\S* is written by pickle only, which is not accepted: use a dataclass, a "
+            r"NamedTuple or typed columns,"
             r" register a coder for the type, or allow pickles with --beam_joins_pickled_values",
         ):
             encode(value)
@@ -201,10 +204,10 @@ def test_a_value_of_another_type_is_refused_with_what_to_do(name):
 
 def test_pickles_are_written_and_read_where_they_are_accepted(monkeypatch):
     text = Text("a")
-    monkeypatch.setattr(pickles, "_said", {"so"})
+    monkeypatch.setattr(pickles, "_accepted", {"so"})
     pickled = encode({"a": text, "b": 1})
     assert type(decode(pickled)["a"]) is Text
-    monkeypatch.setattr(pickles, "_said", set())
+    monkeypatch.setattr(pickles, "_accepted", set())
     with pytest.raises(CorruptData, match="pickles are not accepted"):
         decode(pickled)
 
@@ -216,18 +219,18 @@ def test_what_cannot_be_read_again_is_refused_when_it_is_written():
     endless.append(endless)
     with open(zoneinfo.TZPATH[0] + "/UTC" if zoneinfo.TZPATH else "", "rb") as file:
         nameless = zoneinfo.ZoneInfo.from_file(file)
-    for value, said in (
+    for value, message in (
         (local(1), "local to a function, and workers cannot import it"),
         (endless, "nested too deeply, or in itself"),
         (nameless, "has no name by which it can be written"),
         (np.array([object()]), "a NumPy array of Python objects"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             encode(value)
 
 
 @pytest.mark.parametrize(
-    ("code", "parts", "said"),
+    ("code", "parts", "message"),
     [
         (3, [b"datetime.date", "x"], "is no enum"),
         (3, [b"tests.coders.test_values.Colour", "BLUE"], "BLUE"),
@@ -240,6 +243,6 @@ def test_what_cannot_be_read_again_is_refused_when_it_is_written():
         (31, [], "not known: 31"),
     ],
 )
-def test_what_is_of_no_value_is_corrupt(code, parts, said):
-    with pytest.raises(CorruptData, match=said):
+def test_what_is_of_no_value_is_corrupt(code, parts, message):
+    with pytest.raises(CorruptData, match=message):
         ValueCoder().decode(written(Ext(code, written(parts))))

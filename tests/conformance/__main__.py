@@ -4,7 +4,8 @@
     python -m tests.conformance SCENARIOS --expected EXPECTED --runner DirectRunner
     python -m tests.conformance --mutate
 
-Exit code 0: no difference; 1: some scenario differs, or a mistake made on purpose is not noticed; 2: a file cannot be used. Options that the tool does not know go to the runner.
+Exit code 0: no difference; 1: some scenario differs, or a mistake made on purpose is not noticed; 2: a file
+cannot be used. Options that the tool does not know go to the runner.
 """
 
 import argparse
@@ -62,12 +63,12 @@ def main(argv: list[str]) -> int:
         help="make mistakes in our answers and count which are noticed (default seed: 0)",
     )
     arguments, runner_options = parser.parse_known_args(argv)
-    own = arguments.scenarios is None
-    expected = arguments.expected or (EXPECTED if own else None)
+    recorded_ones = arguments.scenarios is None
+    expected = arguments.expected or (EXPECTED if recorded_ones else None)
     if arguments.mutate is not None and not expected:
         parser.error("--mutate needs --expected: without recorded answers nothing is judged")
     try:
-        scenarios = read_scenarios(SCENARIOS if own else arguments.scenarios)
+        scenarios = read_scenarios(SCENARIOS if recorded_ones else arguments.scenarios)
         recorded = read_answers(expected) if expected else {}
     except UnreadableFile as error:
         print(f"error: {error}", file=sys.stderr)

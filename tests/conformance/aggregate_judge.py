@@ -1,14 +1,17 @@
-"""How aggregates are judged where Kafka Streams' answer is not the aggregate of its table, or comes when its window closes.
+"""How aggregates are judged where Kafka Streams' answer is not the aggregate of its table, or comes when its
+window closes.
 
-* Versioned tables with late records: Kafka's aggregate does not see them (finding 34), ours does at their position. In the end both are of
-  the same rows, so what counts is which values are in an aggregate, not by which additions and subtractions they got there.
-* Windows: one clock for all keys there, here each key's own, so that partitions do not matter. A row that got a record for which the two
-  differ is kept out; it is noted.
+* Versioned tables with late records: Kafka's aggregate does not see them (finding 34), ours does at their
+  position. In the end both are of the same rows, so what counts is which values are in an aggregate, not by
+  which additions and subtractions they got there.
+* Windows: one clock for all keys there, here each key's own, so that partitions do not matter. A row that got
+  a record for which the two differ is kept out; it is noted.
 * Hopping windows that begin before 1970: there are none there.
 * The old value of a window's first count is 0 there (finding 32), here there is none.
-* With ``suppress`` or ``emit_on_close`` a row comes out once, when its window closes: it must be our row at that moment, with its time.
-* With Kafka's default retention its store has lost the closed windows in the end, and some never come out (finding 36): what does come out
-  is compared.
+* With ``suppress`` or ``emit_on_close`` a row comes out once, when its window closes: it must be our row at
+  that moment, with its time.
+* With Kafka's default retention its store has lost the closed windows in the end, and some never come out
+  (finding 36): what does come out is compared.
 """
 
 import re
@@ -64,7 +67,9 @@ def windows_of(topology: Topology, micros: int) -> list[Window]:
 
 
 def judge_windowed(scenario: Scenario, recorded: Answer, ours: Answer) -> Verdict | None:
-    """By the rules, row by row, without the rows whose clock differs; or by the rows at the moment when Kafka gives them."""
+    """By the rules, row by row, without the rows whose clock differs; or by the rows at the moment when Kafka
+    gives them.
+    """
     if scenario.has_records_in_flight:
         return None
     apart = rows_of_another_clock(scenario)
@@ -98,7 +103,9 @@ def judge_windowed(scenario: Scenario, recorded: Answer, ours: Answer) -> Verdic
 
 
 def rows_of_another_clock(scenario: Scenario) -> set[str]:
-    """The rows that got a record late by the clock of all keys and not by its own key's, or the other way round."""
+    """The rows that got a record late by the clock of all keys and not by its own key's, or the other way
+    round.
+    """
     clocks: dict[Any, int] = {}
     grace = scenario.topology["grace_ms"] * 1000
     rows = set()
@@ -106,11 +113,11 @@ def rows_of_another_clock(scenario: Scenario) -> set[str]:
         if record.key is None:
             continue
         time = record.ts * 1000
-        own, every = (record.topic, record.key), record.topic
-        for clock in (own, every):
+        of_key, every = (record.topic, record.key), record.topic
+        for clock in (of_key, every):
             clocks[clock] = max(clocks.get(clock, time), time)
         for start, end in windows_of(scenario.topology, time):
-            if (end <= clocks[own] - grace) != (end <= clocks[every] - grace):
+            if (end <= clocks[of_key] - grace) != (end <= clocks[every] - grace):
                 rows.add(f"{record.key}@{start // 1000}-{end // 1000}")
     return rows
 
@@ -142,11 +149,11 @@ def _only(answer: Answer, compared: Callable[[str | None], bool]) -> Answer:
 
 def _not_our_rows(theirs: Answer, ours: Answer) -> str:
     rows: dict[str | None, Out] = {}
-    given: set[str | None] = set()
+    inputs: set[str | None] = set()
     for i, (closed, changed) in enumerate(zip(theirs.outs, ours.outs, strict=True)):
         rows |= {out.key: out for out in changed}
         for out in closed:
-            if out.key in given or rows.get(out.key) != out:
+            if out.key in inputs or rows.get(out.key) != out:
                 return f"at input {i}: Kafka Streams closed {out}, but our row is {rows.get(out.key)}"
-            given.add(out.key)
+            inputs.add(out.key)
     return ""

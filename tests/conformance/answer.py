@@ -25,10 +25,11 @@ class Pair(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came out at each input, the changes behind it where they are known, and the result table in the end where there is one.
+    """What came out at each input, the changes behind it where they are known, and the result table in the
+    end where there is one.
 
-    ``final_ts`` are the times of that table's rows, where they are recorded.
-    ``raw`` is what came out on a raw changelog: as Kafka without old values, with the tombstones of rows that have no previous result.
+    ``final_ts`` are the times of that table's rows, where they are recorded. ``raw`` is what came out on a
+    raw changelog: as Kafka without old values, with the tombstones of rows that have no previous result.
     """
 
     name: str
@@ -61,9 +62,9 @@ class Answer(NamedTuple):
 class Run(NamedTuple):
     """What an operator gave for one scenario.
 
-    ``outs`` are of (position, key, value, microseconds); if missing, the new values of ``changes``, which are of (position, key, old, new,
-    microseconds). ``rows`` are the result table in the end; if missing, what the outs add up to. ``raw`` is like ``outs``, from a raw
-    changelog.
+    ``outs`` are of (position, key, value, microseconds); if missing, the new values of ``changes``, which are
+    of (position, key, old, new, microseconds). ``rows`` are the result table in the end; if missing, what the
+    outs add up to. ``raw`` is like ``outs``, from a raw changelog.
     """
 
     outs: Sequence[tuple[int, str, str | None, int]] | None = None
@@ -110,5 +111,6 @@ def in_steps_order(outs: Iterable[Out]) -> list[Out]:
 
 
 def _order(record: tuple[Any, ...]) -> tuple[Any, ...]:
-    # One input may cause several records; a pipeline's outputs have no order among them, so both answers are put into the same.
+    # One input may cause several records; a pipeline's outputs have no order among them, so both answers are
+    # put into the same.
     return tuple(("" if field is None else str(field)) for field in record)

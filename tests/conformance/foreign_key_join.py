@@ -1,8 +1,8 @@
 """``fk_join``: the foreign-key join."""
 
 from beam_joins.functions import keys_of
-from beam_joins.matching import Shape
 from beam_joins.overlap import State, step
+from beam_joins.overlap_events import Shape
 from beam_joins.references import rejoined, subscriptions
 from tests.conformance import table_rules
 from tests.conformance.answer import Run

@@ -1,12 +1,14 @@
 """Whether our answer to a scenario is the recorded one, and by what it is judged.
 
-``records``: step by step, with times and, where old values were asked for, with old values. ``final table``: joins and aggregates of versioned
-tables that got late records, which Kafka ignores (findings 10, 34, 35): its final table with its times. ``final inputs``: several records in
-flight, where Kafka's intermediate results are luck (finding 12) and even the last one may be (finding 13): its final table, unless that is
-stale. ``closed windows``: a row when its window closes. ``multiset``: all results of a join of streams, whenever they came.
+``records``: step by step, with times and, where old values were asked for, with old values. ``final table``:
+joins and aggregates of versioned tables that got late records, which Kafka ignores (findings 10, 34, 35): its
+final table with its times. ``final inputs``: several records in flight, where Kafka's intermediate results
+are luck (finding 12) and even the last one may be (finding 13): its final table, unless that is stale.
+``closed windows``: a row when its window closes. ``multiset``: all results of a join of streams, whenever
+they came.
 
-What the recorded answer does not say is judged by the rule of the op (``Operator.rule``), step by step and with times; and the changes of a
-table must follow on each other and add up to its final rows.
+What the recorded answer does not say is judged by the rule of the op (``Operator.rule``), step by step and
+with times; and the changes of a table must follow on each other and add up to its final rows.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,9 +24,9 @@ Basis = Literal["records", "closed windows", "final table", "final inputs", "mul
 class Verdict(NamedTuple):
     """How our answer compares with the recorded one.
 
-    ``difference`` is the first one (``""``: none); ``by_rule`` says that only the rule of the op shows it. ``excluded`` is why there was
-    nothing recorded to compare with (``""``: there was), ``note`` what else was seen. ``set_right`` counts the recorded results that are
-    expected otherwise of us, by the reason.
+    ``difference`` is the first one (``""``: none); ``by_rule`` says that only the rule of the op shows it.
+    ``excluded`` is why there was nothing recorded to compare with (``""``: there was), ``note`` what else was
+    seen. ``set_right`` counts the recorded results that are expected otherwise of us, by the reason.
     """
 
     basis: Basis = "records"
@@ -72,11 +74,13 @@ def _by_recorded(operator: Operator, scenario: Scenario, recorded: Answer | None
 
 
 def _judge_late_records(operator: Operator, scenario: Scenario, recorded: Answer, ours: Answer, rule: list[list[Out]]) -> Verdict:
-    """A single table forwards late records (finding 35), but those that it refuses: each takes its place in the order of positions."""
+    """A single table forwards late records (finding 35), but those that it refuses: each takes its place in
+    the order of positions.
+    """
     assert operator.raw_rule is not None
     refused = {record.number for record in scenario.expired}
     outs, raw = (
-        [given if i in refused else kept for i, (given, kept) in enumerate(zip(by_rule, recorded.outs, strict=True))]
+        [inputs if i in refused else kept for i, (inputs, kept) in enumerate(zip(by_rule, recorded.outs, strict=True))]
         for by_rule in (rule, operator.raw_rule(scenario))
     )
     table, notes = recorded.final_table, []
@@ -145,7 +149,9 @@ def _rule_differs(operator: Operator, scenario: Scenario, ours: Answer) -> str:
 
 
 def steps_differ(scenario: Scenario, recorded: Answer, ours: Answer, *, as_is: bool = False) -> str:
-    """The first difference of two answers, step by step; ``as_is`` leaves tombstones without a previous result in the recorded one."""
+    """The first difference of two answers, step by step; ``as_is`` leaves tombstones without a previous
+    result in the recorded one.
+    """
     compared = [("", recorded.outs if as_is else without_redundant_tombstones(recorded.outs), ours.outs)]
     if ours.raw is not None:
         compared.append((" on a raw changelog", recorded.outs, ours.raw))
@@ -165,7 +171,9 @@ def steps_differ(scenario: Scenario, recorded: Answer, ours: Answer, *, as_is: b
 
 
 def without_redundant_tombstones(steps: list[list[Out]], order: Iterable[int] | None = None) -> list[list[Out]]:
-    """A recorded answer without the tombstones of rows that have no previous result, and nothing else; ``order`` is that of the steps."""
+    """A recorded answer without the tombstones of rows that have no previous result, and nothing else;
+    ``order`` is that of the steps.
+    """
     live: set[str | None] = set()
     kept: list[list[Out]] = [[] for _ in steps]
     for i in range(len(steps)) if order is None else order:

@@ -25,17 +25,20 @@ def cuts_of(scenario: Scenario, runs: int) -> list[int]:
 
 def rows_of(scenario: Scenario, records: Sequence[Input], values: Values) -> pa.Table:
     """Records as the rows that kernels take."""
-    keys, given = [record.key for record in records], [value_of(record) for record in records]
+    keys, inputs = [record.key for record in records], [value_of(record) for record in records]
     return pa.table({
         "key": pa.array(keys, pa.string()) if values == "typed" else opaque_keys(keys),
-        "value": pa.array(given, VALUE) if values == "typed" else opaque_values(given),
+        "value": pa.array(inputs, VALUE) if values == "typed" else opaque_values(inputs),
         "timestamp": pa.array([record.ts * 1000 for record in records], pa.int64()),
         "position": pa.array([scenario.position(record) for record in records], pa.int64()),
     })  # fmt: skip
 
 
 def table_of(scenario: Scenario, topic: str, values: Values, cuts: Cuts, emit: Emit = "records") -> Iterator[ChangeBatch]:
-    """The table of a topic, run by run. By default tombstones of absent rows are changes too, as Kafka forwards them."""
+    """The table of a topic, run by run.
+
+    By default tombstones of absent rows are changes too, as Kafka forwards them.
+    """
     state = changelog.State()
     for rows in split(rows_of(scenario, scenario.arrivals(topic), values), cuts):
         batch, _, state = changelog.step(state, rows, emit)

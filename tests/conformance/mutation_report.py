@@ -38,7 +38,9 @@ class MutationReport:
                 self.unnoticed.append(f"{scenario.name}: {kind}")
 
     def table(self) -> Iterator[str]:
-        """By basis and kind, as Markdown: how many mistakes the recorded answers show, of how many; the rules show the others."""
+        """By basis and kind, as Markdown: how many mistakes the recorded answers show, of how many; the rules
+        show the others.
+        """
         yield f"| judged by | {' | '.join(KINDS)} |"
         yield f"|---|{'---|' * len(KINDS)}"
         for basis in sorted({basis for basis, _ in self._counts}):

@@ -1,7 +1,7 @@
 """Wrong answers made of right ones, one mistake each: what a judge must notice.
 
-A mistake in the changes of a table is carried through: the old values and the final table are those of the wrong changes, so that only
-their content gives the mistake away.
+A mistake in the changes of a table is carried through: the old values and the final table are those of the
+wrong changes, so that only their content gives the mistake away.
 """
 
 import random
@@ -95,7 +95,9 @@ KINDS = (*CHANGES, "another old value", "another final row")
 
 
 def mutations(scenario: Scenario, right: Answer, seed: int) -> Iterator[tuple[str, Answer]]:
-    """For each kind of mistake an answer that has one; kinds that the answer gives no occasion for are left out."""
+    """For each kind of mistake an answer that has one; kinds that the answer gives no occasion for are left
+    out.
+    """
     for kind, change in CHANGES.items():
         chance = random.Random(f"{seed} {scenario.name} {kind}")
         if (outs := change(right.outs, chance)) is not None:

@@ -17,13 +17,17 @@ class Operator(NamedTuple):
 
     * ``topics``: the names of its inputs.
     * ``kind``: what is printed after the op, such as the type of join.
-    * ``kernels``: a scenario through the kernels of :mod:`beam_joins`, without Beam; in one run or several, each from the state that the one before left.
+    * ``kernels``: a scenario through the kernels of :mod:`beam_joins`, without Beam; in one run or several,
+      each from the state that the one before left.
     * ``reference``: the same through the cores of :mod:`tests.reference`.
-    * ``rule``: what should come out at each input by a naive computation, for the results that Kafka Streams cannot be asked about.
-    * ``judge``: how our answer is held against the recorded one, where not by the rules of :mod:`tests.conformance.judge`: a ``Verdict``,
-      or ``None`` where they hold after all.
-    * ``raw_rule``: the same on a raw changelog, for ops that Kafka Streams runs on one: it forwards late records.
-    * ``loses_lateness``: true if the topology keeps a versioned table's late records in a plain store, where they overwrite newer ones.
+    * ``rule``: what should come out at each input by a naive computation, for the results that Kafka Streams
+      cannot be asked about.
+    * ``judge``: how our answer is held against the recorded one, where not by the rules of
+      :mod:`tests.conformance.judge`: a ``Verdict``, or ``None`` where they hold after all.
+    * ``raw_rule``: the same on a raw changelog, for ops that Kafka Streams runs on one: it forwards late
+      records.
+    * ``loses_lateness``: true if the topology keeps a versioned table's late records in a plain store, where
+      they overwrite newer ones.
 
     How it is built as a pipeline stands in :mod:`tests.conformance.pipelines`.
     """

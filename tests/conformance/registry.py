@@ -1,4 +1,7 @@
-"""The ops that the tool runs, by their names in the format. A further op is one more :class:`Operator` in the file of its family."""
+"""The ops that the tool runs, by their names in the format.
+
+A further op is one more :class:`Operator` in the file of its family.
+"""
 
 from tests.conformance import (
     foreign_key_join,

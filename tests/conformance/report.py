@@ -7,7 +7,9 @@ from tests.conformance.judge import Verdict
 
 
 class Report:
-    """Verdicts by op and kind: one line each, then every difference, every exclusion with its reason, and what was not run."""
+    """Verdicts by op and kind: one line each, then every difference, every exclusion with its reason, and
+    what was not run.
+    """
 
     def __init__(self) -> None:
         self._verdicts: dict[str, list[tuple[str, Verdict]]] = defaultdict(list)

@@ -1,4 +1,6 @@
-"""Scenarios through the project's operators: through the kernels, through the cores of the reference, or through pipelines on a runner."""
+"""Scenarios through the project's operators: through the kernels, through the cores of the reference, or
+through pipelines on a runner.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -15,7 +17,10 @@ Runner = Literal["core", "reference", "DirectRunner", "SparkRunner"]
 def answers(
     scenarios: Sequence[Scenario], runner: Runner, options: Sequence[str] = (), values: Values = "typed", runs: int = 1
 ) -> Iterator[Answer]:
-    """Our answers to scenarios of known ops, in their order; ``options`` are the runner's. Kernels take each history in ``runs`` runs."""
+    """Our answers to scenarios of known ops, in their order; ``options`` are the runner's.
+
+    Kernels take each history in ``runs`` runs.
+    """
     if runner == "core":
         for scenario in scenarios:
             yield OPERATORS[scenario.op].kernels(scenario, values, cuts_of(scenario, runs)).answer(scenario)

@@ -9,7 +9,9 @@ from tests.conformance.scenario import Scenario
 
 
 def sample(scenarios: Sequence[Scenario], size: int) -> list[Scenario]:
-    """``size`` scenarios of known ops, the same every time: spread evenly over the kinds, and over the scenarios of each."""
+    """``size`` scenarios of known ops, the same every time: spread evenly over the kinds, and over the
+    scenarios of each.
+    """
     kinds: dict[str, list[Scenario]] = defaultdict(list)
     for scenario in scenarios:
         if scenario.op in OPERATORS:

@@ -7,11 +7,14 @@ from typing import Any, NamedTuple
 from tests.reference.record import Record
 
 STEPS = 1_000_000
-"""More than the inputs of any scenario: what separates the index of an input from its time in one position."""
+"""More than the inputs of any scenario: what separates the index of an input from its time in one position.
+"""
 
 
 class Input(NamedTuple):
-    """One record, the ``number``-th from 0; ``ts`` is in milliseconds, ``hold`` says that the next record is fed before this one is drained."""
+    """One record, the ``number``-th from 0; ``ts`` is in milliseconds, ``hold`` says that the next record is
+    fed before this one is drained.
+    """
 
     number: int
     topic: str
@@ -24,8 +27,8 @@ class Input(NamedTuple):
 class Scenario:
     """A topology and its inputs.
 
-    A record's position is its index, for Kafka's order is the order of arrival; in a versioned topology it is its time, and among
-    records of one time the index.
+    A record's position is its index, for Kafka's order is the order of arrival; in a versioned topology it is
+    its time, and among records of one time the index.
     """
 
     def __init__(self, document: dict[str, Any]) -> None:

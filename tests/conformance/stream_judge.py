@@ -1,4 +1,6 @@
-"""How the joins of streams are judged where Kafka Streams' answer depends on when its records came, and ours does not."""
+"""How the joins of streams are judged where Kafka Streams' answer depends on when its records came, and ours
+does not.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -13,7 +15,9 @@ IN_FLIGHT = "several records in flight, and what a stream's record sees of them 
 
 
 def judge_stream_table(scenario: Scenario, recorded: Answer, ours: Answer) -> Verdict | None:
-    """A versioned table: as of the record's time, for the stream records that see the same table there and here; else by records."""
+    """A versioned table: as of the record's time, for the stream records that see the same table there and
+    here; else by records.
+    """
     if scenario.has_records_in_flight:
         return Verdict(excluded=IN_FLIGHT)
     if len(recorded.outs) < len(scenario.inputs):
@@ -38,7 +42,9 @@ def judge_stream_table(scenario: Scenario, recorded: Answer, ours: Answer) -> Ve
 
 
 def _seen_differently(scenario: Scenario) -> list[Input]:
-    """The stream records for which Kafka has not, or no more, the row of their time when it joins them, or that it never joins."""
+    """The stream records for which Kafka has not, or no more, the row of their time when it joins them, or
+    that it never joins.
+    """
     grace, (retention,) = scenario.topology.get("grace_ms") or 0, scenario.retention.values()
     streamed = _running_max(scenario, lambda record: record.topic == "left")
     surely = _running_max(scenario, lambda record: record.topic == "left" and None not in (record.key, record.value))

@@ -1,4 +1,5 @@
-"""What the joins of streams should give by their definitions, computed naively: every record against every other.
+"""What the joins of streams should give by their definitions, computed naively: every record against every
+other.
 
 Nothing here is shared with the code under test, see :mod:`tests.conformance.table_rules`.
 """
@@ -15,14 +16,18 @@ KEEPS = {"inner": (), "left": ("left",), "outer": ("left", "right")}
 
 
 def looked_up(scenario: Scenario, record: Input, row_key: str | None) -> Input | None:
-    """The newest table record of a key that a stream record sees: as of its position, with a grace all of its own time (finding 23)."""
+    """The newest table record of a key that a stream record sees: as of its position, with a grace all of its
+    own time (finding 23).
+    """
     position = stream_position(scenario.topology, scenario.position(record))
     seen = [r for r in scenario.arrivals("right") if r.key == row_key and scenario.position(r) <= position]
     return max(seen, key=scenario.position, default=None)
 
 
 def stream_position(topology: Mapping[str, Any], position: int) -> int:
-    """The position of a stream record: with a grace it waits, and sees all changes of its own time (finding 23)."""
+    """The position of a stream record: with a grace it waits, and sees all changes of its own time (finding
+    23).
+    """
     return position // STEPS * STEPS + STEPS - 1 if topology.get("grace_ms") else position
 
 

@@ -59,24 +59,24 @@ def _kernels(scenario: Scenario, values: Values, cuts: Cuts) -> Run:
     sides = (
         [record for record in scenario.inputs if record.topic == topic and record.value is not None] for topic in ("left", "right")
     )
-    found = []
+    actual = []
     for left, right in zip(*(split(rows_of(scenario, side, values), cuts) for side in sides), strict=True):
         matches, state = step(state, left, right, how, spans)
-        found.append(matches)
+        actual.append(matches)
     assert state is not None
     nothing = [rows.slice(0, 0).drop_columns("matched") for rows in (state.left, state.right)]
-    found.append(step(state, *nothing, how, spans, ALWAYS)[0])
-    return Run(outs=[out for matches in found for out in _results(matches, values)], rows={})
+    actual.append(step(state, *nothing, how, spans, ALWAYS)[0])
+    return Run(outs=[out for matches in actual for out in _results(matches, values)], rows={})
 
 
-def _results(found: Matches, values: Values) -> Iterator[tuple[int, str | None, str, int]]:
-    index = found.left_index, found.right_index
+def _results(actual: Matches, values: Values) -> Iterator[tuple[int, str | None, str, int]]:
+    index = actual.left_index, actual.right_index
     (left, left_keys), (right, right_keys) = (
-        (combine_chunks(side["value"]), python_keys(combine_chunks(side["key"]))) for side in (found.left, found.right)
+        (combine_chunks(side["value"]), python_keys(combine_chunks(side["key"]))) for side in (actual.left, actual.right)
     )
     joined = python_values(recorded_joiner(values)(Pairs(left, index[0], right, index[1])))
     lefts, rights = python_values(left), python_values(right)
-    for i, j, row, time in zip(*(side.tolist() for side in index), joined, found.timestamp.tolist(), strict=True):
+    for i, j, row, time in zip(*(side.tolist() for side in index), joined, actual.timestamp.tolist(), strict=True):
         records = ([lefts[i]] if i >= 0 else []) + ([rights[j]] if j >= 0 else [])
         key = left_keys[i] if i >= 0 else right_keys[j]
         yield max(record["number"] for record in records), key, pair_of(row), time

@@ -1,14 +1,20 @@
-"""How the join of two streams is judged: results that Kafka Streams' clocks and stores make different are set right first, each for a reason.
+"""How the join of two streams is judged: results that Kafka Streams' clocks and stores make different are set
+right first, each for a reason.
 
-Kafka Streams' answer and the rule (:mod:`tests.conformance.stream_rules`) are held against each other, result by result. Only there may they
-differ:
+Kafka Streams' answer and the rule (:mod:`tests.conformance.stream_rules`) are held against each other, result
+by result. Only there may they differ:
 
-* it joins a record that is late here with what its stores still keep, or gives it without a match (finding 29): here it goes to ``late``;
-* a pair's earlier record has left its store, which counts from the newest record of its side, of any key (findings 29, 30);
-* the time of all keys has closed a record's window, and it is given without a match before a match comes that is not late here (29);
-* a record without a match is still held back in the end (findings 27, 28), or has been joined with a late one.
+* it joins a record that is late here with what its stores still keep, or gives it without a match (finding
+  29): here it goes to ``late``;
+* a pair's earlier record has left its store, which counts from the newest record of its side, of any key
+  (findings 29, 30);
+* the time of all keys has closed a record's window, and it is given without a match before a match comes that
+  is not late here (29);
+* a record without a match is still held back in the end (findings 27, 28), or has been joined with a late
+  one.
 
-What is expected of us is Kafka Streams' answer with those results set right: a multiset in which nothing is optional.
+What is expected of us is Kafka Streams' answer with those results set right: a multiset in which nothing is
+optional.
 """
 
 from collections import Counter
@@ -76,7 +82,9 @@ class Differing:
         return max(own_side) - first.ts >= self._kept
 
     def _closed_early(self, record: Input) -> bool:
-        """True if the time of all keys has passed the record's window before the first match came that Kafka Streams can have joined."""
+        """True if the time of all keys has passed the record's window before the first match came that Kafka
+        Streams can have joined.
+        """
         joined = [match.last.number for match in self._of(record) if not self._lost(match)]
         before = [r.ts for r in self._inputs if r.number <= min(joined, default=len(self._inputs))]
         return max(before, default=0) > record.ts + self._spans[record.topic]

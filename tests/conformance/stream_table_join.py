@@ -86,9 +86,9 @@ def _kernels(references: Callable[[pa.Table], pa.Array]) -> Callable[[Scenario, 
             rights = pa.concat_tables(seen)
             right = as_of(rows.append_column("reference", references(rows)), rights)
             left = np.flatnonzero((right >= 0) | (scenario.topology["type"] == "left"))
-            given = combine_chunks(rows["value"])
-            joined = recorded_joiner(values)(Pairs(given, left, combine_chunks(rights["value"]), right[left]))
-            numbers = (row["number"] for row in python_values(given.take(pa.array(left))))
+            inputs = combine_chunks(rows["value"])
+            joined = recorded_joiner(values)(Pairs(inputs, left, combine_chunks(rights["value"]), right[left]))
+            numbers = (row["number"] for row in python_values(inputs.take(pa.array(left))))
             outs += [(scenario.inputs[at], pair_of(row)) for at, row in zip(numbers, python_values(joined), strict=True)]
         return Run(outs=[(record.number, record.key, text, record.ts * 1000) for record, text in outs], rows={})
 

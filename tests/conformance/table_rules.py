@@ -1,7 +1,9 @@
-"""What the ops on tables should give by their definitions, computed naively: one record after the other, in the order of positions.
+"""What the ops on tables should give by their definitions, computed naively: one record after the other, in
+the order of positions.
 
-Nothing here is shared with the code under test. It is itself held against the recorded answers, wherever those can be compared record by
-record; it says what is right for the records that Kafka Streams cannot be asked about.
+Nothing here is shared with the code under test. It is itself held against the recorded answers, wherever
+those can be compared record by record; it says what is right for the records that Kafka Streams cannot be
+asked about.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,11 +40,11 @@ def in_order(scenario: Scenario) -> Iterator[tuple[Input, str]]:
 
 def single_table(scenario: Scenario, kept: Callable[[str, str], bool] = lambda key, value: True) -> list[list[Out]]:
     """A table, filtered."""
-    given = Given(scenario)
+    inputs = Given(scenario)
     for record, key in in_order(scenario):
         value = record.value if record.value is not None and kept(key, record.value) else None
-        given.give(record, key, value, record.ts)
-    return given.steps
+        inputs.give(record, key, value, record.ts)
+    return inputs.steps
 
 
 def raw_changelog(scenario: Scenario, kept: Callable[[str, str], bool] = lambda key, value: True) -> list[list[Out]]:
@@ -60,24 +62,28 @@ def joined_row(how: str, left: str | None, right: str | None) -> str | None:
 
 
 def table_table_join(scenario: Scenario) -> list[list[Out]]:
-    """At every record the join of the key's two rows; its time is the larger of the record's and of the other row's, if there is one."""
-    given = Given(scenario)
+    """At every record the join of the key's two rows; its time is the larger of the record's and of the other
+    row's, if there is one.
+    """
+    inputs = Given(scenario)
     sides: dict[str, dict[str, Row]] = {"left": {}, "right": {}}
     for record, key in in_order(scenario):
         sides[record.topic][key] = (record.value, record.ts)
         rows = [sides[topic].get(key, ABSENT) for topic in ("left", "right")]
         times = [record.ts, *(ts for value, ts in rows if value is not None)]
-        given.give(record, key, joined_row(scenario.topology["type"], rows[0][0], rows[1][0]), max(times))
-    return given.steps
+        inputs.give(record, key, joined_row(scenario.topology["type"], rows[0][0], rows[1][0]), max(times))
+    return inputs.steps
 
 
 def foreign_key_join(scenario: Scenario) -> list[list[Out]]:
-    """A left record joins the row it refers to; a right record joins every left row that refers to it, at its own time.
+    """A left record joins the row it refers to; a right record joins every left row that refers to it, at its
+    own time.
 
-    The time of a left record's result is the larger of both rows'. Where an inner join's reference ends, its old right row counts.
+    The time of a left record's result is the larger of both rows'. Where an inner join's reference ends, its
+    old right row counts.
     """
     how = scenario.topology["type"]
-    given = Given(scenario)
+    inputs = Given(scenario)
     lefts: dict[str, Row] = {}
     rights: dict[str, Row] = {}
 
@@ -91,20 +97,22 @@ def foreign_key_join(scenario: Scenario) -> list[list[Out]]:
             rights[key] = (record.value, record.ts)
             for subscriber, (value, _) in sorted(lefts.items()):
                 if value is not None and fk_of(value) == key:
-                    given.give(record, subscriber, row(value), record.ts)
+                    inputs.give(record, subscriber, row(value), record.ts)
             continue
         old = lefts.get(key, ABSENT)[0]
         lefts[key] = (record.value, record.ts)
         ending = how == "inner" and (record.value is None or fk_of(record.value) is None)
         reference = fk_of((old if ending else record.value) or "")
         match = rights.get(reference, ABSENT) if reference is not None else ABSENT
-        given.give(record, key, row(record.value), record.ts if match[0] is None else max(record.ts, match[1]))
-    return given.steps
+        inputs.give(record, key, row(record.value), record.ts if match[0] is None else max(record.ts, match[1]))
+    return inputs.steps
 
 
 def aggregate(scenario: Scenario) -> list[list[Out]]:
-    """A changed row leaves its group before it joins its new one; a group has one result a record, at the largest time it has seen."""
-    given = Given(scenario)
+    """A changed row leaves its group before it joins its new one; a group has one result a record, at the
+    largest time it has seen.
+    """
+    inputs = Given(scenario)
     values: dict[str, str | None] = {}
     groups: dict[str, tuple[Any, int]] = {}
     for record, key in in_order(scenario):
@@ -116,8 +124,8 @@ def aggregate(scenario: Scenario) -> list[list[Out]]:
                 so_far, ts = groups.get(group, (None, record.ts))
                 groups[group] = changed[group] = _added(scenario, so_far, sign, value.partition("|")[2]), max(ts, record.ts)
         for group, (result, ts) in sorted(changed.items()):
-            given.give(record, group, str(result), ts)
-    return given.steps
+            inputs.give(record, group, str(result), ts)
+    return inputs.steps
 
 
 def _added(scenario: Scenario, so_far: Any, sign: str, value: str) -> Any:
@@ -129,7 +137,7 @@ def _added(scenario: Scenario, so_far: Any, sign: str, value: str) -> Any:
 
 def windowed_counts(scenario: Scenario) -> list[list[Out]]:
     """A count by window; or of two topics, joined."""
-    given = Given(scenario)
+    inputs = Given(scenario)
     topology = scenario.topology
     size, advance = topology["size_ms"], topology.get("advance_ms", topology["size_ms"])
     clocks: dict[Any, int] = {}
@@ -146,5 +154,5 @@ def windowed_counts(scenario: Scenario) -> list[list[Out]]:
             rows = [sides[topic].get(window) for topic in ("in", "left", "right")]
             texts = [str(row[0]) if row else None for row in rows]
             value = texts[0] if record.topic == "in" else joined_row(topology["type"], *texts[1:])
-            given.give(record, window, value, max(row[1] for row in rows if row))
-    return given.steps
+            inputs.give(record, window, value, max(row[1] for row in rows if row))
+    return inputs.steps

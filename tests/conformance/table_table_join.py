@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from beam_joins.batch import ChangeBatch
+from beam_joins.how import How
 from beam_joins.joiner import Join
-from beam_joins.matching import How, Shape
 from beam_joins.overlap import State, step
+from beam_joins.overlap_events import Shape
 from beam_joins.references import looking_up
 from tests.conformance import table_rules
 from tests.conformance.answer import Run

@@ -35,7 +35,9 @@ def predicate(topology: Topology) -> Callable[[Any, str], bool]:
 
 
 def old_values_unknown(topology: Topology) -> bool:
-    """True if Kafka's filter sees only new values: old ones were not requested, or the source is versioned (finding 20)."""
+    """True if Kafka's filter sees only new values: old ones were not requested, or the source is versioned
+    (finding 20).
+    """
     asked = topology.get("send_old_values") or topology.get("source_materialized")
     return not asked or topology.get("history_retention_ms") is not None
 
@@ -56,9 +58,9 @@ def _filter_kernels(scenario: Scenario, values: Values, cuts: Cuts) -> Run:
     kept = _kept_by(scenario.topology)
     changes, filtered = [], []
     for table in table_of(scenario, "in", values, cuts):
-        there = [row is not None and kept(None, text_of(row)) for row in python_values(table.values)]
+        present = [row is not None and kept(None, text_of(row)) for row in python_values(table.values)]
         changes += texts(table)
-        filtered += texts(with_values(table, table.values, np.array(there, np.bool_), keeps_nothing=False))
+        filtered += texts(with_values(table, table.values, np.array(present, np.bool_), keeps_nothing=False))
     return _with_raw(scenario, changes, filtered)
 
 

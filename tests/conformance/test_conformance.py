@@ -1,4 +1,6 @@
-"""Every recorded scenario of the known ops, by the kernels, by the cores of the reference and in pipelines; and the tool itself."""
+"""Every recorded scenario of the known ops, by the kernels, by the cores of the reference and in pipelines;
+and the tool itself.
+"""
 
 import json
 from pathlib import Path
@@ -40,22 +42,34 @@ def test_the_kernels_answer_as_kafka_streams_does(values: Values, scenarios: lis
     check(scenarios, recorded, "core", values)
 
 
+@pytest.mark.sweep
 def test_the_kernels_answer_so_too_when_a_history_is_cut_into_runs(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
     check(scenarios, recorded, "core", runs=3)
+
+
+def test_the_kernels_answer_some_of_each_kind_so_too_when_a_history_is_cut(
+    scenarios: list[Scenario], recorded: dict[str, Answer]
+) -> None:
+    check(sample(scenarios, 200), recorded, "core", runs=3)
 
 
 def test_the_reference_answers_as_kafka_streams_does(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
     check(scenarios, recorded, "reference")
 
 
+@pytest.mark.sweep
 def test_the_direct_runner_answers_as_kafka_streams_does(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
     check(scenarios, recorded, "DirectRunner", "opaque")
 
 
-def test_the_direct_runner_answers_so_too_where_values_are_typed(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
-    check(sample(scenarios, 48), recorded, "DirectRunner", "typed")
+@pytest.mark.parametrize("values", ["typed", pytest.param("opaque", marks=pytest.mark.sweep)])
+def test_the_direct_runner_answers_some_of_each_kind_so(
+    values: Values, scenarios: list[Scenario], recorded: dict[str, Answer]
+) -> None:
+    check(sample(scenarios, 48), recorded, "DirectRunner", values)
 
 
+@pytest.mark.sweep
 @pytest.mark.spark
 def test_spark_answers_as_kafka_streams_does(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
     check(sample(scenarios, 30), recorded, "SparkRunner", "opaque")

@@ -1,4 +1,6 @@
-"""The messages of the foreign-key join, held against the recorded traces: the protocol is Kafka's, not only its result."""
+"""The messages of the foreign-key join, held against the recorded traces: the protocol is Kafka's, not only
+its result.
+"""
 
 from typing import Any
 
@@ -18,9 +20,12 @@ def traced() -> list[tuple[Scenario, list[list[dict[str, Any]]]]]:
 
 
 def test_the_subscriptions_are_those_that_kafka_streams_sends(traced: list[tuple[Scenario, list[list[dict[str, Any]]]]]) -> None:
-    """Foreign key, primary key, instruction and time of each, in order. Hashes differ: Kafka's are of another algorithm.
+    """Foreign key, primary key, instruction and time of each, in order.
 
-    A row of a left join that refers to nothing we answer at once; Kafka sends a subscription of no foreign key, which only comes back.
+    Hashes differ: Kafka's are of another algorithm.
+
+    A row of a left join that refers to nothing we answer at once; Kafka sends a subscription of no foreign
+    key, which only comes back.
     """
     compared = 0
     for scenario, steps in traced:

@@ -10,7 +10,9 @@ from tests.reference.recomputed import fk_of, pair
 Values = Literal["typed", "opaque"]
 
 VALUE = pa.struct([("text", pa.string()), ("reference", pa.string()), ("number", pa.int64())])
-"""A value: its text; the foreign key or group that the text names, ``None`` for none; the number of its input."""
+"""A value: its text; the foreign key or group that the text names, ``None`` for none; the number of its
+input.
+"""
 
 JOINERS: dict[Values, Any] = {
     "typed": {"left": "left.text", "right": "right.text"},

@@ -39,11 +39,11 @@ def _counted(scenario: Scenario, topic: str) -> Iterator[Change[str, str]]:
     """The windowed count of a topic through the core, one core a source key."""
     topology = scenario.topology
     records = sorted(scenario.records(topic), key=lambda record: (record.key, record.position))
-    for key, own in groupby(records, key=lambda record: record.key):
+    for key, of_key in groupby(records, key=lambda record: record.key):
         core = WindowedAggregateCore(
             lambda micros: windows_of(topology, micros), int, lambda count, value: count + 1, topology["grace_ms"] * 1000
         )
-        for record in own:
+        for record in of_key:
             for output in core.advance(record.position, [record]):
                 if isinstance(output, Change):
                     yield renamed(output, name_of(Windowed(key.decode(), output.key.window)))
@@ -87,8 +87,8 @@ def _batches(scenario: Scenario, topic: str, values: Values, cuts: Cuts) -> Iter
 
     count = Fold(Functions("count"), int, lambda count, value: count + 1)
     for rows in split(rows_of(scenario, scenario.arrivals(topic), values), cuts):
-        found, state = step(state, rows, assign, count, topology["grace_ms"] * 1000)
-        yield found.changes
+        actual, state = step(state, rows, assign, count, topology["grace_ms"] * 1000)
+        yield actual.changes
 
 
 def _count_kernels(scenario: Scenario, values: Values, cuts: Cuts) -> Run:

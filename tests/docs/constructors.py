@@ -1,4 +1,4 @@
-"""The constructors of all transforms, as the documentation shows them side by side."""
+"""The constructors of all transforms, readers and writers, as the documentation shows them side by side."""
 
 import inspect
 from typing import Any, NamedTuple, get_args, get_type_hints
@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 import apache_beam as beam
 
 import beam_joins
+import beam_joins.io
 
 
 class Constructor(NamedTuple):
@@ -24,6 +25,12 @@ def constructors() -> list[Constructor]:
     return [_constructor(each) for each in public if isinstance(each, type) and issubclass(each, beam.PTransform)]
 
 
+def readers_and_writers() -> list[list[str]]:
+    """Name, first arguments and options of each, by name."""
+    made = [_constructor(getattr(beam_joins.io, name)) for name in sorted(beam_joins.io.__all__)]
+    return [[each.transform, each.first, each.options] for each in made]
+
+
 def _constructor(transform: Any) -> Constructor:
     parameters = [p for p in list(inspect.signature(transform.__init__).parameters.values())[1:] if p.name != "label"]
     first = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
@@ -31,5 +38,5 @@ def _constructor(transform: Any) -> Constructor:
     how = [p for p in parameters if p.name == "how"]
     choices = get_args(get_type_hints(transform.__init__)["how"]) if how else ()
     assert all(p.default == choices[0] for p in how), f"{transform.__name__}: the default is not the first choice"
-    columns = ([transform.__name__], first, choices, options, getattr(transform, "outputs", ()))
+    columns = ([transform.__name__], first, choices, options, transform.outputs[0]._fields if hasattr(transform, "outputs") else ())
     return Constructor(*(", ".join(f"`{name}`" for name in names) for names in columns))

@@ -1,8 +1,8 @@
 """How records and results are written in the tables of the documentation.
 
-A cell holds several of them with ``; `` between. ``k: v @100`` is the record of key k and value v at time 100; ``k: delete`` a tombstone;
-``null`` a null key, value or time. ``k: A → B`` is a change from A to B, and ``-`` no row. A combined key is ``foreign/primary``, a
-windowed key ``key[0..10)``.
+A cell holds several of them with ``; `` between. ``k: v @100`` is the record of key k and value v at time
+100; ``k: delete`` a tombstone; ``null`` a null key, value or time. ``k: A → B`` is a change from A to B, and
+``-`` no row. A combined key is ``foreign/primary``, a windowed key ``key[0..10)``.
 """
 
 import re
@@ -33,12 +33,12 @@ class Got(NamedTuple):
 
 def items(cell: str) -> list[Item]:
     """The records of a cell."""
-    found = []
+    actual = []
     for text in filter(None, (part.strip() for part in cell.split(";"))):
         match = _ITEM.fullmatch(text)
         assert match, f"{text!r} is no record"
         key, value, time = match["key"], match["value"], match["time"]
-        found.append(
+        actual.append(
             Item(
                 None if key == NULL else key,
                 None if value == NULL else value,
@@ -46,7 +46,7 @@ def items(cell: str) -> list[Item]:
                 time is not None,
             )
         )
-    return found
+    return actual
 
 
 def results(cell: str) -> list[str]:

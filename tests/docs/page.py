@@ -1,22 +1,29 @@
 """What a page of the documentation holds that can be executed: result tables, examples, links."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
+README = ROOT / "README.md"
+FOR_DEVELOPERS = [
+    ROOT / page for page in ("ARCHITECTURE.md", "benchmarks/README.md", "tests/conformance/README.md", "tests/reference/README.md")
+]
+"""Pages beside the code, whose tables, examples and pictures are executed too."""
 
 _MARK = re.compile(r"<!-- executed: (.+?) -->")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
+_PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 class Table(NamedTuple):
-    """A result table: ``<!-- executed: name mode mode -->`` says what computes it, one mode for each of its last columns.
+    """A result table: ``<!-- executed: name mode mode -->`` says what computes it, one mode for each of its
+    last columns.
 
     The first column says where a row stands, the last ones what comes out there, those between what comes in.
     """
@@ -34,7 +41,7 @@ class Table(NamedTuple):
         return self.header[1 : -len(self.modes)]
 
     def __str__(self) -> str:
-        return f"docs/{self.page}, line {self.line}: {self.name}"
+        return f"{self.page}, line {self.line}: {self.name}"
 
 
 def tables(path: Path) -> list[Table]:
@@ -50,7 +57,8 @@ def _table(path: Path, lines: list[str], number: int, mark: str) -> Table:
         if not line.startswith("|"):
             break
         written.append(tuple(cell.strip().replace("`", "") for cell in line.strip().strip("|").split("|")))
-    where = f"{path.name}, line {number + 1}"
+    page = path.relative_to(ROOT).as_posix()
+    where = f"{page}, line {number + 1}"
     assert len(written) > 2, f"{where}: no table follows the mark"
     header, _, *rows = written
     assert modes, f"{where}: the mark names no mode"
@@ -58,7 +66,7 @@ def _table(path: Path, lines: list[str], number: int, mark: str) -> Table:
     for i, row in enumerate(rows):
         assert len(row) == len(header), f"{where}: row {i + 1} has {len(row)} cells, its header has {len(header)}"
     assert len({row[0] for row in rows}) == len(rows), f"{where}: two rows begin with the same cell"
-    return Table(path.name, number + 1, name, tuple(modes), header, tuple(rows))
+    return Table(page, number + 1, name, tuple(modes), header, tuple(rows))
 
 
 class Block(NamedTuple):
@@ -82,6 +90,16 @@ def links(path: Path) -> Iterator[tuple[str, str]]:
         if "://" not in link:
             target, _, anchor = link.partition("#")
             yield target, anchor
+
+
+def pictures(path: Path) -> list[str]:
+    """The paths of the pictures of a page."""
+    return _PICTURE.findall(path.read_text(encoding="utf-8"))
+
+
+def words(paths: Iterable[Path]) -> int:
+    """How many words the pages have, with their tables and examples: what ``wc -w`` counts."""
+    return sum(len(path.read_text(encoding="utf-8").split()) for path in paths)
 
 
 def anchors(path: Path) -> set[str]:

@@ -23,7 +23,9 @@ from tests.docs.table_runs import Columns, changes, table_of
 
 
 def recorded(p: beam.Pipeline, table: Table) -> Columns:
-    """A recorded scenario, named in the first column: what Kafka Streams gave, and what the transforms here give for the same."""
+    """A recorded scenario, named in the first column: what Kafka Streams gave, and what the transforms here
+    give for the same.
+    """
     theirs, ours = [], []
     scenarios, answers = ({document["name"]: document for _, document in read_documents(path)} for path in (SCENARIOS, EXPECTED))
     for row in table.rows:

@@ -21,8 +21,8 @@ from beam_joins import (
     TableToChanges,
     TableToStream,
 )
+from beam_joins.how import PairHow
 from beam_joins.transforms.engine.table_type import TableType, as_table
-from beam_joins.transforms.one_to_many_join import OneToManyHow
 from tests.docs.notation import DELETE, MICROS, Got, items, key, pair, place, side, written
 from tests.docs.page import Table
 from tests.reference.foreign_key import Reference, Subscription, send
@@ -33,13 +33,13 @@ Columns = dict[str, Any]
 
 def records(table: Table, column: int) -> list[dict[str, Any]]:
     """The records of an input column, the last row first: nothing may depend on the order of arrival."""
-    found = []
+    actual = []
     for row in reversed(table.rows):
         at = place(row[0])
         for item in items(row[column]):
             time = item.time if item.has_time else at
-            found.append({"key": item.key, "value": item.value, "time": time, "place": at})
-    return found
+            actual.append({"key": item.key, "value": item.value, "time": time, "place": at})
+    return actual
 
 
 def changelog(p: beam.Pipeline, table: Table, column: int) -> Any:
@@ -51,7 +51,9 @@ def changelog(p: beam.Pipeline, table: Table, column: int) -> Any:
 
 
 def table_of(p: beam.Pipeline, label: str, rows: Iterable[tuple[int, str, Any, int]]) -> Any:
-    """The table of records (position, key, value or None, time); what :class:`TableFromChangelog` makes of them has a page of its own."""
+    """The table of records (position, key, value or None, time); what :class:`TableFromChangelog` makes of
+    them has a page of its own.
+    """
     content: dict[str, Any] = {}
     changes = []
     for position, of, new, time in sorted(rows, key=lambda row: row[0]):
@@ -81,12 +83,12 @@ def _deletes(row: dict[str, Any]) -> bool:
 
 
 def filter_and_map(p: beam.Pipeline, table: Table) -> Columns:
-    given, upserts = [], []
+    inputs, upserts = [], []
     for change, *_ in table.rows:
         old, new = (None if value == "-" else int(value) for value in change.split(" → "))
-        given.append(Change(change, old, new, 0, 0))
+        inputs.append(Change(change, old, new, 0, 0))
         upserts.append((change, new))
-    numbers, raw = p | "changes" >> beam.Create(given), p | "raw" >> beam.Create(upserts)
+    numbers, raw = p | "changes" >> beam.Create(inputs), p | "raw" >> beam.Create(upserts)
 
     def below_2(key: str, value: int) -> bool:
         return value < 2
@@ -157,7 +159,7 @@ def one_to_many_join(p: beam.Pipeline, table: Table) -> Columns:
         "key_mapper": lambda combined: f"{combined.primary_key} of {combined.foreign_key}",
         "key_inverse": lambda text: CombinedKey(*reversed(text.split(" of "))),
     }
-    kept: dict[str, OneToManyHow] = {"left": "left", "right": "right", "outer": "outer"}
+    kept: dict[str, PairHow] = {"left": "left", "right": "right", "outer": "outer"}
     tables = {"pairs": outputs.table, "mapped": both | "mapped" >> OneToManyJoin(pair, **refers, **keys)}
     tables |= {name: both | name >> OneToManyJoin(pair, how=how, **refers) for name, how in kept.items()}
     dropped = outputs.dropped | "dropped got" >> beam.Map(of_dropped_change)

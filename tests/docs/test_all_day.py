@@ -1,4 +1,6 @@
-"""The page "All day on Spark" is executed: its files arrive, its command runs, and what it shows is what comes out."""
+"""The page "All day on Spark" is executed: its files arrive, its command runs, and what it shows is what
+comes out.
+"""
 
 import os
 import re
@@ -19,15 +21,15 @@ SECONDS = re.compile(r", [\d.]+ s$")
 def named_blocks() -> list[tuple[str | None, Block]]:
     """Each block with the last path that the paragraph before it names, where it is JSON."""
     lines = PAGE.read_text(encoding="utf-8").splitlines()
-    found = []
+    actual = []
     for block in blocks(PAGE):
         above = "\n".join(lines[: block.line - 1]).rstrip().rpartition("\n\n")[2]
         paths = re.findall(r"`((?:in|out)/[\w/.-]+\.jsonl)`", above)
-        found.append((paths[-1] if block.language == "json" else None, block))
-    return found
+        actual.append((paths[-1] if block.language == "json" else None, block))
+    return actual
 
 
-@pytest.mark.parametrize("runner", ["DirectRunner", pytest.param("SparkRunner", marks=pytest.mark.spark)])
+@pytest.mark.parametrize("runner", ["DirectRunner", pytest.param("SparkRunner", marks=[pytest.mark.spark, pytest.mark.sweep])])
 def test_what_the_page_shows_is_what_a_day_gives(tmp_path: Path, runner: str) -> None:
     (command,) = [block.text for _, block in named_blocks() if block.language == "sh"]
     python, *arguments = shlex.split(command.replace("\\\n", ""))

@@ -1,4 +1,6 @@
-"""The tutorial and the page "The command line" are executed from top to bottom: files are written, commands run, and what they show is what comes out."""
+"""The tutorial and the page "The command line" are executed from top to bottom: files are written, commands
+run, and what they show is what comes out.
+"""
 
 import re
 import runpy
@@ -7,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.command import programs
+from beam_joins.pipelines.commands import programs
 from tests.docs.page import DOCS, blocks
 
-PAGES = {"tutorial.md": (3, 5), "command_line.md": (4, 6)}
+PAGES = {"tutorial.md": (3, 5), "command_line.md": (3, 5)}
 """How many commands each page has, and how much of what comes out it shows."""
 INSTALL = "python3.11 -m venv"
 SECONDS = re.compile(r"^(  (?:start-up|starting the runner|run|finishing|all) +|.*; )[\d.]+( s)?$", re.MULTILINE)

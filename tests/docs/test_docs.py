@@ -1,4 +1,6 @@
-"""The documentation says what is so: its result tables and examples run, its links lead somewhere, and nothing public is left out."""
+"""The documentation says what is so: its result tables and examples run, its links lead somewhere, and
+nothing public is left out.
+"""
 
 import ast
 import contextlib
@@ -19,11 +21,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 import beam_joins
-from beam_joins.pipelines import page_views
 from tests.docs import key_runs, recorded_runs, stream_runs, table_runs, windowed_runs
-from tests.docs.constructors import constructors
+from tests.docs.constructors import constructors, readers_and_writers
 from tests.docs.notation import Got, place, results
-from tests.docs.page import DOCS, PAGES, ROOT, Table, anchors, blocks, links, tables
+from tests.docs.page import DOCS, FOR_DEVELOPERS, PAGES, README, Table, anchors, blocks, links, tables, words
 
 RUNS = {
     run.__name__: run
@@ -49,8 +50,8 @@ RUNS = {
         recorded_runs.set_right,
     )
 }
-TABLES = [table for page in PAGES for table in tables(page)]
-EXAMPLES = [page for page in PAGES if any(block.language == "python" for block in blocks(page))]
+TABLES = [table for page in [*PAGES, *FOR_DEVELOPERS] for table in tables(page)]
+EXAMPLES = [page for page in [*PAGES, *FOR_DEVELOPERS] if any(block.language == "python" for block in blocks(page))]
 JOIN_PAGES = [
     "table_from_changelog",
     "filter_and_map",
@@ -75,7 +76,8 @@ def collect(got: Got, name: str) -> None:
 def outcome(table: Table) -> dict[str, list[Got]]:
     """What comes out for each mode."""
     got: dict[str, list[Got]] = {}
-    # Beam takes as long to check the types of so small a pipeline as to run it; the examples are run with the check.
+    # Beam takes as long to check the types of so small a pipeline as to run it; the examples are run with the
+    # check.
     with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([], pipeline_type_check=False)) as p:
         columns = RUNS[table.name](p, table)
         for mode in table.modes:
@@ -89,21 +91,21 @@ def outcome(table: Table) -> dict[str, list[Got]]:
 
 def differences(table: Table, got: dict[str, list[Got]]) -> list[str]:
     """The cells that say something else than what came out."""
-    found = []
+    actual = []
     for column, mode in enumerate(table.modes, start=len(table.header) - len(table.modes)):
-        said = {place(row[0]): results(row[column]) for row in table.rows}
-        timed = any(" @" in text for texts in said.values() for text in texts)
+        message = {place(row[0]): results(row[column]) for row in table.rows}
+        timed = any(" @" in text for texts in message.values() for text in texts)
         came: dict[object, list[str]] = defaultdict(list)
         for result in got[mode]:
             came[result.place].append(result.text if timed else result.text.rpartition(" @")[0])
-        for at in [*said, *(came.keys() - said.keys())]:
-            expected, is_so = said.get(at, []), sorted(came[at])
+        for at in [*message, *(came.keys() - message.keys())]:
+            expected, is_so = message.get(at, []), sorted(came[at])
             if expected != is_so:
                 cell = f"row {at}, column {table.header[column]!r}"
-                found.append(
+                actual.append(
                     f"{table}, {cell}: the page says {'; '.join(expected) or 'nothing'}, but it is {'; '.join(is_so) or 'nothing'}"
                 )
-    return found
+    return actual
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table.page}:{table.line}")
@@ -116,9 +118,9 @@ def test_a_cell_that_is_wrong_is_named_with_its_page_and_row():
     table = next(table for table in TABLES if table.name == "table_table_join")
     (*cells, last), *rest = table.rows
     wrong = table._replace(rows=((*cells, "k: - → Z"), *rest))
-    (said,) = differences(wrong, outcome(table))
-    assert said.startswith(
-        f"docs/{table.page}, line {table.line}: {table.name}, row {cells[0]}, column {table.header[-1]!r}: the page says k: - → Z"
+    (message,) = differences(wrong, outcome(table))
+    assert message.startswith(
+        f"{table.page}, line {table.line}: {table.name}, row {cells[0]}, column {table.header[-1]!r}: the page says k: - → Z"
     )
     assert last != "k: - → Z"
 
@@ -135,18 +137,18 @@ def test_the_examples_of_a_page_run(page, one_engine, own_coders, monkeypatch):
     script = ModuleType("__main__")  # classes of an example are found where those of a script are
     monkeypatch.setitem(sys.modules, "__main__", script)
     scope = vars(script)
-    said: list[str] = []
+    message: list[str] = []
     for block in [block for block in blocks(page) if block.language == "python"]:
         example = doctest.DocTestParser().get_doctest(block.text, {}, f"{page.name}, line {block.line}", str(page), block.line)
         assert example.examples, f"{page.name}, line {block.line}: a python block without an example; write it with >>>"
         example.globs = scope
-        doctest.DocTestRunner(checker=InAnyOrder()).run(example, out=said.append, clear_globs=False)
-    assert "".join(said) == ""
+        doctest.DocTestRunner(checker=InAnyOrder()).run(example, out=message.append, clear_globs=False)
+    assert "".join(message) == ""
 
 
 def example_of_the_readme(text: str) -> str:
     """The example that stands alone and has this in it."""
-    whole = [block.text for block in blocks(ROOT / "README.md") if block.language == "python" and "import apache_beam" in block.text]
+    whole = [block.text for block in blocks(README) if block.language == "python" and "import apache_beam" in block.text]
     (example,) = [block for block in whole if text in block and "..." not in block]
     return example
 
@@ -182,7 +184,7 @@ def test_the_readmes_example_in_columns_joins_parquet_files(tmp_path, monkeypatc
 def test_the_options_that_the_readme_gives_to_transforms_are_theirs():
     calls = [
         node
-        for block in blocks(ROOT / "README.md")
+        for block in blocks(README)
         if block.language == "python"
         for node in ast.walk(ast.parse(block.text))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in beam_joins.__all__
@@ -193,7 +195,7 @@ def test_the_options_that_the_readme_gives_to_transforms_are_theirs():
         assert [option.arg for option in call.keywords if option.arg not in options] == []
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [README, *PAGES, *FOR_DEVELOPERS], ids=lambda page: page.name)
 def test_every_link_leads_somewhere(page):
     dead = []
     for target, anchor in links(page):
@@ -205,7 +207,12 @@ def test_every_link_leads_somewhere(page):
 
 def test_the_index_names_every_page():
     linked = {target for target, _ in links(DOCS / "README.md")}
-    assert {page.name for page in PAGES} - {"README.md"} <= linked
+    assert {page.name for page in PAGES} - {"README.md", "index.md"} <= linked
+
+
+def test_the_readme_has_at_most_900_words_and_the_documentation_32_000():
+    assert words([README]) <= 900
+    assert words(DOCS.rglob("*.md")) <= 32_000
 
 
 def test_every_public_name_is_explained():
@@ -214,9 +221,14 @@ def test_every_public_name_is_explained():
 
 
 def test_the_constructors_side_by_side_are_those_of_the_transforms():
-    lines = (DOCS / "transforms.md").read_text(encoding="utf-8").partition("<!-- constructors -->")[2].strip().partition("\n\n")[0]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines.splitlines()[2:]]
-    assert rows == [list(constructor) for constructor in constructors()]
+    assert rows_behind("constructors") == [list(constructor) for constructor in constructors()]
+    assert rows_behind("readers and writers") == readers_and_writers()
+
+
+def rows_behind(mark: str) -> list[list[str]]:
+    """The rows of the table behind a comment."""
+    lines = (DOCS / "transforms.md").read_text(encoding="utf-8").partition(f"<!-- {mark} -->")[2].strip().partition("\n\n")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines.splitlines()[2:]]
 
 
 @pytest.mark.parametrize("name", JOIN_PAGES)
@@ -226,13 +238,5 @@ def test_a_page_has_a_picture_an_executed_table_an_example_limits_and_its_source
     drawn = "\n![" in page.read_text(encoding="utf-8")
     assert drawn or "text" in languages, f"{name}: no picture"
     assert "python" in languages, f"{name}: no example"
-    assert [table for table in TABLES if table.page == page.name]
+    assert tables(page)
     assert {"limits", "source"} <= anchors(page)
-
-
-def test_what_page_views_prints_is_what_the_page_shows(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert page_views.main([]) == 0
-    printed = capsys.readouterr().out
-    (shown,) = [block.text for block in blocks(DOCS / "windowed_tables.md") if "last week" in block.text]
-    assert shown.strip() in printed

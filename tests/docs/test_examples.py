@@ -14,7 +14,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 @pytest.mark.usefixtures("one_engine")
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_prints_what_it_says(path, capsys):
-    said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))).partition("It prints:\n\n")[2]
+    message = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))).partition("It prints:\n\n")[2]
     runpy.run_path(str(path))
     printed, _ = capsys.readouterr()
-    assert sorted(printed.splitlines()) == sorted(textwrap.dedent(said).splitlines()) != []
+    assert sorted(printed.splitlines()) == sorted(textwrap.dedent(message).splitlines()) != []

@@ -28,12 +28,12 @@ def counted(how: str, *options: str) -> dict[str, int]:
     result = pipeline.run()
     result.wait_until_finish()
     query = MetricsFilter().with_namespace(metrics.NAMESPACE)
-    found = result.metrics().query(query)
-    of_join = [each for each in found["counters"] if each.key.step.startswith("join/")]
+    actual = result.metrics().query(query)
+    of_join = [each for each in actual["counters"] if each.key.step.startswith("join/")]
     sums = {each.key.metric.name: 0 for each in of_join}
     for each in of_join:
         sums[each.key.metric.name] += each.committed
-    return sums | {each.key.metric.name: each.committed.count for each in found["distributions"]}
+    return sums | {each.key.metric.name: each.committed.count for each in actual["distributions"]}
 
 
 def test_the_page_and_the_code_name_the_same_metrics_of_the_same_kinds():

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.explain import PROGRAM, main
-from tests.docs.page import DOCS, PAGES
+from beam_joins.pipelines.commands.explain.command import PROGRAM, main
+from tests.docs.page import DOCS, FOR_DEVELOPERS, PAGES, pictures
 
-_PICTURE = re.compile(r"^<!-- explain: (.+) -->\n!\[.+\]\((explain/\S+\.svg)\)$", re.MULTILINE)
+_PICTURE = re.compile(r"^<!-- explain: (.+) -->\n!\[.+\]\((?:docs/)?(explain/\S+\.svg)\)$", re.MULTILINE)
 _SHOWN = re.compile(r"^<!-- explained: (.+) -->\n```text\n(.*?)```$", re.MULTILINE | re.DOTALL)
-PICTURES = [(page, *found) for page in PAGES for found in _PICTURE.findall(page.read_text(encoding="utf-8"))]
+WITH_PICTURES = [*PAGES, *FOR_DEVELOPERS]
+PICTURES = [(page, *actual) for page in WITH_PICTURES for actual in _PICTURE.findall(page.read_text(encoding="utf-8"))]
 
 
 @pytest.mark.parametrize(("page", "options", "picture"), PICTURES, ids=[picture for _, _, picture in PICTURES])
@@ -26,7 +27,7 @@ def test_a_picture_is_what_the_command_above_it_draws(page: Path, options: str, 
 
 def test_every_drawn_picture_is_in_a_page_with_its_command():
     assert {picture for _, _, picture in PICTURES} == {f"explain/{path.name}" for path in (DOCS / "explain").glob("*.svg")}
-    shown = [link for page in PAGES for link in re.findall(r"\((explain/\S+\.svg)\)", page.read_text(encoding="utf-8"))]
+    shown = [picture.removeprefix("docs/") for page in WITH_PICTURES for picture in pictures(page) if "explain/" in picture]
     assert sorted(shown) == sorted(picture for _, _, picture in PICTURES)
 
 

@@ -1,4 +1,6 @@
-"""The site builds without a warning: each page is in its menu, each link leads somewhere, each name of the reference exists."""
+"""The site builds without a warning: each page is in its menu, each link leads somewhere, each name of the
+reference exists.
+"""
 
 import os
 import subprocess

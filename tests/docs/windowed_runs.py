@@ -1,4 +1,6 @@
-"""The windowed tables' tables: rows of a result table run through the transforms that make, join and write out windowed tables."""
+"""The windowed tables' tables: rows of a result table run through the transforms that make, join and write
+out windowed tables.
+"""
 
 from typing import Any
 
@@ -70,15 +72,15 @@ def windowed_table_join(p: beam.Pipeline, table: Table) -> Columns:
 
 
 def windowed_table_to_stream(p: beam.Pipeline, table: Table) -> Columns:
-    given, places = [], {}
+    inputs, places = [], {}
     for number, (text, *_) in enumerate(table.rows):
         windowed, sides = text.split(": ")
         name, start, end = windowed.replace("..", "[").rstrip(")").split("[")
         old, new = (None if value == "-" else int(value) for value in sides.split(" → "))
         window = Window(int(start) * MICROS, int(end) * MICROS)
-        given.append(Change(Windowed(name, window), old, new, number * MICROS, number))
+        inputs.append(Change(Windowed(name, window), old, new, number * MICROS, number))
         places[number] = text
-    windows = p | beam.Create(given)
+    windows = p | beam.Create(inputs)
     mappings = {
         "key": lambda key, window, value: (f"{key} {window.start // MICROS}", value),
         "value": lambda key, window, value: (key, f"{side(value)} from {window.start // MICROS}"),

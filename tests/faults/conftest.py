@@ -1,19 +1,17 @@
 """These tests run alone, with ``-m faults``: they fill disks and kill processes that other tests would need."""
 
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from beam_joins.pipelines.orders import main
-from beam_joins.pipelines.sample import write_sample
+from beam_joins.pipelines.commands.sample.files import write_sample
 from tests.faults.machine import Started, hidden, results, temporary_files
-from tests.pipelines.history import BOTH, arrive, cut
-
-ALONE: list[Any] = ["--orders", "in/orders/*", "--customers", "in/customers/*", "--output", "out/e.jsonl", "--latest", "out/l.jsonl"]
-HOW: dict[str, list[Any]] = {"alone": ALONE, "with a state": BOTH}
+from tests.pipelines.history import arrive, cut
+from tests.pipelines.writers import WRITERS
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -25,24 +23,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, dict[str, object]]]]:
-    """A directory with inputs, and what the command makes of them in each way of running."""
+    """A directory with inputs, and what each writer writes."""
     directory, patched = tmp_path_factory.mktemp("undisturbed"), pytest.MonkeyPatch()
     patched.chdir(directory)
     for number, piece in enumerate(cut(write_sample(directory / "sample", orders=2_000, customers=300, seed=5), 2), 1):
         arrive(number, piece)
     expected = {}
-    for how, arguments in HOW.items():
-        assert main(list(map(str, arguments))) == 0
-        expected[how] = results()
+    for name, writer in WRITERS.items():
+        assert writer.run() == 0
+        expected[name] = results()
         shutil.rmtree("out")
     shutil.rmtree("state")
     yield directory, expected
     patched.undo()
-
-
-@pytest.fixture(params=HOW)
-def how(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.fixture
@@ -55,11 +48,11 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Any) ->
 
 @pytest.fixture
 def start(inputs: Path) -> Iterator[Callable[..., Started]]:
-    """Starts the command; whatever the test does, its processes are gone afterwards."""
+    """Starts a writer; whatever the test does, its processes are gone afterwards."""
     started: list[Started] = []
 
-    def starting(*arguments: Any, **options: Any) -> Started:
-        started.append(Started(arguments, **options))
+    def starting(name: str, *arguments: Any, **options: Any) -> Started:
+        started.append(Started(WRITERS[name], arguments, **options))
         return started[-1]
 
     yield starting
@@ -69,14 +62,20 @@ def start(inputs: Path) -> Iterator[Callable[..., Started]]:
 
 
 @pytest.fixture
-def require_whole_or_nothing(undisturbed: Any, inputs: Path, capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
-    """Require that results are those of an undisturbed run or none, and that the next run gives them and leaves nothing else."""
+def require_whole_or_nothing(
+    undisturbed: Any, inputs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., None]:
+    """Require that results are those of an undisturbed run or none, and that the next run gives them and
+    leaves nothing else. Where the driver was ``killed`` the next run removes its blocks.
+    """
 
-    def require(how: str) -> None:
-        expected = undisturbed[1][how]
+    def require(name: str, *, killed: bool = False) -> None:
+        expected = undisturbed[1][name]
         assert results() in ({}, expected)
+        assert [path for path in temporary_files() if not (killed and path.startswith("tmp/beam_joins-blocks-"))] == []
+        monkeypatch.setattr(tempfile, "tempdir", str(inputs / "tmp"))
+        assert WRITERS[name].run() == 0, capsys.readouterr().err
         assert temporary_files() == []
-        assert main(list(map(str, HOW[how]))) == 0, capsys.readouterr().err
         assert results() == expected
         assert hidden() == []
 

@@ -1,4 +1,4 @@
-"""A run of the orders command as processes of its own: what belongs to it, how it ends, and what it leaves."""
+"""A run of a writer as processes of its own: what belongs to it, how it ends, and what it leaves."""
 
 import os
 import subprocess
@@ -10,13 +10,14 @@ from typing import Final, NamedTuple
 from uuid import uuid4
 
 import psutil
+import pyarrow.parquet as pq
 
 from tests.pipelines.orders_run import ENVIRONMENT, read_lines
+from tests.pipelines.writers import Writer
 
 _MARK: Final = "BEAM_JOINS_TEST_RUN"
 _PATIENCE: Final = 60.0
 _LONGEST: Final = 120.0
-PROGRAM: Final = "python -m beam_joins.pipelines.orders: "
 
 
 class Ended(NamedTuple):
@@ -31,13 +32,13 @@ class Ended(NamedTuple):
 
 
 class Started:
-    """The command, started in the working directory; its temporary files are below ``tmp`` there."""
+    """A writer, started in the working directory; its temporary files are below ``tmp`` there."""
 
-    def __init__(self, arguments: Sequence[object], *, through: Sequence[str] = (), **more: str) -> None:
+    def __init__(self, writer: Writer, arguments: Sequence[object] = (), *, through: Sequence[str] = (), **more: str) -> None:
         self._mark = uuid4().hex
         Path("tmp").mkdir(exist_ok=True)
         environment = {**ENVIRONMENT, "TMPDIR": os.path.abspath("tmp"), _MARK: self._mark, **more}
-        command = [*through, sys.executable, "-m", "beam_joins.pipelines.orders", *map(str, arguments)]
+        command = [*through, sys.executable, "-m", writer.module, *map(str, [*writer.arguments, *arguments])]
         with open("tmp/.out", "w") as out, open("tmp/.err", "w") as err:
             self.driver = subprocess.Popen(command, env=environment, stdout=out, stderr=err, stdin=subprocess.DEVNULL)
 
@@ -57,26 +58,26 @@ class Started:
 
     def _processes(self) -> list[tuple[psutil.Process, str, int]]:
         """Each with its name and the number of its parent."""
-        found = []
+        actual = []
         for process in psutil.process_iter():
             try:
                 if process.environ().get(_MARK) == self._mark and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append((process, process.name(), process.ppid()))
+                    actual.append((process, process.name(), process.ppid()))
             except psutil.Error:
                 continue
-        return found
+        return actual
 
     def is_writing(self) -> bool:
         """Whether the pipeline is at its results."""
         return any(Path("out").glob("**/.beam_joins-*/*"))
 
-    def once(self, there: Callable[[], object]) -> bool:
+    def once(self, present: Callable[[], object]) -> bool:
         """Wait until something is there; false if the run has ended before."""
         until = time.monotonic() + _PATIENCE
         while time.monotonic() < until and self.driver.poll() is None:
-            if there():
+            if present():
                 return True
-            time.sleep(0.1)
+            time.sleep(0.02)
         return False
 
     def end(self) -> Ended:
@@ -100,11 +101,12 @@ def temporary_files() -> list[str]:
 
 def results() -> dict[str, object]:
     """The results, those of runs that stand alone as their records in any order; what is hidden is none."""
-    found: dict[str, object] = {}
+    actual: dict[str, object] = {}
     for path in sorted(Path("out").rglob("*")):
         if path.is_file() and not any(part.startswith(".") for part in path.parts):
-            found[str(path)] = sorted(map(str, read_lines(path)))
-    return found
+            rows = pq.read_table(path).to_pylist() if path.suffix == ".parquet" else read_lines(path)
+            actual[str(path)] = sorted(map(str, rows))
+    return actual
 
 
 def hidden() -> list[str]:

@@ -1,4 +1,6 @@
-"""Whatever process of a run is killed, the run says so in a sentence or is as if it had not been, and the next one is right."""
+"""Whatever process of a run is killed, the run says so in a sentence or is as if it had not been, and the
+next one is right.
+"""
 
 import random
 import time
@@ -7,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.faults.conftest import HOW
-from tests.faults.machine import PROGRAM, Started
+from tests.faults.machine import Started
+from tests.pipelines.writers import COMMANDS, WRITERS
 
 pytestmark = pytest.mark.faults
+ORDERS = "python -m beam_joins.pipelines.orders: "
 SPARK = ["--runner=SparkRunner", "--driver_memory=1g"]
 MOMENTS = random.Random(11)
 Start = Callable[..., Started]
@@ -25,30 +28,38 @@ def the_jvm(run: Started) -> Any:
 
 
 @pytest.mark.spark
+@pytest.mark.each_value
+@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
-    ("killed", "said"),
+    ("killed", "message"),
     [(a_worker, "a Python worker process ended in the middle of the job"), (the_jvm, "Spark's JVM ended in the middle of the job")],
 )
 def test_a_job_on_spark_that_loses_a_process_fails_in_a_sentence_and_the_next_run_is_right(
-    start: Start, require_whole_or_nothing: Callable[[str], None], how: str, killed: Callable[[Started], Any], said: str
+    start: Start, require_whole_or_nothing: Callable[[str], None], command: str, killed: Callable[[Started], Any], message: str
 ) -> None:
-    run = start(*HOW[how], *SPARK)
+    run = start(command, *SPARK)
     assert run.once(run.workers)
     time.sleep(MOMENTS.random())
     killed(run).kill()
     ended = run.end()
     assert ended.code in (0, 1), ended
-    assert ended.sentences == [] if ended.code == 0 else ended.sentences[0].startswith(PROGRAM + said), ended
+    assert ended.sentences == [] if ended.code == 0 else ended.sentences[0].startswith(ORDERS + message), ended
     assert len(ended.sentences) == ended.code
-    require_whole_or_nothing(how)
+    require_whole_or_nothing(command)
 
 
-@pytest.mark.parametrize("runner", [["--runner=DirectRunner"], pytest.param(SPARK, marks=pytest.mark.spark)], ids=["direct", "spark"])
+@pytest.mark.parametrize(
+    ("writer", "runner"),
+    [
+        *((name, []) for name in WRITERS),
+        *(pytest.param(name, SPARK, marks=[pytest.mark.spark, pytest.mark.sweep]) for name in COMMANDS),
+    ],
+)
 def test_a_run_whose_own_process_is_killed_takes_all_others_with_it_and_the_next_run_is_right(
-    start: Start, require_whole_or_nothing: Callable[[str], None], how: str, runner: list[str]
+    start: Start, require_whole_or_nothing: Callable[..., None], writer: str, runner: list[str]
 ) -> None:
-    run = start(*HOW[how], *runner)
+    run = start(writer, *runner)
     assert run.once(run.is_writing)
     run.driver.kill()
     assert run.end().code == -9
-    require_whole_or_nothing(how)
+    require_whole_or_nothing(writer, killed=True)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import HOW
-from tests.faults.machine import PROGRAM, Started
+from tests.faults.machine import Started
+from tests.pipelines.writers import COMMANDS
 
 pytestmark = pytest.mark.faults
 CHOSEN = random.Random(23)
-MOMENTS = [(CHOSEN.choice(list(HOW)), CHOSEN.choice([signal.SIGINT, signal.SIGTERM]), CHOSEN.random()) for _ in range(10)]
+MOMENTS = [(CHOSEN.choice(list(COMMANDS)), CHOSEN.choice([signal.SIGINT, signal.SIGTERM]), CHOSEN.random()) for _ in range(4)]
 
 
 def listens(run: Started) -> bool:
@@ -31,16 +31,16 @@ def lasts(run: Started) -> float:
 
 @pytest.mark.parametrize(
     "runner",
-    [["--runner=DirectRunner"], pytest.param(["--runner=SparkRunner"], marks=pytest.mark.spark)],
+    [["--runner=DirectRunner"], pytest.param(["--runner=SparkRunner"], marks=[pytest.mark.spark, pytest.mark.sweep])],
     ids=["direct", "spark"],
 )
 def test_a_run_that_is_told_to_end_at_any_moment_does_and_the_next_one_is_right(
     start: Callable[..., Started], require_whole_or_nothing: Callable[[str], None], clear: Callable[[], None], runner: list[str]
 ) -> None:
-    seconds = lasts(start(*HOW["alone"], *runner))
+    seconds = lasts(start("alone", *runner))
     clear()
-    for how, number, moment in MOMENTS:
-        run = start(*HOW[how], *runner)
+    for command, number, moment in MOMENTS:
+        run = start(command, *runner)
         assert run.once(lambda: listens(run))  # noqa: B023, called at once
         time.sleep(moment * seconds)
         run.driver.send_signal(number)
@@ -48,6 +48,8 @@ def test_a_run_that_is_told_to_end_at_any_moment_does_and_the_next_one_is_right(
         if ended.code != 0:
             # at the very end the process listens no more, as its results are there
             assert ended.code in (128 + number, -number), ended
-            assert ended.sentences == ([] if ended.code < 0 else [f"{PROGRAM}interrupted; no results were written"]), ended
-        require_whole_or_nothing(how)
+            assert ended.sentences == (
+                [] if ended.code < 0 else ["python -m beam_joins.pipelines.orders: interrupted; no results were written"]
+            ), ended
+        require_whole_or_nothing(command)
         clear()

@@ -1,4 +1,6 @@
-"""Changelogs in every format that is read, and how they are read without a pipeline: many records at a time, and one by one."""
+"""Changelogs in every format that is read, and how they are read without a pipeline: many records at a time,
+and one by one.
+"""
 
 import bz2
 import csv
@@ -6,20 +8,20 @@ import gzip
 import io
 import json
 from collections.abc import Callable
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import feather
 
-from beam_joins.pipelines.changelog_files.changelog import find_changelog
-from beam_joins.pipelines.changelog_files.columns import Columns, Envelopes, enveloped
-from beam_joins.pipelines.changelog_files.exact_json import loads
-from beam_joins.pipelines.changelog_files.read_changelog import OnBadRecord, _ReadColumns
-from beam_joins.pipelines.changelog_files.reading import PLACE, Reading
-from beam_joins.pipelines.sample import ORDER_SCHEMA
+from beam_joins.pipelines.changelogs.changelog import find_changelog
+from beam_joins.pipelines.changelogs.read_records import OnBadRecord, _ReadColumns
+from beam_joins.pipelines.commands.sample.files import ORDER_SCHEMA
+from beam_joins.pipelines.formats.columns import Columns, Envelopes, enveloped
+from beam_joins.pipelines.formats.exact_json import loads
+from beam_joins.pipelines.formats.reading import PLACE, Reading
 from tests.pipelines.naive_orders import Row
 
 _DEBEZIUM: Final = {"schema": "shop", "table": "orders"}
@@ -42,6 +44,12 @@ def avro(rows: list[Row]) -> bytes:
 def parquet(rows: list[Row], **options: Any) -> bytes:
     file = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows), file, row_group_size=20, **options)
+    return file.getvalue()
+
+
+def arrow(rows: list[Row]) -> bytes:
+    file = io.BytesIO()
+    feather.write_feather(pa.Table.from_pylist(rows), file, chunksize=20)
     return file.getvalue()
 
 
@@ -99,29 +107,30 @@ WRITTEN: Final[dict[str, Callable[[list[Row]], bytes]]] = {
     "orders.avro": avro,
     "orders.parquet": lambda rows: parquet(rows, write_page_checksum=True),
     "zstd.parquet": lambda rows: parquet(rows, compression="zstd", use_dictionary=False),
+    "orders.arrow": arrow,
     "orders.csv": comma_separated,
     "debezium.jsonl": debezium,
     "maxwell.jsonl": maxwell,
     "wal2json.jsonl": wal2json,
 }
-PLAIN: Final = Columns(key="order_id", timestamp="updated_at", sequence="lsn", delete="op", side="orders")
+PLAIN: Final = Columns(key=("order_id",), timestamp="updated_at", sequence="lsn", delete="op", side="orders")
 
 
 def read(path: Path, on_bad_record: OnBadRecord) -> tuple[list[Row], list[Row]]:
     """The records as a run reads them, and as it reads them one by one. Raises InputError."""
     format_: Any = path.name.split(".")[0]
     envelopes = Envelopes() if format_ in ("orders", "zstd") else Envelopes(format=format_, key=("order_id",))
-    found = find_changelog("orders", str(path), enveloped("orders") if envelopes.format else PLAIN, envelopes=envelopes)
+    actual = find_changelog("orders", str(path), enveloped("orders") if envelopes.format else PLAIN, envelopes=envelopes)
     reading = Reading(
-        columns=found.columns,
-        key="whole numbers",
-        reference="customer_id",
-        refers="whole numbers",
-        amount="amount",
-        least=Decimal(10),
+        columns=actual.columns,
+        key=("whole numbers",),
+        reference=("customer_id",),
+        refers=("whole numbers",),
+        numbers=("amount",),
         added="customer",
     )
-    return tuple(_rows(found.parts(), kind(found.name, reading, on_bad_record)) for kind in (_ReadColumns, _OneByOne))  # type: ignore[return-value]
+    in_columns, one_by_one = (_rows(actual.parts(), kind(actual.name, reading, on_bad_record)) for kind in (_ReadColumns, _OneByOne))
+    return in_columns, one_by_one
 
 
 class _OneByOne(_ReadColumns):

@@ -1,4 +1,6 @@
-"""Bytes as they come out of a failing disk or of someone who means harm: cut, flipped, spliced, and with numbers that promise too much."""
+"""Bytes as they come out of a failing disk or of someone who means harm: cut, flipped, spliced, and with
+numbers that promise too much.
+"""
 
 import os
 from collections.abc import Sequence

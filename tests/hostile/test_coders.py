@@ -1,4 +1,6 @@
-"""Damaged bytes raise CorruptData, or are read as what they are; nothing else is raised, and nothing is read that was not written."""
+"""Damaged bytes raise CorruptData, or are read as what they are; nothing else is raised, and nothing is read
+that was not written.
+"""
 
 import datetime as dt
 import uuid
@@ -30,8 +32,15 @@ from beam_joins.coders.key import KeyCoder
 from beam_joins.coders.snapshot import read_snapshot, write_snapshot
 from beam_joins.keys import canonical
 from beam_joins.keys.opaque import opaque_keys, opaque_values
-from beam_joins.transforms.engine.manifest import Manifest, Remembered, read_journal, read_manifest, write_journal, write_manifest
-from beam_joins.transforms.engine.state_files import StateRefused
+from beam_joins.transforms.engine.resumed.manifest import (
+    Manifest,
+    Remembered,
+    read_journal,
+    read_manifest,
+    write_journal,
+    write_manifest,
+)
+from beam_joins.transforms.engine.resumed.state_files import StateRefused
 from tests.hostile.damage import TIMES, damaged
 
 many = settings(max_examples=400 * TIMES)
@@ -127,7 +136,12 @@ def test_a_damaged_key_is_corrupt_as_a_number_too(damage: bytes) -> None:
 def test_a_damaged_file_of_a_snapshot_is_corrupt(data: st.DataObject) -> None:
     files: list[bytes] = []
     rows = Arrangement().replaced(pa.array([], pa.binary()), pa.table({"order": [b"a", b"b"], "value": [1, 2]}))
-    described = write_snapshot(rows, lambda content: files.append(content.to_pybytes()) or "a.arrow")  # type: ignore[func-returns-value]
+
+    def kept(content: pa.Buffer) -> str:
+        files.append(content.to_pybytes())
+        return "a.arrow"
+
+    described = write_snapshot(rows, kept)
     damage = data.draw(damaged(files))
     if damage not in files:
         with pytest.raises(CorruptData, match=r"a\.arrow"):

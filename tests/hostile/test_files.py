@@ -1,4 +1,6 @@
-"""Damaged input files: one sentence, or the records that are there, and the same ones whichever way they are read."""
+"""Damaged input files: one sentence, or the records that are there, and the same ones whichever way they are
+read.
+"""
 
 from pathlib import Path
 
@@ -6,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from beam_joins.pipelines.changelog_files.csv_rows import _row
-from beam_joins.pipelines.command.input_error import InputError
-from beam_joins.pipelines.sample import write_sample
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.commands.sample.files import write_sample
+from beam_joins.pipelines.formats.csv_rows import _row
 from tests.hostile.changelogs import WRITTEN, bz2, json_lines, read
 from tests.hostile.damage import TIMES, damaged
 from tests.pipelines.naive_orders import Row
@@ -37,7 +39,7 @@ def test_undamaged_files_are_read_the_same_whichever_way(name: str, rows: list[R
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-@settings(max_examples=150 * TIMES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60 * TIMES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data(), st.sampled_from(["fail", "drop"]))
 def test_a_damaged_file_is_one_sentence_or_its_records(
     name: str, rows: list[Row], tmp_path: Path, data: st.DataObject, on_bad_record: str

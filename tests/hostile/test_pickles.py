@@ -1,4 +1,6 @@
-"""What says that a pickle is to be read, or a class to be called, does neither: no file is touched, and CorruptData is raised."""
+"""What says that a pickle is to be read, or a class to be called, does neither: no file is touched, and
+CorruptData is raised.
+"""
 
 import pickle
 from collections.abc import Callable
@@ -61,7 +63,7 @@ HOSTILE: dict[str, bytes] = {
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(pickles, "_said", set())
+    monkeypatch.setattr(pickles, "_accepted", set())
 
 
 def column(value: bytes) -> pa.Array:
@@ -126,7 +128,7 @@ def test_a_pickle_is_refused_by_its_name_and_read_where_it_is_accepted(place: st
     ):
         READ[place](HOSTILE["a pickle in a list in a dict"])
     assert not TOUCHED.exists()
-    monkeypatch.setattr(pickles, "_said", {"so"})
+    monkeypatch.setattr(pickles, "_accepted", {"so"})
     READ[place](HOSTILE["a pickle in a list in a dict"])
     assert TOUCHED.exists(), "else this file proves nothing"
 

@@ -41,7 +41,9 @@ def built_source_distribution(source: Path) -> Path:
 
 
 def environment(place: Path, *package: object) -> Path:
-    """The `bin` of a new environment with the package in it, and all dependencies from this one but not this checkout."""
+    """The `bin` of a new environment with the package in it, and all dependencies from this one but not this
+    checkout.
+    """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
     site = next(place.glob("lib/python*/site-packages"))
     # a path in a .pth file is not searched for further .pth files, such as that of an editable install

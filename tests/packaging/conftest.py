@@ -1,4 +1,6 @@
-"""The wheel, and an environment with it; tests on other versions run when they are asked for, with ``-m versions``: they take minutes."""
+"""The wheel, and an environment with it; tests on other versions run when they are asked for, with ``-m
+versions``: they take minutes.
+"""
 
 from pathlib import Path
 

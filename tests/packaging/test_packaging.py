@@ -1,4 +1,6 @@
-"""beam_joins as others get it: one name in site-packages, a command, and a job beside packages of the same names as our folders."""
+"""beam_joins as others get it: one name in site-packages, a command, and a job beside packages of the same
+names as our folders.
+"""
 
 import tarfile
 import zipfile
@@ -45,8 +47,8 @@ def test_a_wheel_holds_one_name_with_all_modules_and_data_and_no_tests(wheel):
     assert {f"beam_joins/{path.relative_to(ROOT)}" for path in modules} <= names
     assert {f"beam_joins/{path.relative_to(ROOT / 'beam_joins')}" for path in (ROOT / "beam_joins").glob("*.py")} <= names
     assert {
-        "beam_joins/pipelines/launcher/spark.lock",
-        "beam_joins/pipelines/launcher/flink.lock",
+        "beam_joins/pipelines/runners/spark.lock",
+        "beam_joins/pipelines/runners/flink.lock",
         *(f"{room}/py.typed" for room in ("beam_joins", "beam_joins/coders")),
     } <= names
 
@@ -81,8 +83,8 @@ def test_an_editable_install_follows_the_links_and_adds_no_other_name(tmp_path, 
     (tmp_path / "source").mkdir()
     source = checkout(tmp_path / "source")
     python = environment(tmp_path / "environment", "--editable", source) / "python"
-    code = "import beam_joins.pipelines.launcher.jars as jars; print(jars.__file__, len(jars.locked_jars()) > 100)"
-    assert run(python, "-c", code, directory=beside).stdout == f"{source}/beam_joins/pipelines/launcher/jars.py True\n"
+    code = "import beam_joins.pipelines.runners.jars as jars; print(jars.__file__, len(jars.locked_jars()) > 100)"
+    assert run(python, "-c", code, directory=beside).stdout == f"{source}/beam_joins/pipelines/runners/jars.py True\n"
     assert "No module named 'transforms'" in run(python, "-c", "import transforms", directory=python.parent).stderr
 
 
@@ -90,7 +92,7 @@ def test_the_command_has_a_version_and_help_without_beam_and_names_itself_as_it_
     command = installed / "beam-joins"
     assert run(command, "--version", directory=beside).stdout == "beam-joins 0.1.0\n"
     helped = run(installed / "python", "-X", "importtime", command, "--help", directory=beside)
-    assert all(f"\n  {program} " in helped.stdout for program in ("orders", "page-views", "sample"))
+    assert all(f"\n  {program} " in helped.stdout for program in ("orders", "explain", "sample"))
     assert "apache_beam" not in helped.stderr
     assert "usage: beam-joins orders " in run(command, "orders", "--help", directory=beside).stdout
     assert run(command, "sample", "--orders=9", "--customers=3", "--out=in", directory=beside).returncode == 0
@@ -109,7 +111,12 @@ def test_as_a_module_the_command_is_the_same(installed, tmp_path, called):
 
 
 @pytest.mark.parametrize(
-    "runner", ["DirectRunner", pytest.param("SparkRunner", marks=pytest.mark.spark), "--direct_running_mode=multi_processing"]
+    "runner",
+    [
+        "DirectRunner",
+        pytest.param("SparkRunner", marks=[pytest.mark.spark, pytest.mark.sweep]),
+        pytest.param("--direct_running_mode=multi_processing", marks=pytest.mark.sweep),
+    ],
 )
 def test_a_job_runs_beside_packages_that_are_called_as_our_folders_are(installed, beside, runner):
     flags = [f"--runner={runner}"] if not runner.startswith("--") else ["--runner=DirectRunner", runner, "--direct_num_workers=2"]

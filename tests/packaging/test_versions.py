@@ -1,4 +1,5 @@
-"""The package in new environments, from the wheel alone: each Python that is there, with the pinned versions and with the oldest Beam.
+"""The package in new environments, from the wheel alone: each Python that is there, with the pinned versions
+and with the oldest Beam.
 
 Each environment takes a minute or two, so these tests run with ``-m versions`` only.
 """
@@ -35,13 +36,15 @@ def interpreter(version: str) -> str | None:
     if version == ".".join(map(str, sys.version_info[:2])):
         return sys.executable
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    found = [shutil.which(f"python{version}"), *map(str, sorted(pyenv.glob(f"{version}.*/bin/python{version}")))]
-    works = (path for path in found if path and subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0)
+    actual = [shutil.which(f"python{version}"), *map(str, sorted(pyenv.glob(f"{version}.*/bin/python{version}")))]
+    works = (path for path in actual if path and subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0)
     return next(works, None)
 
 
 def those_found() -> Iterator[Versions]:
-    """The declared versions of Python that this machine has, each with pinned versions and with the oldest Beam for it."""
+    """The declared versions of Python that this machine has, each with pinned versions and with the oldest
+    Beam for it.
+    """
     for version in DECLARED:
         python = interpreter(version)
         if python is not None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.command import programs
+from beam_joins.pipelines.commands import programs
+from beam_joins.pipelines.commands.sample.files import SampleFiles, write_sample
 from beam_joins.pipelines.orders import main
-from beam_joins.pipelines.sample import SampleFiles, write_sample
 from tests.pipelines.join_run import LEFT, RIGHT
 from tests.pipelines.orders_run import BAD, GOOD, Run, run_of, write
 from tests.pipelines.streaming.registry import Registry

@@ -9,13 +9,14 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import feather
 
-from beam_joins.pipelines.changelog_files.columns import EPOCH
-from beam_joins.pipelines.sample import CUSTOMER_SCHEMA, ORDER_SCHEMA, SampleFiles
+from beam_joins.pipelines.commands.sample.files import CUSTOMER_SCHEMA, ORDER_SCHEMA, SampleFiles
+from beam_joins.pipelines.formats.columns import EPOCH
 from tests.pipelines.naive_orders import Row
 from tests.pipelines.orders_run import read_avro, read_lines
 
-FORMATS = ("jsonl", "parquet", "csv", "avro")
+FORMATS = ("jsonl", "parquet", "arrow", "csv", "avro")
 SCHEMAS = {"orders": ORDER_SCHEMA, "customers": CUSTOMER_SCHEMA}
 
 
@@ -31,7 +32,9 @@ def cut(files: SampleFiles, pieces: int) -> list[dict[str, list[Row]]]:
 
 
 def arrive(number: int, piece: dict[str, list[Row]], format_: str = "jsonl") -> None:
-    """Write a piece as ``in/orders/<number>.<format>`` and the same of the customers, in one moment; a file without records is not written."""
+    """Write a piece as ``in/orders/<number>.<format>`` and the same of the customers, in one moment; a file
+    without records is not written.
+    """
     written = []
     for side, rows in piece.items():
         path = Path("in", side, f"{number:03d}.{format_}")
@@ -48,6 +51,8 @@ def _write(path: Path, rows: list[Row], format_: str, side: str) -> None:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     elif format_ == "parquet":
         pq.write_table(pa.Table.from_pylist(rows), path)
+    elif format_ == "arrow":
+        feather.write_feather(pa.Table.from_pylist(rows), path)
     elif format_ == "csv":
         with path.open("w", newline="") as file:
             writer = csv.DictWriter(file, list(rows[0]))

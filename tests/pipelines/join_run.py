@@ -21,13 +21,15 @@ BY = [*FILES, "--foreign-key", "by"]
 
 
 def changes(path: str) -> list[Any]:
-    """The changes of a file as (position, key, operation, values of the new row), in the order of positions and keys."""
-    found = []
+    """The changes of a file as (position, key, operation, values of the new row), in the order of positions
+    and keys.
+    """
+    actual = []
     for change in read_lines(Path(path)):
         key, new = change["key"], change["new"]
         key = list(key.values()) if isinstance(key, dict) else key
-        found.append((change["position"], key, change["op"], new and list(new.values())))
-    return sorted(found, key=lambda each: (each[0], json.dumps(each[1])))
+        actual.append((change["position"], key, change["op"], new and list(new.values())))
+    return sorted(actual, key=lambda each: (each[0], json.dumps(each[1])))
 
 
 def refused(ran: Ran) -> str:

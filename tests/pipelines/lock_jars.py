@@ -14,16 +14,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from beam_joins.pipelines.launcher import jars
-from beam_joins.pipelines.launcher.jars import Jar
-from beam_joins.pipelines.launcher.spark_server import spark_jars
+from beam_joins.pipelines.runners import jars
+from beam_joins.pipelines.runners.jars import Jar
+from beam_joins.pipelines.runners.spark_server import spark_jars
 
 BEAM = "2.62.0"
 LAUNCHER = Path(jars.__file__).parent
 
 
 class Lock(NamedTuple):
-    """A lock file: what its first line says, the roots of its jars, those that are left out, and those that are provided."""
+    """A lock file: what its first line says, the roots of its jars, those that are left out, and those that
+    are provided.
+    """
 
     place: Path
     title: str
@@ -77,18 +79,18 @@ def resolve(lock: Lock) -> list[Jar]:
         subprocess.run(["mvn", "-q", "-B", *goal], cwd=scratch, check=True)
         lines = Path(scratch, "out").read_text("utf-8").splitlines()
     provided = dict(map(_name_and_version, lock.provided()))
-    found = []
+    actual = []
     for group, artifact, version, path in (match.groups() for match in map(_RESOLVED.match, lines) if match):
         same_major = provided.get(artifact, ("",))[0] == _numbers(version)[0]
         if artifact in lock.left_out or (same_major and provided[artifact] >= _numbers(version)):
             continue
-        found.append(Jar(group, artifact, version, hashlib.sha256(Path(path).read_bytes()).hexdigest()))
-    return sorted(found)
+        actual.append(Jar(group, artifact, version, hashlib.sha256(Path(path).read_bytes()).hexdigest()))
+    return sorted(actual)
 
 
 def _name_and_version(path: Path) -> tuple[str, tuple[int, ...]]:
-    found = re.match(r"(.+?)-(\d[\w.-]*)$", path.stem)
-    return (found[1], _numbers(found[2])) if found else (path.stem, (-1,))
+    actual = re.match(r"(.+?)-(\d[\w.-]*)$", path.stem)
+    return (actual[1], _numbers(actual[2])) if actual else (path.stem, (-1,))
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -1,4 +1,6 @@
-"""The whole orders job again, by hand: plain dicts, one position after the other, no Beam and nothing of ours."""
+"""The whole orders job again, by hand: plain dicts, one position after the other, no Beam and nothing of
+ours.
+"""
 
 import json
 from collections.abc import Callable
@@ -65,19 +67,21 @@ def naive_orders(
 
 def _by_position(place: str, rows: list[Row], key: str, dropped: dict[tuple[str, str], int]) -> dict[int, dict[Any, Row | None]]:
     """Per position and key the new value, or None for a delete."""
-    said: dict[int, dict[Any, Row]] = {}
+    message: dict[int, dict[Any, Row]] = {}
     for row in rows:
         reason = None
         if row[key] is None:
             reason = "null_key"
         else:
-            before = said.setdefault(row["lsn"], {}).get(row[key])
+            before = message.setdefault(row["lsn"], {}).get(row[key])
             assert before is None or before == row, "the sample repeats itself only word by word"
             reason = None if before is None else "duplicate_position"
-            said[row["lsn"]][row[key]] = row
+            message[row["lsn"]][row[key]] = row
         if reason:
             dropped[place, reason] = dropped.get((place, reason), 0) + 1
-    return {position: {k: None if row["op"] == "d" else _value(row) for k, row in by_key.items()} for position, by_key in said.items()}
+    return {
+        position: {k: None if row["op"] == "d" else _value(row) for k, row in by_key.items()} for position, by_key in message.items()
+    }
 
 
 def _value(row: Row) -> Row:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import fastavro
 import pytest
 
-from beam_joins.pipelines.sample import SampleFiles
+from beam_joins.pipelines.commands.sample.files import SampleFiles
 from tests.pipelines.naive_orders import Answer, Row, in_order, naive_orders
 
 
@@ -100,19 +100,19 @@ def nothing_is_left(directory: Path) -> bool:
 
 def numbers(summary: str) -> dict[Any, int]:
     """The counts in a summary by section and line, those of dropped records also by reason."""
-    found: dict[Any, int] = {}
+    actual: dict[Any, int] = {}
     section = ""
     for line in summary.splitlines():
         if not line.startswith(" "):
             section = line
         elif section != "seconds" and (counted := re.match(r"  (\w+) +([\d,]+)(?:.*\((\w+)\)$)?", line)):
             name, count, reason = counted.groups()
-            found[(section, name, reason) if section == "dropped" else (section, name)] = int(count.replace(",", ""))
-    return found
+            actual[(section, name, reason) if section == "dropped" else (section, name)] = int(count.replace(",", ""))
+    return actual
 
 
-def dropped_in(said: dict[Any, int]) -> dict[tuple[str, str], int]:
-    return {key[1:]: count for key, count in said.items() if key[0] == "dropped"}
+def dropped_in(message: dict[Any, int]) -> dict[tuple[str, str], int]:
+    return {key[1:]: count for key, count in message.items() if key[0] == "dropped"}
 
 
 def write(path: str, *rows: Row) -> None:

@@ -1,4 +1,6 @@
-"""A standalone cluster of Spark: a master and workers as processes of their own, on loopback, from PySpark's jars."""
+"""A standalone cluster of Spark: a master and workers as processes of their own, on loopback, from PySpark's
+jars.
+"""
 
 import os
 import re
@@ -9,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from beam_joins.pipelines.launcher.java import find_java
-from beam_joins.pipelines.launcher.spark_server import SPARK, spark_jars
+from beam_joins.pipelines.runners.java import find_java
+from beam_joins.pipelines.runners.spark_server import SPARK, spark_jars
 
 _START_SECONDS = 60.0
 _HERE = ("--host", "127.0.0.1", "--webui-port", "0")
@@ -25,13 +27,23 @@ class SparkCluster(NamedTuple):
 
 @contextmanager
 def spark_cluster(directory: Path, *, workers: int = 2) -> Iterator[SparkCluster]:
-    """A cluster whose workers have two cores and a gigabyte each; all of its processes are gone afterwards."""
+    """A cluster whose workers have a gigabyte each, the first of them two cores and the others one; all of
+    its processes are gone afterwards.
+    """
     processes = []
 
     def start(name: str, main_class: str, *arguments: str) -> Path:
         log = directory / f"{name}.log"
         opened = [f"--add-opens={package}=ALL-UNNAMED" for package in SPARK.opened.split()]
-        jvm = [str(find_java()), "-Xmx256m", "-XX:+UseSerialGC", *opened, "-cp", os.pathsep.join(map(str, spark_jars()))]
+        jvm = [
+            str(find_java()),
+            "-Xmx256m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            *opened,
+            "-cp",
+            os.pathsep.join(map(str, spark_jars())),
+        ]
         home = {"SPARK_HOME": str(spark_jars()[0].parents[1]), "SPARK_SCALA_VERSION": "2.12", "SPARK_LOCAL_IP": "127.0.0.1"}
         environment = {**os.environ, **home, "JAVA_HOME": str(find_java().resolve().parents[1])}
         with log.open("wb") as output:
@@ -43,7 +55,7 @@ def spark_cluster(directory: Path, *, workers: int = 2) -> Iterator[SparkCluster
     try:
         url = _said(start("master", "org.apache.spark.deploy.master.Master", "--port", "0"), r"Starting Spark master at (spark://\S+)")
         for n in range(workers):
-            sizes = ("--cores", "2", "--memory", "1g", "--work-dir", str(directory / f"work-{n}"))
+            sizes = ("--cores", "1" if n else "2", "--memory", "1g", "--work-dir", str(directory / f"work-{n}"))
             log = start(f"worker-{n}", "org.apache.spark.deploy.worker.Worker", *sizes, url)
             _said(log, "Successfully (registered) with master")
         yield SparkCluster(url, processes[1:])
@@ -57,7 +69,7 @@ def spark_cluster(directory: Path, *, workers: int = 2) -> Iterator[SparkCluster
 def _said(log: Path, pattern: str) -> str:
     until = time.monotonic() + _START_SECONDS
     while time.monotonic() < until:
-        if said := re.search(pattern, log.read_text()):
-            return said[1]
+        if message := re.search(pattern, log.read_text()):
+            return message[1]
         time.sleep(0.1)
     raise AssertionError(log.read_text())

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import LatestTable, TableFromChangelog
-from beam_joins.pipelines.parquet import WriteParquet
+from beam_joins.io import WriteParquet
 
 Row = dict[str, Any]
 CHANGE = [("lsn", pa.int64()), ("op", pa.string())]
@@ -71,8 +71,8 @@ WIDE_ROWS = [
 
 def table_of(pipeline: beam.Pipeline, rows: Sequence[Row], schema: pa.Schema, **options: Any) -> Any:
     log = pipeline | "given" >> beam.Create([pa.Table.from_pylist(list(rows), schema=schema)]).with_output_types(pa.Table)
-    given: Row = {"key": "id", "except_columns": ["lsn", "op"], **options}
-    return log | "table" >> TableFromChangelog(sequence_by="lsn", timestamp_by="lsn", apply_as_deletes={"op": ["d"]}, **given)
+    inputs: Row = {"key": "id", "except_columns": ["lsn", "op"], **options}
+    return log | "table" >> TableFromChangelog(sequence_by="lsn", timestamp_by="lsn", apply_as_deletes={"op": ["d"]}, **inputs)
 
 
 def run(
@@ -84,10 +84,10 @@ def run(
         table = table_of(pipeline, rows, schema, **options)
         write(table)
         _ = table | LatestTable() | WriteParquet(str(latest))
-    found: list[Row] = []
+    actual: list[Row] = []
     for path in latest.parent.glob("latest-*.parquet"):
-        found += [row["value"] for row in pq.read_table(path).to_pylist()]
-    return sorted(found, key=lambda row: row["id"])
+        actual += [row["value"] for row in pq.read_table(path).to_pylist()]
+    return sorted(actual, key=lambda row: row["id"])
 
 
 def shown(rows: Sequence[Row]) -> list[str]:

@@ -5,9 +5,9 @@ import socket
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins.pipelines.command.runner import setup_of
-from beam_joins.pipelines.launcher import job_server
-from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
+from beam_joins.pipelines.commands.runner import setup_of
+from beam_joins.pipelines.runners import job_server
+from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +15,7 @@ def nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_server.JobServer, "__init__", None)
 
 
-def said(*flags: str) -> list[str]:
+def shown(*flags: str) -> list[str]:
     return list(setup_of(PipelineOptions(list(flags))))
 
 
@@ -23,7 +23,7 @@ def said(*flags: str) -> list[str]:
     ("runner", "master"), [("SparkRunner", "--spark_master_url=local[3]"), ("FlinkRunner", "--flink_master=[local]")]
 )
 def test_a_runner_on_this_machine_says_versions_java_jars_and_workers(runner: str, master: str) -> None:
-    versions, java, jars, where, workers = said(f"--runner={runner}", master, "--python_workers=3", "--jar_cache_dir=/nowhere")
+    versions, java, jars, where, workers = shown(f"--runner={runner}", master, "--python_workers=3", "--jar_cache_dir=/nowhere")
     assert versions.startswith("Python 3.")
     assert "apache-beam" in versions
     assert java.startswith("Java 1")
@@ -40,4 +40,4 @@ def test_all_that_is_missing_is_said_at_once() -> None:
     with pytest.raises(
         RunnerSetupError, match=rf"No Spark master answers at 127.0.0.1:{port}.* No worker pool answers at localhost:{port}"
     ):
-        said("--runner=SparkRunner", *flags)
+        shown("--runner=SparkRunner", *flags)

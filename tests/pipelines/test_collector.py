@@ -7,12 +7,12 @@ import sys
 import apache_beam as beam
 import pytest
 
-from beam_joins.pipelines.command.collector import uncollected_import
+from beam_joins.pipelines.commands.gc_freeze import uncollected_import
 from beam_joins.pipelines.spark import spark_runner
 
 PROGRAM = """
 import gc
-from beam_joins.pipelines.command.collector import uncollected_import
+from beam_joins.pipelines.commands.gc_freeze import uncollected_import
 
 collected = []
 gc.callbacks.append(lambda phase, _: collected.append(phase))
@@ -25,8 +25,8 @@ print(meanwhile, gc.get_freeze_count() > 100_000, gc.isenabled(), len(gc.get_obj
 
 
 def test_the_collector_rests_while_beam_is_imported_and_never_looks_at_its_modules():
-    said = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True).stdout
-    assert said.split() == ["0", "True", "True", "True", "2"]
+    message = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True).stdout
+    assert message.split() == ["0", "True", "True", "True", "2"]
 
 
 def test_where_beam_is_there_already_nothing_changes_for_the_collector():
@@ -41,6 +41,7 @@ def frozen(_: int) -> int:
 
 
 @pytest.mark.spark
+@pytest.mark.sweep
 def test_workers_of_spark_share_what_was_imported_and_do_not_look_at_it(tmp_path):
     with (
         spark_runner(beam.options.pipeline_options.PipelineOptions(["--runner=SparkRunner"])) as options,

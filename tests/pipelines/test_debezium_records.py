@@ -1,4 +1,4 @@
-"""ReadTable: Debezium's events in Avro and Parquet, unwrapped ones, and what is about no row."""
+"""ReadChangelog: Debezium's events in Avro and Parquet, unwrapped ones, and what is about no row."""
 
 import datetime as dt
 import json
@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.metrics import MetricsFilter
 
-from beam_joins.pipelines.changelog_files.envelopes.debezium_json import DebeziumJson
-from beam_joins.pipelines.read_table import ReadTable
+from beam_joins.io import ReadChangelog
+from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from tests.pipelines.events import (
     AVRO,
     AVRO_ROW,
@@ -38,7 +38,7 @@ def test_events_in_avro_give_what_the_same_events_give_in_json() -> None:
 
 
 def test_events_in_avro_are_read_in_parts_and_those_of_other_tables_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelog_files.changelog.PART_BYTES", 5_000)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.changelog.PART_BYTES", 5_000)
     records = [event({**AVRO_ROW, "id": n, "text": f"{n}" * 50}, lsn=n, table="orders" if n % 2 else "others") for n in range(1, 401)]
     with Path("t.avro").open("wb") as file:
         fastavro.writer(file, AVRO, records, sync_interval=2_000)
@@ -97,7 +97,7 @@ def test_unwrapped_events_may_say_their_place_in_the_binary_log_or_their_time_al
 
 def test_unwrapped_events_with_a_schema_and_in_avro_have_types_without_their_marks() -> None:
     fields = [("id", "int32"), ("day", "int32"), ("__op", "string"), ("__source_ts_ms", "int64"), ("__deleted", "string")]
-    said = {
+    message = {
         "type": "struct",
         "fields": [{"field": name, "type": kind} | ({"name": f"{TIME}.Date"} if name == "day" else {}) for name, kind in fields],
     }
@@ -108,7 +108,7 @@ def test_unwrapped_events_with_a_schema_and_in_avro_have_types_without_their_mar
         "fields": [{"name": name, "type": {"int32": "int", "int64": "long"}.get(kind, kind)} for name, kind in fields if name != "day"]
         + [{"name": "day", "type": {"type": "int", "connect.name": f"{TIME}.Date"}}],
     }
-    for path in (lines("t.jsonl", {"schema": said, "payload": row}), avro("t.avro", row, schema=in_avro)):
+    for path in (lines("t.jsonl", {"schema": message, "payload": row}), avro("t.avro", row, schema=in_avro)):
         kind, rows = read(path, key="id")
         assert {field.name: field.type for field in kind} == {"id": pa.int32(), "day": pa.date32()}
         assert rows == [{"id": 1, "day": dt.date(2026, 1, 2)}]
@@ -121,7 +121,7 @@ def test_bounds_of_transactions_heartbeats_and_messages_are_passed_over_and_coun
         "t.jsonl", begin, event({"id": 1}), end, {"schema": None, "payload": end}, {"ts_ms": 7}, {"op": "m", "source": SOURCE}, None
     )
     pipeline = beam.Pipeline()
-    _ = pipeline | ReadTable(path, format="debezium", key="id")
+    _ = pipeline | ReadChangelog(path, format="debezium", key="id")
     result = pipeline.run()
     result.wait_until_finish()
     counted = {

@@ -7,15 +7,18 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import apache_beam as beam
 import pyarrow as pa
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins.pipelines.changelog_files.envelopes.debezium_json import DebeziumJson
-from beam_joins.pipelines.changelog_files.envelopes.maxwell import Maxwell
-from beam_joins.pipelines.changelog_files.envelopes.row_change import RowChange
-from beam_joins.pipelines.changelog_files.envelopes.wal2json import Wal2Json
-from beam_joins.pipelines.read_table import ReadTable
-from beam_joins.pipelines.sample import SampleFiles
+from beam_joins import TableToChanges
+from beam_joins.io import ReadChangelog
+from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
+from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
+from beam_joins.pipelines.formats.envelopes.row_change import RowChange
+from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
 from tests.pipelines.naive_orders import Row
 from tests.pipelines.orders_run import Run, dropped_in, numbers, one_sentence, read_lines
 
@@ -136,19 +139,19 @@ SAYS_KEY = ("wal2json 1", "wal2json 2", "maxwell")
 def test_rows_in_envelopes_give_what_the_same_rows_give_by_themselves(
     run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelog_files.changelog.PART_BYTES", 50_001)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.changelog.PART_BYTES", 50_001)
     option, lines_of, unit = FORMATS[name]
     keys = {"orders": "order_id", "customers": "customer_id"}
-    given = []
+    inputs = []
     for side, path in (("orders", small.orders), ("customers", small.customers)):
         lines = map(json.dumps, lines_of(read_lines(path), side, keys[side]))
         Path(f"{side}.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
-        given += [f"--{side}", f"{side}.jsonl.gz", f"--{side}-format", option, f"--{side}-table", side]
-        given += [] if name in SAYS_KEY else [f"--{side}-key", keys[side]]
+        inputs += [f"--{side}", f"{side}.jsonl.gz", f"--{side}-format", option, f"--{side}-table", side]
+        inputs += [] if name in SAYS_KEY else [f"--{side}-key", keys[side]]
     plain = run("--orders", str(small.orders), "--customers", str(small.customers), *OUTPUTS)
     assert plain.code == 0, plain.err
     expected = [sorted(map(json.dumps, rows_of(path, unit))) for path in ("e.jsonl", "l.jsonl")]
-    ran = run(*given, *OUTPUTS)
+    ran = run(*inputs, *OUTPUTS)
     assert ran.code == 0, ran.err
     assert [sorted(map(json.dumps, rows_of(path, 1))) for path in ("e.jsonl", "l.jsonl")] == expected
 
@@ -187,7 +190,11 @@ def rows_of(path: str, unit: int) -> list[Row]:
 
 
 def changes(envelope: Any, *lines: Any) -> list[RowChange]:
-    return [change for line in lines for change in envelope.changes(json.dumps(line).encode())]
+    made = [change for line in lines for change in envelope.changes(json.dumps(line).encode())]
+    for change in made:
+        if isinstance(change, str):
+            raise ValueError(change)
+    return made
 
 
 def test_a_column_of_the_schema_that_no_row_has_is_refused(tmp_path: Path) -> None:
@@ -195,7 +202,41 @@ def test_a_column_of_the_schema_that_no_row_has_is_refused(tmp_path: Path) -> No
     path.write_text(json.dumps({"op": "c", "after": {"id": 1, "amount": 2}, "source": SOURCE}) + "\n")
     columns = pa.schema([("id", pa.int64()), ("amuont", pa.int64())])
     with pytest.raises(ValueError, match="orders have no column 'amuont' .schema=.: .* has .*id, amount"):
-        ReadTable(str(path), format="debezium", table="orders", key="id", schema=columns)
+        ReadChangelog(str(path), format="debezium", table="orders", key="id", schema=columns)
+
+
+@pytest.mark.parametrize("text", ['{"action":"D","identity":[{"name":"id","type":"integer","value":1}]', '{"action":"T"'])
+def test_a_file_of_a_later_run_may_hold_nothing_but_deletes_by_key(tmp_path: Path, beam_joins: Run, text: str) -> None:
+    path, state, out = tmp_path / "t.jsonl", tmp_path / "state", tmp_path / "out"
+    place = ',"schema":"public","table":"orders","timestamp":"2026-01-01 00:00:00+00","lsn":"0/%s"'
+    whole = '[{"name":"id","type":"integer","value":1},{"name":"amount","type":"integer","value":2}]'
+    commit = '{"action":"C","timestamp":"2026-01-01 00:00:00+00","lsn":"0/%s","nextlsn":"0/%s"}'
+    columns = pa.schema([("id", pa.int64()), ("amount", pa.int64())])
+    for run, line in enumerate(['{"action":"I","columns":' + whole, text], 1):
+        end = (f"{run}8", f"{run}9")
+        lines = [commit.replace("C", "B", 1) % end, line + place % f"{run}0" + "}", commit % end]
+        path.write_text("\n".join(lines) + "\n")
+        with beam.Pipeline(options=PipelineOptions(["--runner=DirectRunner", f"--beam_joins_state={state}"])) as pipeline:
+            table = pipeline | ReadChangelog(str(path), format="wal2json", table="orders", key="id", schema=columns)
+            _ = table | TableToChanges() | beam.Map(repr) | beam.io.WriteToText(str(out / str(run)))
+        (tmp_path / "in").mkdir(exist_ok=True)
+        path.rename(tmp_path / "in" / f"{run}.jsonl")
+        options = [
+            "--format",
+            "wal2json",
+            "--key",
+            "id",
+            "--select",
+            "id, amount",
+            "--state-dir",
+            "of command",
+            "--latest",
+            "now.jsonl",
+        ]
+        ran = beam_joins("table", "--input", str(tmp_path / "in"), *options)
+        assert ran.code == 0, ran.err
+    assert [len(read.read_text().splitlines()) for read in sorted(out.iterdir())] == [1, 1]
+    assert Path("now.jsonl").read_text() == ""
 
 
 PLACE = {"timestamp": "2026-01-01 00:00:00+00", "nextlsn": "0/10"}
@@ -211,8 +252,8 @@ def test_a_row_that_gets_another_primary_key_leaves_the_old_one() -> None:
         "oldkeys": {"keynames": ["id"], "keyvalues": [1]},
     }
     same = {**one, "columnvalues": [1, 1.5]}
-    found = changes(Wal2Json(("id",)), {**PLACE, "change": [one, same]})
-    assert [(change.operation, change.row) for change in found] == [
+    actual = changes(Wal2Json(("id",)), {**PLACE, "change": [one, same]})
+    assert [(change.operation, change.row) for change in actual] == [
         ("d", b'{"id":1}'),
         ("u", b'{"id":2,"n":1.5}'),
         ("u", b'{"id":1,"n":1.5}'),
@@ -231,8 +272,8 @@ def test_changes_of_a_transaction_have_one_position_and_an_order_within_it() -> 
         {"action": "I", "table": "t", "lsn": f"0/{n}", "timestamp": PLACE["timestamp"], "columns": [{"name": "id", "value": n}]}
         for n in (2, 3)
     ]
-    found = changes(Wal2Json(), begin, *inserts, {"action": "C", **PLACE})
-    assert [(change.position, change.order) for change in found] == [(16, 1), (16, 2)]
+    actual = changes(Wal2Json(), begin, *inserts, {"action": "C", **PLACE})
+    assert [(change.position, change.order) for change in actual] == [(16, 2 << 8), (16, 3 << 8)]
     events = [{"op": "c", "after": {"id": n}, "source": {**SOURCE, "lsn": n, "sequence": f'["7","{n}"]'}} for n in (9, 8)]
     assert [(change.position, change.order) for change in changes(DebeziumJson(), *events)] == [(7, 9), (7, 8)]
     rows = [
@@ -277,7 +318,7 @@ BAD: dict[str, tuple[str, Any]] = {
     "an event of operation 'd' without its row": ("debezium", {"op": "d", "before": None, "source": SOURCE}),
     "an event of the unknown operation 'x'": ("debezium", {"op": "x", "source": SOURCE}),
     "no Debezium event": ("debezium", {"id": 1}),
-    "neither lsn nor pos": ("debezium", {"op": "c", "after": {"id": 1}, "source": {"ts_ms": 1}}),
+    "none of lsn, pos, commit_lsn, scn and ord": ("debezium", {"op": "c", "after": {"id": 1}, "source": {"ts_ms": 1}}),
     "not JSON: Input data was truncated": ("debezium", "{"),
     "no line of wal2json": ("wal2json", {"id": 1}),
     "read the slot with include-lsn": (
@@ -300,9 +341,9 @@ def test_a_line_that_is_none_of_the_format_is_a_bad_record_with_its_place(run: R
     Path("c.jsonl").write_text(json.dumps({"op": "c", "after": {"customer_id": 1}, "source": SOURCE}) + "\n")
     options = ["--orders", "o.jsonl", "--orders-format", option, "--orders-key", "order_id"]
     options += ["--customers", "c.jsonl", "--customers-format", "debezium", "--customers-key", "customer_id", *OUTPUTS]
-    said = one_sentence(run(*options))
-    assert sentence in said
-    assert f"o.jsonl, line {1 + len(lines)}:" in said
+    message = one_sentence(run(*options))
+    assert sentence in message
+    assert f"o.jsonl, line {1 + len(lines)}:" in message
     ran = run(*options, "--on-bad-record=drop")
     assert ran.code == 0, ran.err
     assert dropped_in(numbers(ran.out)) == {("orders", "bad_record"): 1}

@@ -1,4 +1,6 @@
-"""``python -m pipelines.explain``: what it shows is what the transforms give, and what it cannot use is said in one sentence."""
+"""``python -m pipelines.explain``: what it shows is what the transforms give, and what it cannot use is said
+in one sentence.
+"""
 
 import json
 from pathlib import Path
@@ -7,9 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from beam_joins.pipelines.explain import main
-from beam_joins.pipelines.timeline.drawing import draw
-from beam_joins.pipelines.timeline.events import DROPPED, RESULT, Event, Side, events_of
+from beam_joins.pipelines.commands.explain.command import main
+from beam_joins.pipelines.commands.explain.drawing import draw
+from beam_joins.pipelines.commands.explain.events import DROPPED, RESULT, Event, Side, events_of
 
 ORDERS = [
     {"id": 1, "by": "ann", "position": 1, "op": "upsert"},
@@ -32,7 +34,13 @@ def explained(how: str, foreign_key: str | None = "by") -> list[str]:
     ("how", "result"),
     [
         ("inner", ["3 1: - → ann | Ann", "4 1: ann | Ann → -"]),
-        ("left", ["1 1: - → ann | -", "2 2: - → - | -", "3 1: ann | - → ann | Ann", "4 1: ann | Ann → bob | -", "6 1: bob | - → -"]),
+        (
+            "left",
+            [
+                *("1 1: - → ann | -", "2 2: - → - | -", "3 1: ann | - → ann | Ann", "4 1: ann | Ann → bob | -"),
+                "6 1: bob | - → -",
+            ],
+        ),
         ("right", ["3 ann/1: - → ann | Ann", "4 ann/-: - → - | Ann", "4 ann/1: ann | Ann → -", "5 cid/-: - → - | Cid"]),
         ("semi", ["3 1: - → ann", "4 1: ann → -"]),
     ],

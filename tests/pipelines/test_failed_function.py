@@ -7,8 +7,8 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import Change, FunctionFailed, MapTable
-from beam_joins.pipelines.command.command_line import FAILED, WRONG_INPUT, said
-from beam_joins.pipelines.command.input_error import InputError
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.commands.command_line import FAILED, WRONG_INPUT, sentence_and_code
 from beam_joins.pipelines.spark import JobFailed
 
 SENTENCE = "Prices: fn raised ZeroDivisionError: division by zero for the key 'k', given 0"
@@ -21,14 +21,14 @@ def error_of(fn) -> Exception:
 
 
 def test_a_function_that_raises_is_one_sentence_and_no_stack_trace():
-    sentence, code = said(error_of(lambda key, value: 1 / value))
+    sentence, code = sentence_and_code(error_of(lambda key, value: 1 / value))
     assert isinstance(sentence, FunctionFailed)
     assert (str(sentence), code) == (SENTENCE, FAILED)
 
 
 def test_it_is_found_in_what_spark_wrote_down():
     text = f"the job failed:\n  File 'shop.py', line 7\nbeam_joins.function_failed.FunctionFailed: {SENTENCE}\nThe log is x."
-    sentence, code = said(JobFailed(text, log=Path("x"), user=True))
+    sentence, code = sentence_and_code(JobFailed(text, log=Path("x"), user=True))
     assert (str(sentence), code) == (SENTENCE, FAILED)
 
 
@@ -36,5 +36,5 @@ def test_what_is_wrong_with_the_input_stays_that():
     def fn(key, value):
         raise InputError("orders.jsonl:3: not JSON")
 
-    sentence, code = said(error_of(fn))
+    sentence, code = sentence_and_code(error_of(fn))
     assert (str(sentence), code) == ("orders.jsonl:3: not JSON", WRONG_INPUT)

@@ -1,4 +1,6 @@
-"""What `flink_runner` refuses before it starts anything, what it leaves alone, and the flags that it always sets."""
+"""What `flink_runner` refuses before it starts anything, what it leaves alone, and the flags that it always
+sets.
+"""
 
 import socket
 import tempfile
@@ -7,8 +9,8 @@ import pytest
 from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, PortableOptions
 
 from beam_joins.pipelines.flink import FlinkOptions, RunnerSetupError, flink_runner
-from beam_joins.pipelines.launcher.flink_options import flink_server
-from beam_joins.pipelines.launcher.master import usable_cores
+from beam_joins.pipelines.runners.flink_options import flink_server
+from beam_joins.pipelines.runners.master import usable_cores
 
 
 def start(*flags: str) -> None:
@@ -78,3 +80,11 @@ def test_directories_become_settings_of_flink_as_urls(tmp_path):
         "execution.savepoint.path=s3://bucket/s",
         "a.b=c",
     )
+
+
+@pytest.mark.parametrize(
+    ("flags", "kept"), [([], True), (["--checkpoint_retention=keep"], True), (["--checkpoint_retention=delete"], False)]
+)
+def test_the_newest_checkpoint_is_retained_unless_it_is_to_be_deleted(flags, kept):
+    settings = flink_server(PipelineOptions(["--runner=FlinkRunner", "--checkpointing_interval=500", *flags])).settings
+    assert ("execution.checkpointing.externalized-checkpoint-retention=RETAIN_ON_CANCELLATION" in settings) == kept

@@ -1,17 +1,26 @@
 """How a program ends that a signal has told to, and what it does not say then."""
 
+import signal
 import subprocess
 import sys
 import threading
 import time
+from argparse import Namespace
 
 import grpc
+import pytest
 
-from beam_joins.pipelines.launcher.run_log import machinery_into
+from beam_joins.pipelines.base.interruption import interruptible
+from beam_joins.pipelines.commands.command_line import beam_options
+from beam_joins.pipelines.commands.follow import follow
+from beam_joins.pipelines.commands.runs import Ended
+from beam_joins.pipelines.formats.files import File
+from beam_joins.pipelines.results.write_parts import Report
+from beam_joins.pipelines.runners.run_log import machinery_into
 
 PROGRAM = """
 import sys
-from beam_joins.pipelines.command.interruption import interruptible
+from beam_joins.pipelines.base.interruption import interruptible
 
 with interruptible() as interruption:
     try:
@@ -37,3 +46,47 @@ def test_a_reader_of_messages_that_fails_late_is_not_seen_at_the_terminal(tmp_pa
         threading.Thread(target=fails, name="wait_until_finish_read", daemon=True).start()
     assert "Socket closed" in (tmp_path / "log").read_text()
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("where", ["between two rounds", "in a round"])
+def test_signals_to_a_command_that_follows_never_deny_what_was_written(where: str) -> None:
+    class Rounds:
+        """A run that has written, and then two signals at once, as ``timeout`` sends them."""
+
+        rounds = 0
+
+        def arrived(self) -> dict[str, list[File]]:
+            if self.rounds and where == "between two rounds":
+                self.signals()
+            return {}
+
+        def run(self, *_: object) -> Ended:
+            if self.rounds and where == "in a round":
+                self.signals()
+            self.rounds += 1
+            return Ended(self.rounds, 1, Report([], []), lambda seconds: None)  # type: ignore[arg-type, return-value]
+
+        def signals(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+
+    args = Namespace(every=0.0, whole_files=True, json=None, changes="out/changes", latest="now.jsonl", to=None)
+    with interruptible() as interruption:
+        interruption.at_second = True
+        if where == "in a round":
+            with pytest.raises(KeyboardInterrupt):
+                follow(Rounds(), beam_options(None, []), args, interruption)  # type: ignore[arg-type]
+            assert interruption.sentence.startswith("interrupted after 1 run, whose results stay; the next start reads")
+        else:
+            message = follow(Rounds(), beam_options(None, []), args, interruption)  # type: ignore[arg-type]
+            assert message == "stopped after 2 runs; the results are in out/changes and now.jsonl"
+
+
+def test_a_thread_that_waits_for_ever_does_not_keep_an_interrupted_program():
+    program = [
+        "import threading",
+        "from beam_joins.pipelines.base.interruption import leave_threads_behind",
+        "threading.Thread(target=threading.Event().wait).start()",
+        "leave_threads_behind(143)",
+    ]
+    assert subprocess.run([sys.executable, "-c", "\n".join(program)], timeout=60, check=False).returncode == 143

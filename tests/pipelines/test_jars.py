@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.launcher import jars, spark_server
-from beam_joins.pipelines.launcher.jars import Jar, is_writable, locked_jars, provide
-from beam_joins.pipelines.launcher.java import find_java
-from beam_joins.pipelines.launcher.job_server import argument_file
-from beam_joins.pipelines.launcher.local_connections import no_proxy_here
-from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
-from beam_joins.pipelines.launcher.spark_server import spark_jars
+from beam_joins.pipelines.runners import jars, spark_server
+from beam_joins.pipelines.runners.jars import Jar, is_writable, locked_jars, provide
+from beam_joins.pipelines.runners.java import find_java
+from beam_joins.pipelines.runners.job_server import argument_file
+from beam_joins.pipelines.runners.local_connections import no_proxy_here
+from beam_joins.pipelines.runners.setup_error import RunnerSetupError
+from beam_joins.pipelines.runners.spark_server import spark_jars
 
 CONTENT = b"the bytes of a jar"
 
@@ -93,6 +93,29 @@ def test_a_corrupted_jar_offline_is_one_sentence_that_names_the_file(tmp_path):
         provide([jar("a")], cache=tmp_path, fetch=offline, progress=None)
 
 
+def test_a_failure_that_passes_is_tried_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(jars, "_PAUSES", (0, 0))
+    failures, repository = (
+        [f"<urlopen error {reason}>" for reason in ("Temporary failure in name resolution", "timed out")],
+        Repository(),
+    )
+
+    def unsteady(url: str, directory: str) -> str:
+        if failures:
+            raise RuntimeError(failures.pop())
+        return repository(url, directory)
+
+    assert provide([jar("a")], cache=tmp_path, fetch=unsteady, progress=None) == [tmp_path / "a-1.0.jar"]
+
+
+def test_a_jar_that_another_process_has_fetched_meanwhile_is_taken(tmp_path):
+    def late(url: str, directory: str) -> str:
+        (tmp_path / "a-1.0.jar").write_bytes(CONTENT)
+        return offline(url, directory)
+
+    assert provide([jar("a")], cache=tmp_path, fetch=late, progress=None) == [tmp_path / "a-1.0.jar"]
+
+
 def test_a_missing_jar_offline_leaves_nothing_in_the_cache(tmp_path):
     with pytest.raises(RunnerSetupError, match=r"a-1\.0\.jar is not there .* copy the directory"):
         provide([jar("a")], cache=tmp_path, fetch=offline, progress=None)
@@ -121,7 +144,7 @@ class Proxy(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(CONTENT)
 
-    def log_message(self, *said: object) -> None:
+    def log_message(self, *message: object) -> None:
         """Say nothing."""
 
 
@@ -143,7 +166,7 @@ def test_wrong_bytes_from_the_repository_never_reach_the_cache(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("number", "said"),
+    ("number", "message"),
     [
         (
             errno.ENOSPC,
@@ -156,13 +179,13 @@ def test_wrong_bytes_from_the_repository_never_reach_the_cache(tmp_path):
         (errno.EACCES, "The jars of Beam's Spark runner cannot be written into {} (Permission denied); name another directory with"),
     ],
 )
-def test_a_disk_that_takes_no_more_jars_is_one_sentence_that_names_the_option(tmp_path, number, said):
+def test_a_disk_that_takes_no_more_jars_is_one_sentence_that_names_the_option(tmp_path, number, message):
     def full(url: str, directory: str) -> str:
         raise OSError(number, os.strerror(number))
 
     with pytest.raises(RunnerSetupError) as caught:
         provide([jar("a"), jar("b")], cache=tmp_path, fetch=full, progress=None)
-    assert str(caught.value) == f"{said.format(tmp_path)} --jar_cache_dir."
+    assert str(caught.value) == f"{message.format(tmp_path)} --jar_cache_dir."
     assert list(tmp_path.iterdir()) == []
 
 
@@ -194,10 +217,10 @@ def test_the_argument_file_of_java_keeps_spaces_quotes_and_backslashes(tmp_path)
     class_path = f"{tmp_path}/my jars/a.jar:{tmp_path}/b\\c.jar"
     file = tmp_path / "arguments"
     file.write_text(argument_file(["-cp", class_path, "-XshowSettings:properties", '-Dsaid="x y"', "-version"]), "utf-8")
-    said = subprocess.run([find_java(), f"@{file}"], capture_output=True, text=True, check=True).stderr
-    path = said.split("java.class.path = ")[1].split("java.class.version")[0].split("\n")
+    message = subprocess.run([find_java(), f"@{file}"], capture_output=True, text=True, check=True).stderr
+    path = message.split("java.class.path = ")[1].split("java.class.version")[0].split("\n")
     assert [line.strip() for line in path if line.strip()] == class_path.split(":")
-    assert 'said = "x y"' in said
+    assert 'said = "x y"' in message
 
 
 def test_sparks_jars_are_those_of_pyspark():

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.launcher.java import find_java, major_version, parse_major
-from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
+from beam_joins.pipelines.runners.java import find_java, major_version, parse_major
+from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
 
 def installation(home: Path, version: str) -> Path:

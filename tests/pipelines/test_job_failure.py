@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from beam_joins.pipelines.launcher.job_failure import job_failure, user_error
-from beam_joins.pipelines.launcher.spark_server import SPARK
+from beam_joins.pipelines.runners.job_failure import job_failure, user_error
+from beam_joins.pipelines.runners.spark_server import SPARK
 
 LOG = Path("/tmp/x.log")
 
@@ -29,9 +29,9 @@ def test_the_message_holds_the_users_frames_exception_and_step_and_nothing_of_ja
 
 
 def test_an_exception_of_several_lines_is_kept_whole():
-    found = user_error(f"Traceback (most recent call last):\n{USER}ValueError: first\nsecond\n\tat org.x.Y(Y.java:1)\n")
-    assert found is not None
-    assert found.exception == "ValueError: first\nsecond"
+    actual = user_error(f"Traceback (most recent call last):\n{USER}ValueError: first\nsecond\n\tat org.x.Y(Y.java:1)\n")
+    assert actual is not None
+    assert actual.exception == "ValueError: first\nsecond"
 
 
 def test_of_a_function_that_was_given_to_a_transform_the_frames_are_its_own():
@@ -40,13 +40,13 @@ def test_of_a_function_that_was_given_to_a_transform_the_frames_are_its_own():
         "Traceback (most recent call last):\n",
         "beam_joins.function_failed.FunctionFailed: Price it: joiner raised KeyError: 'n'",
     )
-    found = user_error(
+    actual = user_error(
         f"{start}{BEAM}{USER}KeyError: 'n'\n\nThe above exception was the direct cause of the following exception:\n\n"
         f"{start}{BEAM}{ours}{failed}\n\nDuring handling of the above exception, another exception occurred:\n\n"
         f"{start}{BEAM}{ours}{failed} [while running 'Price it/Join-ptransform-12']\n\n\tat org.x.Y(Y.java:1)\n"
     )
-    assert found is not None
-    assert (found.frames + "\n", found.exception, found.step) == (USER, failed, "Price it/Join")
+    assert actual is not None
+    assert (actual.frames + "\n", actual.exception, actual.step) == (USER, failed, "Price it/Join")
 
 
 def test_a_message_without_python_has_no_user_error():

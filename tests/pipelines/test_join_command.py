@@ -74,6 +74,7 @@ def before(section: str, summary: str) -> str:
 
 @pytest.mark.parametrize("by", ["reference", "key"])
 @pytest.mark.parametrize("how", REFERRING)
+@pytest.mark.each_value
 def test_the_final_rows_alone_are_those_that_the_changes_lead_to_and_so_is_all_that_is_counted(
     beam_joins: Run, how: str, by: str
 ) -> None:
@@ -90,6 +91,7 @@ def test_the_final_rows_alone_are_those_that_the_changes_lead_to_and_so_is_all_t
 
 
 @pytest.mark.spark
+@pytest.mark.sweep
 @pytest.mark.parametrize("how", ["inner", "outer"])
 def test_on_spark_the_changes_are_the_same(beam_joins: Run, how: str) -> None:
     select = "left.id, left.by, right.name as who"
@@ -152,8 +154,8 @@ def test_inputs_of_any_format_give_the_same(beam_joins: Run, format_: str) -> No
 
 def test_avro_inputs_give_avro_results_with_nulls_where_a_side_is_missing(beam_joins: Run) -> None:
     types = {"id": "long", "by": ["null", "string"], "op": "string", "lsn": "long", "updated_at": "long"}
-    for name, rows, given in (("l", LEFT, types), ("r", RIGHT, {**types, "id": "string", "name": "string"})):
-        fields = [{"name": column, "type": type_} for column, type_ in given.items() if column in rows[0]]
+    for name, rows, case_inputs in (("l", LEFT, types), ("r", RIGHT, {**types, "id": "string", "name": "string"})):
+        fields = [{"name": column, "type": type_} for column, type_ in case_inputs.items() if column in rows[0]]
         with Path(f"{name}.avro").open("wb") as file:
             fastavro.writer(file, {"type": "record", "name": "Row", "fields": fields}, rows)
     inputs = ["--left", "l.avro", "--right", "r.avro", "--foreign-key", "by", "--select", "left.id,right.name"]
@@ -171,7 +173,7 @@ def test_runs_that_go_on_give_the_changes_of_one_run(beam_joins: Run) -> None:
     for side, rows in (("l", LEFT), ("r", RIGHT)):
         Path("in", side).mkdir(parents=True)
         write(f"in/{side}/1.jsonl", *[row for row in rows if row["lsn"] < 5])
-    given = [
+    case_inputs = [
         "--left",
         "in/l",
         "--right",
@@ -183,7 +185,7 @@ def test_runs_that_go_on_give_the_changes_of_one_run(beam_joins: Run) -> None:
         "--how",
         "outer",
     ]
-    runs = ["join", *given, "--state-dir", "state", "--changes", "out", "--json", "run.json"]
+    runs = ["join", *case_inputs, "--state-dir", "state", "--changes", "out", "--json", "run.json"]
     assert beam_joins(*runs).code == 0
     for side, rows in (("l", LEFT), ("r", RIGHT)):
         write(f"in/{side}/2.jsonl", *[row for row in rows if row["lsn"] >= 5])
@@ -196,7 +198,7 @@ def test_runs_that_go_on_give_the_changes_of_one_run(beam_joins: Run) -> None:
 def test_a_column_that_no_record_looked_at_has_makes_a_bad_record_where_all_columns_come_out(
     beam_joins: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelog_files.changelog.LOOK_RECORDS", 4)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.changelog.LOOK_RECORDS", 4)
     write("l.jsonl", *LEFT, {**TEA, "id": 9, "new": 1, "lsn": 9})
     assert refused(beam_joins("join", *BY, "--latest", "now.jsonl")).startswith(
         "left rows: l.jsonl, line 5: column 'new' is none of those of the first records: name the columns that you want in --select"
@@ -205,7 +207,7 @@ def test_a_column_that_no_record_looked_at_has_makes_a_bad_record_where_all_colu
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--select", "id"], "--select: 'id' is none of left.COLUMN, left.COLUMN as NAME, left.*, left as NAME, right.COLUMN"),
         (["--select", "left.id, right.id"], "the result would have two columns 'id': give it another name in --select"),
@@ -223,11 +225,11 @@ def test_a_column_that_no_record_looked_at_has_makes_a_bad_record_where_all_colu
         (["--latest="], "give --output, --latest or both, for what the run gives"),
         (["--json", "now.jsonl"], "--latest and --json are both now.jsonl: give them different names"),
         (["--json", "none/s.json"], "--json: none/s.json is no file in a directory that is there: name another one"),
-        (["--state-dir", "s", "--latest="], "--state-dir needs --changes, --latest or both"),
+        (["--state-dir", "s", "--latest="], "--state-dir needs --changes, --latest or --to"),
     ],
 )
-def test_a_wrong_option_is_one_sentence(beam_joins: Run, options: list[str], said: str) -> None:
-    assert said in refused(beam_joins("join", *BY, "--latest", "now.jsonl", *options))
+def test_a_wrong_option_is_one_sentence(beam_joins: Run, options: list[str], message: str) -> None:
+    assert message in refused(beam_joins("join", *BY, "--latest", "now.jsonl", *options))
     assert sorted(path.name for path in Path().iterdir()) == ["l.jsonl", "r.jsonl"]
 
 

@@ -8,7 +8,7 @@ import grpc
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins.pipelines.launcher.local_connections import no_proxy_here
+from beam_joins.pipelines.runners.local_connections import no_proxy_here
 from beam_joins.pipelines.spark import spark_runner
 
 NOBODY = "http://127.0.0.1:9"

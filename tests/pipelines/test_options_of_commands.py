@@ -40,7 +40,7 @@ def test_options_of_a_file_count_and_those_of_the_command_line_win(beam_joins: R
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('left-kye = "id"', "--options: o.toml has 'left-kye', which is no option: do you mean left-key?"),
         ('left_key = "id"', "--options: o.toml has 'left_key', which is no option: do you mean left-key?"),
@@ -52,10 +52,10 @@ def test_options_of_a_file_count_and_those_of_the_command_line_win(beam_joins: R
         (None, "--options: cannot read o.toml: No such file or directory"),
     ],
 )
-def test_a_wrong_file_of_options_is_one_sentence(beam_joins: Run, text: str | None, said: str) -> None:
+def test_a_wrong_file_of_options_is_one_sentence(beam_joins: Run, text: str | None, message: str) -> None:
     if text is not None:
         Path("o.toml").write_text(text)
-    assert refused(beam_joins("join", "--options", "o.toml")) == said
+    assert refused(beam_joins("join", "--options", "o.toml")) == message
 
 
 def test_an_unknown_option_is_told_with_the_nearest_one(beam_joins: Run) -> None:
@@ -100,6 +100,18 @@ def test_a_dry_run_says_what_would_be_read_and_written_and_writes_nothing(beam_j
     assert tree(".") == before
 
 
+def test_a_dry_run_needs_no_result(beam_joins: Run) -> None:
+    for state in ([], ["--state-dir", "state"]):
+        ran = beam_joins("table", "--input", "l.jsonl", *state, "--dry-run")
+        assert (ran.code, ran.err) == (0, "")
+        assert f"  nothing: a run needs {'--changes' if state else '--output'}, --latest or both" in ran.out.splitlines()
+
+
+def test_a_state_folder_that_is_a_file_is_one_sentence(beam_joins: Run) -> None:
+    ran = beam_joins("table", "--input", "l.jsonl", "--latest", "now.jsonl", "--state-dir", "l.jsonl")
+    assert refused(ran) == "--state-dir: l.jsonl is no folder: name one, which the first run makes"
+
+
 @pytest.mark.parametrize("format_", ["jsonl", "csv", "parquet"])
 def test_a_dry_run_reads_the_first_megabyte_of_a_file_at_most(beam_joins: Run, monkeypatch: pytest.MonkeyPatch, format_: str) -> None:
     rows = [{**TEA, "id": n, "lsn": n, "note": f"{n * 7919 % 9973:0400}"} for n in range(8_000)]
@@ -125,7 +137,7 @@ def test_a_dry_run_reads_the_first_megabyte_of_a_file_at_most(beam_joins: Run, m
         monkeypatch.setattr(file, "read", count, raising=False)
         return file
 
-    monkeypatch.setattr("beam_joins.pipelines.changelog_files.lines.FileSystems.open", counted)
+    monkeypatch.setattr("beam_joins.pipelines.formats.lines.FileSystems.open", counted)
     ran = beam_joins("table", "--input", f"big.{format_}", "--latest", "now.jsonl", "--dry-run")
     assert ran.code == 0, ran.err
     assert "note: " in ran.out
@@ -136,16 +148,21 @@ def test_a_dry_run_reads_the_first_megabyte_of_a_file_at_most(beam_joins: Run, m
 def test_the_summary_for_programs_has_counts_and_sizes_in_a_file_or_alone_on_the_standard_output(beam_joins: Run) -> None:
     write("r.jsonl", *RIGHT, {**RIGHT[0], "id": None})
     ran = beam_joins("join", *BY, "--how", "left", "--select", "left.id", "--latest", "now.jsonl", "--json", "s.json")
-    said = json.loads(Path("s.json").read_text())
+    message = json.loads(Path("s.json").read_text())
     assert "records in" in ran.out
-    assert said["command"] == "join"
-    assert said["inputs"]["left"] == {
-        **{"read_records": 4, "dropped_records": {}, "late_records": {}},
+    assert message["command"] == "join"
+    assert message["inputs"]["left"] == {
+        **{"read_records": 4, "dropped_records": {}, "passed_over_records": {}, "late_records": {}},
         **{"rows": 3, "unmatched_rows": 2, "unreferring_rows": 1},
     }
-    assert said["inputs"]["right"] == {"read_records": 3, "dropped_records": {"null_key": 1}, "late_records": {}}
-    assert said["outputs"] == {"latest": {"written_records": 3, "size_bytes": 27, "paths": ["now.jsonl"]}}
-    assert said["total_seconds"] == pytest.approx(sum(said["phase_seconds"].values()), abs=0.01)
+    assert message["inputs"]["right"] == {
+        "read_records": 3,
+        "dropped_records": {"null_key": 1},
+        "passed_over_records": {},
+        "late_records": {},
+    }
+    assert message["outputs"] == {"latest": {"written_records": 3, "size_bytes": 27, "paths": ["now.jsonl"]}}
+    assert message["total_seconds"] == pytest.approx(sum(message["phase_seconds"].values()), abs=0.01)
     alone = beam_joins("table", "--input", "r.jsonl", "--latest", "t.jsonl", "--json", "-")
     assert json.loads(alone.out)["inputs"]["input"]["rows"] == 2
 
@@ -165,7 +182,7 @@ def test_with_follow_each_run_adds_a_line_of_its_summary(beam_joins: Run) -> Non
     state = ["--state-dir", "state", "--latest", "now.jsonl", "--follow", "--whole-files", "--every", "100ms"]
     ran = beam_joins("table", "--input", "in", "--select", "id", *state, "--json", "s.jsonl")
     stopper.join()
-    assert (ran.code, ran.out.splitlines()[-1]) == (0, "stopped after 1 run")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "stopped after 1 run; the results are in now.jsonl")
     (line,) = read_lines(Path("s.jsonl"))
     assert line["inputs"]["input"]["read_records"] == 1
     assert line["remarks"][0] == "run 1 with state: 1 files that no run had read"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.sample import SampleFiles
+from beam_joins.pipelines.commands.sample.files import SampleFiles
 from tests.pipelines.naive_orders import in_order
 from tests.pipelines.orders_run import Run, changes_in, dropped_in, inputs, naive, nothing_is_left, numbers, read_lines, write
 
@@ -15,6 +15,7 @@ SAMPLE = SampleFiles(Path("sample-data/orders.jsonl"), Path("sample-data/custome
 
 @pytest.mark.parametrize("how", ["inner", "left"])
 @pytest.mark.parametrize("least", [None, 60])
+@pytest.mark.each_value
 def test_changes_and_final_rows_are_those_of_the_naive_job(run: Run, small: SampleFiles, how: str, least: float | None) -> None:
     more = [] if least is None else ["--min-amount", least]
     ran = run(*inputs(small), "--how", how, *more, "--output", "out/e.jsonl", "--latest", "out/l.jsonl")
@@ -30,6 +31,7 @@ def test_changes_and_final_rows_are_those_of_the_naive_job(run: Run, small: Samp
 
 @pytest.mark.parametrize("how", ["inner", "left"])
 @pytest.mark.parametrize("broadcast", [0, 1 << 20])
+@pytest.mark.each_value
 def test_final_rows_alone_come_with_the_same_counts_and_without_the_joins_changes(
     run: Run, small: SampleFiles, how: str, broadcast: int
 ) -> None:
@@ -39,9 +41,9 @@ def test_final_rows_alone_come_with_the_same_counts_and_without_the_joins_change
     alone = run(*asked)
     assert ran.code == alone.code == 0, alone.err
     assert sorted(map(json.dumps, read_lines(Path("l.jsonl")))) == rows
-    said, before = numbers(alone.out), numbers(ran.out)
+    message, before = numbers(alone.out), numbers(ran.out)
     assert {key: count for key, count in before.items() if key[0] != "engine" and key != ("out", "changes")} == {
-        key: count for key, count in said.items() if key[0] != "engine"
+        key: count for key, count in message.items() if key[0] != "engine"
     }
     joined = re.search(r"^  join .* rows in, ([\d,]+) out", alone.out, re.MULTILINE)
     assert joined is not None
@@ -52,12 +54,12 @@ def test_without_arguments_it_makes_the_sample_and_its_summary_tells_the_truth(r
     ran = run()
     assert ran.code == 0, ran.err
     answer = naive(SAMPLE)
-    said = numbers(ran.out)
-    assert (said["records in", "orders"], said["records in", "customers"]) == (20_000, 2_000)
-    assert said["out", "changes"] == len(answer.changes) == len(read_lines(Path("orders-out/enriched.jsonl")))
-    assert said["out", "latest"] == len(answer.latest) == len(read_lines(Path("orders-out/latest.jsonl")))
-    assert dropped_in(said) == answer.dropped
-    assert said["without a customer", "orders"] == len(naive(SAMPLE, how="left").latest) - len(answer.latest) > 0
+    message = numbers(ran.out)
+    assert (message["records in", "orders"], message["records in", "customers"]) == (20_000, 2_000)
+    assert message["out", "changes"] == len(answer.changes) == len(read_lines(Path("orders-out/enriched.jsonl")))
+    assert message["out", "latest"] == len(answer.latest) == len(read_lines(Path("orders-out/latest.jsonl")))
+    assert dropped_in(message) == answer.dropped
+    assert message["without a customer", "orders"] == len(naive(SAMPLE, how="left").latest) - len(answer.latest) > 0
     assert f"{Path('orders-out/latest.jsonl').stat().st_size:,} bytes in orders-out/latest.jsonl" in ran.out
 
 
@@ -135,12 +137,13 @@ def test_on_spark_the_answer_and_the_summary_are_the_same(run: Run, small: Sampl
     assert ran.code == 0, ran.err
     answer = naive(small)
     assert changes_in(read_lines(Path("e.jsonl"))) == in_order(answer.changes)
-    said = numbers(ran.out)
-    assert (said["records in", "orders"], said["records in", "customers"]) == (2_000, 300)
-    assert dropped_in(said) == answer.dropped
-    assert said["without a customer", "orders"] == len(naive(small, how="left").latest) - len(answer.latest)
+    message = numbers(ran.out)
+    assert (message["records in", "orders"], message["records in", "customers"]) == (2_000, 300)
+    assert dropped_in(message) == answer.dropped
+    assert message["without a customer", "orders"] == len(naive(small, how="left").latest) - len(answer.latest)
 
 
+@pytest.mark.sweep
 @pytest.mark.spark
 def test_on_spark_a_bad_record_is_one_sentence_too(run: Run, with_bad_lines: list[object]) -> None:
     ran = run(*with_bad_lines, "--runner=SparkRunner", "--spark_master_url=local[2]")

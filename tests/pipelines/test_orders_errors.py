@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from beam_joins.pipelines.sample import SampleFiles
+from beam_joins.pipelines.commands.sample.files import SampleFiles
 from tests.pipelines.orders_run import (
     BAD,
     GOOD,
@@ -26,7 +26,7 @@ from tests.pipelines.orders_run import (
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--orders-key", "nr"], "orders have no column 'nr' (--orders-key)"),
         (["--customers-key", "nr"], "customers have no column 'nr' (--customers-key)"),
@@ -35,6 +35,7 @@ from tests.pipelines.orders_run import (
         (["--orders-delete-column", "x"], "orders have no column 'x' (--orders-delete-column)"),
         (["--foreign-key", "who"], "orders have no column 'who' (--foreign-key)"),
         (["--min-amount", 3, "--amount", "total"], "orders have no column 'total' (--amount)"),
+        (["--min-amount", 3, "--amount", "lsn"], "--amount: 'lsn' is about the change and no column of the row"),
         (["--orders-sequence="], "must both name a column or both be empty"),
         (["--orders-key="], "--orders-key must name a column"),
         (["--customer-field", "status"], "orders have a column 'status' already"),
@@ -43,11 +44,11 @@ from tests.pipelines.orders_run import (
 )
 @pytest.mark.parametrize("format_", ["jsonl", "avro"])
 def test_a_wrong_column_is_named_before_anything_runs(
-    run: Run, small: SampleFiles, small_avro: SampleFiles, format_: str, options: list[object], said: str
+    run: Run, small: SampleFiles, small_avro: SampleFiles, format_: str, options: list[object], message: str
 ) -> None:
     files = small if format_ == "jsonl" else small_avro
     sentence = one_sentence(run(*inputs(files), "--output", "out/e.jsonl", *options))
-    assert said in sentence
+    assert message in sentence
     assert nothing_is_left(Path("out"))
 
 
@@ -60,7 +61,7 @@ def cut_gzip(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "make", "said"),
+    ("name", "make", "message"),
     [
         ("none.jsonl", lambda path: path.unlink(), "there is no file"),
         ("none-*.jsonl", lambda path: None, "there is no file"),
@@ -71,14 +72,14 @@ def cut_gzip(path: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_used_is_named_in_one_sentence(
-    run: Run, small: SampleFiles, name: str, make: Callable[[Path], Any], said: str
+    run: Run, small: SampleFiles, name: str, make: Callable[[Path], Any], message: str
 ) -> None:
     bad = Path(name)
     if "*" not in name:
         bad.write_bytes(small.orders.read_bytes())
     make(bad)
     sentence = one_sentence(run("--orders", bad, "--customers", small.customers, "--output", "out/e.jsonl"))
-    assert said in sentence
+    assert message in sentence
     assert name in sentence
     assert nothing_is_left(Path("out"))
 
@@ -94,7 +95,7 @@ def test_a_file_that_is_cut_off_is_found_before_or_in_the_run_even_when_bad_reco
     cut: Callable[[Path], None],
     look: int,
 ) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelog_files.changelog.LOOK_RECORDS", look)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.changelog.LOOK_RECORDS", look)
     bad = Path(name)
     bad.write_bytes((small_avro if bad.suffix == ".avro" else small).orders.read_bytes())
     cut(bad)
@@ -138,12 +139,12 @@ def test_avro_files_of_different_schemas_are_refused(run: Run, small_avro: Sampl
     assert "b.avro has another Avro schema than a.avro" in one_sentence(run("--orders", "?.avro", "--customers", "a.avro"))
 
 
-@pytest.mark.parametrize("said", list(BAD))
-def test_a_bad_record_fails_the_run_in_one_sentence_with_file_and_line(run: Run, said: str) -> None:
-    Path("o.jsonl").write_text(f"{json.dumps(GOOD)}\n\n{BAD[said]}\n")
+@pytest.mark.parametrize("message", list(BAD))
+def test_a_bad_record_fails_the_run_in_one_sentence_with_file_and_line(run: Run, message: str) -> None:
+    Path("o.jsonl").write_text(f"{json.dumps(GOOD)}\n\n{BAD[message]}\n")
     write("c.jsonl", {"customer_id": 1, "op": "c", "lsn": 1, "updated_at": 1})
     sentence = one_sentence(run("--orders", "o.jsonl", "--customers", "c.jsonl", "--min-amount", "1", "--output", "out/e.jsonl"))
-    assert sentence.startswith(f"orders: o.jsonl, line 3: {said}")
+    assert sentence.startswith(f"orders: o.jsonl, line 3: {message}")
     assert nothing_is_left(Path("out"))
 
 
@@ -160,7 +161,7 @@ def test_bad_records_can_be_dropped_counted_and_the_first_are_named(run: Run, wi
 def test_an_orders_own_column_behind_the_records_looked_at_is_not_overwritten_by_the_customer(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelog_files.changelog.LOOK_RECORDS", 1)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.changelog.LOOK_RECORDS", 1)
     write("o.jsonl", GOOD, {**GOOD, "order_id": 2, "customer": "its own"})
     write("c.jsonl", {"customer_id": 1, "op": "c", "lsn": 1, "updated_at": 1})
     arguments = ["--orders", "o.jsonl", "--customers", "c.jsonl", "--latest", "l.jsonl"]
@@ -173,7 +174,7 @@ def test_an_orders_own_column_behind_the_records_looked_at_is_not_overwritten_by
 def test_a_line_number_is_right_deep_in_a_file_that_is_read_in_parts(
     run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelog_files.changelog.PART_BYTES", 7_001)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.changelog.PART_BYTES", 7_001)
     lines = small.orders.read_text().splitlines()
     lines[1_233] = "{"
     Path("o.jsonl").write_text("\n".join(lines))

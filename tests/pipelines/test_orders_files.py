@@ -10,7 +10,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from beam_joins.pipelines.sample import SampleFiles, write_sample
+from beam_joins.pipelines.commands.sample.files import SampleFiles, write_sample
 from tests.pipelines.naive_orders import Row, in_order
 from tests.pipelines.orders_run import (
     Run,
@@ -123,7 +123,7 @@ def test_globs_and_compressed_files_are_read_and_compressed_results_written(run:
 def test_files_are_read_in_parts_that_begin_anywhere(
     run: Run, small: SampleFiles, small_avro: SampleFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelog_files.changelog.PART_BYTES", 7_001)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.changelog.PART_BYTES", 7_001)
     expected = in_order(naive(small).changes)
     for files in (small, small_avro):
         ran = run(*inputs(files), "--output", "e.jsonl")

@@ -1,4 +1,6 @@
-"""python -m pipelines.orders --state-dir: a bit that has changed anywhere in the folder of the state is one sentence, or the results are the right ones."""
+"""python -m pipelines.orders --state-dir: a bit that has changed anywhere in the folder of the state is one
+sentence, or the results are the right ones.
+"""
 
 import random
 import shutil
@@ -6,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.sample import write_sample
-from beam_joins.transforms.engine.state_folder import StateFolder
+from beam_joins.pipelines.commands.sample.files import write_sample
+from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.hostile.damage import TIMES
 from tests.pipelines.history import BOTH, arrive, cut, tree
 from tests.pipelines.orders_run import Run, one_sentence

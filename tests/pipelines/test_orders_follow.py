@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.sample import SampleFiles, write_sample
+from beam_joins.pipelines.commands.sample.files import SampleFiles, write_sample
 from tests.pipelines.history import BOTH, arrive, changes, cut, records, tree
 from tests.pipelines.naive_orders import in_order
 from tests.pipelines.orders_run import ENVIRONMENT, Run, changes_in, naive
@@ -35,14 +35,14 @@ def line_of(running: subprocess.Popen[str]) -> str:
     return running.stdout.readline()
 
 
-def wait_for(there: Callable[[], object], seconds: float = 90) -> None:
+def wait_for(present: Callable[[], object], seconds: float = 90) -> None:
     give_up = time.monotonic() + seconds
-    while not there():
+    while not present():
         assert time.monotonic() < give_up, "it never came"
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("options", [["--whole-files", "--every", "200ms"], ["--every", "0.2"]])
+@pytest.mark.parametrize("options", [["--every", "0.2"], pytest.param(["--whole-files", "--every", "200ms"], marks=pytest.mark.sweep)])
 def test_files_that_arrive_are_read_in_rounds_until_a_signal_comes(
     own_directory: Path, small: SampleFiles, options: list[str]
 ) -> None:
@@ -51,12 +51,12 @@ def test_files_that_arrive_are_read_in_rounds_until_a_signal_comes(
     with following(*options) as running:
         for number, piece in enumerate(cut(small, 3), 1):
             arrive(number, piece)
-            said = line_of(running)
-            assert said.startswith(f"run {number}: 2 files, {sum(map(len, piece.values())):,} records, "), said
-            assert ", 0 late, " in said
+            message = line_of(running)
+            assert message.startswith(f"run {number}: 2 files, {sum(map(len, piece.values())):,} records, "), message
+            assert ", 0 late, " in message
         running.send_signal(signal.SIGTERM)
         out, err = running.communicate(timeout=60)
-    assert (running.returncode, out, err) == (0, "stopped after 3 runs\n", "")
+    assert (running.returncode, out, err) == (0, "stopped after 3 runs; the results are in out/changes and out/latest.jsonl\n", "")
     answer = naive(small)
     assert changes_in(changes()) == in_order(answer.changes)
     assert sorted(map(json.dumps, records(Path("out/latest.jsonl")))) == sorted(map(json.dumps, answer.latest.values()))
@@ -67,7 +67,7 @@ def test_a_round_that_fails_says_why_and_ends_it_and_the_next_start_goes_on(own_
     arrive(1, first)
     with following("--whole-files", "--every", "100ms") as running:
         assert line_of(running).startswith("run 1: 2 files")
-        there = tree()
+        present = tree()
         Path("in/customers/.002.jsonl").write_text("{oops\n")
         Path("in/customers/.002.jsonl").rename("in/customers/002.jsonl")
         out, err = running.communicate(timeout=60)
@@ -75,12 +75,13 @@ def test_a_round_that_fails_says_why_and_ends_it_and_the_next_start_goes_on(own_
     assert err.splitlines()[-1].startswith(
         "python -m beam_joins.pipelines.orders: customers: in/customers/002.jsonl, line 1: not JSON"
     )
-    assert tree() == there
+    assert tree() == present
     arrive(2, second)
     assert run(*BOTH).code == 0
     assert changes_in(changes()) == in_order(naive(small).changes)
 
 
+@pytest.mark.sweep
 def test_the_first_signal_waits_for_the_round_and_the_second_gives_it_up(own_directory: Path, run: Run) -> None:
     files = write_sample(Path("sample"), orders=60_000, customers=6_000)
     arrive(1, cut(files, 1)[0])
@@ -97,5 +98,5 @@ def test_the_first_signal_waits_for_the_round_and_the_second_gives_it_up(own_dir
             assert (out, err) == ("", "python -m beam_joins.pipelines.orders: interrupted; no results were written\n")
             assert tree() == {}
         else:
-            assert out.splitlines()[-1] == "stopped after 1 run"
+            assert out.splitlines()[-1] == "stopped after 1 run; the results are in out/changes and out/latest.jsonl"
             assert changes_in(changes()) == in_order(naive(files).changes)

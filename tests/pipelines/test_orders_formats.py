@@ -11,8 +11,9 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
-from beam_joins.pipelines.sample import ORDER_SCHEMA, SampleFiles
+from beam_joins.pipelines.commands.sample.files import ORDER_SCHEMA, SampleFiles
 from tests.pipelines.naive_orders import Row, in_order
 from tests.pipelines.orders_run import GOOD, Run, changes_in, naive, nothing_is_left, numbers, one_sentence, read_lines, write
 
@@ -27,11 +28,19 @@ def write_csv(path: str, rows: list[Row]) -> None:
         writer.writerows(rows)
 
 
-def write_parquet(path: str, rows: list[Row], **types: pa.DataType) -> None:
+def table_of(rows: list[Row], types: dict[str, pa.DataType]) -> pa.Table:
     table = pa.Table.from_pylist(rows)
     for name, kind in types.items():
         table = table.set_column(table.schema.get_field_index(name), name, pa.array([row.get(name) for row in rows], kind))
-    pq.write_table(table, path, row_group_size=700)
+    return table
+
+
+def write_parquet(path: str, rows: list[Row], **types: pa.DataType) -> None:
+    pq.write_table(table_of(rows, types), path, row_group_size=700)
+
+
+def write_arrow(path: str, rows: list[Row], **types: pa.DataType) -> None:
+    feather.write_feather(table_of(rows, types), path, chunksize=700)
 
 
 def write_avro(path: str, rows: list[Row]) -> None:
@@ -42,17 +51,19 @@ def write_avro(path: str, rows: list[Row]) -> None:
 WRITERS: dict[str, Any] = {
     "csv": write_csv,
     "parquet": write_parquet,
+    "arrow": write_arrow,
     "avro": write_avro,
     "jsonl": lambda path, rows: write(path, *rows),
 }
 
 
-@pytest.mark.parametrize("format_", ["csv", "parquet"])
+@pytest.mark.parametrize("format_", ["csv", "parquet", "arrow"])
 @pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.each_value
 def test_the_same_records_in_another_format_give_the_same_result(
     run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch, format_: str, how: str
 ) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelog_files.changelog.PART_BYTES", 7_001)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.changelog.PART_BYTES", 7_001)
     orders, customers = f"o.{format_}", f"c.{format_}"
     WRITERS[format_](orders, read_lines(small.orders))
     WRITERS[format_](customers, read_lines(small.customers))
@@ -71,7 +82,7 @@ def test_an_input_may_have_files_of_all_formats(run: Run, small: SampleFiles) ->
     rows = read_lines(small.orders)
     Path("in").mkdir()
     for number, (suffix, writer) in enumerate(WRITERS.items()):
-        writer(f"in/{number}.{suffix}", rows[number::4])
+        writer(f"in/{number}.{suffix}", rows[number :: len(WRITERS)])
     WRITERS["parquet"]("c.parquet", read_lines(small.customers))
     ran = run("--orders", "in/*", "--customers", "c.parquet", *FILES[2:])
     assert ran.code == 0, ran.err
@@ -81,7 +92,9 @@ def test_an_input_may_have_files_of_all_formats(run: Run, small: SampleFiles) ->
 
 @pytest.mark.parametrize(("unit", "shift"), [("ms", 1_000), ("us", 1_000_000), ("ns", 1_000_000_000)])
 @pytest.mark.parametrize("zone", [None, "UTC"])
-def test_values_of_parquet_keep_their_meaning(run: Run, unit: str, shift: int, zone: str | None) -> None:
+@pytest.mark.parametrize("format_", ["parquet", "arrow"])
+@pytest.mark.each_value
+def test_values_of_columns_keep_their_meaning(run: Run, unit: str, shift: int, zone: str | None, format_: str) -> None:
     at = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
     row = {
         **{"order_id": "A", "customer_id": 1, "amount": Decimal("12.50"), "day": dt.date(1970, 1, 11), "share": 0.1, "whole": 2.0},
@@ -89,9 +102,9 @@ def test_values_of_parquet_keep_their_meaning(run: Run, unit: str, shift: int, z
         **{"paid": True, "none": None, "kind": "web", "op": "c", "lsn": 1, "updated_at": at if zone else at.replace(tzinfo=None)},
     }
     types = {"updated_at": pa.timestamp(unit, zone), "kind": pa.dictionary(pa.int8(), pa.string()), "share": pa.float32()}
-    write_parquet("o.parquet", [row], **types)
+    WRITERS[format_](f"o.{format_}", [row], **types)
     write("c.jsonl", {**CUSTOMER, "updated_at": round(at.timestamp() * 1_000_000) - 1})
-    ran = run("--orders", "o.parquet", *FILES, "--min-amount", "12.5")
+    ran = run("--orders", f"o.{format_}", *FILES, "--min-amount", "12.5")
     assert ran.code == 0, ran.err
     (change,) = read_lines(Path("out/e.jsonl"))
     assert change["timestamp"] == round(at.timestamp() * 1_000_000)
@@ -109,6 +122,7 @@ def test_values_of_parquet_keep_their_meaning(run: Run, unit: str, shift: int, z
     ("amount", "kept"), [("0.3", True), ("0.30000000000000001", True), ("0.29999999999999999", False), ("1e2", True), ("", False)]
 )
 @pytest.mark.parametrize("kind", ["double", "decimal(38,20)"])
+@pytest.mark.each_value
 def test_numbers_of_csv_keep_their_digits_and_are_compared_as_they_are_written(run: Run, amount: str, kept: bool, kind: str) -> None:
     Path("o.csv").write_text(f"order_id,customer_id,amount,op,lsn,updated_at\n1,1,{amount},c,1,1\n")
     write("c.jsonl", CUSTOMER)
@@ -135,7 +149,7 @@ def test_fields_of_csv_are_what_the_schema_says_and_else_what_the_file_says(run:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("1,1,2.5,c,1", "5 fields, where the header has 6"),
         ("1,1,x,c,2,1", "column 'amount' is not of type decimal(5,2): 'x'"),
@@ -146,11 +160,11 @@ def test_fields_of_csv_are_what_the_schema_says_and_else_what_the_file_says(run:
         ("1,1,2.5,x,2,1", "column 'op' is 'x'"),
     ],
 )
-def test_a_bad_line_of_csv_is_named(run: Run, line: str, said: str) -> None:
+def test_a_bad_line_of_csv_is_named(run: Run, line: str, message: str) -> None:
     Path("o.csv").write_text(f"order_id,customer_id,amount,op,lsn,updated_at\n7,1,2.5,c,1,1\n{line}\n")
     write("c.jsonl", CUSTOMER)
     arguments = ["--orders", "o.csv", *FILES, "--orders-schema", "order_id:int64,amount:decimal(5,2)"]
-    assert one_sentence(run(*arguments)).startswith(f"orders: o.csv, line 3: {said}")
+    assert one_sentence(run(*arguments)).startswith(f"orders: o.csv, line 3: {message}")
     assert nothing_is_left(Path("out"))
     ran = run(*arguments, "--on-bad-record=drop")
     assert (ran.code, numbers(ran.out)["dropped", "orders", "bad_record"]) == (0, 1), ran.err
@@ -158,34 +172,47 @@ def test_a_bad_line_of_csv_is_named(run: Run, line: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "options", "said"),
+    ("name", "content", "options", "message"),
     [
         ("o.parquet", b"PAR1", [], "orders: o.parquet is not a Parquet file"),
-        ("o.csv", b"", [], "orders: o.csv has no header of different names, but begins with b''"),
-        ("o.csv", b"a,a\n", [], "orders: o.csv has no header of different names"),
+        ("o.arrow", b"ARROW1", [], "orders: o.arrow is not an Arrow file"),
+        ("o.feather", b"PAR1 and no more", [], "orders: o.feather is not an Arrow file"),
+        ("o.csv", b"", [], "orders: o.csv is empty, where a CSV file has the names of its columns, each once"),
+        ("o.csv", b"a,a\n", [], "orders: o.csv begins with b'a,a\\n', where a CSV file has the names of its columns, each once"),
         ("o.csv", b"a,b\n", ["--orders-schema", "c:int64"], "orders: o.csv has no column 'c'; it has a, b"),
         ("o.csv", b"a,b\n", ["--orders-schema", "a:int"], "--orders-schema: a:int is not of the form COLUMN:TYPE"),
         ("o.csv", b"a,b\n", ["--orders-schema", "a:decimal(2,3)"], "--orders-schema: a:decimal(2,3) is not of the form COLUMN:TYPE"),
-        ("o.jsonl", b"{}\n", ["--orders-schema", "a:int64"], "--orders-schema is for CSV files, and o.jsonl finds none"),
-        ("o.csv", b"order_id\n1\n", [], "orders have no column 'updated_at' (--orders-timestamp): o.csv has order_id"),
-        ("o.csv", b"order_id\n", ["--output", "e.csv"], "--output: e.csv must end in .avro, .jsonl, .json, .ndjson (JSON lines also"),
+        (
+            "o.parquet",
+            b"",
+            ["--orders-schema", "a:int64"],
+            "--orders-schema is for CSV files and JSON lines, and o.parquet finds none",
+        ),
+        (
+            "o.csv",
+            b"order_id\n1\n",
+            [],
+            "orders have no column 'updated_at' (--orders-timestamp): o.csv has order_id; name one of them with --orders-timestamp",
+        ),
+        ("o.csv", b"order_id\n", ["--output", "e.txt"], "--output: e.txt must end in .avro, .jsonl, .json, .ndjson, .parquet"),
     ],
 )
 def test_a_file_or_type_that_cannot_be_used_is_one_sentence(
-    run: Run, name: str, content: bytes, options: list[str], said: str
+    run: Run, name: str, content: bytes, options: list[str], message: str
 ) -> None:
     Path(name).write_bytes(content)
     write("c.jsonl", CUSTOMER)
-    assert one_sentence(run("--orders", name, *FILES, *options)).startswith(said)
+    assert one_sentence(run("--orders", name, *FILES, *options)).startswith(message)
 
 
-def test_a_bad_row_of_parquet_is_named_by_its_row_group(run: Run) -> None:
+@pytest.mark.parametrize(("format_", "group"), [("parquet", "row group"), ("arrow", "record batch")])
+def test_a_bad_row_of_a_file_in_columns_is_named_by_its_group(run: Run, format_: str, group: str) -> None:
     rows = [{**GOOD, "order_id": n, "lsn": n} for n in range(1_000)]
     rows[733]["op"] = "x"
-    write_parquet("o.parquet", rows)
+    WRITERS[format_](f"o.{format_}", rows)
     write("c.jsonl", CUSTOMER)
-    assert one_sentence(run("--orders", "o.parquet", *FILES)).startswith(
-        "orders: o.parquet, row 34 of row group 2: column 'op' is 'x'"
+    assert one_sentence(run("--orders", f"o.{format_}", *FILES)).startswith(
+        f"orders: o.{format_}, row 34 of {group} 2: column 'op' is 'x'"
     )
 
 

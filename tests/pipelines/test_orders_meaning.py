@@ -1,4 +1,6 @@
-"""python -m pipelines.orders: operations that nobody declared, times in another unit, and names that look like patterns."""
+"""python -m pipelines.orders: operations that nobody declared, times in another unit, and names that look
+like patterns.
+"""
 
 import json
 import re
@@ -52,7 +54,7 @@ def test_words_can_be_declared(run: Run, op: object, options: list[str], rows: i
 
 
 @pytest.mark.parametrize(
-    ("op", "options", "said"),
+    ("op", "options", "message"),
     [
         ("x", [], "column 'op' is 'x': add x to --orders-upserts or --orders-deletes"),
         (None, [], "column 'op' is null: add null to --orders-upserts or --orders-deletes"),
@@ -61,10 +63,10 @@ def test_words_can_be_declared(run: Run, op: object, options: list[str], rows: i
         ("u", ["--orders-upserts", "c"], "column 'op' is 'u'"),
     ],
 )
-def test_a_word_that_nobody_declared_is_a_bad_record(run: Run, op: object, options: list[str], said: str) -> None:
+def test_a_word_that_nobody_declared_is_a_bad_record(run: Run, op: object, options: list[str], message: str) -> None:
     write("o.jsonl", GOOD, {**GOOD, "op": op, "lsn": 2})
     write("c.jsonl", CUSTOMER)
-    assert f"orders: o.jsonl, line 2: {said}" in one_sentence(run(*FILES, *options))
+    assert f"orders: o.jsonl, line 2: {message}" in one_sentence(run(*FILES, *options))
 
 
 def test_the_customers_have_words_of_their_own(run: Run) -> None:

@@ -1,4 +1,6 @@
-"""python -m pipelines.orders: no number is altered between input and output, and amounts are compared as they are written."""
+"""python -m pipelines.orders: no number is altered between input and output, and amounts are compared as they
+are written.
+"""
 
 import json
 from decimal import Decimal
@@ -8,7 +10,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from beam_joins.pipelines.changelog_files.exact_json import dumps_line, loads
+from beam_joins.pipelines.formats.exact_json import dumps_line, loads
 from tests.pipelines.orders_run import GOOD, Run, nothing_is_left, one_sentence, read_lines, write
 
 NUMBERS = [
@@ -60,8 +62,8 @@ def test_a_whole_number_of_more_than_64_bits_is_no_key_and_makes_a_bad_record(ru
     write("o.jsonl", {**GOOD, "order_id": 2**63 - 1}, {**GOOD, column: 2**63})
     write("c.jsonl", {"customer_id": 1, "op": "c", "lsn": 1, "updated_at": 1})
     arguments = ["--orders", "o.jsonl", "--customers", "c.jsonl", "--output", "e.jsonl"]
-    said = f"orders: o.jsonl, line 2: column '{column}' does not fit in 64 bits: 9223372036854775808"
-    assert one_sentence(run(*arguments)).startswith(said)
+    message = f"orders: o.jsonl, line 2: column '{column}' does not fit in 64 bits: 9223372036854775808"
+    assert one_sentence(run(*arguments)).startswith(message)
     assert run(*arguments, "--on-bad-record=drop").code == 0
     assert [r["key"] for r in read_lines(Path("e.jsonl"))] == [2**63 - 1]
 

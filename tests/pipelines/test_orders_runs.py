@@ -1,11 +1,13 @@
-"""python -m pipelines.orders --state-dir: several runs give what one run gives, and each reads only what is new."""
+"""python -m pipelines.orders --state-dir: several runs give what one run gives, and each reads only what is
+new.
+"""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.sample import SampleFiles
+from beam_joins.pipelines.commands.sample.files import SampleFiles
 from tests.pipelines.history import BOTH, FORMATS, IN_RUNS, arrive, changes, cut, records, tree
 from tests.pipelines.naive_orders import Row, in_order
 from tests.pipelines.orders_run import GOOD, Run, changes_in, naive, numbers, one_sentence
@@ -34,11 +36,11 @@ def test_a_history_in_three_runs_gives_what_the_naive_job_gives_at_once(run: Run
     assert ("late", "orders") not in numbers(ran.out)
 
 
-@pytest.mark.parametrize("least", [None, 60])
+@pytest.mark.parametrize("least", [pytest.param(None, marks=pytest.mark.sweep), 60])
 def test_the_files_of_several_runs_are_byte_for_byte_that_of_one_run(
     run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch, least: int | None
 ) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelog_files.in_order._WINDOW", 700)
+    monkeypatch.setattr("beam_joins.pipelines.results.in_order._WINDOW", 700)
     more = [] if least is None else ["--min-amount", least]
     for number, piece in enumerate(cut(small, 4), 1):
         arrive(number, piece)
@@ -48,6 +50,10 @@ def test_the_files_of_several_runs_are_byte_for_byte_that_of_one_run(
     together = b"".join(path.read_bytes() for path in sorted(Path("out/changes").iterdir()))
     assert together == Path("once/changes-000001.jsonl").read_bytes()
     assert Path("out/latest.jsonl").read_bytes() == Path("once/latest.jsonl").read_bytes()
+    whole = ["--orders", "in/orders/*", "--customers", "in/customers/*", "--output", "whole.jsonl", "--latest", "rows.jsonl"]
+    assert run(*whole, "--beam_joins_partitions=3", *more).code == 0
+    assert together == Path("whole.jsonl").read_bytes(), "--output has the order of --changes, whatever the partitions are"
+    assert Path("rows.jsonl").read_bytes() == Path("once/latest.jsonl").read_bytes()
     positions = [change["position"] for change in changes()]
     assert positions == sorted(positions)
     assert positions
@@ -56,11 +62,11 @@ def test_the_files_of_several_runs_are_byte_for_byte_that_of_one_run(
 def test_without_new_files_nothing_is_touched(run: Run, small: SampleFiles) -> None:
     arrive(1, cut(small, 1)[0])
     assert run(*BOTH).code == 0
-    there = {**tree(), **tree("state")}
+    present = {**tree(), **tree("state")}
     Path("in/orders/001.jsonl").touch()
     ran = run(*BOTH)
     assert (ran.code, ran.out) == (0, "no new files: nothing to do\n")
-    assert {**tree(), **tree("state")} == there
+    assert {**tree(), **tree("state")} == present
 
 
 def test_a_file_that_is_gone_is_no_problem_and_one_that_has_changed_is_refused(run: Run, small: SampleFiles) -> None:
@@ -69,17 +75,17 @@ def test_a_file_that_is_gone_is_no_problem_and_one_that_has_changed_is_refused(r
         if number == 2:
             Path("in/orders/001.jsonl").unlink()
         assert run(*BOTH).code == 0
-    there = tree()
+    present = tree()
     path = Path("in/orders/002.jsonl")
     path.write_bytes(path.read_bytes().replace(b"1", b"2", 1))
     assert one_sentence(run(*BOTH)) == (
         "orders: in/orders/002.jsonl has changed since a run has read it: put it back as it was, and new records into a new file"
     )
-    assert tree() == there
+    assert tree() == present
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--how", "left"], "--how is left, but inner in the runs before: give it as it was, or another --state-dir than state"),
         (["--min-amount", "5"], "--min-amount is 5, but not given in the runs before"),
@@ -89,29 +95,31 @@ def test_a_file_that_is_gone_is_no_problem_and_one_that_has_changed_is_refused(r
         (["--beam_joins_partitions=3"], "--beam_joins_partitions=3"),
     ],
 )
-def test_an_option_that_is_another_than_before_is_refused_by_name(run: Run, small: SampleFiles, options: list[str], said: str) -> None:
+def test_an_option_that_is_another_than_before_is_refused_by_name(
+    run: Run, small: SampleFiles, options: list[str], message: str
+) -> None:
     for number, piece in enumerate(cut(small, 2), 1):
         arrive(number, piece)
         if number == 1:
             assert run(*BOTH).code == 0
-    there = tree()
-    assert said in one_sentence(run(*BOTH, *options))
-    assert tree() == there
+    present = tree()
+    assert message in one_sentence(run(*BOTH, *options))
+    assert tree() == present
     assert run(*BOTH, "--on-bad-record=drop").code == 0, "how a run treats bad records is its own affair"
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--changes", "out/changes"], "--changes is for runs that go on: give --state-dir too"),
         (["--follow"], "--follow is for runs that go on: give --state-dir too"),
         (["--whole-files"], "--whole-files is for --follow"),
         (["--state-dir", "s", "--output", "o.jsonl"], "with --state-dir name a folder with --changes"),
         (["--state-dir", "s", "--latest", "l.jsonl", "--parts"], "--parts is for a run that stands alone"),
-        (["--state-dir", "s"], "--state-dir needs --changes, --latest or both"),
+        (["--state-dir", "s"], "--state-dir needs --changes, --latest or --to"),
         (["--state-dir", "s", "--changes", "c.jsonl"], "--changes: c.jsonl is one file"),
         (["--state-dir", "s", "--changes", "c*/*.jsonl"], "has another * than one"),
-        (["--state-dir", "s", "--changes", "c-*.csv"], "must end in .avro, .jsonl"),
+        (["--state-dir", "s", "--changes", "c-*.txt"], "must end in .avro, .jsonl"),
         (["--state-dir", "s", "--changes", "in/orders/c-*.jsonl"], "--orders in/orders would read what is written"),
         (["--state-dir", "s", "--latest", "in/customers/l.jsonl"], "--customers in/customers would read what is written"),
         (
@@ -120,9 +128,9 @@ def test_an_option_that_is_another_than_before_is_refused_by_name(run: Run, smal
         ),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(run: Run, small: SampleFiles, options: list[str], said: str) -> None:
+def test_options_that_do_not_go_together_are_refused(run: Run, small: SampleFiles, options: list[str], message: str) -> None:
     arrive(1, cut(small, 1)[0])
-    assert said in one_sentence(run(*IN_RUNS[:4], *options))
+    assert message in one_sentence(run(*IN_RUNS[:4], *options))
     assert not Path("s").exists()
 
 
@@ -178,24 +186,25 @@ def test_types_of_csv_columns_stay_those_of_the_first_run(run: Run) -> None:
     assert "orders: in/orders/003.csv, line 2: column 'order_id' is not of type int64: 'three'" in one_sentence(run(*BOTH))
 
 
-def test_another_avro_schema_than_that_of_the_results_is_refused(run: Run, small: SampleFiles) -> None:
-    places = ["--latest", "out/latest.avro"]
+@pytest.mark.parametrize("suffix", ["avro", "parquet"])
+def test_results_in_typed_columns_have_the_types_of_the_first_run(run: Run, small: SampleFiles, suffix: str) -> None:
+    places = ["--latest", f"out/latest.{suffix}"]
     first, second = cut(small, 2)
     arrive(1, first, "avro")
     assert run(*IN_RUNS, *places).code == 0
     arrive(2, second, "jsonl")
-    assert "in/orders/002.jsonl does not have the Avro schema of the files before" in one_sentence(run(*IN_RUNS, *places))
+    assert "/002.jsonl, line 1: column 'updated_at' is not of type timestamp[us, tz=UTC]: " in one_sentence(run(*IN_RUNS, *places))
 
 
 def test_a_failed_run_leaves_everything_as_it_was_and_the_next_one_reads_its_files(run: Run, small: SampleFiles) -> None:
     first, second = cut(small, 2)
     arrive(1, first)
     assert run(*BOTH).code == 0
-    there = tree()
+    present = tree()
     arrive(2, second)
     Path("in/orders/003.jsonl").write_text("{oops\n")
     assert "in/orders/003.jsonl, line 1: not JSON" in one_sentence(run(*BOTH))
-    assert tree() == there
+    assert tree() == present
     Path("in/orders/003.jsonl").unlink()
     assert run(*BOTH).code == 0
     assert changes_in(changes()) == in_order(naive(small).changes)
@@ -207,6 +216,7 @@ def test_changes_of_another_state_are_never_replaced(run: Run, small: SampleFile
     assert "out/changes/changes-000001.jsonl is there already" in one_sentence(run(*BOTH, "--state-dir", "other"))
 
 
+@pytest.mark.sweep
 @pytest.mark.spark
 def test_on_spark_three_runs_give_the_bytes_that_the_direct_runner_gives(run: Run, small: SampleFiles) -> None:
     for number, piece in enumerate(cut(small, 3), 1):

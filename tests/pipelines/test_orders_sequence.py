@@ -1,4 +1,6 @@
-"""python -m pipelines.orders: transactions that change a row several times, and records that nothing but their place in the files orders."""
+"""python -m pipelines.orders: transactions that change a row several times, and records that nothing but
+their place in the files orders.
+"""
 
 import random
 from pathlib import Path
@@ -77,7 +79,7 @@ def latest() -> dict[int, int]:
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".avro"])
 def test_the_place_in_the_file_counts_however_it_is_cut_into_parts(run: Run, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelog_files.changelog.PART_BYTES", 1_000)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.changelog.PART_BYTES", 1_000)
     rows = many(300)
     write("c.jsonl", CUSTOMER)
     if suffix == ".jsonl":
@@ -109,17 +111,17 @@ def test_the_event_time_counts_before_the_place(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--orders-sequence", "commit_lsn,scn"], "orders have no column 'scn' (--orders-sequence)"),
         (["--orders-sequence", "commit_lsn,op"], "orders: o.jsonl, line 1: column 'op' is not a whole number: 'c'"),
         (["--orders-sequence", " , "], "must both name a column or both be empty"),
     ],
 )
-def test_a_sequence_that_cannot_be_used_is_named(run: Run, options: list[str], said: str) -> None:
+def test_a_sequence_that_cannot_be_used_is_named(run: Run, options: list[str], message: str) -> None:
     write("o.jsonl", *TRANSACTIONS)
     write("c.jsonl", CUSTOMER)
-    assert said in one_sentence(run(*FILES, *FINER, *options))
+    assert message in one_sentence(run(*FILES, *FINER, *options))
 
 
 def test_a_record_without_one_of_the_numbers_is_dropped_and_counted(run: Run) -> None:

@@ -1,25 +1,26 @@
-"""Results of python -m pipelines.orders appear together or not at all, one run at a time, and failures to write are one sentence."""
+"""Results of python -m pipelines.orders appear together or not at all, one run at a time, and failures to
+write are one sentence.
+"""
 
 import errno
 import os
-import shutil
-import signal
+import random
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from beam_joins.pipelines.changelog_files.claim import Claim, held, lock_of, new_claim, release, staging_of, take
-from beam_joins.pipelines.changelog_files.json_lines import JsonLinesWriter
-from beam_joins.pipelines.changelog_files.outputs import Output, Staging
-from beam_joins.pipelines.changelog_files.publishing import Move, publish
-from beam_joins.pipelines.command.input_error import InputError, OutputError
-from beam_joins.pipelines.sample import SampleFiles, write_sample
-from tests.pipelines.orders_run import ENVIRONMENT, Ran, Run, inputs, nothing_is_left, one_sentence
+from beam_joins.pipelines.base.input_error import InputError, OutputError
+from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.formats.json_lines import JsonLinesWriter
+from beam_joins.pipelines.results.in_order import merge, write_pieces
+from beam_joins.pipelines.results.output_lock import Claim, held, lock_of, new_claim, release, staging_of, take
+from beam_joins.pipelines.results.outputs import Output, Staging
+from beam_joins.pipelines.results.publication import Move, rename_all
+from tests.pipelines.orders_run import Ran, Run, inputs, nothing_is_left, one_sentence
 
 
 @pytest.fixture
@@ -42,28 +43,6 @@ def failed(ran: Ran) -> str:
 
 def names(directory: str) -> list[str]:
     return sorted(os.listdir(directory))
-
-
-def test_a_second_run_to_the_same_output_is_refused(run: Run, small: SampleFiles, other: subprocess.Popen[bytes]) -> None:
-    take("out/l.jsonl", claim_of(other))
-    sentence = one_sentence(run(*inputs(small), "--output", "out/e.jsonl", "--latest", "out/l.jsonl"))
-    assert sentence.startswith(f"out/l.jsonl is being written by another run, process {other.pid} on ")
-    assert names("out") == [".l.jsonl.lock"], "the claim on the other output is given free"
-    assert run(*inputs(small), "--output", "out/e.jsonl").code == 0
-
-
-def test_what_a_killed_run_has_left_is_removed_by_the_next(run: Run, small: SampleFiles) -> None:
-    files = write_sample(Path("in"), orders=60_000, customers=6_000)
-    command = [sys.executable, "-m", "beam_joins.pipelines.orders", *map(str, inputs(files)), "--output", "out/e.jsonl"]
-    with subprocess.Popen(command, env=ENVIRONMENT) as running:
-        give_up = time.monotonic() + 60
-        while not list(Path().glob("out/.beam_joins-*")) and time.monotonic() < give_up:
-            time.sleep(0.05)
-        assert "is being written by another run" in one_sentence(run(*inputs(small), "--output", "out/e.jsonl"))
-        running.send_signal(signal.SIGKILL)
-    assert len(names("out")) == 2, "a lock and a directory"
-    assert run(*inputs(small), "--output", "out/e.jsonl").code == 0
-    assert names("out") == ["e.jsonl"]
 
 
 def test_a_claim_of_another_machine_is_never_given_up(own_directory: Path) -> None:
@@ -100,11 +79,11 @@ def test_if_one_result_cannot_be_named_none_is(own_directory: Path) -> None:
         Path(name).write_text(f"of {name}")
     moves = [Move("new-a", "a"), Move("new-b", "b"), Move("missing", "c")]
     with pytest.raises(FileNotFoundError):
-        publish(moves, ["a", "c", "stale"], "keep")
+        rename_all(moves, ["a", "c", "stale"], "keep")
     assert {name: Path(name).read_text() for name in names(".") if name != "keep"} == {
         name: f"of {name}" for name in ("a", "c", "new-a", "new-b", "stale")
     }
-    publish(moves[:2], ["a", "stale"], "keep")
+    rename_all(moves[:2], ["a", "stale"], "keep")
     assert {name: Path(name).read_text() for name in names(".") if name != "keep"} == {"a": "of new-a", "b": "of new-b", "c": "of c"}
 
 
@@ -139,56 +118,67 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(
     assert nothing_is_left(Path("out"))
 
 
-def published(parts: int) -> None:
-    """A result of so many parts, put together."""
+def published(*parts: list[int]) -> None:
+    """A result of parts with records of these positions, put together."""
     output = Output("changes", "out/e.jsonl", "json lines")
     with Staging([output]) as staging:
-        paths = [f"{staging.beside(output)}/{number}-e.jsonl" for number in range(parts)]
-        for number, path in enumerate(paths):
-            Path(path).write_text(f"{number}\n")
-        staging.publish({"changes": paths}, one_file=True)
+        paths = []
+        for numbers in parts:
+            rows = {"position": numbers, "key": numbers, "record": [f"{number}\n".encode() for number in numbers]}
+            paths += [path for path, _ in write_pieces(pa.table(rows), "changes", staging.attempt(output.claimed))]
+        staging.publish_parts({"changes": paths}, one_file=True)
 
 
-@pytest.mark.parametrize("parts", [0, 1, 3])
-def test_the_parts_of_a_result_become_one_file(own_directory: Path, parts: int) -> None:
-    published(parts)
-    assert Path("out/e.jsonl").read_text() == "".join(f"{number}\n" for number in range(parts))
+@pytest.mark.parametrize("window", [1, 2, 100])
+@pytest.mark.parametrize("parts", [[], [[0, 1]], [[2, 5], [0, 3, 4], [1]]])
+def test_the_parts_of_a_result_become_one_file_in_order(
+    own_directory: Path, monkeypatch: pytest.MonkeyPatch, parts: list[list[int]], window: int
+) -> None:
+    monkeypatch.setattr("beam_joins.pipelines.results.in_order._WINDOW", window)
+    published(*parts)
+    assert Path("out/e.jsonl").read_text() == "".join(f"{number}\n" for number in range(sum(map(len, parts))))
     assert names("out") == ["e.jsonl"]
 
 
+def test_many_records_at_one_position_are_merged_some_at_a_time(own_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[bytes] = []
+    monkeypatch.setattr("beam_joins.pipelines.results.in_order._WINDOW", 50)
+    monkeypatch.setattr(JsonLinesWriter, "write", lambda self, lines: written.append(b"".join(lines.to_pylist())))
+    chance = random.Random(1)
+    keys = sorted(chance.randrange(-(2**63), 2**63) for _ in range(1_000))
+    output = Output("changes", "out/e.jsonl", "json lines")
+    with Staging([output]) as staging:
+        paths = []
+        for some in (keys[::2], keys[1::2]):
+            rows = {"position": [7] * len(some), "key": some, "record": [f"{key}\n".encode() for key in some]}
+            paths += [path for path, _ in write_pieces(pa.table(rows), "changes", staging.attempt(output.claimed))]
+        merge(output, paths, staging.whole(output), removes=False)
+    assert b"".join(written).split() == [str(key).encode() for key in keys]
+    assert max(len(each.splitlines()) for each in written) < 100
+
+
 def test_a_part_is_removed_as_soon_as_it_is_in_the_whole(own_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    there: list[int] = []
-    copy = shutil.copyfileobj
+    present: list[int] = []
+    write = JsonLinesWriter.write
 
-    def seen(source: Any, target: Any, length: int) -> None:
-        there.append(len(list(Path("out").rglob("*-e.jsonl"))))
-        copy(source, target, length)
+    def seen(self: JsonLinesWriter, lines: pa.Array) -> None:
+        present.append(len(list(Path("out").rglob("*.arrow"))))
+        write(self, lines)
 
-    monkeypatch.setattr("shutil.copyfileobj", seen)
-    published(3)
-    assert there == [4, 3, 2]  # the parts not copied yet, and the whole
+    monkeypatch.setattr(JsonLinesWriter, "write", seen)
+    monkeypatch.setattr("beam_joins.pipelines.results.in_order._WINDOW", 2)
+    published([0, 1], [2, 3], [4, 5])
+    assert present == [3, 2, 1]  # the parts that are not in the whole yet
 
 
 def test_a_disk_that_fills_up_while_the_parts_are_joined_is_one_sentence(own_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("shutil.copyfileobj", full)
+    monkeypatch.setattr(JsonLinesWriter, "write", full)
     with pytest.raises(OutputError, match=r"^cannot write out/e.jsonl: No space left on device$"):
-        published(2)
+        published([0], [1])
     assert nothing_is_left(Path("out"))
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small file system")
-def test_a_disk_that_is_really_full_is_one_sentence(run: Run, small: SampleFiles) -> None:
-    Path("out").mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", "out"], check=False, capture_output=True).returncode:
-        pytest.skip("mounting is not allowed here")
-    try:
-        assert failed(run(*inputs(small), "--output", "out/e.jsonl")) == "cannot write out/e.jsonl: No space left on device"
-        assert nothing_is_left(Path("out"))
-    finally:
-        subprocess.run(["umount", "out"], check=True)
 
 
 def test_a_home_that_cannot_be_written_is_not_needed(run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,17 @@
-"""What a run says while it lasts, and what it costs those who do not look: nothing where the log of reading is not seen."""
+"""What a run says while it lasts, and what it costs those who do not look: nothing where the log of reading
+is not seen.
+"""
 
 import io
 import time
 
 import pytest
 
-from beam_joins.pipelines.changelog_files.files import File, Part
-from beam_joins.pipelines.changelog_files.read_log import LogEntries, ReadLog
-from beam_joins.pipelines.command import progress
-from beam_joins.pipelines.command.progress import Progress
-from beam_joins.pipelines.sample import SampleFiles
+from beam_joins.pipelines.base import progress
+from beam_joins.pipelines.base.progress import Progress
+from beam_joins.pipelines.changelogs.read_log import LogEntries, ReadLog
+from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.formats.files import File, Part
 from tests.pipelines.orders_run import Run
 
 
@@ -22,7 +24,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def said(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
+def shown(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(progress, "LINE_SECONDS", {True: 0.01, False: 0.02})
     with Progress(stream).phase("run", lambda: "7 rows read"):
         time.sleep(0.15)
@@ -72,14 +74,14 @@ def test_a_worker_that_cannot_see_the_log_reads_all_the_same(tmp_path):
 
 
 def test_on_a_terminal_one_line_is_written_anew_and_taken_away_at_the_end(monkeypatch):
-    written = said(Terminal(), monkeypatch)
+    written = shown(Terminal(), monkeypatch)
     assert "\r\x1b[Krun: 0 s, 7 rows read" in written
     assert written.endswith("\r\x1b[K")
     assert "\n" not in written
 
 
 def test_elsewhere_there_is_a_line_now_and_then_without_control_characters(monkeypatch):
-    lines = said(io.StringIO(), monkeypatch).splitlines()
+    lines = shown(io.StringIO(), monkeypatch).splitlines()
     assert len(lines) > 1
     assert set(lines) == {"run: 0 s, 7 rows read"}
 
@@ -96,6 +98,7 @@ def test_the_summary_says_what_the_engine_did(run: Run, small: SampleFiles):
     assert "without a partner" in engine[1]
 
 
+@pytest.mark.sweep
 @pytest.mark.spark
 def test_on_spark_the_log_of_reading_and_the_engines_figures_are_there_too(run: Run, small: SampleFiles):
     ran = run("--orders", small.orders, "--customers", small.customers, "--latest", "l.jsonl", "--runner=SparkRunner")

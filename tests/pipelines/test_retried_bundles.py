@@ -7,14 +7,20 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from beam_joins.pipelines.changelog_files.outputs import Output, Staging
-from beam_joins.pipelines.changelog_files.write_parts import WriteParts, WrittenPart
+from beam_joins.pipelines.results.outputs import Output, Staging
+from beam_joins.pipelines.results.write_parts import Report, WriteParts, WrittenPart
 
 LINES = [json.dumps({"n": n}).encode() + b"\n" for n in range(9)]
 OUTPUT = Output("latest", "out/latest.jsonl", "json lines")
 
 
-def attempt(writer: WriteParts, elements: list[pa.Array], *, dies: bool = False) -> list[WrittenPart]:
+def encode(lines: list[bytes]) -> Iterator[pa.RecordBatch]:
+    """Records in the order of their lines, the last one first."""
+    numbers = [LINES.index(line) for line in lines]
+    yield pa.record_batch({"position": numbers, "key": numbers, "record": lines}).take(pa.array(range(len(lines)))[::-1])
+
+
+def attempt(writer: WriteParts, elements: list[list[bytes]], *, dies: bool = False) -> list[WrittenPart]:
     """What a worker gives of a bundle, if it does not die before the end."""
 
     def parts() -> Iterator[WrittenPart]:
@@ -27,16 +33,29 @@ def attempt(writer: WriteParts, elements: list[pa.Array], *, dies: bool = False)
     return list(parts())
 
 
-@pytest.mark.parametrize("by_content", [False, True], ids=["a file a bundle", "a file an element"])
-def test_the_attempts_that_do_not_count_leave_nothing_in_the_results(own_directory: Path, by_content: bool) -> None:
-    bundles = [[pa.array(LINES[:2]), pa.array(LINES[2:4])], [pa.array(LINES[4:])]]
+@pytest.mark.parametrize("sorted_bytes", [1, 1 << 20], ids=["a part an element", "a part a bundle"])
+@pytest.mark.parametrize("merged", [True, False])
+def test_the_attempts_that_do_not_count_leave_nothing_in_the_results(
+    own_directory: Path, monkeypatch: pytest.MonkeyPatch, sorted_bytes: int, merged: bool
+) -> None:
+    monkeypatch.setattr("beam_joins.pipelines.results.write_parts._SORTED_BYTES", sorted_bytes)
+    bundles = [[LINES[7:], LINES[2:4]], [LINES[4:7], LINES[:2]]]
     with Staging([OUTPUT]) as staging:
-        writers = [WriteParts(OUTPUT, staging.beside(OUTPUT), by_content=by_content) for _ in range(4)]
+        writers = [WriteParts(OUTPUT, staging.attempt(OUTPUT.claimed), encode, merged=merged) for _ in range(4)]
         attempt(writers[0], bundles[0], dies=True)
         first = attempt(writers[1], bundles[0])
         twin = attempt(writers[2], bundles[0])
         second = attempt(writers[3], bundles[1])
         assert {part.path for part in first}.isdisjoint(part.path for part in twin)
-        staging.publish({"latest": [part.path for part in (*twin, *second)]}, one_file=True)
-    assert sorted(Path("out/latest.jsonl").read_bytes().splitlines(keepends=True)) == LINES
-    assert [path.name for path in Path("out").iterdir()] == ["latest.jsonl"]
+        paths = Report([], [*second, *twin]).parts_of([OUTPUT])
+        staging.publish_parts(paths, one_file=merged)
+    files = sorted(Path("out").iterdir())
+    written = [line for file in files for line in file.read_bytes().splitlines(keepends=True)]
+    if merged:
+        assert [file.name for file in files] == ["latest.jsonl"]
+        assert written == LINES
+    else:
+        assert [file.name.split("-")[0] for file in files] == ["latest"] * len(paths["latest"])
+        assert sorted(written) == LINES
+    if sorted_bytes == 1:
+        assert written == LINES, "parts are numbered in the order of their first records"

@@ -1,4 +1,6 @@
-"""Records that are read many at a time give the same rows, the same columns and the same faults as those that are read one by one."""
+"""Records that are read many at a time give the same rows, the same columns and the same faults as those that
+are read one by one.
+"""
 
 import json
 import tempfile
@@ -12,24 +14,35 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_joins.pipelines.changelog_files.columns import Columns
-from beam_joins.pipelines.changelog_files.csv_rows import Csv
-from beam_joins.pipelines.changelog_files.files import File, Part
-from beam_joins.pipelines.changelog_files.json_lines import JsonLines
-from beam_joins.pipelines.changelog_files.layout import Layout
-from beam_joins.pipelines.changelog_files.raw_rows import RawRows, typed_rows
-from beam_joins.pipelines.changelog_files.read_changelog import _ReadColumns
-from beam_joins.pipelines.changelog_files.reading import Reading
-from beam_joins.pipelines.jobs.joined import joiner_of
-from beam_joins.pipelines.jobs.select import Share
+from beam_joins.pipelines.changelogs.read_records import _ReadColumns
+from beam_joins.pipelines.commands.joined import joiner_of
+from beam_joins.pipelines.commands.select import Share
+from beam_joins.pipelines.formats.columns import Columns
+from beam_joins.pipelines.formats.csv_rows import Csv
+from beam_joins.pipelines.formats.files import File, Part
+from beam_joins.pipelines.formats.json_lines import JsonLines
+from beam_joins.pipelines.formats.layout import Layout
+from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.record_batch_parser import RawRows, typed_rows
 
-COLUMNS = Columns(key="id", timestamp="at", sequence="lsn", within=("seq",), delete="op", side="orders")
-READING = Reading(
-    columns=COLUMNS, key="whole numbers", reference="by", refers="text", amount="amount", least=Decimal("0.3"), added="customer"
-)
+COLUMNS = Columns(key=("id",), timestamp="at", sequence="lsn", within=("seq",), delete="op", side="orders")
+READING = Reading(columns=COLUMNS, key=("whole numbers",), reference=("by",), refers=("text",), numbers=("amount",), added="customer")
 GOOD = {"id": "7", "at": "5", "lsn": "1", "seq": "2", "op": '"c"', "by": '"ann"', "amount": "0.5"}
 
-STRINGS = ['""', '"a"', '"\\u00e9\\n"', '"é"', r'"\"op\":1,"', r'"x\\"', '", 1e400"', '": NaN"', '"{}"', '"op"', '"d"', '"u"', '"\\/"']
+STRINGS = [
+    *('""', '"a"'),
+    '"\\u00e9\\n"',
+    '"é"',
+    r'"\"op\":1,"',
+    r'"x\\"',
+    '", 1e400"',
+    '": NaN"',
+    '"{}"',
+    '"op"',
+    '"d"',
+    '"u"',
+    '"\\/"',
+]
 NUMBERS = [
     *["0", "-0", "-0.0", "1", "0.3", "0.30", "0.30000000000000001", "0.30000000000000004", "1e5", "1E+2", "1e400", "1e-400", "-5"],
     *["123456789012345678901234567890", "9223372036854775807", "9223372036854775808", "9" * 400, "9007199254740993.25", "5e-324"],
@@ -110,15 +123,15 @@ def records(source: Any, part: Part, reading: Reading, one_by_one: bool) -> tupl
     """The records of a part by their places, the first faults, and how many bad records there are."""
     read = _ReadColumns("orders", reading, "drop")
     read.start_bundle()
-    found = {}
+    actual = {}
     for raw in source.rows(part, reading):
         given = RawRows(raw.places, raw.row) if one_by_one else raw
         for batch in read._good(part, given, reading):
             assert batch.schema.equals(reading.schema)
             for row in batch.to_pylist():
                 row["json lines"] = json.loads(row["json lines"], parse_float=Decimal)
-                found[row["place"]] = row
-    return found, read._examples, read._bad
+                actual[row["place"]] = row
+    return actual, read._examples, read._bad
 
 
 def both(source: Any, data: bytes, reading: Reading, layout: Layout = ()) -> tuple[Any, Any]:

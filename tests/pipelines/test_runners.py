@@ -13,15 +13,16 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from google.auth.exceptions import DefaultCredentialsError
 
-from beam_joins.pipelines.command.runner import any_runner, runner_failure
-from beam_joins.pipelines.sample import SampleFiles
+from beam_joins.pipelines.commands.runner import any_runner, runner_failure
+from beam_joins.pipelines.commands.sample.files import SampleFiles
 from beam_joins.pipelines.spark import RunnerSetupError, spark_runner
 from tests.pipelines.orders_run import ENVIRONMENT, Run, inputs, one_sentence
 
 NO_JOB_SERVER = "No job server answers at {} ({}); start one there, or correct --job_endpoint."
 NOT_FETCHED = (
     "Unable to fetch remote job server jar at https://x.test/flink.jar: HTTP Error 404: Not Found. Also failed to fetch from Google "
-    "Maven mirror at https://y.test/flink.jar: <urlopen error [Errno -2] Name or service not known>. If no Internet access at runtime, "
+    "Maven mirror at https://y.test/flink.jar: <urlopen error [Errno -2] Name or service not known>. If no Internet "
+    "access at runtime, "
     "stage the jar at /home/me/flink.jar"
 )
 
@@ -66,7 +67,7 @@ def test_a_job_endpoint_that_is_no_address_is_said_to_be_none(endpoint: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (["--runner=Nonsense"], "Unexpected pipeline runner: Nonsense. Valid values are"),
         (["--runner=nonsense.of.Mine"], "--runner=nonsense.of.Mine cannot be imported (No module named 'nonsense')."),
@@ -76,8 +77,8 @@ def test_a_job_endpoint_that_is_no_address_is_said_to_be_none(endpoint: str) -> 
         (["--runner=SparkRunner", "--job_server_java_launcher=/no/java"], "--job_server_java_launcher=/no/java is not a program"),
     ],
 )
-def test_a_runner_that_cannot_run_is_one_sentence(run: Run, small: SampleFiles, flags: list[str], said: str) -> None:
-    assert one_sentence(run(*inputs(small), "--output=e.jsonl", *flags)).startswith(said)
+def test_a_runner_that_cannot_run_is_one_sentence(run: Run, small: SampleFiles, flags: list[str], message: str) -> None:
+    assert one_sentence(run(*inputs(small), "--output=e.jsonl", *flags)).startswith(message)
 
 
 def test_dataflow_without_credentials_is_told_all_that_it_lacks(run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +124,7 @@ class Broken(grpc.RpcError):  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (
             RuntimeError(NOT_FETCHED),
@@ -141,11 +142,11 @@ class Broken(grpc.RpcError):  # type: ignore[misc]
         (Broken(), "broke off the connection (UNAVAILABLE: Socket closed)"),
     ],
 )
-def test_a_failure_of_beams_that_is_known_is_one_sentence_that_names_the_runner(error: Exception, said: str) -> None:
+def test_a_failure_of_beams_that_is_known_is_one_sentence_that_names_the_runner(error: Exception, message: str) -> None:
     sentence = runner_failure(error, "SomeRunner")
     assert sentence is not None
     assert sentence.startswith("SomeRunner")
-    assert said in sentence
+    assert message in sentence
     assert "\n" not in sentence
 
 
@@ -162,5 +163,5 @@ def test_as_a_program_a_job_endpoint_that_does_not_answer_shows_no_stack_trace(
     flags = ["--runner=SparkRunner", f"--job_endpoint={unused}", "--output=e.jsonl"]
     command = [sys.executable, "-m", "pipelines.orders", *map(str, inputs(small)), *flags]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT)
-    said = NO_JOB_SERVER.format(unused, "Connection refused")
-    assert (ran.returncode, ran.stderr) == (2, f"python -m pipelines.orders: {said}\n")
+    message = NO_JOB_SERVER.format(unused, "Connection refused")
+    assert (ran.returncode, ran.stderr) == (2, f"python -m pipelines.orders: {message}\n")

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import subprocess
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -11,9 +10,8 @@ from typing import Any
 import fastavro
 import pytest
 
-from beam_joins.pipelines.changelog_files.claim import new_claim, staging_of, take
-from beam_joins.pipelines.made_up.shop import MOST_LATE, Shop
-from beam_joins.pipelines.sample import main, sample_on_first_use, write_sample
+from beam_joins.pipelines.commands.sample.files import main, sample_on_first_use, write_sample
+from beam_joins.pipelines.commands.sample.shop import MOST_LATE, Shop
 
 Rows = list[dict[str, Any]]
 
@@ -66,10 +64,10 @@ def test_any_number_of_lines_can_be_asked_for(tmp_path: Path, orders: int, custo
 
 def test_one_commit_says_one_thing_of_a_key(sample: tuple[Rows, Rows]) -> None:
     for rows, key in zip(sample, ("order_id", "customer_id"), strict=True):
-        said: dict[tuple[int, int], dict[str, Any]] = {}
+        message: dict[tuple[int, int], dict[str, Any]] = {}
         for row in rows:
             if row[key] is not None:
-                assert said.setdefault((row[key], row["lsn"]), row) == row
+                assert message.setdefault((row[key], row["lsn"]), row) == row
 
 
 def test_a_commit_can_be_about_several_rows_and_about_both_tables(sample: tuple[Rows, Rows]) -> None:
@@ -87,7 +85,7 @@ def test_every_trouble_of_a_real_changelog_is_in_the_sample(sample: tuple[Rows, 
     for row in sorted(orders, key=lambda row: row["lsn"]):
         by_order.setdefault(row["order_id"], []).append(row)
     by_order.pop(None, None)  # type: ignore[call-overload]
-    found = {
+    actual = {
         "inserts, updates and deletes": {row["op"] for row in orders} == {"c", "u", "d"} == {row["op"] for row in customers},
         "changed amounts": any(len({row["amount"] for row in rows if row["op"] != "d"}) > 1 for rows in by_order.values()),
         "changed states": any(len({row["status"] for row in rows}) > 2 for rows in by_order.values()),
@@ -103,7 +101,7 @@ def test_every_trouble_of_a_real_changelog_is_in_the_sample(sample: tuple[Rows, 
         ),
         "exact copies": len({json.dumps(row) for row in orders}) < len(orders),
     }
-    assert [trouble for trouble, there in found.items() if not there] == []
+    assert [trouble for trouble, present in actual.items() if not present] == []
 
 
 def test_customers_are_skewed(sample: tuple[Rows, Rows]) -> None:
@@ -158,17 +156,3 @@ def test_a_wrong_number_or_format_is_refused(tmp_path: Path) -> None:
     assert refused.value.code == 2
     with pytest.raises(ValueError, match="avro, jsonl"):
         write_sample(tmp_path, format="csv")  # type: ignore[arg-type]
-
-
-def test_a_second_run_that_writes_the_same_files_is_refused_and_what_a_dead_one_left_goes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with subprocess.Popen(["sleep", "60"]) as other:
-        claim = new_claim()._replace(pid=other.pid, process="")
-        take(str(tmp_path / "customers.jsonl"), claim)
-        Path(staging_of(str(tmp_path / "customers.jsonl"), claim)).mkdir()
-        assert main(["--orders", "50", "--customers", "5", "--out", str(tmp_path)]) == 2
-        assert f"is being written by another run, process {other.pid} on" in capsys.readouterr().err
-        other.kill()
-    assert main(["--orders", "50", "--customers", "5", "--out", str(tmp_path)]) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["customers.jsonl", "orders.jsonl"]

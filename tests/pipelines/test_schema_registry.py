@@ -1,4 +1,6 @@
-"""Avro values of topics whose schemas are in a registry: the rows of the same records in a file, and what cannot be read is named."""
+"""Avro values of topics whose schemas are in a registry: the rows of the same records in a file, and what
+cannot be read is named.
+"""
 
 import base64
 import datetime as dt
@@ -9,11 +11,11 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from beam_joins.pipelines.changelog_files.exact_json import loads
-from beam_joins.pipelines.command.input_error import InputError
-from beam_joins.pipelines.read_table import MARKS
-from beam_joins.pipelines.sources.envelopes import EnvelopedRecords
-from beam_joins.pipelines.sources.records import Records
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.formats.exact_json import loads
+from beam_joins.pipelines.io.sources.enveloped_parts import MARKS
+from beam_joins.pipelines.io.sources.envelopes import EnvelopedRecords
+from beam_joins.pipelines.io.sources.records import Records
 from tests.pipelines.events import AVRO, AVRO_ROW, EXPECTED, TYPES, avro, event, read
 from tests.pipelines.streaming.registered import Message, flat, records, rows, unwrapped
 from tests.pipelines.streaming.registry import Registry, encoded
@@ -30,9 +32,9 @@ def test_values_have_the_rows_and_the_types_of_the_same_records_in_a_file(regist
     events = [event(AVRO_ROW, lsn=1), event({**AVRO_ROW, "id": 8, "tiny": None, "price": Decimal("0.05")}, "u", lsn=2)]
     values = [encoded(NUMBER, each, AVRO) for each in events]
     kind, in_file = read(avro("t.avro", *events), key="id", schema=COLUMNS)
-    found = rows(records(registry, COLUMNS), *values)
-    assert found == sorted(in_file, key=lambda row: row["id"])
-    assert found[0] == {name: EXPECTED[name] for name in AVRO_ROW}
+    actual = rows(records(registry, COLUMNS), *values)
+    assert actual == sorted(in_file, key=lambda row: row["id"])
+    assert actual[0] == {name: EXPECTED[name] for name in AVRO_ROW}
     _, in_dicts = read("t.avro", key="id", schema=None)
     assert rows(records(registry), *values) == sorted(in_dicts, key=lambda row: row["id"])
 
@@ -45,8 +47,8 @@ def test_a_value_is_the_byte_0_the_number_of_its_schema_and_avro(registry: Regis
     insert = b"\x00\x00\x00\x01\x02" + b"\x02c" + b"\x00" + b"\x02\x0e\x06Ann" + b"\x0a\x02"
     delete = b"\x00\x00\x00\x01\x02" + b"\x02d" + b"\x02\x0e\x06Ann" + b"\x00" + b"\x0c\x04"
     piece = records(registry).piece(9, [Message(insert), Message(delete, 8), Message(None, 9)])
-    said = [tuple(element.value[name] for name in MARKS.names) for element in piece.elements]
-    assert said == [("u", 5_000, 1, 0), ("d", 6_000, 2, 0)]
+    message = [tuple(element.value[name] for name in MARKS.names) for element in piece.elements]
+    assert message == [("u", 5_000, 1, 0, None, None), ("d", 6_000, 2, 0, None, None)]
     assert [element.value["name"] for element in piece.elements] == ["Ann", "Ann"]
     assert (piece.largest, piece.rows) == (6_000, 2)
 
@@ -57,9 +59,9 @@ def test_a_schema_that_changes_within_a_topic_is_asked_for_once_by_its_number(re
     registry.put(2, after)
     columns = pa.schema([("id", pa.int64()), ("amount", pa.float64())])
     values = [encoded(1, unwrapped(5, id=1), before), encoded(2, unwrapped(6, id=2, amount=1.5), after)]
-    found = records(registry, columns)
+    actual = records(registry, columns)
     for _ in range(2):
-        assert rows(found, *values, *values) == [{"id": 1, "amount": None}, {"id": 2, "amount": 1.5}] * 2
+        assert rows(actual, *values, *values) == [{"id": 1, "amount": None}, {"id": 2, "amount": 1.5}] * 2
     assert registry.asked == ["/schemas/ids/1", "/schemas/ids/2"]
     assert rows(records(registry), *values) == [{"id": 1}, {"id": 2, "amount": 1.5}]
 
@@ -116,11 +118,11 @@ def test_tombstones_that_are_the_only_sign_of_deletes_are_refused_whatever_the_s
     for number, schema in enumerate(unmarked):
         schema["fields"] = [field for field in schema["fields"] if field["name"] != "__deleted"]
         registry.put(number, schema)
-    found = records(registry)
+    actual = records(registry)
     row = {name: value for name, value in unwrapped(1, id=1).items() if name != "__deleted"}
-    assert rows(found, *(encoded(number, row, schema) for number, schema in enumerate(unmarked))) == [{"id": 1}] * 2
+    assert rows(actual, *(encoded(number, row, schema) for number, schema in enumerate(unmarked))) == [{"id": 1}] * 2
     with pytest.raises(InputError, match="shop, partition 3, offset 0: a tombstone among unwrapped events without __deleted"):
-        rows(found, None)
+        rows(actual, None)
 
 
 def test_a_registry_that_is_away_or_busy_for_a_moment_is_asked_again(registry: Registry) -> None:
@@ -133,8 +135,8 @@ def test_a_registry_that_is_away_or_busy_for_a_moment_is_asked_again(registry: R
 def test_a_registry_gets_the_credentials_of_the_settings(registry: Registry) -> None:
     registry.put(NUMBER, AVRO)
     registry.user = "ann:secret"
-    given = records(registry, COLUMNS, **{"basic.auth.user.info": "ann:secret"})
-    in_worker = pickle.loads(pickle.dumps(given))
+    inputs = records(registry, COLUMNS, **{"basic.auth.user.info": "ann:secret"})
+    in_worker = pickle.loads(pickle.dumps(inputs))
     assert rows(in_worker, encoded(NUMBER, event(AVRO_ROW), AVRO))[0]["id"] == 7
 
 
@@ -144,13 +146,13 @@ def test_rows_in_dicts_are_those_of_the_same_events_in_json_with_a_schema(regist
     schema = flat("Order", ("id", "long"), ("day", day), ("price", price))
     registry.put(1, schema)
     in_avro = rows(records(registry), encoded(1, unwrapped(1, id=1, day=20_455, price=Decimal("1.10")), schema))
-    said = [
+    message = [
         {"field": "id", "type": "int64"},
         {"field": "day", "type": "int32", "name": "io.debezium.time.Date"},
         {"field": "price", "type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}},
     ]
     payload = unwrapped(1, id=1, day=20_455, price=base64.b64encode((110).to_bytes(2, "big")).decode())
-    line = json.dumps({"schema": {"type": "struct", "fields": said}, "payload": payload}).encode()
+    line = json.dumps({"schema": {"type": "struct", "fields": message}, "payload": payload}).encode()
     in_json = rows(EnvelopedRecords("debezium", "", ("id",), None, None), line)
     assert in_avro == in_json == [{"id": 1, "day": "2026-01-02", "price": loads(b"1.10")}]
 
@@ -173,8 +175,8 @@ PAYMENTS = [
 def test_records_without_envelopes_are_dicts_or_columns_of_the_same_meaning(registry: Registry) -> None:
     registry.put(7, ROW)
     messages = [Message(encoded(7, each, ROW), number) for number, each in enumerate(PAYMENTS)]
-    given = {"url": registry.url}
-    in_dicts = Records.of("avro", None, None, given).piece(9, [*messages, Message(None, 2)])
+    inputs = {"url": registry.url}
+    in_dicts = Records.of("avro", None, None, inputs).piece(9, [*messages, Message(None, 2)])
     expected = [{"id": 1, "day": "2026-01-02", "amount": PAYMENTS[0]["amount"]}, {"id": 2, "day": None, "amount": -0.05}]
     assert in_dicts.elements == [((b"k", value), number * 1_000) for number, value in enumerate([*expected, None])]
     names = {
@@ -185,9 +187,9 @@ def test_records_without_envelopes_are_dicts_or_columns_of_the_same_meaning(regi
         "kafka_key": pa.binary(),
     }
     schema = pa.schema({**names, "kafka_timestamp": pa.int64()})
-    (batch,) = Records.of("avro", None, schema, given).piece(9, [*messages, Message(None, 2)]).elements
-    found = [tuple(row.values()) for row in batch.value.to_pylist()]
-    assert found == [
+    (batch,) = Records.of("avro", None, schema, inputs).piece(9, [*messages, Message(None, 2)]).elements
+    actual = [tuple(row.values()) for row in batch.value.to_pylist()]
+    assert actual == [
         (0, PAYMENTS[0]["amount"], dt.date(2026, 1, 2), None, b"k", 0),
         (1, PAYMENTS[1]["amount"], None, None, b"k", 1_000),
         (2, None, None, None, b"k", 2_000),

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from beam_joins.pipelines.command.input_error import InputError
-from beam_joins.pipelines.read_kafka_table import ReadKafkaTable
-from beam_joins.pipelines.sources.envelopes import EnvelopedRecords
-from beam_joins.pipelines.sources.schema_registry import registry_settings
+from beam_joins.io import ReadChangelog
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.io.sources.envelopes import EnvelopedRecords
+from beam_joins.pipelines.io.sources.schema_registry import registry_settings
 from tests.pipelines.events import AVRO, AVRO_ROW, TYPES, event
 from tests.pipelines.streaming.registered import QUICK, flat, records, rows, unwrapped
 from tests.pipelines.streaming.registry import Registry, encoded
@@ -22,7 +22,7 @@ VALUE = encoded(1, unwrapped(1, id=1), SMALL)
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         (
             b'{"op": "c"}',
@@ -48,7 +48,7 @@ VALUE = encoded(1, unwrapped(1, id=1), SMALL)
         (encoded(8, {"id": 1}, {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}), "no Debezium event"),
     ],
 )
-def test_a_value_that_cannot_be_read_is_named_by_topic_partition_and_offset(registry: Registry, value: bytes, said: str) -> None:
+def test_a_value_that_cannot_be_read_is_named_by_topic_partition_and_offset(registry: Registry, value: bytes, message: str) -> None:
     registry.put(1, SMALL)
     registry.put(2, '"bytes"')
     registry.put(3, 'syntax = "proto3";', kind="PROTOBUF")
@@ -56,20 +56,20 @@ def test_a_value_that_cannot_be_read_is_named_by_topic_partition_and_offset(regi
     registry.put(5, "shop.Gone", "shop.Gone")
     registry.put(6, ["null", SMALL])
     registry.put(8, {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})
-    with pytest.raises(InputError, match=f"^shop, partition 3, offset 0: .*{said}"):
+    with pytest.raises(InputError, match=f"^shop, partition 3, offset 0: .*{message}"):
         rows(records(registry), value)
 
 
 def test_a_damaged_value_is_a_row_or_is_named(registry: Registry) -> None:
     registry.put(1, AVRO)
     whole, random = encoded(1, event(AVRO_ROW, lsn=1), AVRO), Random(1)
-    found = [records(registry, columns) for columns in (None, pa.schema([TYPES.field(name) for name in AVRO_ROW]))]
+    actual = [records(registry, columns) for columns in (None, pa.schema([TYPES.field(name) for name in AVRO_ROW]))]
     named = 0
     for _ in range(2_000):
         value = bytearray(whole)
         for _ in range(random.randint(1, 3)):
             value[random.randrange(5, len(value))] ^= 1 << random.randrange(8)
-        for each in found:
+        for each in actual:
             try:
                 assert len(rows(each, bytes(value))) <= 1
             except InputError as error:
@@ -82,17 +82,20 @@ def test_a_registry_that_does_not_answer_or_refuses_is_named_without_its_passwor
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     settings = registry_settings({"url": f"http://ann:secret@127.0.0.1:{port}/r", **QUICK})
-    said = rf"^shop, partition 3, offset 0: the registry http://127\.0\.0\.1:{port}/r does not give schema 1 \(.*refused.*\): see that the workers reach it"
-    with pytest.raises(InputError, match=said):
+    message = (
+        rf"^shop, partition 3, offset 0: the registry http://127\.0\.0\.1:{port}/r does not give schema 1 "
+        r"\(.*refused.*\): see that the workers reach it"
+    )
+    with pytest.raises(InputError, match=message):
         rows(EnvelopedRecords("debezium", "", ("id",), None, settings), VALUE)
     settings = registry_settings({"url": registry.url, "ssl.ca.location": "absent.pem"})
     with pytest.raises(InputError, match="offset 0: the registry .* does not give schema 1 .*No such file"):
         rows(EnvelopedRecords("debezium", "", ("id",), None, settings), VALUE)
     registry.user = "bob:other"
-    said = (
+    message = (
         "the registry http://127.0.0.1:.* refuses to give schema 1: give credentials in schema_registry=, such as basic.auth.user.info"
     )
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         rows(records(registry), VALUE)
 
 
@@ -104,7 +107,7 @@ def test_numbered_values_without_a_registry_are_told_apart_from_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("registry", "format", "said"),
+    ("registry", "format", "message"),
     [
         (
             "registry:8081",
@@ -119,12 +122,12 @@ def test_numbered_values_without_a_registry_are_told_apart_from_json() -> None:
         ("http://one", "maxwell", "schema_registry= is for format='debezium'"),
     ],
 )
-def test_a_registry_that_is_none_is_refused_before_anything_is_read(registry: Any, format: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        ReadKafkaTable("t", format=format, key="id", schema_registry=registry, bootstrap_servers="localhost:9092")
+def test_a_registry_that_is_none_is_refused_before_anything_is_read(registry: Any, format: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ReadChangelog("t", format=format, key="id", schema_registry=registry, bootstrap_servers="localhost:9092")
 
 
 def test_a_pipeline_is_built_without_the_registry(registry: Registry) -> None:
     settings = {"url": registry.url, "ssl.ca.location": "/of/the/workers.pem"}
-    ReadKafkaTable("t", format="debezium", key="id", schema_registry=settings, bootstrap_servers="localhost:9092")
+    ReadChangelog("t", format="debezium", key="id", schema_registry=settings, bootstrap_servers="localhost:9092")
     assert registry.asked == []

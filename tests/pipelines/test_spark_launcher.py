@@ -16,7 +16,7 @@ from apache_beam.runners.worker import sdk_worker
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 
-from beam_joins.pipelines.launcher.spark_server import SPARK
+from beam_joins.pipelines.runners.spark_server import SPARK
 from beam_joins.pipelines.spark import JobFailed, spark_runner
 
 pytestmark = pytest.mark.spark
@@ -84,15 +84,15 @@ def options(*flags: str) -> PipelineOptions:
 
 def processes_of(directory: Path) -> list[str]:
     """The command lines that name the directory, as the JVM's do."""
-    found = []
+    actual = []
     for process in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             command = process.read_bytes().replace(b"\0", b" ").decode()
         except OSError:
             continue
         if f"{directory}/beam-spark-" in command:
-            found.append(command)
-    return found
+            actual.append(command)
+    return actual
 
 
 def is_alive(pid: int) -> bool:
@@ -107,7 +107,12 @@ def left_behind(directory: Path) -> list[str]:
     return [path.name for path in directory.glob("beam-spark-*") if path.is_dir()] + processes_of(directory)
 
 
-@pytest.mark.parametrize("flags", [["--python_workers=2"], ["--environment_type=LOOPBACK"]], ids=["workers", "loopback"])
+@pytest.mark.parametrize(
+    "flags",
+    [["--python_workers=2"], ["--environment_type=LOOPBACK"]],
+    ids=["workers", "loopback"],
+)
+@pytest.mark.sweep
 def test_a_stateful_job_with_timers_gives_its_result_and_leaves_nothing_running(tmp_path, scratch, capfd, flags):
     with spark_runner(options(*flags)) as on_spark:
         with beam.Pipeline(options=on_spark) as p:
@@ -121,11 +126,12 @@ def test_a_stateful_job_with_timers_gives_its_result_and_leaves_nothing_running(
     assert (os.getpid() in workers) == ("--environment_type=LOOPBACK" in flags)
     assert not [pid for pid in workers - {os.getpid()} if is_alive(pid)]
     assert list(scratch.iterdir()) == []
-    said = [line for line in capfd.readouterr().err.splitlines() if "classes" not in line and "jars" not in line]
-    assert len(said) == 1
-    assert said[0].startswith("Spark's log: ")
+    text_of_error = [line for line in capfd.readouterr().err.splitlines() if "classes" not in line and "jars" not in line]
+    assert len(text_of_error) == 1
+    assert text_of_error[0].startswith("Spark's log: ")
 
 
+@pytest.mark.sweep
 def test_a_stage_with_two_outputs_that_do_not_fit_into_memory_runs_once(tmp_path):
     calls = tmp_path / "calls"
     with (
@@ -141,6 +147,7 @@ def test_a_stage_with_two_outputs_that_do_not_fit_into_memory_runs_once(tmp_path
         assert [line for path in tmp_path.glob(f"{name}-*") for line in path.read_text().split()] == [str(1 << 20)] * 200
 
 
+@pytest.mark.sweep
 def test_a_worker_of_spark_ends_what_it_has_made_of_a_stage_within_seconds(tmp_path):
     with (
         spark_runner(PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[1]"])) as options,
@@ -151,6 +158,7 @@ def test_a_worker_of_spark_ends_what_it_has_made_of_a_stage_within_seconds(tmp_p
     assert int(written.read_text()) == SPARK.idle_seconds
 
 
+@pytest.mark.sweep
 def test_a_failing_function_is_named_with_its_own_frames_and_the_log(scratch):
     with (
         pytest.raises(JobFailed) as caught,
@@ -186,7 +194,9 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.sweep), signal.SIGKILL], ids=lambda number: number.name
+)
 def test_an_interrupted_job_takes_everything_with_it(tmp_path, scratch, number):
     script = tmp_path / "slow.py"
     script.write_text(SLOW)

@@ -1,4 +1,6 @@
-"""Jobs on Spark as programs of their own: behind a dead proxy, two in one script, and what stays in the temporary folder."""
+"""Jobs on Spark as programs of their own: behind a dead proxy, two in one script, and what stays in the
+temporary folder.
+"""
 
 import subprocess
 import sys
@@ -52,11 +54,11 @@ def run(*command: str, directory: Path, temporary: Path, **more: str) -> subproc
 
 def commands() -> str:
     """The command lines of all processes."""
-    found = []
+    actual = []
     for process in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
-            found.append(process.read_bytes().decode())
-    return " ".join(found)
+            actual.append(process.read_bytes().decode())
+    return " ".join(actual)
 
 
 def test_the_orders_of_the_sample_run_behind_a_dead_proxy_and_leave_nothing_in_the_temporary_folder(tmp_path, temporary):
@@ -72,6 +74,7 @@ def test_the_orders_of_the_sample_run_behind_a_dead_proxy_and_leave_nothing_in_t
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.sweep
 def test_two_jobs_in_one_script_without_a_guard_run_once_each_with_functions_and_classes_of_the_script(tmp_path, temporary):
     (tmp_path / "two_jobs.py").write_text(TWO_JOBS)
     ran = run("two_jobs.py", directory=tmp_path, temporary=temporary)

@@ -23,7 +23,7 @@ def test_a_table_has_the_rows_in_the_end_and_its_changelog_the_rows_before(beam_
 def test_the_changes_of_a_row_stand_in_order_however_many_are_encoded_at_a_time(
     beam_joins: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelog_files.in_order.AT_A_TIME", 2)
+    monkeypatch.setattr("beam_joins.pipelines.results.in_order.AT_A_TIME", 2)
     write("many.jsonl", *({"id": 1, "op": "u", "lsn": lsn, "updated_at": lsn} for lsn in range(20)))
     ran = beam_joins("table", "--input", "many.jsonl", "--output", "e.jsonl")
     assert ran.code == 0, ran.err
@@ -44,22 +44,23 @@ def test_a_table_of_envelopes_takes_the_rows_of_one_table(beam_joins: Run) -> No
     assert read_lines(Path("now.jsonl")) == [{"sku": "x", "price": 2}]
 
 
-def test_a_large_value_that_an_update_leaves_out_is_missed_in_a_later_run_too(beam_joins: Run) -> None:
-    def line(action: str, lsn: int, row: Row) -> Row:
+def test_a_large_value_that_an_update_leaves_out_is_that_of_an_earlier_run(beam_joins: Run) -> None:
+    def transaction(action: str, lsn: int, row: Row) -> list[Row]:
         columns = [{"name": name, "type": "text" if name == "big" else "integer", "value": value} for name, value in row.items()]
         at = {"lsn": f"0/{lsn}", "nextlsn": f"0/{lsn}", "timestamp": "2026-03-01 08:00:00+00"}
-        return {"action": action, **at, "schema": "s", "table": "t", "columns": columns, "pk": [{"name": "id"}]}
+        change = {"action": action, **at, "schema": "s", "table": "t", "columns": columns, "pk": [{"name": "id"}]}
+        return [{"action": "B", **at}, change, {"action": "C", **at}]
 
     Path("in").mkdir()
     command = ["table", "--input", "in", "--format", "wal2json", "--state-dir", "state", "--latest", "now.jsonl"]
-    write("in/1.jsonl", line("I", 10, {"id": 1, "n": 1, "big": "x"}))
+    write("in/1.jsonl", *transaction("I", 10, {"id": 1, "n": 1, "big": "x"}))
     assert beam_joins(*command).code == 0
-    write("in/2.jsonl", line("U", 20, {"id": 1, "n": 2, "big": "y"}))
+    write("in/2.jsonl", *transaction("U", 20, {"id": 1, "n": 2, "big": "y"}))
     ran = beam_joins(*command)
     assert (ran.code, "TOAST" in ran.out) == (0, False), ran
-    write("in/3.jsonl", line("U", 30, {"id": 1, "n": 3}))
-    assert "an update without the column 'big'" in beam_joins(*command).err
-    assert read_lines(Path("now.jsonl")) == [{"id": 1, "n": 2, "big": "y"}]
+    write("in/3.jsonl", *transaction("U", 30, {"id": 1, "n": 3}))
+    assert beam_joins(*command).code == 0
+    assert read_lines(Path("now.jsonl")) == [{"id": 1, "n": 3, "big": "y"}]
 
 
 def test_a_table_goes_on_where_the_run_before_ended(beam_joins: Run) -> None:
@@ -85,3 +86,58 @@ def test_a_table_goes_on_where_the_run_before_ended(beam_joins: Run) -> None:
     ran = beam_joins(*command, "--dry-run")
     assert ran.out.startswith("would read, of these the files that no run with state has read\n  rows: 2 files, "), ran
     assert "  changes      out/c-*.jsonl, json lines\n" in ran.out
+
+
+AT = {"lsn": "0/500", "nextlsn": "0/530", "timestamp": "2026-01-01 00:00:00+00"}
+
+
+def change(action: str, lsn: int, number: int, name: str) -> Row:
+    columns = [{"name": "id", "type": "integer", "value": number}, {"name": "name", "type": "text", "value": name}]
+    at = {"timestamp": AT["timestamp"], "lsn": f"0/{lsn}"}
+    return {"action": action, **at, "schema": "public", "table": "t", "columns": columns, "pk": columns[:1]}
+
+
+def test_a_transaction_that_ends_in_the_next_file_waits_for_the_run_that_finds_it(beam_joins: Run) -> None:
+    Path("in").mkdir()
+    command = ["table", "--input", "in", "--format", "wal2json", "--state-dir", "state", "--latest", "now.jsonl"]
+    write("in/b.jsonl", {"action": "B", **AT}, change("I", 100, 1, "a"))
+    ran = beam_joins(*command)
+    assert (ran.code, read_lines(Path("now.jsonl"))) == (0, []), ran
+    assert "b.jsonl ends within the transaction with nextlsn 0/530, which is not applied" in ran.out
+    write("in/a.jsonl", change("U", 200, 1, "b"), change("I", 210, 2, "x"), {"action": "C", **AT})
+    ran = beam_joins(*command)
+    assert (ran.code, "ends within" in ran.out) == (0, False), ran
+    assert sorted(row["name"] for row in read_lines(Path("now.jsonl"))) == ["b", "x"]
+
+
+def test_a_bad_change_is_dropped_without_the_others_of_its_transaction(beam_joins: Run) -> None:
+    def changes(*rows: Row) -> Row:
+        made = [
+            {
+                "kind": "update",
+                "table": "t",
+                "columnnames": [*row],
+                "columntypes": ["integer", "text"],
+                "columnvalues": [*row.values()],
+            }
+            for row in rows
+        ]
+        return {**AT, "change": [{**each, "pk": {"pknames": ["id"]}} for each in made]}
+
+    deleted = {"kind": "delete", "table": "t", "pk": {"pknames": ["id"]}}
+    unknown = {**changes({"id": 3, "name": "z"})["change"][0], "kind": "merge"}
+    line = changes({"id": 1, "name": "a"}, {"id": 2, "name": "b"})
+    line["change"][1:1] = [deleted, unknown]
+    write("t.jsonl", line, {**AT, "nextlsn": "0/600", "change": []}, {**AT, "nextlsn": "0/700", "change": []})
+    command = ["table", "--input", "t.jsonl", "--format", "wal2json", "--latest", "now.jsonl"]
+    assert "t.jsonl, line 1: a change without its row" in beam_joins(*command).err
+    ran = beam_joins(*command, "--on-bad-record", "drop")
+    assert ran.code == 0, ran.err
+    assert sorted(row["name"] for row in read_lines(Path("now.jsonl"))) == ["a", "b"]
+    assert "a change of the unknown kind 'merge'; without the change the row {\"id\":3} of t is not right" in ran.out
+    assert "2  transactions without a change: of other tables, or a TRUNCATE" in ran.out
+    without = {**line, "change": [{name: value for name, value in each.items() if name != "pk"} for each in line["change"]]}
+    write("t.jsonl", without)
+    assert "name them (--key, or key=), or read the slot with include-pk" in beam_joins(*command).err
+    Path("t.jsonl").write_text('{"nextlsn":"0/10","timestamp":"2026-01-01 00:00:00+00","change":[\n')
+    assert "t.jsonl, line 1: a part of a transaction: read the slot without pretty-print" in beam_joins(*command, "--key=id").err

@@ -14,17 +14,18 @@ import pytest
 from apache_beam.coders import FastPrimitivesCoder
 from apache_beam.coders.coder_impl import CallbackCoderImpl, FastPrimitivesCoderImpl
 
-from beam_joins.pipelines.sample import SampleFiles
-from beam_joins.transforms.engine.state_files import StateRefused
-from beam_joins.transforms.engine.state_folder import StateFolder
+from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.transforms.engine.resumed.state_files import StateRefused
+from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.faults.machine import Started
 from tests.pipelines.history import BOTH, arrive, cut
 from tests.pipelines.orders_run import Run
+from tests.pipelines.writers import WRITERS
 
 HOUSE = Path(__file__).parents[2]
 MODULES = sorted(path for room in ("beam_joins", "coders", "transforms", "pipelines") for path in (HOUSE / room).rglob("*.py"))
 LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
-KEEPER = "pipelines/launcher/keeper.py"
+KEEPER = "pipelines/runners/keeper.py"
 
 
 def calls(path: Path) -> Iterator[str]:
@@ -70,7 +71,7 @@ def test_nothing_is_given_to_a_shell_or_evaluated() -> None:
 def test_only_jars_are_downloaded() -> None:
     assert callers("urlopen", "urlretrieve", "local_jar") == set()
     users = {str(path.relative_to(HOUSE)) for path in MODULES if "JavaJarServer.local_jar" in path.read_text()}
-    assert users == {"pipelines/launcher/jars.py"}
+    assert users == {"pipelines/runners/jars.py"}
 
 
 def test_a_folder_of_a_state_that_anybody_may_write_into_is_refused(tmp_path: Path) -> None:
@@ -83,14 +84,14 @@ def test_a_folder_of_a_state_that_anybody_may_write_into_is_refused(tmp_path: Pa
 
 def listening(run: Started) -> set[str]:
     """The addresses at which processes of a run listen now."""
-    found = set()
+    actual = set()
     for process in run.processes():
         try:
             connections: list[Any] = process.net_connections("inet")
         except psutil.Error:
             continue
-        found |= {each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN}
-    return found
+        actual |= {each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN}
+    return actual
 
 
 @pytest.mark.spark
@@ -101,7 +102,7 @@ def test_a_run_on_spark_listens_on_loopback_only_and_its_temporary_files_are_its
         arrive(number, piece)
     before = os.umask(0o022)
     try:
-        run = Started([*BOTH, "--runner=SparkRunner"])
+        run = Started(WRITERS["with a state"], ["--runner=SparkRunner"])
     finally:
         os.umask(before)
     addresses: set[str] = set()

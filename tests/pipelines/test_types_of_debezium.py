@@ -1,4 +1,4 @@
-"""ReadTable: the types that Debezium's schemas say."""
+"""ReadChangelog: the types that Debezium's schemas say."""
 
 import json
 from base64 import b64encode
@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from beam_joins.pipelines.changelog_files.envelopes.column_kind import NAMED, decimal_kind
-from beam_joins.pipelines.changelog_files.envelopes.debezium_json import DebeziumJson
-from beam_joins.pipelines.read_table import ReadTable
+from beam_joins.io import ReadChangelog
+from beam_joins.pipelines.formats.envelopes.column_kind import NAMED, decimal_kind
+from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from tests.pipelines.events import COLUMNS, EXPECTED, STORED, TIME, TYPES, event, lines, read, schema_of
 from tests.pipelines.orders_run import Run
 from tests.pipelines.test_envelopes import changes
@@ -68,7 +68,7 @@ def test_a_column_that_changes_its_type_or_comes_later_is_refused_with_its_line(
     more = {"schema": schema_of(COLUMNS[:2]), "payload": event({"id": 2, "tiny": 1}, lsn=9)}
     other = {"schema": schema_of([("id", "int64", {})]), "payload": event({"id": 3}, lsn=10)}
     with monkeypatch.context() as looking:
-        looking.setattr("beam_joins.pipelines.changelog_files.changelog.LOOK_RECORDS", 1)
+        looking.setattr("beam_joins.pipelines.changelogs.changelog.LOOK_RECORDS", 1)
         with pytest.raises(
             Exception, match=r"t\.jsonl, line 2: a column 'tiny' that the first changes did not have: say with schema="
         ):
@@ -123,7 +123,7 @@ def test_stored_values_and_texts_of_the_same_are_read_alike() -> None:
 
 def test_what_schema_may_be_is_said() -> None:
     with pytest.raises(ValueError, match="schema='all': give a pyarrow.Schema, 'said' or None"):
-        ReadTable("t.jsonl", format="debezium", schema="all")  # type: ignore[arg-type]
+        ReadChangelog("t.jsonl", format="debezium", schema="all")  # type: ignore[arg-type]
     path = lines("t.jsonl", {"schema": schema_of(COLUMNS[:1]), "payload": event({"id": 1})})
     with pytest.raises(ValueError, match="have no column 'idd' .key=.: t.jsonl has .*id"):
-        ReadTable(path, format="debezium", key="idd")
+        ReadChangelog(path, format="debezium", key="idd")

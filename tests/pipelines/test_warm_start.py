@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins.pipelines.launcher.job_server import JobServer
-from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
-from beam_joins.pipelines.launcher.spark_options import spark_server
-from beam_joins.pipelines.launcher.warm_start import discard, start_early, take
+from beam_joins.pipelines.commands.options import parse
+from beam_joins.pipelines.orders import ORDERS, main
+from beam_joins.pipelines.runners.job_server import JobServer
+from beam_joins.pipelines.runners.setup_error import RunnerSetupError
+from beam_joins.pipelines.runners.spark_options import spark_server
+from beam_joins.pipelines.runners.warm_start import discard, start_early, take
 
 DEFAULTS = spark_server(PipelineOptions(["--runner=SparkRunner"]))
 
@@ -58,6 +60,12 @@ def test_nothing_starts_early_for_another_runner_or_with_options_of_the_server(
     started: list[JobServer], runner: str | None, flags: list[str]
 ) -> None:
     start_early(runner, flags)
+    assert started == []
+
+
+def test_parsing_arguments_starts_nothing_nor_do_options_that_are_refused(started: list[JobServer]) -> None:
+    assert parse(ORDERS, ["--runner=SparkRunner"]).args.runner == "SparkRunner"
+    assert main(["--runner=SparkRunner", "--follow"]) == 2
     assert started == []
 
 

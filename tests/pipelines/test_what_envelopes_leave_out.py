@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.changelog_files.envelopes.debezium_json import DebeziumJson
-from beam_joins.pipelines.changelog_files.envelopes.wal2json import Wal2Json
-from beam_joins.pipelines.changelog_files.files import File, Part
-from beam_joins.pipelines.changelog_files.formats import ENVELOPES
+from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
+from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
+from beam_joins.pipelines.formats.files import File, Part
+from beam_joins.pipelines.formats.registry import ENVELOPES
 from tests.pipelines.naive_orders import Row
 from tests.pipelines.test_envelopes import PLACE, SOURCE, changes
 
@@ -18,15 +18,31 @@ def wal_change(kind: str, row: Row, old: Row | None = None) -> Row:
     return made if old is None else {**made, "oldkeys": {"keynames": list(old), "keyvalues": list(old.values())}}
 
 
-def test_a_large_value_that_an_update_leaves_out_is_that_of_the_old_row_or_the_update_is_refused() -> None:
+def test_a_large_value_that_an_update_leaves_out_is_that_of_the_old_row_or_named_as_unchanged() -> None:
     insert, update = wal_change("insert", {"id": 1, "text": "long", "n": 1}), {"id": 1, "n": 2}
     full = wal_change("update", update, {"id": 1, "text": "long", "n": 1})
     for before in ([insert], []):
         *_, last = changes(Wal2Json(("id",)), {**PLACE, "change": [*before, full]})
-        assert json.loads(last.row) == {"id": 1, "text": "long", "n": 2}
-    for before in (insert, wal_change("update", {"id": 1, "text": "long", "n": 1}, {"id": 1})):
-        with pytest.raises(ValueError, match="an update without the column 'text'"):
-            changes(Wal2Json(("id",)), {**PLACE, "change": [before, wal_change("update", update, {"id": 1})]})
+        assert (json.loads(last.row), last.unchanged) == ({"id": 1, "text": "long", "n": 2}, ())
+    for before in (
+        [insert],
+        [wal_change("update", {"id": 1, "text": "long", "n": 1}, {"id": 1})],
+        [insert, wal_change("update", update, {"id": 1})],
+    ):
+        *_, last = changes(Wal2Json(("id",)), {**PLACE, "change": [*before, wal_change("update", update, {"id": 1})]})
+        assert (json.loads(last.row), last.unchanged) == (update, ("text",))
+
+
+def test_a_column_that_neither_an_insert_nor_a_whole_old_row_has_is_gone() -> None:
+    first = wal_change("insert", {"id": 1, "a": "x", "b": "y"})
+    dropped = wal_change("update", {"id": 1, "a": "z"}, {"id": 1, "a": "x"})
+    renamed = wal_change("update", {"id": 1, "a": "z", "c": "y"}, {"id": 1, "a": "x", "c": "y"})
+    for change in (dropped, renamed):
+        *_, last = changes(Wal2Json(("id",)), {**PLACE, "change": [first, change]})
+        assert last.unchanged == ()
+    later = [wal_change("insert", {"id": 2, "a": "x"}), wal_change("update", {"id": 1, "a": "z"}, {"id": 1})]
+    *_, last = changes(Wal2Json(("id",)), {**PLACE, "change": [first, *later]})
+    assert last.unchanged == ()
 
 
 def test_a_column_that_is_new_stays_in_an_update_that_leaves_a_large_value_out() -> None:
@@ -35,15 +51,64 @@ def test_a_column_that_is_new_stays_in_an_update_that_leaves_a_large_value_out()
     assert json.loads(last.row) == {"id": 1, "text": "long", "n": 2}
 
 
+_PLACEHOLDER = "__debezium_unavailable_value"
+_FORMS = {
+    "text": _PLACEHOLDER,
+    "base64": "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==",
+    "hexadecimal digits": _PLACEHOLDER.encode().hex(),
+    "array of text": [_PLACEHOLDER],
+    "array of bytes": ["X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="],
+    "array of uuids": ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"],
+    "array of integers": [*_PLACEHOLDER.encode()],
+    "array of floats": [float(octet) for octet in _PLACEHOLDER.encode()],
+    "array of numbers as text": [str(octet) for octet in _PLACEHOLDER.encode()],
+    "hstore": {_PLACEHOLDER: _PLACEHOLDER},
+    "hstore as text": json.dumps({_PLACEHOLDER: _PLACEHOLDER}, separators=(",", ":")),
+    "geometry": {"wkb": "AQEAACDmEAAAAAAA/IPXl8EAAAD8g9eXwQ==", "srid": None},
+    "geography": {"wkb": "0101000020E61000000C21E7FDFF7F66401842CEFBFF7F5640", "srid": 4326},
+    "point": {"x": -99999999.0, "y": -99999999.0, "wkb": None, "srid": None},
+}
+
+
+@pytest.mark.parametrize("form", _FORMS)
+def test_a_placeholder_of_debezium_is_the_value_before_in_each_form(form: str) -> None:
+    row, kept = {"id": 1, "large": _FORMS[form], "n": 2}, {"id": 1, "n": 2}
+    event = {"op": "u", "before": None, "after": row, "source": SOURCE}
+    unwrapped = {**row, "__op": "u", "__source_lsn": 3, "__source_ts_ms": 4}
+    with_both = {**event, "before": {"id": 1, "large": "old", "n": 1}}
+    for line in (event, unwrapped, {**event, "before": row}, with_both, {**event, "op": "c"}):
+        (change,) = changes(DebeziumJson(), line)
+        expected = (row, ()) if line.get("op") == "c" else ({**row, "large": "old"}, ()) if line is with_both else (kept, ("large",))
+        assert (json.loads(change.row), change.unchanged) == expected
+
+
 @pytest.mark.parametrize(
-    "placeholder",
-    ["__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==", b"__debezium_unavailable_value".hex()],
+    ("placeholder", "value"),
+    [("NA", "NA"), ("NA", ["NA"]), ("NA", [78, 65]), ("hex:ff00", "/wA="), ("hex:ff00", [255, 0]), ("[0]", [0])],
 )
-def test_an_event_of_debezium_that_leaves_a_large_value_out_is_refused(placeholder: str) -> None:
-    row = {"id": 1, "large": placeholder}
-    for line in ({"op": "u", "after": row, "source": SOURCE}, {**row, "__op": "u", "__source_lsn": 3, "__source_ts_ms": 4}):
-        with pytest.raises(ValueError, match="leaves a large value out"):
-            changes(DebeziumJson(), line)
+def test_a_placeholder_is_recognized_by_its_name(placeholder: str, value: object) -> None:
+    line = {"op": "u", "after": {"id": 1, "large": value}, "source": SOURCE}
+    (as_data,) = changes(DebeziumJson(), line)
+    assert json.loads(as_data.row)["large"] == value
+    (change,) = changes(DebeziumJson((), "", None, [placeholder]), line)
+    assert (json.loads(change.row), change.unchanged) == ({"id": 1}, ("large",))
+
+
+def test_what_only_looks_like_a_placeholder_is_a_value() -> None:
+    for value in (
+        "x__debezium_unavailable_value",
+        [95],
+        [95, 95],
+        ["a", _PLACEHOLDER],
+        {"x": -99999999.0, "y": 1.0},
+        [],
+        {},
+        None,
+        -99999999,
+        [True] * 28,
+    ):
+        (change,) = changes(DebeziumJson(), {"op": "u", "after": {"id": 1, "large": value}, "source": SOURCE})
+        assert (json.loads(change.row)["large"], change.unchanged) == (value, ())
 
 
 def test_a_column_named_payload_is_null_in_an_unwrapped_event_and_the_event_no_tombstone() -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from apache_beam.runners.worker import sdk_worker
 
-from beam_joins.pipelines.launcher.keeper import end_idle_processors
-from beam_joins.pipelines.launcher.workers import WorkerPool
+from beam_joins.pipelines.runners.keeper import end_idle_processors
+from beam_joins.pipelines.runners.workers import WorkerPool
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6], ids=["IPv4", "IPv6"])
-@pytest.mark.parametrize("shared", [False, True], ids=["alone", "by SO_REUSEPORT"])
+@pytest.mark.parametrize("shared", [pytest.param(False, marks=pytest.mark.sweep), True], ids=["alone", "by SO_REUSEPORT"])
 def test_no_other_server_can_answer_at_the_address_of_a_pool(family, shared):
     with WorkerPool({}, log=Path("/dev/null")) as pool:
         host, _, port = pool.serve().rpartition(":")
@@ -26,7 +26,9 @@ def test_no_other_server_can_answer_at_the_address_of_a_pool(family, shared):
 
 
 class Processor:
-    """What Beam's worker calls of a bundle processor when a bundle is over and when it is not needed any more."""
+    """What Beam's worker calls of a bundle processor when a bundle is over and when it is not needed any
+    more.
+    """
 
     def __init__(self) -> None:
         self.ended = threading.Event()

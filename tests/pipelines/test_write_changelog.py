@@ -3,7 +3,7 @@
 import gzip
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import apache_beam as beam
 import fastavro
@@ -11,21 +11,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from pyarrow import feather
 
 from beam_joins import Change, LatestTable, TableFromChangelog, TableToChanges
-from beam_joins.pipelines.changelog_files.claim import new_claim, take
-from beam_joins.pipelines.command.input_error import OutputError, input_error_in
-from beam_joins.pipelines.parquet import ReadParquet, WriteParquet
-from beam_joins.pipelines.read_table import ReadTable
+from beam_joins.io import ReadChangelog, ReadParquet, WriteChangelog, WriteParquet
+from beam_joins.pipelines.base.input_error import OutputError, input_error_in
+from beam_joins.pipelines.formats.registry import FILE_FORMATS, Written
 from beam_joins.pipelines.spark import spark_runner
-from beam_joins.pipelines.write_changelog import WriteChangelog
 from tests.pipelines.orders_run import Run
 from tests.pipelines.tables import SMALL, WIDE, WIDE_ROWS, run, small, table_of, wide
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 FIRST = [small(1, 1, "a"), small(2, 2, "b"), small(2, 4, None), small(3, 3, 'ä\n"')]
 SECOND = [small(1, 5, None), small(4, 7, "d"), small(2, 6, "bb")]
-FORMATS = ("jsonl", "avro", "parquet")
+FORMATS = get_args(Written)
 
 
 def written(path: str, **options: Any) -> Any:
@@ -45,7 +44,11 @@ def avro_rows(path: str) -> list[Any]:
         return list(fastavro.reader(file))
 
 
-@pytest.mark.parametrize("format", FORMATS)
+def test_the_formats_that_can_be_written_are_those_of_the_registry() -> None:
+    assert {each.option for each in FILE_FORMATS if each.option is not None} == {*FORMATS}
+
+
+@pytest.mark.parametrize("format", [each for each in FORMATS if each != "arrow"])
 def test_pairs_are_read_as_debeziums_and_give_the_same_table_with_the_same_types(format: Any) -> None:
     schema = WIDE.insert(1, pa.field("clock", pa.time64("us")))
     rows = [{"clock": None if row["tiny"] is None else 86_399_000_001, **row} for row in WIDE_ROWS]
@@ -53,10 +56,10 @@ def test_pairs_are_read_as_debeziums_and_give_the_same_table_with_the_same_types
         table = table_of(pipeline, rows, schema)
         written(f"pairs.{format}", format=format, as_="pairs", table="t")(table)
         changes_of(table, "given")
-        given = table | LatestTable()
-        _ = given | WriteParquet("latest")
+        inputs = table | LatestTable()
+        _ = inputs | WriteParquet("latest")
     with beam.Pipeline() as pipeline:
-        table = pipeline | ReadTable(f"pairs.{format}", format="debezium", table="t", key="id")
+        table = pipeline | ReadChangelog(f"pairs.{format}", format="debezium", table="t", key="id")
         changes_of(table, "found")
         _ = table | LatestTable() | WriteParquet("again")
     assert len(lines_of("given")) == 7
@@ -83,6 +86,8 @@ def test_upserts_make_the_same_table_again(format: Any, run: Run) -> None:
     with beam.Pipeline() as pipeline:
         if format == "parquet":
             log = pipeline | ReadParquet("log.parquet")
+        elif format == "arrow":
+            log = pipeline | beam.Create([feather.read_table("log.arrow")]).with_output_types(pa.Table)
         elif format == "avro":
             log = pipeline | beam.Create(avro_rows("log.avro"))
         else:
@@ -138,6 +143,8 @@ def test_a_table_without_changes_is_a_file_without_records(format: Any) -> None:
     run([], SMALL, written(f"log.{format}", format=format))
     if format == "parquet":
         assert pq.read_table("log.parquet").num_rows == 0
+    elif format == "arrow":
+        assert feather.read_table("log.arrow").num_rows == 0
     elif format == "avro":
         assert not avro_rows("log.avro")
     else:
@@ -156,13 +163,6 @@ def test_a_run_that_fails_leaves_what_was_there() -> None:
     with pytest.raises(ZeroDivisionError):
         run(SECOND, SMALL, failing)
     assert Path("log.jsonl").read_bytes() == before
-
-
-def test_a_file_that_another_run_writes_is_refused() -> None:
-    claim = new_claim()._replace(host="elsewhere")
-    take("log.jsonl", claim)
-    with pytest.raises(Exception, match="log.jsonl is being written by another run"):
-        run(FIRST, SMALL, written("log.jsonl"))
 
 
 REFUSED: dict[str, tuple[dict[str, Any], pa.Schema]] = {
@@ -189,17 +189,18 @@ def test_wrong_options_are_refused_at_construction() -> None:
         WriteChangelog("log.jsonl", as_="rows")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="is named as a file of format='avro', and format='jsonl'"):
         WriteChangelog("log.avro")
-    with pytest.raises(ValueError, match="log.txt must end in .jsonl"):
+    with pytest.raises(ValueError, match="log.txt must end in .avro, .jsonl"):
         WriteChangelog("log.txt")
     opaque = beam.Pipeline() | beam.Create([Change("k", None, 1, 1, 1)])
     with pytest.raises(ValueError, match="WriteChangelog writes typed columns"):
         opaque | WriteChangelog("log.jsonl")
 
 
+@pytest.mark.sweep
 @pytest.mark.spark
 def test_on_spark_the_files_are_the_same() -> None:
-    given = PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[2]"])
-    with spark_runner(given) as options, beam.Pipeline(options=options) as pipeline:
+    inputs = PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[2]"])
+    with spark_runner(inputs) as options, beam.Pipeline(options=options) as pipeline:
         table = table_of(pipeline, WIDE_ROWS, WIDE)
         for path in ("spark.jsonl", "spark.avro"):
             written(str(Path(path).absolute()), format=path[6:], as_="pairs")(table)
@@ -218,10 +219,10 @@ def test_numbers_that_other_formats_do_not_have_are_wider_there() -> None:
             written(path, format=path[4:], as_="pairs")(table)
     for path in ("log.jsonl", "log.avro"):
         with beam.Pipeline() as pipeline:
-            table = pipeline | ReadTable(path, format="debezium", key="id")
+            table = pipeline | ReadChangelog(path, format="debezium", key="id")
             _ = table | LatestTable() | WriteParquet(path)
-        (found,) = pq.read_table(next(Path().glob(f"{path}-*"))).to_pylist()
-        assert {name: int(value) if name == "id" else value for name, value in found["value"].items()} == {
+        (actual,) = pq.read_table(next(Path().glob(f"{path}-*"))).to_pylist()
+        assert {name: int(value) if name == "id" else value for name, value in actual["value"].items()} == {
             "id": 2**64 - 1,
             "small": 255,
             "text": "x",

@@ -1,4 +1,4 @@
-"""WriteToDelta: what a Delta table holds, and how often a run counts."""
+"""WriteDelta: what a Delta table holds, and how often a run counts."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 from beam_joins import Change, OneToManyJoin, TableFromChangelog
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders.block import write_block
-from beam_joins.pipelines import write_delta
-from beam_joins.pipelines.command.input_error import InputError, OutputError
-from beam_joins.pipelines.plain_rows import PlainRows
-from beam_joins.pipelines.write_delta import WriteToDelta
-from beam_joins.transforms.engine.state_folder import StateFolder
+from beam_joins.io import WriteDelta
+from beam_joins.pipelines.base.input_error import InputError, OutputError
+from beam_joins.pipelines.formats.plain_rows import PlainRows
+from beam_joins.pipelines.io import write_delta
+from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from beam_joins.transforms.engine.table_rows import newest
 from beam_joins.transforms.engine.table_type import TableType
 from tests.pipelines.tables import SMALL, WIDE, WIDE_ROWS, run, shown, small, table_of
@@ -37,7 +37,7 @@ def version(path: str = "delta") -> int:
 
 
 def writing(**options: Any) -> Any:
-    return lambda table: table | "delta" >> WriteToDelta("delta", key="id", **options)
+    return lambda table: table | "delta" >> WriteDelta("delta", key="id", **options)
 
 
 def test_a_delta_table_holds_what_the_table_holds_with_the_types_of_its_columns() -> None:
@@ -96,12 +96,12 @@ def _killed(folder: StateFolder, moves: Any = ()) -> None:
 
 def merge_of(*rows: tuple[int, str | None], application: str = "tests", run: int = 1) -> tuple[Any, list[bytes]]:
     """A merge into the table at ``delta``, and the parts of its rows."""
-    known = TableType(pa.int64(), pa.struct([("name", pa.string())]))
-    merge = write_delta._Merge("delta", {}, PlainRows("Test", known, "id"), application, run)
+    reference = TableType(pa.int64(), pa.struct([("name", pa.string())]))
+    merge = write_delta._Merge("delta", {}, PlainRows("Test", reference, "id"), application, run)
     count = len(rows)
     batch = ChangeBatch(
         key=pa.array([key for key, _ in rows]),
-        new=pa.array([None if name is None else {"name": name} for _, name in rows], known.value),
+        new=pa.array([None if name is None else {"name": name} for _, name in rows], reference.value),
         before=pa.nulls(count, pa.int64()),
         timestamp=pa.array(range(count)),
         position=pa.array(range(count)),
@@ -167,14 +167,14 @@ def test_a_run_without_rows_makes_the_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("there", "sentence"),
+    ("present", "sentence"),
     [
         ([("id", pa.int64())], "delta has the columns id, and the table id, name"),
         ([("id", pa.int64()), ("name", pa.int32())], "column 'name' is int32 there, and string in the table"),
     ],
 )
-def test_a_delta_table_with_other_columns_is_refused(there: Any, sentence: str) -> None:
-    deltalake.DeltaTable.create("delta", pa.schema(there))
+def test_a_delta_table_with_other_columns_is_refused(present: Any, sentence: str) -> None:
+    deltalake.DeltaTable.create("delta", pa.schema(present))
     with pytest.raises(Exception, match=sentence):
         run(FIRST, SMALL, writing())
 
@@ -195,13 +195,13 @@ def test_what_cannot_be_written_is_refused_when_the_transform_is_applied(monkeyp
     with pytest.raises(ValueError, match="the key's column 'id' is double, by which Delta finds no row"):
         writing()(table_of(pipeline, [], fractions))
     opaque = pipeline | "opaque" >> beam.Create([Change("k", None, 1, 1, 1)])
-    with pytest.raises(ValueError, match="WriteToDelta writes typed columns"):
-        opaque | "of objects" >> WriteToDelta("delta")
-    with pytest.raises(ValueError, match="name a folder"):
-        WriteToDelta("")
+    with pytest.raises(ValueError, match="WriteDelta writes typed columns"):
+        opaque | "of objects" >> WriteDelta("delta")
+    with pytest.raises(ValueError, match="path=.*: give the path of a folder"):
+        WriteDelta("")
     monkeypatch.setattr(write_delta, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"pip install 'beam-joins\[delta\]'"):
-        WriteToDelta("delta")
+        WriteDelta("delta")
 
 
 def test_keys_of_two_columns_of_which_one_may_be_null_find_their_rows() -> None:
@@ -211,27 +211,29 @@ def test_keys_of_two_columns_of_which_one_may_be_null_find_their_rows() -> None:
         log = table.pipeline | "one" >> beam.Create([pa.table({"id": [5], "lsn": [1]})]).with_output_types(pa.Table)
         one = log | "ones" >> TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn")
         both = (one, table) | OneToManyJoin({"one": "left.id", "many": "right.id"}, foreign_key="by", how="outer")
-        return both | "delta" >> WriteToDelta("delta")
+        return both | "delta" >> WriteDelta("delta")
 
     for rows, expected in (
         ([{"id": 1, "by": 6, "lsn": 2, "op": "u"}], [{"one": 5, "many": None}, {"one": None, "many": 1}]),
         ([{"id": 1, "by": 5, "lsn": 3, "op": "u"}], [{"one": 5, "many": 1}]),
     ):
         run(rows, columns, joined)
-        found = [{name: row[name] for name in ("one", "many")} for row in rows_at()]
-        assert all(row in found for row in expected)
+        actual = [{name: row[name] for name in ("one", "many")} for row in rows_at()]
+        assert all(row in actual for row in expected)
     assert {(row["foreign_key"], row["primary_key"]) for row in rows_at()} == {(5, 1), (6, 1)}
 
 
 def test_duckdb_reads_the_same_rows() -> None:
     latest = run(WIDE_ROWS, WIDE, writing())
     dataset = deltalake.DeltaTable("delta").to_pyarrow_dataset()
-    found = duckdb.sql("SELECT id, amount, day, words, tiny FROM dataset ORDER BY id").to_arrow_table().to_pylist()
-    assert found == [{name: row[name] for name in ("id", "amount", "day", "words", "tiny")} for row in latest]
+    actual = duckdb.sql("SELECT id, amount, day, words, tiny FROM dataset ORDER BY id").to_arrow_table().to_pylist()
+    assert actual == [{name: row[name] for name in ("id", "amount", "day", "words", "tiny")} for row in latest]
     assert dataset.count_rows() == 2
 
 
 @pytest.mark.spark
+@pytest.mark.sweep
+@pytest.mark.usefixtures("java_home")
 def test_spark_reads_the_same_rows_from_the_files_that_the_log_names() -> None:
     run(FIRST, SMALL, writing())
     latest = run(FIRST + SECOND, SMALL, writing())

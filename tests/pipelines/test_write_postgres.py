@@ -1,4 +1,4 @@
-"""What WriteToPostgres refuses before it asks the database."""
+"""What WritePostgres refuses before it asks the database."""
 
 import subprocess
 import sys
@@ -11,14 +11,14 @@ import pytest
 from beam_joins import Change, CountTable, TableFromChangelog
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'beam-joins[postgres]'")
-from beam_joins.pipelines.write_postgres import WriteToPostgres
+from beam_joins.io import WritePostgres
 
 NOWHERE = "host=127.0.0.1 port=1"
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"conninfo": "nonsense"}, r"conninfo: missing \"=\" after \"nonsense\".*: give NAME=VALUE \.\.\. or postgresql://"),
         ({"table": ""}, "table='': give the name of a table, or SCHEMA.NAME"),
@@ -29,14 +29,14 @@ SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
         ({"position": "id"}, "give each column a name of its own"),
     ],
 )
-def test_a_wrong_option_says_what_to_give(options: dict[str, Any], said: str) -> None:
-    given: dict[str, Any] = {"conninfo": NOWHERE, "table": "t", "key": "id", **options}
-    with pytest.raises(ValueError, match=said):
-        WriteToPostgres(given.pop("conninfo"), given.pop("table"), **given)
+def test_a_wrong_option_says_what_to_give(options: dict[str, Any], message: str) -> None:
+    inputs: dict[str, Any] = {"conninfo": NOWHERE, "table": "t", "key": "id", **options}
+    with pytest.raises(ValueError, match=message):
+        WritePostgres(inputs.pop("conninfo"), inputs.pop("table"), **inputs)
 
 
 @pytest.mark.parametrize(
-    ("typed", "options", "said"),
+    ("typed", "options", "message"),
     [
         (False, {}, r"the keys and values of this table are Python objects \(opaque\): give schema="),
         (False, {"schema": SCHEMA, "key": "key"}, "key=key: schema= has no column key; it has id, n"),
@@ -46,12 +46,12 @@ def test_a_wrong_option_says_what_to_give(options: dict[str, Any], said: str) ->
         (
             True,
             {"deleted": "gone", "schema": pa.schema([("id", pa.int64()), ("deleted", pa.duration("s"))])},
-            "no type for a column of type duration",
+            r"column 'deleted' is duration\[s\], which PostgreSQL has no type for",
         ),
     ],
 )
 def test_a_table_whose_columns_are_not_known_or_not_those_is_refused_when_it_is_applied(
-    typed: bool, options: dict[str, Any], said: str
+    typed: bool, options: dict[str, Any], message: str
 ) -> None:
     pipeline = beam.Pipeline()
     if typed:
@@ -60,8 +60,8 @@ def test_a_table_whose_columns_are_not_known_or_not_those_is_refused_when_it_is_
         table = log | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn", except_columns=["lsn"])
     else:
         table = pipeline | beam.Create([Change(1, None, {"n": 1}, 1, 1)])
-    with pytest.raises(ValueError, match=said):
-        _ = table | WriteToPostgres(NOWHERE, "t", **{"key": "id", **options})
+    with pytest.raises(ValueError, match=message):
+        _ = table | WritePostgres(NOWHERE, "t", **{"key": "id", **options})
 
 
 def test_a_value_without_columns_has_one_column() -> None:
@@ -71,10 +71,10 @@ def test_a_value_without_columns_has_one_column() -> None:
     with pytest.raises(
         ValueError, match="schema= has the columns id, n, more: give those of the key and of the values, which are value"
     ):
-        _ = counts | WriteToPostgres(NOWHERE, "t", key="id", schema=schema)
+        _ = counts | WritePostgres(NOWHERE, "t", key="id", schema=schema)
 
 
 def test_without_psycopg_the_import_says_how_to_install_it() -> None:
-    code = "import sys; sys.modules['psycopg'] = None; import beam_joins.pipelines.write_postgres"
+    code = "import sys; sys.modules['psycopg'] = None; import beam_joins.pipelines.io.write_postgres"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "WriteToPostgres needs psycopg: pip install 'beam-joins[postgres]'" in ran.stderr
+    assert "PostgreSQL needs psycopg: pip install 'beam-joins[postgres]'" in ran.stderr

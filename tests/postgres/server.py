@@ -1,4 +1,6 @@
-"""A PostgreSQL server of a test's own: on loopback, in a directory that is removed, with logical decoding by wal2json."""
+"""A PostgreSQL server of a test's own: on loopback, in a directory that is removed, with logical decoding by
+wal2json.
+"""
 
 import os
 import shutil
@@ -12,6 +14,7 @@ from pathlib import Path
 PACKAGES = ("postgresql", "postgresql-15-wal2json")
 SETTINGS = {
     "wal_level": "logical",
+    "max_replication_slots": "50",
     "fsync": "off",
     "synchronous_commit": "off",
     "full_page_writes": "off",

@@ -1,4 +1,6 @@
-"""The program of the page "Tables of databases" runs as it stands there, and the table is then what the page shows."""
+"""The program of the page "Tables of databases" runs as it stands there, and the table is then what the page
+shows.
+"""
 
 import os
 import subprocess
@@ -28,7 +30,7 @@ def test_the_program_of_the_page_leaves_the_table_that_it_shows_also_when_it_run
     header, line, *rows = [[cell.strip() for cell in row.split("|")] for row in shown.splitlines()]
     assert len(line) == 1
     with psycopg.connect(postgres, dbname="shop") as connection:
-        found = connection.execute(query.encode())
-        assert [column.name for column in found.description or ()] == header
-        assert [list(map(str, row)) for row in found] == rows
+        actual = connection.execute(query.encode())
+        assert [column.name for column in actual.description or ()] == header
+        assert [list(map(str, row)) for row in actual] == rows
         assert connection.execute("SELECT id, position FROM enriched WHERE deleted").fetchall() == [(8, 6)]

@@ -16,12 +16,12 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import PCollection
 
 from beam_joins import ChangeBatch, ForeignKeyJoin, SumTable
+from beam_joins.io import ReadChangelog
 from beam_joins.keys.columns import factorize
-from beam_joins.pipelines.read_table import ReadTable
 from beam_joins.sorting import combine_chunks, ends, integers, ordered
 from tests.postgres.workload import CONTENT, Seen, Shop
 
-TRANSACTIONS = int(os.environ.get("BEAM_JOINS_TRANSACTIONS", "100000"))
+TRANSACTIONS = int(os.environ.get("BEAM_JOINS_TRANSACTIONS", "5000"))
 LOOKS = 20
 SEED = 20261122
 SCHEMAS = {
@@ -55,9 +55,9 @@ def log(postgres: str) -> Any:
         yield Log(Shop(postgres, seed=SEED), Path(folder))
 
 
-def tables_of(pipeline: beam.Pipeline, path: str) -> dict[str, PCollection[Any]]:
+def tables_of(pipeline: beam.Pipeline, path: str, key: str | None) -> dict[str, PCollection[Any]]:
     return {
-        name: pipeline | f"read {name}" >> ReadTable(path, format="wal2json", table=f"public.{name}", schema=schema)
+        name: pipeline | f"read {name}" >> ReadChangelog(path, format="wal2json", table=f"public.{name}", key=key, schema=schema)
         for name, schema in SCHEMAS.items()
     }
 
@@ -111,16 +111,16 @@ def content(changes: pa.Table, position: int) -> Counter[Any]:
     return Counter(tuple(value.values()) if isinstance(value, dict) else value for value in last)
 
 
-def run(path: str, out: Path, *options: str) -> None:
+def run(path: str, out: Path, *options: str, key: str | None = None) -> None:
     """Write the changes of all results into a folder."""
     with beam.Pipeline(options=PipelineOptions(["--runner=DirectRunner", *options])) as pipeline:
-        for name, table in results_of(tables_of(pipeline, path)).items():
+        for name, table in results_of(tables_of(pipeline, path, key)).items():
             _ = table | f"write {name}" >> beam.Map(write, str(out), name)
 
 
 def differences(seen: list[Seen], folder: Path) -> list[tuple[str, int]]:
     """The results and positions at which the changes in a folder do not hold what the database held."""
-    found = []
+    actual = []
     for name in CONTENT:
         changes = changes_in(folder, name)
         assert len(np.unique(integers(changes["position"]))) > TRANSACTIONS // 4
@@ -131,8 +131,8 @@ def differences(seen: list[Seen], folder: Path) -> list[tuple[str, int]]:
             else:
                 held, ours = Counter(each.rows[name]), content(changes, each.position)
             if ours != held:
-                found.append((name, each.position))
-    return found
+                actual.append((name, each.position))
+    return actual
 
 
 def test_the_joins_of_a_database_s_log_hold_what_it_held_at_every_position_that_was_looked_at(log: Log, tmp_path: Path) -> None:
@@ -144,13 +144,13 @@ def test_the_joins_of_a_database_s_log_hold_what_it_held_at_every_position_that_
 def test_they_do_so_in_runs_that_go_on_too_cut_at_any_commits(log: Log, tmp_path: Path) -> None:
     lines = Path(log.paths["2"]).read_text().splitlines(keepends=True)
     commits = [n + 1 for n, line in enumerate(lines) if line.startswith('{"action":"C"')]
-    cuts = sorted(random.Random(SEED).sample(commits, 3))
+    cuts = sorted(random.Random(SEED).sample(commits, 2))
     out = tmp_path / "out"
     out.mkdir()
     for start, stop in zip([0, *cuts], [*cuts, len(lines)], strict=True):
         part = tmp_path / "part.jsonl"
         part.write_text("".join(lines[start:stop]))
-        run(str(part), out, f"--beam_joins_state={tmp_path / 'state'}")
+        run(str(part), out, f"--beam_joins_state={tmp_path / 'state'}", key="id")  # a part may have no change of a table
     assert differences(log.seen, out) == []
 
 
@@ -164,12 +164,12 @@ def sums_at(changes: pa.Table, position: int) -> dict[int, Any]:
 
 
 def test_both_formats_of_wal2json_give_the_same_tables(log: Log, tmp_path: Path) -> None:
-    found = []
+    actual = []
     for version, path in log.paths.items():
         folder = tmp_path / version
         folder.mkdir()
         with beam.Pipeline(options=PipelineOptions(["--runner=DirectRunner"])) as pipeline:
-            orders = pipeline | ReadTable(path, format="wal2json", table="orders", schema=SCHEMAS["orders"])
+            orders = pipeline | ReadChangelog(path, format="wal2json", table="orders", schema=SCHEMAS["orders"])
             _ = orders | beam.Map(write, str(folder), "orders")
-        found.append(changes_in(folder, "orders").sort_by([("key", "ascending"), ("position", "ascending")]))
-    assert found[0].equals(found[1])
+        actual.append(changes_in(folder, "orders").sort_by([("key", "ascending"), ("position", "ascending")]))
+    assert actual[0].equals(actual[1])

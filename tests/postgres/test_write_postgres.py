@@ -1,4 +1,6 @@
-"""Tables written to PostgreSQL hold what the table holds, however often and in whatever order its changes come."""
+"""Tables written to PostgreSQL hold what the table holds, however often and in whatever order its changes
+come.
+"""
 
 import datetime as dt
 import math
@@ -17,11 +19,11 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import Change, ChangeBatch, CountTable, OneToManyJoin, TableFromChangelog, content
-from beam_joins.pipelines.command.input_error import InputError, OutputError, input_error_in
-from beam_joins.pipelines.sinks.postgres_table import PostgresTable
-from beam_joins.pipelines.sinks.table_columns import TableColumns
-from beam_joins.pipelines.write_postgres import WriteToPostgres
-from beam_joins.transforms.engine.door import batch_of
+from beam_joins.io import WritePostgres
+from beam_joins.pipelines.base.input_error import InputError, OutputError, input_error_in
+from beam_joins.pipelines.io.sinks.postgres_table import PostgresTable
+from beam_joins.pipelines.io.sinks.table_columns import TableColumns
+from beam_joins.transforms.engine.incoming_tables import batch_of
 from beam_joins.transforms.engine.table_type import TableType
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("n", pa.int64())])
@@ -43,9 +45,9 @@ def ask(database: str, query: Any) -> list[Any]:
 
 
 def write(database: str, elements: list[Any], **options: Any) -> None:
-    given: dict[str, Any] = {"key": "id", "schema": SCHEMA, "create": True, **options}
+    inputs: dict[str, Any] = {"key": "id", "schema": SCHEMA, "create": True, **options}
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        _ = pipeline | beam.Create(elements) | WriteToPostgres(database, given.pop("table", "t"), **given)
+        _ = pipeline | beam.Create(elements) | WritePostgres(database, inputs.pop("table", "t"), **inputs)
 
 
 def row(n: int, **more: Any) -> dict[str, Any]:
@@ -53,13 +55,13 @@ def row(n: int, **more: Any) -> dict[str, Any]:
 
 
 def history(seed: int, *, keys: int = 6, changes: int = 60) -> list[Change[int, dict[str, Any]]]:
-    rng, rows, found = random.Random(seed), dict[int, dict[str, Any]](), []
+    rng, rows, actual = random.Random(seed), dict[int, dict[str, Any]](), []
     for position in range(changes):
         key, new = rng.randrange(keys), row(position) if rng.random() < 0.6 else None
         if new is not None or key in rows:
-            found.append(Change(key, rows.get(key), new, position, position))
+            actual.append(Change(key, rows.get(key), new, position, position))
             rows = {**rows, key: new} if new is not None else {each: rows[each] for each in rows if each != key}
-    return found
+    return actual
 
 
 def live(database: str, table: str = "t_live") -> dict[int, dict[str, Any]]:
@@ -90,7 +92,7 @@ def test_transactions_of_several_connections_on_the_same_rows_do_not_wait_for_ea
         random.Random(seed).shuffle(pieces)
         try:
             for piece in pieces:
-                into.merge(into.lines(columns.of(batch_of(random.Random(seed).sample(piece, len(piece))))))
+                into.merge([into.lines(columns.of(batch_of(random.Random(seed).sample(piece, len(piece)))))])
         except BaseException as error:
             failed.append(error)
         finally:
@@ -110,7 +112,7 @@ def test_a_row_is_merged_again_where_the_server_has_ended_the_connection(databas
     into = PostgresTable(database, "t", columns, "position", "deleted")
     into.prepare(create=True)
     for n in range(2):
-        into.merge(into.lines(columns.of(batch_of([Change(n, None, row(n), n, n)]))))
+        into.merge([into.lines(columns.of(batch_of([Change(n, None, row(n), n, n)])))])
         ask(
             database,
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
@@ -150,12 +152,12 @@ def test_every_type_of_column_comes_back_as_it_was_and_has_its_type_in_sql(datab
     batch = ChangeBatch(
         key=pa.array([1, 2]), new=new, before=pa.nulls(2, pa.int64()), timestamp=pa.array([0, 0]), position=pa.array([5, 6])
     )
-    known = TableType(pa.int64(), new.type)
-    columns = TableColumns(known, ["id"], None)
+    reference = TableType(pa.int64(), new.type)
+    columns = TableColumns(reference, ["id"], None)
     into = PostgresTable(database, "shop.Every type", columns, "position", "deleted")
     ask(database, "CREATE SCHEMA shop")
     into.prepare(create=True)
-    into.merge(into.lines(columns.of(batch)))
+    into.merge([into.lines(columns.of(batch))])
     into.close()
     names = ", ".join(f'"{name}"' for name in VALUES)
     one, two = ask(database, f'SELECT {names} FROM shop."Every type_live" ORDER BY id')
@@ -180,7 +182,7 @@ def test_times_with_nanoseconds_are_refused_and_not_rounded_to_one_another(datab
 
     into = PostgresTable(database, "times", TableColumns(TableType(kind, batch(0, 1).new.type), ["at"], None), "position", "deleted")
     into.prepare(create=True)
-    into.merge(into.lines(into.columns.of(batch(1_000, 2_000))))
+    into.merge([into.lines(into.columns.of(batch(1_000, 2_000)))])
     into.close()
     assert ask(database, "SELECT count(*) FROM times") == [(2,)]
     with pytest.raises(OutputError, match=r"PostgreSQL, table times: .* would lose data.*round them before"):
@@ -231,7 +233,7 @@ def test_bytes_in_a_dictionary_come_back_as_they_were(database: str) -> None:
     kind = TableType(batch.key.type, batch.new.type)
     into = PostgresTable(database, "bytes", TableColumns(kind, ["id"], None), "position", "deleted")
     into.prepare(create=True)
-    into.merge(into.lines(into.columns.of(batch)))
+    into.merge([into.lines(into.columns.of(batch))])
     into.close()
     assert [bytes(content) for (content,) in ask(database, "SELECT content FROM bytes ORDER BY id")] == contents
 
@@ -241,8 +243,8 @@ def test_typed_tables_need_no_schema_and_values_without_columns_are_in_a_column_
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         log = pipeline | beam.Create([pa.Table.from_pylist(rows)]).with_output_types(pa.Table)
         table = log | TableFromChangelog(key=["shop", "id"], sequence_by="lsn", timestamp_by="lsn")
-        _ = table | "rows" >> WriteToPostgres(database, "rows", key=["shop", "id"], create=True)
-        _ = table | CountTable(group_by="shop") | "counts" >> WriteToPostgres(database, "counts", key="shop", create=True)
+        _ = table | "rows" >> WritePostgres(database, "rows", key=["shop", "id"], create=True)
+        _ = table | CountTable(group_by="shop") | "counts" >> WritePostgres(database, "counts", key="shop", create=True)
     assert ask(database, "SELECT * FROM rows_live ORDER BY id") == [("ab"[n % 2], n, n, n) for n in range(5)]
     assert ask(database, "SELECT shop, value FROM counts_live ORDER BY shop") == [("a", 3), ("b", 2)]
 
@@ -253,7 +255,7 @@ def test_the_parts_of_combined_keys_are_columns(database: str) -> None:
         many = pipeline | "many" >> beam.Create([Change(n, None, "a", n, n) for n in (2, 3)])
         pairs = (one, many) | OneToManyJoin(lambda one, many: one + many, foreign_key=lambda key, value: value)
         schema = pa.schema([("one", pa.string()), ("many", pa.int64()), ("both", pa.string())])
-        _ = pairs | WriteToPostgres(database, "pairs", key=["one", "many"], schema=schema, create=True)
+        _ = pairs | WritePostgres(database, "pairs", key=["one", "many"], schema=schema, create=True)
     assert ask(database, "SELECT * FROM pairs_live ORDER BY many") == [("a", 2, "Aa", 2), ("a", 3, "Aa", 3)]
 
 
@@ -269,7 +271,7 @@ def test_a_table_of_one_s_own_may_have_other_columns_and_types_that_text_is_read
 
 
 @pytest.mark.parametrize(
-    ("made", "options", "said"),
+    ("made", "options", "message"),
     [
         ("SELECT", {}, "there is no table t in the database: create it, or say create=True"),
         (
@@ -302,12 +304,12 @@ def test_a_table_of_one_s_own_may_have_other_columns_and_types_that_text_is_read
     ],
 )
 def test_a_table_that_cannot_be_merged_into_is_refused_when_the_pipeline_is_built(
-    database: str, made: str, options: dict[str, Any], said: str
+    database: str, made: str, options: dict[str, Any], message: str
 ) -> None:
     ask(database, made)
     with pytest.raises(InputError) as caught:
         write(database, [], **{"create": False, **options})
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -317,7 +319,7 @@ def test_a_server_that_does_not_answer_is_named(database: str) -> None:
 
 
 def test_a_server_that_accepts_and_says_nothing_is_not_waited_for(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.sinks.postgres_table._CONNECT_SECONDS", 2)
+    monkeypatch.setattr("beam_joins.pipelines.io.sinks.postgres_table._CONNECT_SECONDS", 2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         begin = time.monotonic()
         with pytest.raises(InputError, match="PostgreSQL, table t: .*timeout"):
@@ -326,21 +328,24 @@ def test_a_server_that_accepts_and_says_nothing_is_not_waited_for(database: str,
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (Change("one", None, row(1), 1, 1), "a row does not fit the columns to write"),
         (Change((1, 2), None, row(1), 1, 1), "the key (1, 2) has not the columns id"),
-        (Change(1, None, {"name": "x"} | {"other": 1}, 1, 1), "schema= has the columns id, name, n"),
+        (
+            Change(1, None, {"name": "x"} | {"other": 1}, 1, 1),
+            "a row of the table gave the field 'other' = 1, and there are id, name, n",
+        ),
         (Change(1, None, row(1, id=2), 1, 1), "the value of a row has another id than its key"),
         (Change(1, None, {"name": "nul \0", "n": 1}, 1, 1), 'invalid byte sequence for encoding "UTF8": 0x00'),
         (Change(1, None, row(2**40), 1, 1), 'value "1099511627776" is out of range for type integer (column n'),
     ],
 )
-def test_a_row_that_does_not_fit_fails_the_run_with_one_sentence(database: str, change: Any, said: str) -> None:
+def test_a_row_that_does_not_fit_fails_the_run_with_one_sentence(database: str, change: Any, message: str) -> None:
     ask(database, "CREATE TABLE t (id bigint PRIMARY KEY, name text, n int, position bigint, deleted bool)")
     with pytest.raises(Exception) as caught:  # noqa: PT011
         write(database, [change], create=False)
     error = input_error_in(caught.value)
     assert error is not None
-    assert said in str(error)
+    assert message in str(error)
     assert ask(database, "SELECT FROM t") == []

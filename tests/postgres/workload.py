@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import psycopg
@@ -40,12 +40,12 @@ class Seen(NamedTuple):
 class Shop:
     """A database to which transactions are done, a slot open from before the first one."""
 
-    def __init__(self, conninfo: str, *, seed: int) -> None:
+    def __init__(self, conninfo: str, *, seed: int, slots: Sequence[str] = ("one", "two")) -> None:
         self._conninfo = conninfo
         self._seed = seed
         with self._connection() as connection:
             connection.execute(TABLES)
-            for slot in ("one", "two"):
+            for slot in slots:
                 connection.execute("SELECT pg_create_logical_replication_slot(%s, 'wal2json')", [slot])
 
     def _connection(self) -> psycopg.Connection[Any]:
@@ -57,7 +57,8 @@ class Shop:
         for look in range(looks):
             share = transactions // looks // WRITERS
             writers = [_Writer(self._connection(), random.Random(f"{self._seed} {look} {n}"), share) for n in range(WRITERS)]
-            # the look is taken amid the transactions of this round, so it waits for those that are under way and holds the others up
+            # the look is taken amid the transactions of this round, so it waits for those that are under way
+            # and holds the others up
             halfway = threading.Barrier(WRITERS + 1)
             threads = [threading.Thread(target=writer.write, args=[halfway.wait]) for writer in writers]
             for thread in threads:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from beam_joins import Change
 from beam_joins.content import Emit
-from beam_joins.places import order_bytes
+from beam_joins.positions import order_bytes
 from tests.reference.operators import changes_of, upsert_table
 from tests.reference.record import Record
 
@@ -36,7 +36,9 @@ _RIGHT_VALUES = st.sampled_from([b"bar", b"baz"])
 
 
 def _changelogs(keys: Sequence[bytes], values: st.SearchStrategy[bytes], duplicates: bool) -> st.SearchStrategy[list[Record]]:
-    """A record, a tombstone or nothing for each key and position; with ``duplicates`` up to four, ordered or not; in any order."""
+    """A record, a tombstone or nothing for each key and position; with ``duplicates`` up to four, ordered or
+    not; in any order.
+    """
     order = st.sampled_from([b"", order_bytes([1]), order_bytes([2])]) if duplicates else st.just(b"")
     row = st.tuples(st.none() | values, st.integers(0, 9), order, order)
     cell = st.lists(row, max_size=4 if duplicates else 1)
@@ -87,11 +89,15 @@ def rows_of(records: Iterable[Record | Change[bytes, bytes]]) -> pa.Table:
 
 
 def cuts(positions: Iterable[int] = POSITIONS) -> st.SearchStrategy[list[int]]:
-    """Where a history is cut into runs: sorted positions, each the last one of its run; none, several, the same one twice (a run without rows)."""
+    """Where a history is cut into runs: sorted positions, each the last one of its run; none, several, the
+    same one twice (a run without rows).
+    """
     return st.lists(st.sampled_from([min(positions) - 1, *positions]), max_size=4).map(sorted)
 
 
 def split(rows: pa.Table, cuts: Sequence[int]) -> list[pa.Table]:
-    """The rows of each run, ``len(cuts) + 1`` of them: those with positions up to and including its cut and behind the one before."""
+    """The rows of each run, ``len(cuts) + 1`` of them: those with positions up to and including its cut and
+    behind the one before.
+    """
     run = [sum(position > cut for cut in cuts) for position in rows["position"].to_pylist()]
     return [rows.filter(pc.equal(pa.array(run, pa.int64()), number)) for number in range(len(cuts) + 1)]

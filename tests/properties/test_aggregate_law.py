@@ -1,4 +1,6 @@
-"""The law of aggregates: at every position that of the content, computed anew; and the same changes for any order of arrival."""
+"""The law of aggregates: at every position that of the content, computed anew; and the same changes for any
+order of arrival.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +15,7 @@ from beam_joins import Change, Dropped
 from beam_joins.aggregate import State, members, step
 from beam_joins.fold import Fold
 from beam_joins.keys.opaque import opaque_keys, python_values
-from beam_joins.transforms.engine.door import batch_of
+from beam_joins.transforms.engine.incoming_tables import batch_of
 from beam_joins.user_functions import Functions
 from beam_joins.windowed import Window
 from tests.properties import strategies
@@ -139,7 +141,9 @@ def counted(records: Iterable[Record], grace: int | None) -> list[Any]:
 
 
 def naive_counts(records: Iterable[Record], position: int, grace: int | None) -> dict[Any, int]:
-    """How many records up to a position fall into each window, without those that came after its end and grace."""
+    """How many records up to a position fall into each window, without those that came after its end and
+    grace.
+    """
     kept: Counter[Any] = Counter()
     for record in records:
         if record.position <= position:

@@ -71,8 +71,8 @@ def test_a_left_row_that_is_deleted_as_its_right_row_changes_leaves_a_tombstone_
             last = Change(b"A", "(Y|1,bar)", None, 9, 2)
             assert operators.foreign_key_join(left, right, how=how, foreign_key=fk_of, joiner=pair).outputs[-1] == last
             table = table_of(in_columns(left))
-            found = kernels.foreign_key_join(table, in_columns(right), how=how, foreign_key=fk_of, joiner=pair, key_type=pa.binary())
-            assert found[-1] == last
+            actual = kernels.foreign_key_join(table, in_columns(right), how=how, foreign_key=fk_of, joiner=pair, key_type=pa.binary())
+            assert actual[-1] == last
 
 
 @given(LEFTS, LEFTS, HOWS)
@@ -91,7 +91,9 @@ def one_or_two(key: bytes, value: bytes) -> list[bytes]:
 
 
 def lookup_join(left: Table, right: Table, how: LookupHow, references: Callable[[bytes, bytes], list[bytes]] | None) -> Table:
-    """Left rows with the right rows that they look up; with ``references`` one row for each, as the join by combined keys has it."""
+    """Left rows with the right rows that they look up; with ``references`` one row for each, as the join by
+    combined keys has it.
+    """
     events: dict[int, list[Record]] = defaultdict(list)
     for change in left:
         if references is None:

@@ -1,4 +1,6 @@
-"""The foreign-key join between partitions: whatever the order in which messages are delivered, it ends with the join of the final contents."""
+"""The foreign-key join between partitions: whatever the order in which messages are delivered, it ends with
+the join of the final contents.
+"""
 
 import random
 
@@ -68,7 +70,10 @@ def test_a_row_deleted_and_rewritten_before_the_answer_is_back_does_not_stay(
 
 @pytest.mark.parametrize("how", ["inner", "left"])
 def test_an_answer_to_an_earlier_row_with_the_same_value_does_not_stay(how: How) -> None:
-    """A was Y|1, is deleted and is Y|1 again before any answer is back; Y goes in between. The first answer fits the value, not the row."""
+    """A was Y|1, is deleted and is Y|1 again before any answer is back; Y goes in between.
+
+    The first answer fits the value, not the row.
+    """
     left, right = table((b"A", b"Y|1", 2), (b"A", None, 3), (b"A", b"Y|1", 5)), table((b"Y", b"bar", 1), (b"Y", None, 4))
     join = Interleaving(left, right, how=how, foreign_key=fk_of, joiner=pair)
     join.run(min, "left")

@@ -92,7 +92,9 @@ def at(position: int, table: Table) -> dict[bytes | None, Change[bytes, bytes]]:
 
 
 def test_a_transaction_is_seen_whole() -> None:
-    """At one position a left row moves from Y to Z, Y goes and Z comes: one change follows, from the old pair to the new one."""
+    """At one position a left row moves from Y to Z, Y goes and Z comes: one change follows, from the old pair
+    to the new one.
+    """
     left = [Change(b"A", None, b"Y|1", 1, 1), Change(b"A", b"Y|1", b"Z|1", 2, 2)]
     right = [Change(b"Y", None, b"bar", 1, 1), Change(b"Y", b"bar", None, 2, 2), Change(b"Z", None, b"baz", 2, 2)]
     for how in ("inner", "left"):

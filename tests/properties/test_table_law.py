@@ -1,4 +1,6 @@
-"""The law of tables from changelogs, filtered and mapped tables: contents at every position, recomputed from scratch."""
+"""The law of tables from changelogs, filtered and mapped tables: contents at every position, recomputed from
+scratch.
+"""
 
 from collections import Counter
 from collections.abc import Callable

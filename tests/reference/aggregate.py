@@ -1,7 +1,7 @@
 """A table grouped by something that is not its key, and aggregated.
 
-Law: for every position p the content of the result is the aggregate of the content of the table at p, provided that subtracting undoes
-adding and that neither depends on the order.
+Law: for every position p the content of the result is the aggregate of the content of the table at p,
+provided that subtracting undoes adding and that neither depends on the order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,12 +19,14 @@ SUBTRACT, ADD = 0, 1
 class GroupAggregate(Generic[A]):
     """The aggregate of one group, from the values that leave it (input 0) and those that enter it (input 1).
 
-    At one position all that leave are subtracted first, then all that enter are added, each in order of their rows' keys. A group has no
-    row before its first addition, and keeps it when its last value has left; it loses it only if ``add`` or ``subtract`` gives ``None``, and
-    the next addition then begins with ``initial()`` again. Nothing is subtracted from a group without a row. A value for which one of them
+    At one position all that leave are subtracted first, then all that enter are added, each in order of their
+    rows' keys. A group has no row before its first addition, and keeps it when its last value has left; it
+    loses it only if ``add`` or ``subtract`` gives ``None``, and the next addition then begins with
+    ``initial()`` again. Nothing is subtracted from a group without a row. A value for which one of them
     raises ``LeftOut`` has no part in the aggregate.
 
-    A result has the largest timestamp of the row and of what changed it, and the key of one of the records: the group is part of it.
+    A result has the largest timestamp of the row and of what changed it, and the key of one of the records:
+    the group is part of it.
 
     >>> group = GroupAggregate(int, lambda count, value: count + 1, lambda count, value: count - 1)
     >>> [change.new for change in group.advance(1, [Record(b"k", b"v", 10, 1, ADD), Record(b"l", b"v", 12, 1, ADD)])]
@@ -72,7 +74,8 @@ def added(add: Callable[[Any, Any], A | None], aggregate: Any, value: Any) -> A 
 
 
 def changed(function: Callable[[Any, Any], A | None], name: str, aggregate: Any, value: Any) -> A | None:
-    """``function(aggregate, value)``; raises ``ValueError`` if that changed a container in place, since the old aggregate is needed too.
+    """``function(aggregate, value)``; raises ``ValueError`` if that changed a container in place, since the
+    old aggregate is needed too.
 
     >>> changed(lambda words, word: [*words, word], "add", ["a"], "b")
     ['a', 'b']

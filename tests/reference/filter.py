@@ -9,9 +9,11 @@ W = TypeVar("W")
 
 
 def filter_change(predicate: Callable[[K, V], bool], change: Change[K, V]) -> Change[K, V] | None:
-    """The change of the filtered table that follows from a change of the table, or ``None`` where nothing does.
+    """The change of the filtered table that follows from a change of the table, or ``None`` where nothing
+    does.
 
-    A side that fails the predicate counts as absent; a change from absent to absent is none (KAFKA-3902, cases 3a to 3c).
+    A side that fails the predicate counts as absent; a change from absent to absent is none (KAFKA-3902,
+    cases 3a to 3c).
 
     >>> filter_change(lambda key, value: value < 2, Change("k", 1, 5, timestamp=0, position=0))
     Change(key='k', old=1, new=None, timestamp=0, position=0)
@@ -25,7 +27,8 @@ def filter_change(predicate: Callable[[K, V], bool], change: Change[K, V]) -> Ch
 
 
 def map_change(fn: Callable[[K, V], W | None], change: Change[K, V]) -> Change[K, W] | None:
-    """The change with ``fn(key, value)`` in the place of both values (``None``: no row), or ``None`` where nothing is left of it.
+    """The change with ``fn(key, value)`` in the place of both values (``None``: no row), or ``None`` where
+    nothing is left of it.
 
     >>> map_change(lambda key, value: value * 10, Change("k", None, 5, timestamp=0, position=0)).new
     50

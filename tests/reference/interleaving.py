@@ -1,7 +1,8 @@
-"""The foreign-key join as it runs between partitions: messages wait in channels, and any channel may be the next to deliver.
+"""The foreign-key join as it runs between partitions: messages wait in channels, and any channel may be the
+next to deliver.
 
-In order are, as in Kafka, the changes of one row, the messages from one left row to one foreign key, and those back from one foreign key to
-one left row. Nothing else is.
+In order are, as in Kafka, the changes of one row, the messages from one left row to one foreign key, and
+those back from one foreign key to one left row. Nothing else is.
 """
 
 from collections import defaultdict, deque

@@ -1,8 +1,8 @@
 """The lookup join: each left row looks up one right row in the same partition.
 
-That is the join of windowed tables (a row looks up its window, a shifted one, the one that it names, or the row of its source key), Jan
-Filipiak's one-to-many join and the foreign-key join with right rows or lists (the row that it refers to); with ``shared_keys`` the table-table
-join. Pipelines run :mod:`beam_joins.overlap`.
+That is the join of windowed tables (a row looks up its window, a shifted one, the one that it names, or the
+row of its source key), Jan Filipiak's one-to-many join and the foreign-key join with right rows or lists (the
+row that it refers to); with ``shared_keys`` the table-table join. Pipelines run :mod:`beam_joins.overlap`.
 
 Law: for every position p the content of the result is the join of the contents of both tables at p.
 """
@@ -26,11 +26,13 @@ class ResultKey(NamedTuple):
 class LookupJoin(Generic[V]):
     """All left and right rows of one routing key; left rows are input 0, right rows input 1.
 
-    ``lookup(left record)`` gives the right key that a left row looks up, or ``None``. ``joiner(left value, right value)`` gets encoded
-    values, ``None`` for an absent side, and gives the result (``None``: no row). With ``how="right"`` or ``"outer"`` a right row that no
-    left row looks up has a row of its own; with ``shared_keys`` it is the row of the same key on the left, as in a table-table join.
+    ``lookup(left record)`` gives the right key that a left row looks up, or ``None``. ``joiner(left value,
+    right value)`` gets encoded values, ``None`` for an absent side, and gives the result (``None``: no row).
+    With ``how="right"`` or ``"outer"`` a right row that no left row looks up has a row of its own; with
+    ``shared_keys`` it is the row of the same key on the left, as in a table-table join.
 
-    A result has the larger timestamp of both sides: of a row that goes, the time of its delete, and of the right row that it looked up.
+    A result has the larger timestamp of both sides: of a row that goes, the time of its delete, and of the
+    right row that it looked up.
 
     >>> join = LookupJoin(lambda left, right: left + b"-" + right, "inner", lambda left: left.key, shared_keys=True)
     >>> list(join.advance(1, [Record(b"k", b"l", 3, 1), Record(b"k", b"r", 2, 1, input=1)]))

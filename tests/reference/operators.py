@@ -1,4 +1,6 @@
-"""Whole operators put together from the pure cores, as the engine does it: one core per routing key, positions in rising order."""
+"""Whole operators put together from the pure cores, as the engine does it: one core per routing key,
+positions in rising order.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""The naive reference: a table's content and its joins, computed anew from scratch. Nothing here is shared with the code under test."""
+"""The naive reference: a table's content and its joins, computed anew from scratch.
+
+Nothing here is shared with the code under test.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

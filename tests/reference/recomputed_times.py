@@ -1,6 +1,9 @@
-"""The event times of a join's changes, computed anew from the text of the documentation. Nothing here is shared with the code under test.
+"""The event times of a join's changes, computed anew from the text of the documentation.
 
-A result has the time of the rows that it was made of, as of its position; a row that is deleted there counts with the time of its delete.
+Nothing here is shared with the code under test.
+
+A result has the time of the rows that it was made of, as of its position; a row that is deleted there counts
+with the time of its delete.
 """
 
 from collections.abc import Callable, Iterable
@@ -67,14 +70,18 @@ def foreign_key(left: Table, right: Table, change: Change[Any, Any], fk_of: Call
 
 
 class Pair(NamedTuple):
-    """The key of a result row where a left key does not name one: the right row and the left row, ``None`` for an absent one."""
+    """The key of a result row where a left key does not name one: the right row and the left row, ``None``
+    for an absent one.
+    """
 
     right: Any
     left: Any
 
 
 def by_reference(left: Table, right: Table, key: Pair, position: int, references: References) -> int:
-    """In any other join of left rows with what they refer to: the larger time of both rows, whichever of them changed."""
+    """In any other join of left rows with what they refer to: the larger time of both rows, whichever of them
+    changed.
+    """
     lefts, rights = Rows(left), Rows(right)
     if key.left is not None:
         return max(lefts.time(key.left, position) + rights.time(key.right, position))

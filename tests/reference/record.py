@@ -9,9 +9,10 @@ from beam_joins.change import two_changes
 class Record(NamedTuple):
     """One record of one input, its key and value encoded: what a core sees.
 
-    ``value is None`` is a tombstone. ``timestamp`` is in microseconds. ``input`` numbers the operator's inputs; at one position
-    input 0 is applied before input 1. ``within`` orders the records of one key and position, ``tie`` those that ``within`` and the time
-    leave in no order; both compare as bytes (:func:`beam_joins.fields.order_bytes`).
+    ``value is None`` is a tombstone. ``timestamp`` is in microseconds. ``input`` numbers the operator's
+    inputs; at one position input 0 is applied before input 1. ``within`` orders the records of one key and
+    position, ``tie`` those that ``within`` and the time leave in no order; both compare as bytes
+    (:func:`beam_joins.fields.order_bytes`).
 
     >>> Record(b"k", None, timestamp=1_000_000, position=7).value is None
     True

@@ -1,4 +1,6 @@
-"""The windowed stream-stream join: records of one key whose timestamps lie close to each other (KIP-77, KIP-633)."""
+"""The windowed stream-stream join: records of one key whose timestamps lie close to each other (KIP-77,
+KIP-633).
+"""
 
 from bisect import bisect_left, bisect_right, insort_right
 from collections.abc import Callable, Iterator, Sequence
@@ -29,17 +31,20 @@ class Late(NamedTuple):
 class StreamJoin(Generic[V]):
     """Both streams' records of one key: left ones are input 0, right ones input 1.
 
-    A left and a right record match if ``left time - before <= right time <= left time + after``; all durations are in microseconds. Every
-    matching pair gives one result, at the larger of both times. With ``how="left"`` or ``"outer"`` a record without a match gives one
-    result, at its own time, when every record that could still match it would be late.
+    A left and a right record match if ``left time - before <= right time <= left time + after``; all
+    durations are in microseconds. Every matching pair gives one result, at the larger of both times. With
+    ``how="left"`` or ``"outer"`` a record without a match gives one result, at its own time, when every
+    record that could still match it would be late.
 
     It defines the operator and is what the tests compare with; pipelines run :mod:`beam_joins.interval`.
 
-    **Stream time** of the key, at a position, is the largest timestamp of its records, of both sides, at earlier positions. A record is
-    late if it lies more than ``grace`` behind the stream time, and has no part in the join: so no record gives a result without a match
-    and one with a match later. The records of one position see each other, whatever their order.
+    **Stream time** of the key, at a position, is the largest timestamp of its records, of both sides, at
+    earlier positions. A record is late if it lies more than ``grace`` behind the stream time, and has no part
+    in the join: so no record gives a result without a match and one with a match later. The records of one
+    position see each other, whatever their order.
 
-    ``joiner(left value, right value)`` gets encoded values, ``None`` for an absent side; a result of ``None`` is a result.
+    ``joiner(left value, right value)`` gets encoded values, ``None`` for an absent side; a result of ``None``
+    is a result.
 
     >>> join = StreamJoin(lambda left, right: (left, right), "left", before=5, after=5, grace=0)
     >>> list(join.advance(10, [Record(b"k", b"l", 10, 10)]))
@@ -62,7 +67,9 @@ class StreamJoin(Generic[V]):
         self._stream_time: int | None = None
 
     def advance(self, position: int, events: Sequence[Record]) -> Iterator[Joined[V] | Late]:
-        """Join the records of one position with those before and with each other; then give what has found no match."""
+        """Join the records of one position with those before and with each other; then give what has found no
+        match.
+        """
         stream_time = self._stream_time
         for event in events:
             if stream_time is not None and event.timestamp + self._grace < stream_time:

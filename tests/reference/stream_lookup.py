@@ -1,4 +1,6 @@
-"""The join of a stream with a table: each stream record looks up one row, as of its own position (KIP-77, KIP-99)."""
+"""The join of a stream with a table: each stream record looks up one row, as of its own position (KIP-77,
+KIP-99).
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, Literal
@@ -13,9 +15,10 @@ LookupStreamHow = Literal["inner", "left"]
 class StreamLookup(Generic[V]):
     """Table rows (input 0) and the stream records (input 1) that look them up, all of one routing key.
 
-    Only stream records give results, one each and at their own time: with the row that the table has after all changes up to and including
-    their position. ``lookup(stream record)`` gives the key of that row, ``None`` for no row at all. Without a row there is no result, or
-    with ``how="left"`` ``joiner(value, None)``. ``joiner`` gets encoded values; a result of ``None`` is a result.
+    Only stream records give results, one each and at their own time: with the row that the table has after
+    all changes up to and including their position. ``lookup(stream record)`` gives the key of that row,
+    ``None`` for no row at all. Without a row there is no result, or with ``how="left"`` ``joiner(value,
+    None)``. ``joiner`` gets encoded values; a result of ``None`` is a result.
 
     >>> join = StreamLookup(lambda value, row: (value, row), "left", lambda record: record.key)
     >>> list(join.advance(1, [Record(b"k", b"row", 1, 1), Record(b"k", b"v", 0, 1, input=1)]))

@@ -45,7 +45,9 @@ def test_a_left_change_sends_what_the_table_says(how, old, new, inner, left):
 
 
 class Tables:
-    """A foreign-key join of two tables with no runner: each change is drained before the next, at a position of its own."""
+    """A foreign-key join of two tables with no runner: each change is drained before the next, at a position
+    of its own.
+    """
 
     def __init__(self, how):
         self.how, self.position = how, 0
@@ -85,7 +87,8 @@ def reference(value):
 @pytest.mark.parametrize(
     ("how", "expected"),
     [
-        ("inner", {2: [(b"k", (b"1|k", b"foo"), 2)], 3: [(b"k", None, 3)], 4: [], 5: [(b"k", (b"3|k", b"bar"), 5)], 6: [(b"k", None, 6)],
+        ("inner", {2: [(b"k", (b"1|k", b"foo"), 2)], 3: [(b"k", None, 3)], 4: [], 5: [(b"k", (b"3|k", b"bar"), 5)],
+            6: [(b"k", None, 6)],
                    7: [(b"k", (b"1|k", b"foo"), 7)], 8: [], 9: [],
                    10: [(b"q", (b"10|q", b"baz"), 10), (b"r", (b"10|r", b"baz"), 10)]}),
         ("left", {2: [(b"k", (b"1|k", b"foo"), 2)], 3: [(b"k", (b"2|k", None), 3)], 4: [(b"k", (b"3|k", None), 4)],

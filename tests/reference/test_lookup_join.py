@@ -1,4 +1,6 @@
-"""The lookup join: KIP-77 row by row, Jan Filipiak's one-to-many table row by row, and the law against a join computed from scratch."""
+"""The lookup join: KIP-77 row by row, Jan Filipiak's one-to-many table row by row, and the law against a join
+computed from scratch.
+"""
 
 from itertools import groupby
 
@@ -29,7 +31,8 @@ def steps(join, inputs):
     ]
 
 
-KIP_77 = [(LEFT, None), (RIGHT, None), (LEFT, b"A"), (RIGHT, b"a"), (LEFT, b"B"), (RIGHT, b"b"), (LEFT, None), (RIGHT, None), (RIGHT, b"c"),
+KIP_77 = [(LEFT, None), (RIGHT, None), (LEFT, b"A"), (RIGHT, b"a"), (LEFT, b"B"), (RIGHT, b"b"), (LEFT, None), (RIGHT,
+    None), (RIGHT, b"c"),
           (LEFT, b"C"), (RIGHT, None), (LEFT, None), (RIGHT, None), (RIGHT, b"d"), (LEFT, b"D")]  # fmt: skip
 
 
@@ -69,7 +72,9 @@ def test_two_changes_of_a_row_at_one_position_are_refused():
 
 
 def test_the_step_by_step_table_of_jan_filipiaks_one_to_many_join():
-    """KIP-213, older part: inputs A0, A1, B0, B1, A2, B1 deleted, B3, A2 deleted; B's rows travel under the combined key."""
+    """KIP-213, older part: inputs A0, A1, B0, B1, A2, B1 deleted, B3, A2 deleted; B's rows travel under the
+    combined key.
+    """
     join = LookupJoin(joined, "inner", lambda record: record.key[:2], shared_keys=False)
     inputs = [
         (RIGHT, b"A0", b"[A0]"),
@@ -146,6 +151,7 @@ LOOKUPS = {
 @pytest.mark.parametrize("lookup_name", LOOKUPS)
 @pytest.mark.parametrize("how", ["inner", "left", "right", "outer"])
 @given(changes=CHANGES)
+@pytest.mark.each_value
 def test_the_content_of_the_join_is_the_join_of_the_contents_at_every_position(how, lookup_name, changes):
     lookup, shared_keys = LOOKUPS[lookup_name]
     join = LookupJoin(joined, how, lookup, shared_keys=shared_keys)

@@ -1,4 +1,6 @@
-"""The table of a raw changelog, one row of it: what pipelines compute in columns (:mod:`beam_joins.changelog`)."""
+"""The table of a raw changelog, one row of it: what pipelines compute in columns
+(:mod:`beam_joins.changelog`).
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import get_args
@@ -9,11 +11,14 @@ from tests.reference.record import Record
 
 
 class UpsertTable:
-    """One row of the table of a raw changelog: fills in the old value (AUTO CDC's SCD type 1, Kafka's KTable).
+    """One row of the table of a raw changelog: fills in the old value (AUTO CDC's SCD type 1, Kafka's
+    KTable).
 
-    Of several records at one position the last one wins: by ``within``, then by timestamp, ``tie`` and encoded value. A record that is
-    not the last by ``within`` is an earlier change of the same transaction. Of those that ``within`` leaves in no order all but one come out as
-    ``Dropped``, with the reason ``"duplicate_position"`` where the next one in this order is the same record again, else ``"ambiguous_position"``.
+    Of several records at one position the last one wins: by ``within``, then by timestamp, ``tie`` and
+    encoded value. A record that is not the last by ``within`` is an earlier change of the same transaction.
+    Of those that ``within`` leaves in no order all but one come out as ``Dropped``, with the reason
+    ``"duplicate_position"`` where the next one in this order is the same record again, else
+    ``"ambiguous_position"``.
 
     >>> row = UpsertTable(emit="updates")
     >>> list(row.advance(1, [Record(b"k", b"v", 10, 1)]))
@@ -56,7 +61,9 @@ class UpsertTable:
 
 
 def why_lost(record: Record, following: Record) -> str | None:
-    """The reason for which a record is dropped in favour of the following one at its position; ``None`` if that is a later change."""
+    """The reason for which a record is dropped in favour of the following one at its position; ``None`` if
+    that is a later change.
+    """
     if record.within != following.within:
         return None
     same = (record.timestamp, record.value) == (following.timestamp, following.value)

@@ -1,7 +1,7 @@
 """A stream aggregated by key and window: the windowed table of "Join Semantics".
 
-Law: for every position p the content of the result is the aggregate, for every key and window, of the records up to and including p that
-fall into it (without those that came too late).
+Law: for every position p the content of the result is the aggregate, for every key and window, of the records
+up to and including p that fall into it (without those that came too late).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,13 +18,13 @@ A = TypeVar("A")
 class WindowedAggregate(Generic[A]):
     """All windows of one source key.
 
-    ``windows(timestamp)`` gives those that a time falls into, ``add(aggregate, value)`` the aggregate with one more value (``None``: no
-    row). The records of one position are all added, in order of ``within``, time and encoded value, ``None`` first; one change follows for
-    each window, with the largest timestamp of the records that it has counted. A record for which ``add`` raises ``LeftOut`` has no part in
-    the window.
+    ``windows(timestamp)`` gives those that a time falls into, ``add(aggregate, value)`` the aggregate with
+    one more value (``None``: no row). The records of one position are all added, in order of ``within``, time
+    and encoded value, ``None`` first; one change follows for each window, with the largest timestamp of the
+    records that it has counted. A record for which ``add`` raises ``LeftOut`` has no part in the window.
 
-    With a ``grace``, a record is ``Dropped("late", (window, record), timestamp)`` where its window ended that long or longer before the
-    latest time that the key has seen; ``None`` waits for ever.
+    With a ``grace``, a record is ``Dropped("late", (window, record), timestamp)`` where its window ended that
+    long or longer before the latest time that the key has seen; ``None`` waits for ever.
 
     >>> counts = WindowedAggregate(lambda time: [Window(time // 10 * 10, time // 10 * 10 + 10)], int, lambda count, value: count + 1)
     >>> list(counts.advance(1, [Record(b"k", b"a", 13, 1), Record(b"k", None, 12, 1)]))

@@ -19,5 +19,5 @@ class Named(beam.PTransform):
 
 
 def all_of_them(left, right):
-    """The elements of all builds."""
+    """The elements of all builds, each with the name of its own."""
     return [(left, right) | Named(name) for name in BUILDS] | beam.Flatten()

@@ -1,7 +1,11 @@
-"""Runs a pipeline on the direct runner, and the tests of ``on_both_runners`` on Spark too, all of them on one job server."""
+"""Runs a pipeline on the direct runner, and the tests of ``on_both_runners`` on Spark too, all of them on one
+job server.
+"""
 
 import copy
+from collections import defaultdict
 from contextlib import contextmanager
+from pathlib import Path
 
 import apache_beam as beam
 import pytest
@@ -9,6 +13,18 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins.transforms.engine.replay_options import ReplayOptions
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On Spark the first and the last of a test's variants run; the others are sweeps."""
+    variants: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.path.is_relative_to(HERE) and item.get_closest_marker("spark") and not item.get_closest_marker("sweep"):
+            variants[item.nodeid.partition("[")[0]].append(item)
+    for item in (item for several in variants.values() for item in several[1:-1]):
+        item.add_marker(pytest.mark.sweep)
 
 
 @pytest.fixture(scope="session")
@@ -49,9 +65,9 @@ def pipeline(request):
 
     @contextmanager
     def on_spark(partitions=16):
-        given = copy.deepcopy(options)
-        given.view_as(ReplayOptions).beam_joins_partitions = partitions
-        with beam.Pipeline(options=given) as p:
+        inputs = copy.deepcopy(options)
+        inputs.view_as(ReplayOptions).beam_joins_partitions = partitions
+        with beam.Pipeline(options=inputs) as p:
             yield p
 
     return on_spark

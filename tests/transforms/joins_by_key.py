@@ -25,7 +25,9 @@ COLUMNS = pa.schema([("n", pa.int64()), ("lsn", pa.int64())])
 
 
 class Side:
-    """The rows of one side, numbered from 0, and the key of each; ``typed`` says its keys' type when the pipeline is built."""
+    """The rows of one side, numbered from 0, and the key of each; ``typed`` says its keys' type when the
+    pipeline is built.
+    """
 
     def __init__(self, name: str, keys: Sequence[Any], typed: Any = Any) -> None:
         self.name, self.keys, self.typed = name, keys, typed

@@ -1,4 +1,7 @@
-"""A script whose keys are of classes of its own; it prints which rows met. The runner's options are its arguments."""
+"""A script whose keys are of classes of its own; it prints which rows met.
+
+The runner's options are its arguments.
+"""
 
 import dataclasses
 import enum

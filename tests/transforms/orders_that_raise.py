@@ -17,18 +17,18 @@ CUSTOMERS = [{"id": "ann", "name": "Ann", "lsn": 1}]
 LOG = {"key": "id", "sequence_by": "lsn", "timestamp_by": "lsn"}
 
 
-def known(value):
+def n_of(value):
     if value["n"] is None:
         raise ValueError("n is not\nknown")
     return value["n"]
 
 
 def of_row(key, value):
-    return known(value)
+    return n_of(value)
 
 
 def joined(order, customer):
-    return f"{order and known(order)} {customer and customer['name']}"
+    return f"{order and n_of(order)} {customer and customer['name']}"
 
 
 def table(p, name, rows, form="records"):
@@ -58,7 +58,7 @@ def errors(bad):
         assert name == "ValueError"
         assert message == "n is not\nknown"
         assert lines[0].startswith("Traceback")
-        assert "in known" in "".join(lines)
+        assert "in n_of" in "".join(lines)
         return record
 
     return bad | beam.Map(record_of)

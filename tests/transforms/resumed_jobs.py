@@ -1,4 +1,6 @@
-"""Pipelines for runs that go on: each takes records of a left and a right changelog and writes what comes out as lines of files."""
+"""Pipelines for runs that go on: each takes records of a left and a right changelog and writes what comes out
+as lines of files.
+"""
 
 import random
 from datetime import timedelta
@@ -187,13 +189,15 @@ class Lines(beam.DoFn):
 
 def run(job, records, out, *, state=None, options=(), latest=False):
     """Run a job on the direct runner, remembering in ``state`` if there is one, as :func:`write` has it."""
-    given = PipelineOptions([*options, *([f"--beam_joins_state={state}"] if state else [])])
-    with beam.Pipeline(runner=FnApiRunner(), options=given) as p:
+    inputs = PipelineOptions([*options, *([f"--beam_joins_state={state}"] if state else [])])
+    with beam.Pipeline(runner=FnApiRunner(), options=inputs) as p:
         write(job, p, records, out, latest=latest)
 
 
 def write(job, p, records, out, *, latest=False):
-    """The changes of a job, or its stream, become lines of ``out``, and with ``latest`` its rows those of ``out.latest``."""
+    """The changes of a job, or its stream, become lines of ``out``, and with ``latest`` its rows those of
+    ``out.latest``.
+    """
     for n, made in enumerate(JOBS[job](p, records)):
         is_table = is_batches(made)
         lines = made | f"changes {n}" >> TableToChanges() if is_table else made

@@ -1,4 +1,6 @@
-"""ForeignKeyJoin with a right table that is copied to every worker: the same changes, without a shuffle for the join."""
+"""ForeignKeyJoin with a right table that is copied to every worker: the same changes, without a shuffle for
+the join.
+"""
 
 from collections import Counter
 
@@ -12,8 +14,19 @@ from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_joins import Change, FilterTable, ForeignKeyJoin, MapTable, TableFromChangelog, TableToChanges, vectorized
-from beam_joins.pipelines.parquet import ReadParquet
+from beam_joins import (
+    Change,
+    CountTable,
+    FilterTable,
+    ForeignKeyJoin,
+    LatestTable,
+    MapTable,
+    TableFromChangelog,
+    TableToChanges,
+    vectorized,
+)
+from beam_joins.io import ReadParquet
+from beam_joins.transforms.engine.incoming_tables import BATCH
 
 KEYS = st.integers(0, 3)
 ORDERS = st.lists(
@@ -42,7 +55,7 @@ def joined_by(order, customer):
     return None if customer == {"name": "b"} else f"{order['amount']} {customer and customer['name']}"
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 @given(ORDERS, CUSTOMERS, st.sampled_from(["inner", "left", "semi", "anti"]), st.booleans(), st.booleans())
 def test_the_changes_are_those_of_a_shuffled_join(orders, customers, how, typed, filtered):
     def alike(changes):
@@ -78,6 +91,39 @@ def test_the_left_table_may_have_the_changes_of_a_row_in_several_batches(direct)
             lambda left, right: right, foreign_key=lambda key, value: value, broadcast=True
         )
         assert_that(joined | TableToChanges(), equal_to([Change(1, None, "a", 1, 1), Change(1, "a", "b", 3, 3)]))
+
+
+def test_the_left_table_may_be_changes_one_by_one_of_which_a_row_has_more_than_fit_into_a_batch(direct):
+    last = BATCH + 1
+    with direct() as p:
+        log = p | beam.Create([(1, n) for n in range(last + 1)]) | TableFromChangelog(sequence_by=lambda pair: pair[1])
+        names = p | "names" >> beam.Create([Change(0, None, "a", 0, -1)])
+        join = ForeignKeyJoin(lambda n, name: (n, name), foreign_key=lambda key, n: 0, broadcast=True)
+        joined = (log | TableToChanges(), names) | join | "joined" >> TableToChanges()
+        olds = (
+            joined | beam.Map(lambda change: -1 if change.old is None else change.old[0]) | beam.combiners.ToList() | beam.Map(sorted)
+        )
+        assert_that(olds, equal_to([list(range(-1, last))]))
+
+
+@pytest.mark.parametrize("typed", [True, False], ids=["typed", "opaque"])
+def test_a_right_table_that_another_transform_uses_too_is_broadcast_once(direct, typed):
+    with direct(3) as p:
+        rows = columns([{"id": n, "name": "ab"[n % 2], "gone": False, "at": n} for n in range(8)], CUSTOMER_COLUMNS)
+        orders = columns([{"id": n, "by": n % 9, "amount": n, "gone": False, "at": n} for n in range(20)], ORDER_COLUMNS)
+        left, right = (
+            p | f"read {name}" >> beam.Create([table] if typed else table.to_pylist()) | f"table {name}" >> TableFromChangelog(**CDC)
+            for name, table in (("orders", orders), ("customers", rows))
+        )
+        joined = (left, right) | ForeignKeyJoin(lambda order, customer: customer["name"], foreign_key="by", broadcast=True)
+        counted = right | CountTable(group_by="name")
+        again = (joined, right) | "Again" >> ForeignKeyJoin(
+            lambda name, customer: customer["id"], foreign_key=lambda key, name: len(name), broadcast=True
+        )
+        assert_that(joined | LatestTable(), equal_to([(n, "ab"[n % 9 % 2]) for n in range(20) if n % 9 < 8]), label="joined")
+        counts = counted | TableToChanges() | beam.Map(lambda change: (change.key, change.new))
+        assert_that(counts, equal_to([(name, number) for name in "ab" for number in range(1, 5)]), label="counted")
+        assert_that(again | "latest" >> LatestTable(), equal_to([(n, 1) for n in range(20) if n % 9 < 8]), label="again")
 
 
 def test_two_changes_of_a_right_row_at_one_position_are_refused(direct):

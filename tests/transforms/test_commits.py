@@ -1,4 +1,6 @@
-"""Commits to the folder of --beam_joins_state that fail or are cut off when they are written down: whoever opens the folder next finishes them."""
+"""Commits to the folder of --beam_joins_state that fail or are cut off when they are written down: whoever
+opens the folder next finishes them.
+"""
 
 import apache_beam as beam
 import pytest
@@ -6,8 +8,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import CountTable, LatestTable, TableFromChangelog
-from beam_joins.transforms.engine.state_files import StateRefused
-from beam_joins.transforms.engine.state_folder import StateFolder
+from beam_joins.transforms.engine.resumed.state_files import StateRefused
+from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.transforms.resumed_jobs import Lines, lines_of
 
 
@@ -45,7 +47,7 @@ def test_a_commit_whose_files_cannot_be_renamed_is_finished_with_all_that_the_ru
 
 
 def test_a_run_that_is_interrupted_while_it_is_committed_counts(tmp_path, monkeypatch):
-    def given(*rows):
+    def run_with(*rows):
         options = PipelineOptions([f"--beam_joins_state={tmp_path / 'state'}"])
         p = beam.Pipeline(runner=FnApiRunner(), options=options)
         latest(p, tmp_path / f"{rows[0]['id']}", *rows)
@@ -54,12 +56,12 @@ def test_a_run_that_is_interrupted_while_it_is_committed_counts(tmp_path, monkey
     def interrupted(folder):
         raise KeyboardInterrupt
 
-    given(ONE).wait_until_finish()
+    run_with(ONE).wait_until_finish()
     with monkeypatch.context() as patched:
         patched.setattr(StateFolder, "finish", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            given(TWO).wait_until_finish()
-    given(THREE).wait_until_finish()
+            run_with(TWO).wait_until_finish()
+    run_with(THREE).wait_until_finish()
     assert lines_of(tmp_path / "3") == sorted(f"{(row['id'], row)!r} \n" for row in (ONE, TWO, THREE))
 
 

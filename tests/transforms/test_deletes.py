@@ -1,4 +1,6 @@
-"""Which records of a changelog delete their row: a field that is true, or a field and the values that mean delete."""
+"""Which records of a changelog delete their row: a field that is true, or a field and the values that mean
+delete.
+"""
 
 import apache_beam as beam
 import pyarrow as pa
@@ -38,6 +40,7 @@ def test_the_values_named_delete_and_the_known_words_of_inserts_and_updates_do_n
 @pytest.mark.parametrize(
     ("operation", "seen"), [("x", "'x'"), (None, "None"), ("t", "'t'"), ("", "''")], ids=["unknown", "null", "another delete", "empty"]
 )
+@pytest.mark.each_value
 def test_a_value_whose_meaning_is_not_known_stops_the_run_with_a_sentence(direct, form, operation, seen):
     sentence = rf"apply_as_deletes: op is {seen}, which is neither among the values that mean delete \(d\) nor a known word"
     with pytest.raises(Exception, match=sentence), direct() as p:

@@ -1,4 +1,6 @@
-"""Element times are milliseconds, whatever the shape of the pipeline: microseconds are cut where a position or a lookup is read from them."""
+"""Element times are milliseconds, whatever the shape of the pipeline: microseconds are cut where a position
+or a lookup is read from them.
+"""
 
 import apache_beam as beam
 import pytest
@@ -25,11 +27,11 @@ def timed(row):
 
 def stream(p, name, rows, shape):
     """Rows (key, microseconds, value) as a stream that is read where it is made, or in the next stage."""
-    given = p | f"{name} rows" >> beam.Create(rows, reshuffle=False) | f"{name} times" >> beam.Map(timed)
+    inputs = p | f"{name} rows" >> beam.Create(rows, reshuffle=False) | f"{name} times" >> beam.Map(timed)
     if shape == "fused":
-        return given
+        return inputs
     nothing = p | f"nothing of {name}" >> beam.Create([], reshuffle=False)
-    return (given, nothing) | f"stage of {name}" >> beam.Flatten()
+    return (inputs, nothing) | f"stage of {name}" >> beam.Flatten()
 
 
 def with_micros(element, time=beam.DoFn.TimestampParam):

@@ -1,4 +1,6 @@
-"""Keys of every kind, empty sides, positions and event times at the ends of 64 bits: the law holds in whole pipelines, too."""
+"""Keys of every kind, empty sides, positions and event times at the ends of 64 bits: the law holds in whole
+pipelines, too.
+"""
 
 import datetime as dt
 import uuid
@@ -76,11 +78,11 @@ def test_every_table_join_holds_the_law_at_the_ends_of_all_ranges(left, right):
         ]
         for name, how, join, is_combined in JOINS:
 
-            def holds(found, how=how, is_combined=is_combined):
+            def holds(actual, how=how, is_combined=is_combined):
                 for position in ENDS:
                     one, other = as_of(left, position), as_of(right, position)
                     expected = {key: (one.get(key), other.get(key)) for key in KEPT[how](set(one), set(other))}
-                    rows = content(found, position)
+                    rows = content(actual, position)
                     assert {key.foreign_key if is_combined else key: tuple(value) for key, value in rows.items()} == expected
 
             changes = tuple(tables) | name >> join() | f"changes of {name}" >> TableToChanges()

@@ -101,6 +101,7 @@ def amount(order):
 
 @pytest.mark.parametrize("broadcast", [False, True], ids=["shuffled", "broadcast"])
 @pytest.mark.parametrize("partitions", [1, 7])
+@pytest.mark.each_value
 def test_a_join_is_the_same_in_any_order_and_partitioning_on_every_runner(pipeline, partitions, broadcast):
     with pipeline(partitions) as p:
         for how, expected in (("inner", INNER), ("left", LEFT), ("semi", SEMI), ("anti", ANTI)):

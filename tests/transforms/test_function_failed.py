@@ -16,7 +16,7 @@ from beam_joins import (
     TableFromChangelog,
     vectorized,
 )
-from tests.transforms.orders_that_raise import CUSTOMERS, ORDERS, joined, known, of_row, table
+from tests.transforms.orders_that_raise import CUSTOMERS, ORDERS, joined, n_of, of_row, table
 
 JOINS = {
     "foreign key": lambda: ForeignKeyJoin(joined, foreign_key="by"),
@@ -51,7 +51,7 @@ def test_a_joiner_that_raises_is_named_with_its_key_and_its_records(direct, join
             "AggregateTable: add raised ValueError: n is not known for the key 'ann', given 0, {'by'",
         ),
         (
-            lambda: AggregateTable(group_by="by", initial=lambda: known({"n": None}), add=of_row, subtract=of_row),
+            lambda: AggregateTable(group_by="by", initial=lambda: n_of({"n": None}), add=of_row, subtract=of_row),
             "AggregateTable: initial raised ValueError: n is not known",
         ),
     ],

@@ -82,11 +82,11 @@ def named(joiner):
 
 def removing(option):
     """A function of key and value, or of a record, that takes a field out of what it is given."""
-    return lambda *given: given[-1].pop(option)
+    return lambda *inputs: inputs[-1].pop(option)
 
 
 def reading(option):
-    return lambda *given: given[-1][option]
+    return lambda *inputs: inputs[-1][option]
 
 
 def added(total, value):
@@ -147,6 +147,7 @@ JOINS = {
 
 @pytest.mark.parametrize("form", ["records", "columns"])
 @pytest.mark.parametrize("join", JOINS)
+@pytest.mark.each_value
 def test_a_joiner_may_write_into_its_arguments(direct, join, form):
     with direct() as p:
         tables = table(p, "orders", ORDERS, form), table(p, "customers", CUSTOMERS, form)
@@ -237,6 +238,7 @@ def with_itself(join):
 
 @pytest.mark.parametrize("form", ["records", "columns"])
 @pytest.mark.parametrize("option", OTHERS)
+@pytest.mark.each_value
 def test_other_functions_of_a_table_may_write_into_their_arguments(direct, option, form):
     one, other = OTHERS[option]
     with direct() as p:

@@ -97,6 +97,7 @@ def in_the_end(pairs: Any) -> Any:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("join", JOINS)
+@pytest.mark.each_value
 def test_keys_that_are_equal_in_python_meet(direct, join, form):
     with direct() as p:
         assert_that(in_the_end(JOINS[join](p, form, LEFT, RIGHT)), equal_to(MEETING))
@@ -109,6 +110,7 @@ def test_rows_of_equal_groups_are_members_of_one(direct, form):
 
 
 @pytest.mark.parametrize("join", ["inner foreign key", "table table", "stream table"])
+@pytest.mark.each_value
 def test_keys_meet_wherever_partitions_wait_and_on_every_runner(pipeline, join):
     with pipeline() as p:
         assert_that(JOINS[join](p, "records", LEFT, RIGHT), equal_to(MEETING))
@@ -116,6 +118,7 @@ def test_keys_meet_wherever_partitions_wait_and_on_every_runner(pipeline, join):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("join", JOINS)
+@pytest.mark.each_value
 def test_keys_of_kinds_that_never_meet_stop_every_join_with_a_sentence(direct, join, form):
     sentence = "keys.* are of kind number, the .*keys.* of kind text: they are never equal; convert one of them"
     with pytest.raises(Exception, match=sentence), direct() as p:
@@ -124,6 +127,7 @@ def test_keys_of_kinds_that_never_meet_stop_every_join_with_a_sentence(direct, j
 
 @pytest.mark.parametrize(("one", "other", "of_one", "of_other"), NEVER)
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.each_value
 def test_both_kinds_are_named(direct, form, one, other, of_one, of_other):
     sentence = f"the foreign keys are of kind {of_one}, the right table's keys of kind {of_other}: they are never equal"
     with pytest.raises(Exception, match=sentence), direct() as p:
@@ -152,6 +156,7 @@ TYPED += [
 
 @pytest.mark.parametrize(("left_type", "left", "right_type", "right"), TYPED)
 @pytest.mark.parametrize("join", ["inner foreign key", "table table", "stream table", "windowed stream", "windowed table"])
+@pytest.mark.each_value
 def test_types_whose_values_can_be_equal_are_joined(direct, join, left_type, left, right_type, right):
     with direct() as p:
         joined = JOINS[join](p, "records", Side("left", left, typed=left_type), Side("right", right, typed=right_type))
@@ -167,6 +172,7 @@ def test_kinds_that_stand_side_by_side_in_a_table_stop_nothing(direct, join, for
 
 @pytest.mark.parametrize("keys", [([], [1, 2]), ([1, 2], []), ([None, None], [1])])
 @pytest.mark.parametrize(("join", "form"), JOINS_IN_FORMS)
+@pytest.mark.each_value
 def test_a_side_without_keys_stops_nothing(direct, join, form, keys):
     with direct() as p:
         joined = JOINS[join](p, form, *map(Side, ("left", "right"), keys))

@@ -103,12 +103,12 @@ SHOPS = [{"n": 10, "a": 7.0, "b": "a"}, {"n": 20, "a": 8, "b": "a"}, {"n": 30, "
 
 def in_form(p, form, name, rows, schema, **options):
     rows = [{**row, "lsn": 1} for row in rows]
-    given = (
+    inputs = (
         rows
         if form == "records"
         else [pa.Table.from_pylist(rows, schema=pa.schema([*schema, ("n", pa.int64()), ("lsn", pa.int64())]))]
     )
-    source = beam.Create(given) if form == "records" else beam.Create(given).with_output_types(pa.Table)
+    source = beam.Create(inputs) if form == "records" else beam.Create(inputs).with_output_types(pa.Table)
     return p | f"{name} rows" >> source | name >> TableFromChangelog(**CDC, **options)
 
 
@@ -119,6 +119,7 @@ def in_form(p, form, name, rows, schema, **options):
     [["x", "y"], lambda _, row: None if None in (row["x"], row["y"]) else (row["x"], row["y"])],
     ids=["names", "a function"],
 )
+@pytest.mark.each_value
 def test_a_foreign_key_of_several_columns_refers_to_nothing_where_one_is_null(pipeline, form, how, foreign_key):
     with pipeline() as p:
         sales = in_form(p, form, "sales", SALES, [("x", pa.float64()), ("y", pa.string())], key="n")
@@ -143,6 +144,7 @@ def test_several_columns_of_a_vectorized_function_are_a_key_of_several_columns(d
 
 @pytest.mark.parametrize("missing", [float("nan"), None])
 @pytest.mark.parametrize("form", ["records", "columns"])
+@pytest.mark.each_value
 def test_rows_as_pandas_gives_them_meet_whole_numbers(pipeline, form, missing):
     orders = [{"n": 1, "fk": 7.0}, {"n": 2, "fk": missing}, {"n": 3, "fk": 8.0}]
     customers = [{"n": 7, "name": "ann"}, {"n": 8, "name": "bob"}]
@@ -165,6 +167,7 @@ WAYS = {
 @pytest.mark.parametrize("noted", NOTED)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("form", ["records", "columns"])
+@pytest.mark.each_value
 def test_what_is_noted_of_keys_does_not_depend_on_bundles_or_workers(form, way, noted):
     left, right = map(Side, ("left", "right"), NOTED[noted])
     failed = ""

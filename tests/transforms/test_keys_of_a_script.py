@@ -15,7 +15,9 @@ SCRIPT = Path(__file__).with_name("keys_of_a_script.py")
     "options",
     [
         pytest.param(["--runner=DirectRunner"], id="direct"),
-        pytest.param(["--runner=SparkRunner", "--spark_master_url=local[2]"], marks=pytest.mark.spark, id="spark"),
+        pytest.param(
+            ["--runner=SparkRunner", "--spark_master_url=local[2]"], marks=[pytest.mark.spark, pytest.mark.sweep], id="spark"
+        ),
     ],
 )
 def test_keys_of_classes_of_the_main_script_meet(options, tmp_path):
@@ -28,7 +30,7 @@ def test_keys_of_classes_of_the_main_script_meet(options, tmp_path):
         check=False,
         timeout=200,
     )
-    said = ran.stdout + ran.stderr
-    lines = [line for line in said.splitlines() if line.startswith(("met ", "key "))]
+    message = ran.stdout + ran.stderr
+    lines = [line for line in message.splitlines() if line.startswith(("met ", "key "))]
     expected = [f"met {form} {n} {n}" for form in ("records", "columns") for n in range(5)] + [f"key {n} True" for n in range(5)]
-    assert (ran.returncode, sorted(lines)) == (0, sorted(expected)), said[-5000:]
+    assert (ran.returncode, sorted(lines)) == (0, sorted(expected)), message[-5000:]

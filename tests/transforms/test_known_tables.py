@@ -12,6 +12,7 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import (
     Change,
+    CountTable,
     ForeignKeyJoin,
     LatestTable,
     TableFromChangelog,
@@ -22,15 +23,16 @@ from beam_joins import (
     as_windowed_table,
 )
 from beam_joins.coders import ChangeCoder, WindowedCoder
-from beam_joins.transforms.engine.door import in_batches
-from beam_joins.transforms.engine.table_type import is_batches, is_changes, table_type
+from beam_joins.transforms.engine.incoming_tables import in_batches
+from beam_joins.transforms.engine.table_type import Physical, is_batches, is_changes, physical_of, table_type
 
 STEPS = {
     "a Map that gives what it gets": lambda p, table: table | beam.Map(lambda element: element),
     "a Map with types": lambda p, table: table | beam.Map(again).with_output_types(table.element_type),
     "Reshuffle": lambda p, table: table | beam.Reshuffle(),
     "Flatten": lambda p, table: (table, table | "none" >> beam.Filter(lambda _: False)) | beam.Flatten(),
-    "Flatten of two types": lambda p, table: (table, p | "none" >> changelog(rows=[]) | "tn" >> TableFromChangelog(**CDC) | as_changes(table)) | beam.Flatten(),
+    "Flatten of two types": lambda p, table: (table,
+        p | "none" >> changelog(rows=[]) | "tn" >> TableFromChangelog(**CDC) | as_changes(table)) | beam.Flatten(),
 }  # fmt: skip
 CDC = {"key": "id", "sequence_by": "lsn", "timestamp_by": "lsn"}
 ROWS = [{"id": "a", "lsn": 1}, {"id": "b", "lsn": 2}, {"id": "a", "lsn": 3}]
@@ -51,14 +53,14 @@ def as_changes(table):
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("one_by_one", [False, True], ids=["batches", "changes"])
+@pytest.mark.each_value
 def test_the_order_of_a_table_stays_and_rows_are_checked_again(direct, step, one_by_one):
     with direct() as p:
         table = p | changelog() | TableFromChangelog(**CDC)
         if one_by_one:
             table = table | TableToChanges()
         behind = STEPS[step](p, table)
-        known = table_type(behind)
-        assert (known.order, known.whole, known.checked) == ("sequence", False, False)
+        assert (table_type(behind).order, physical_of(behind)) == ("sequence", Physical())
         assert is_changes(behind) is one_by_one
         assert is_batches(behind) is not one_by_one
         assert_that(behind | LatestTable() | beam.Map(lambda row: row[1]["lsn"]), equal_to([2, 3]))
@@ -80,6 +82,17 @@ def test_tables_ordered_by_different_things_are_refused_behind_a_shuffle(direct,
         by_sequence = by_sequence | TableToChanges()
     with pytest.raises(ValueError, match="TableTableJoin joins a table ordered by a sequence with one ordered by event time"):
         _ = (by_sequence | beam.Reshuffle(), by_time) | TableTableJoin(lambda left, right: left)
+
+
+@pytest.mark.parametrize(
+    "build", [lambda both, one: (both, one) | TableTableJoin(lambda x, y: x), lambda both, one: both | CountTable(group_by="id")]
+)
+def test_a_flatten_of_tables_of_two_kinds_of_order_is_refused(direct, build):
+    with pytest.raises(ValueError, match="ordered by a sequence .* by event time .*behind a Flatten.*"), direct() as p:
+        rows = p | "rows" >> beam.Create([{"id": 1, "lsn": 5, "ts": 100}])
+        one = rows | "one" >> TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="ts")
+        other = rows | "other" >> TableFromChangelog(key="id", timestamp_by="ts")
+        build((one, other) | beam.Flatten(), one)
 
 
 def test_a_loss_is_told_where_it_matters(direct, caplog):
@@ -146,7 +159,7 @@ def test_a_type_with_parameters_is_one_class_wherever_it_is_pickled():
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted", "fits"),
+    ("inputs", "wanted", "fits"),
     [
         (Change[bool, str], Change[int, str], True),
         (Change, Change[int, str], True),
@@ -155,10 +168,10 @@ def test_a_type_with_parameters_is_one_class_wherever_it_is_pickled():
         (tuple, Change[int, str], False),
     ],
 )
-def test_a_step_takes_changes_whose_types_fit(direct, given, wanted, fits):
-    assert issubclass(given, wanted) is fits
+def test_a_step_takes_changes_whose_types_fit(direct, inputs, wanted, fits):
+    assert issubclass(inputs, wanted) is fits
     step = beam.Map(again).with_input_types(wanted)
-    created = direct() | beam.Create([]).with_output_types(given)
+    created = direct() | beam.Create([]).with_output_types(inputs)
     if fits:
         _ = created | step
     else:

@@ -1,4 +1,6 @@
-"""A table is known to be windowed, or says that it no longer is; a windowed table is the one side of a one-to-many join; windows fit 64 bits."""
+"""A table is known to be windowed, or says that it no longer is; a windowed table is the one side of a
+one-to-many join; windows fit 64 bits.
+"""
 
 import pickle
 from datetime import timedelta
@@ -71,6 +73,7 @@ IN_THE_RUN = {
 
 @pytest.mark.parametrize("forget", FORGETTING)
 @pytest.mark.parametrize("case", IN_THE_RUN)
+@pytest.mark.each_value
 def test_a_windowed_table_that_is_not_known_to_be_one_says_so_in_the_run(direct, case, forget):
     sentence = (
         r"the table has the key Windowed\(key='home'.* and is not known to be a windowed table: behind a beam.Map .* as_windowed_table"
@@ -93,10 +96,10 @@ def test_a_windowed_table_that_is_not_known_to_be_one_says_so_in_the_run(direct,
 )
 def test_what_is_refused_when_the_pipeline_is_built_says_that_it_may_have_been_forgotten(direct, tables, join, complaint):
     p = direct()
-    known = counts(p)
-    forgotten = FORGETTING["map of batches"](p, known)
+    reference = counts(p)
+    forgotten = FORGETTING["map of batches"](p, reference)
     with pytest.raises(ValueError, match=rf"{complaint}.*\(behind a beam.Map .* forgotten.*as_windowed_table\(table\)\)"):
-        _ = tables(known, forgotten) | join()
+        _ = tables(reference, forgotten) | join()
 
 
 class TableToPairs(beam.PTransform):
@@ -167,3 +170,44 @@ def test_windows_and_spans_beyond_64_bits_are_refused():
             WindowedAggregate(windows, initial=0, add=pair)
     with pytest.raises(ValueError, match="grace=.* does not fit in 64 bits of microseconds"):
         WindowedAggregate(FixedWindows(1), initial=0, add=pair, grace=timedelta.max)
+
+
+def aggregated(p, name, window_fn):
+    views = p | f"views {name}" >> beam.Create([TimestampedValue(("home", "ann"), 3)])
+    return views | name >> WindowedAggregate(window_fn, initial=0, add=lambda count, view: count + 1)
+
+
+@pytest.mark.parametrize(
+    ("right", "shift"),
+    [
+        (FixedWindows(7), None),
+        (FixedWindows(5, offset=1), None),
+        (SlidingWindows(5, 2.5, offset=1), None),
+        (FixedWindows(5), lambda window: window.shift(-3)),
+        (FixedWindows(7), lambda window: window.shift(-5)),
+    ],
+)
+def test_windows_that_can_never_meet_are_refused_with_their_names(direct, right, shift):
+    with pytest.raises(ValueError, match=r"WindowedTableJoin joins windows of 5 s with windows of [57] s"), direct() as p:
+        _ = (aggregated(p, "left", FixedWindows(5)), aggregated(p, "right", right)) | WindowedTableJoin(pair, shift=shift)
+
+
+def test_a_join_by_key_of_windows_that_can_never_meet_is_refused(direct):
+    with pytest.raises(ValueError, match="TableTableJoin joins windows of 5 s with windows of 7 s"), direct() as p:
+        _ = (aggregated(p, "left", FixedWindows(5)), aggregated(p, "right", FixedWindows(7))) | TableTableJoin(pair)
+
+
+@pytest.mark.parametrize(
+    ("right", "shift"),
+    [
+        (SlidingWindows(5, 2.5), None),
+        (
+            FixedWindows(60),
+            lambda window: Window(window.start // 60_000_000 * 60_000_000, window.start // 60_000_000 * 60_000_000 + 60_000_000),
+        ),
+    ],
+)
+def test_windows_of_two_functions_that_can_meet_are_joined(direct, right, shift):
+    with direct() as p:
+        joined = (aggregated(p, "left", FixedWindows(5)), aggregated(p, "right", right)) | WindowedTableJoin(pair, shift=shift)
+        assert_that(joined | LatestTable(), equal_to([(Windowed("home", Window(0, 5_000_000)), "1+1")]))

@@ -46,6 +46,7 @@ def test_values_are_written_by_their_coder(pipeline):
         assert_that(again | LatestTable(), equal_to([("k", "text!")]))
 
 
+@pytest.mark.sweep
 def test_a_worker_knows_the_types_that_a_step_brings_along():
     written = pickler.dumps(
         (OwnTypes(), opaque_keys([Address("X")]).storage[0].as_py(), opaque_values([Note("y")]).storage[0].as_py())

@@ -33,7 +33,7 @@ class Odd:
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(pickles, "_said", set())
+    monkeypatch.setattr(pickles, "_accepted", set())
 
 
 def run(records, *options):
@@ -73,10 +73,10 @@ def test_a_later_run_without_the_option_does_not_read_them_from_the_folder(monke
     run(["a"], "--beam_joins_pickled_values", "--beam_joins_state=state")
     run([], "--beam_joins_pickled_values", "--beam_joins_state=state")
     assert capsys.readouterr().out == "a\na\na\n"
-    there = {path: path.read_bytes() for path in Path("state").rglob("*") if path.is_file()}
+    present = {path: path.read_bytes() for path in Path("state").rglob("*") if path.is_file()}
     Path("unpickled").unlink()
-    monkeypatch.setattr(pickles, "_said", set())
+    monkeypatch.setattr(pickles, "_accepted", set())
     with pytest.raises(Exception, match=NOT_READ):
         run([], "--beam_joins_state=state")
     assert not Path("unpickled").exists()
-    assert {path: path.read_bytes() for path in Path("state").rglob("*") if path.is_file()} == there
+    assert {path: path.read_bytes() for path in Path("state").rglob("*") if path.is_file()} == present

@@ -1,7 +1,10 @@
-"""Elements become columns when they are routed: all of a bundle, with their times, and those that functions fail for apart."""
+"""Elements become columns when they are routed: all of a bundle, with their times, and those that functions
+fail for apart.
+"""
 
 import apache_beam as beam
 import pyarrow as pa
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import TimestampedValue
 
@@ -21,8 +24,8 @@ def routed(p, elements, functions, to):
     key_of = functions.function("key", lambda number: number if number % 5 else number // 0)
 
     def rows(records):
-        records.drop("null_key", [None if number % 2 else number for number in records.given])
-        key = records.each(key_of, records.given)
+        records.drop("null_key", [None if number % 2 else number for number in records.elements])
+        key = records.each(key_of, records.elements)
         columns = (pa.array(records.kept(column)) for column in (key, records.times.tolist()))
         table = pa.record_batch(list(columns), names=["key", "timestamp"])
         records.writer.send("rows", hashes(table["key"]), table)
@@ -31,9 +34,9 @@ def routed(p, elements, functions, to):
     return timed | RecordRoute(rows, functions, to=to)
 
 
-def test_every_element_is_a_row_at_its_time_however_many_there_are(direct):
+def test_every_element_is_a_row_at_its_time_however_many_there_are():
     numbers = [number for number in range(2, 5 * ELEMENTS, 2) if number % 5]
-    with direct() as p:
+    with beam.Pipeline("FnApiRunner", options=PipelineOptions(["--beam_joins_blocks=inline"])) as p:
         outputs = routed(p, numbers, StageFunctions("a stage", None), ("rows",))
         rows = outputs["rows"] | beam.FlatMap(rows_of_block)
         assert_that(rows, equal_to([{"key": number, "timestamp": number * 1_000_000} for number in numbers]))

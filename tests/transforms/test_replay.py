@@ -1,4 +1,6 @@
-"""The engine: blocks go out when they are full, and before that when what waits is large; partitions wait in state or grouped."""
+"""The engine: blocks go out when they are full, and before that when what waits is large; partitions wait in
+state or grouped.
+"""
 
 import apache_beam as beam
 import numpy as np

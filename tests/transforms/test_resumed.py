@@ -10,7 +10,9 @@ from beam_joins.transforms.engine.replay_options import ReplayOptions
 from tests.transforms.resumed_jobs import JOBS, history, lines_of, parts, run, write
 
 NEEDS_AN_END = {"streams, outer"}
-"""In a run without state records without a match come out at its end; in one that goes on when they are closed."""
+"""In a run without state records without a match come out at its end; in one that goes on when they are
+closed.
+"""
 
 
 FEW = ["--beam_joins_partitions=3"]
@@ -26,6 +28,7 @@ def test_a_history_cut_into_runs_gives_what_one_run_gives(job, tmp_path):
     assert lines_of(tmp_path / "pieces") == lines_of(tmp_path / "whole")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(3))
 def test_random_histories_cut_at_random_give_what_one_run_gives(seed, tmp_path):
     records, draw = history(seed), random.Random(seed)

@@ -28,6 +28,7 @@ def written_into(change):
         lambda: with_itself(lambda: TableTableJoin(pure)),
     ],
 )
+@pytest.mark.each_value
 def test_what_a_map_behind_a_table_writes_into_a_new_value_is_not_the_next_old_value(direct, transform, form):
     def built(p, name):
         return table(p, name, ORDERS, form) | name + "'s" >> transform() | f"{name}'s changes" >> TableToChanges()

@@ -1,4 +1,6 @@
-"""Every transform runs with Beam's option --runtime_type_check: what a step gives is of the type that it says."""
+"""Every transform runs with Beam's option --runtime_type_check: what a step gives is of the type that it
+says.
+"""
 
 import apache_beam as beam
 import pyarrow as pa

@@ -1,4 +1,6 @@
-"""What orders the changes of a row within one position: several columns of a sequence, a tie break, and what nothing orders."""
+"""What orders the changes of a row within one position: several columns of a sequence, a tie break, and what
+nothing orders.
+"""
 
 import random
 
@@ -41,6 +43,7 @@ def in_form(pipeline, form, rows, **options):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("form", ["records", "columns"])
+@pytest.mark.each_value
 def test_the_last_change_of_a_row_in_a_transaction_wins(pipeline, form, way):
     shuffled = random.Random(1).sample(TRANSACTIONS, len(TRANSACTIONS))
     with pipeline(partitions=3) as p:
@@ -77,6 +80,7 @@ def test_what_is_there_twice_is_a_duplicate_and_what_nothing_orders_is_ambiguous
 
 @pytest.mark.parametrize("tie", ["lsn", ["seq", "lsn"], lambda row: (row["seq"], row["lsn"])])
 @pytest.mark.parametrize("form", ["records", "columns"])
+@pytest.mark.each_value
 def test_a_tie_break_decides_last_and_what_it_decides_is_counted_as_ambiguous(direct, form, tie):
     with direct() as p:
         table, dropped = in_form(p, form, TRANSACTIONS[2:], sequence_by="commit", tie_break_by=tie)
@@ -103,8 +107,8 @@ def test_records_and_columns_take_the_same_winner_whatever_the_order_of_rows_and
     options = {**CDC, "except_columns": ["at", "gone"], "sequence_by": "commit"}
     with compared(direct()) as (p, outputs):
         for form in ("records", "columns", "records turned", "columns turned"):
-            given = [dict(reversed(row.items())) if "turned" in form else row for row in chance.sample(rows, len(rows))]
-            log = given if "records" in form else [pa.Table.from_pylist(given[:10]), pa.Table.from_pylist(given[10:])]
+            inputs = [dict(reversed(row.items())) if "turned" in form else row for row in chance.sample(rows, len(rows))]
+            log = inputs if "records" in form else [pa.Table.from_pylist(inputs[:10]), pa.Table.from_pylist(inputs[10:])]
             log = p | f"log of {form}" >> beam.Create(log)
             table = log | f"table of {form}" >> TableFromChangelog(**options) | f"changes of {form}" >> TableToChanges()
             outputs.add("changes", form, table, lambda c: repr((c.key, c.position, c.new and sorted(c.new.items()))))
@@ -141,10 +145,10 @@ def test_what_names_no_column_is_refused_at_construction(construct, spec):
         construct(spec)
 
 
-@pytest.mark.parametrize("given", [(), ("7",), (1, 2.5)])
-def test_a_function_that_gives_no_whole_numbers_is_refused(direct, given):
+@pytest.mark.parametrize("inputs", [(), ("7",), (1, 2.5)])
+def test_a_function_that_gives_no_whole_numbers_is_refused(direct, inputs):
     with pytest.raises(Exception, match="empty tuple|whole number"), direct() as p:
-        in_form(p, "records", TRANSACTIONS, sequence_by=lambda row: given)
+        in_form(p, "records", TRANSACTIONS, sequence_by=lambda row: inputs)
 
 
 @pytest.mark.parametrize("tie", ["seq", lambda row: row["seq"], ["seq", "lsn"]])

@@ -18,9 +18,9 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import CountTable, ForeignKeyJoin, TableFromChangelog, TableToChanges
 from beam_joins.coders import CorruptData
-from beam_joins.transforms.engine.manifest import FORMAT, read_manifest
-from beam_joins.transforms.engine.state_files import StateRefused
-from beam_joins.transforms.engine.state_folder import StateFolder
+from beam_joins.transforms.engine.resumed.manifest import FORMAT, read_manifest
+from beam_joins.transforms.engine.resumed.state_files import StateRefused
+from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.transforms import resumed_jobs
 from tests.transforms.resumed_jobs import history, lines_of, parts, run
 
@@ -60,7 +60,7 @@ LATER = [{"id": 2, "by": "a", "other": "b", "at": 2}]
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("inputs", "message"),
     [
         (
             {"by": "other"},
@@ -71,11 +71,11 @@ LATER = [{"id": 2, "by": "a", "other": "b", "at": 2}]
         ({"label": "totals"}, "remembers 'counts/Aggregate', and this pipeline has no transform of that label: run the same pipeline"),
     ],
 )
-def test_another_pipeline_is_refused_before_it_runs_and_the_folder_is_as_it_was(given, said, tmp_path):
+def test_another_pipeline_is_refused_before_it_runs_and_the_folder_is_as_it_was(inputs, message, tmp_path):
     counted(ROWS, tmp_path)
     before = manifest(tmp_path)
-    with pytest.raises(StateRefused, match=said):
-        counted(LATER, tmp_path, **given)
+    with pytest.raises(StateRefused, match=message):
+        counted(LATER, tmp_path, **inputs)
     assert manifest(tmp_path) == before
     counted(LATER, tmp_path)
     assert manifest(tmp_path).run == 2
@@ -134,12 +134,12 @@ def test_a_pipeline_that_was_built_before_another_run_ended_is_refused(state, tm
 
 
 def test_a_run_that_fails_leaves_the_folder_as_it_was(state, tmp_path):
-    before, there = manifest(state), files(state)
+    before, present = manifest(state), files(state)
     with pytest.raises(Exception, match="no good"), pipeline(state) as p:
         (table,) = resumed_jobs.JOBS["inner"](p, SECOND)
         _ = table | TableToChanges() | beam.Map(_raise)
     assert manifest(state) == before
-    assert files(state) == there
+    assert files(state) == present
     run("inner", SECOND, tmp_path / "out", state=state)
 
 
@@ -173,16 +173,16 @@ def test_a_manifest_that_is_not_as_it_was_written_is_refused(state, tmp_path):
 def test_partitions_without_rows_are_not_touched(tmp_path):
     rows = [{"id": n, "by": "a", "at": n} for n in range(200)]
     counted(rows, tmp_path)
-    there = files(tmp_path)
+    present = files(tmp_path)
     counted([{"id": 7, "by": "a", "at": 1_000}], tmp_path)
-    stay = {path: time for path, time in files(tmp_path).items() if path in there}
+    stay = {path: time for path, time in files(tmp_path).items() if path in present}
     assert len(stay) > 10
-    assert stay == {path: there[path] for path in stay}
-    assert len(files(tmp_path).keys() - there.keys()) < 5
+    assert stay == {path: present[path] for path in stay}
+    assert len(files(tmp_path).keys() - present.keys()) < 5
     # a run without rows changes nothing but the number of the run
-    there = files(tmp_path)
+    present = files(tmp_path)
     counted([], tmp_path)
-    assert files(tmp_path) == there
+    assert files(tmp_path) == present
     assert manifest(tmp_path).run == 3
 
 
@@ -253,7 +253,8 @@ def _without_value(row):
 @pytest.mark.parametrize(("seconds", "reason"), [(100, "late_stale"), (10, "late_applied")])
 def test_deletes_are_remembered_as_long_as_the_option_says(seconds, reason, tmp_path):
     out = tmp_path / "out"
-    # the delete of row 1 is 50 seconds older than the latest record; a record that comes late is 5 seconds older
+    # the delete of row 1 is 50 seconds older than the latest record; a record that comes late is 5 seconds
+    # older
     for rows in ([(1, "a", 0), (1, None, 50), (2, "b", 100)], [(1, "late", 49, 95)]):
         with pipeline(tmp_path / "state", f"--beam_joins_remember_deletes={seconds}") as p:
             log = [
@@ -307,24 +308,25 @@ def test_a_commit_renames_files_of_its_own_and_one_that_was_cut_off_is_finished_
 
 
 def test_a_folder_that_is_left_without_a_commit_is_as_it_was(state):
-    before, there = manifest(state), files(state)
+    before, present = manifest(state), files(state)
     with StateFolder(str(state)) as folder, beam.Pipeline(runner=FnApiRunner()) as p:
         folder.attach(p)
         resumed_jobs.JOBS["inner"](p, SECOND)
     assert manifest(state) == before
-    assert files(state) == there
+    assert files(state) == present
 
 
 _KILLED = """
 import sys
 from pathlib import Path
 from tests.transforms.resumed_jobs import history, parts, run
-run("opaque chain", parts(history(7), [20, 40])[int(sys.argv[1])], sys.argv[2], state=sys.argv[3], options=["--beam_joins_partitions=3"])
+piece = parts(history(7), [30])[int(sys.argv[1])]
+run("opaque chain", piece, sys.argv[2], state=sys.argv[3], options=["--beam_joins_partitions=3"])
 """
 
 
 def test_a_run_that_is_killed_at_any_moment_and_done_again_gives_the_same(tmp_path):
-    pieces = parts(RECORDS, [20, 40])
+    pieces = parts(RECORDS, [30])
     run("opaque chain", RECORDS, tmp_path / "whole")
     state, draw, killed = tmp_path / "state", random.Random(1), 0
     for n in range(len(pieces)):
@@ -333,7 +335,7 @@ def test_a_run_that_is_killed_at_any_moment_and_done_again_gives_the_same(tmp_pa
             out = tmp_path / f"out {n}"
             out.unlink(missing_ok=True)
             process = subprocess.Popen([sys.executable, "-c", _KILLED, str(n), out, state], cwd=ROOT)
-            if killed < 6:
+            if killed < 2:
                 # most moments are those of imports: wait until the run has begun to write
                 while process.poll() is None and not out.exists() and not list(state.glob("runs/*/*.json")):
                     time.sleep(0.005)
@@ -384,8 +386,8 @@ class Remote(LocalFileSystem):
             os.remove(self._path(path))
 
     def match(self, patterns, limits=None):
-        found = super().match([self._path(pattern) for pattern in patterns], limits)
-        for result in found:
+        actual = super().match([self._path(pattern) for pattern in patterns], limits)
+        for result in actual:
             for file in result.metadata_list:
                 file.path = f"remote://{os.path.relpath(file.path, self.root)}"
-        return found
+        return actual

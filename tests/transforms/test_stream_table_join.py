@@ -60,6 +60,7 @@ def with_time(element, time=beam.DoFn.TimestampParam):
 
 
 @pytest.mark.parametrize("partitions", [1, 7])
+@pytest.mark.each_value
 def test_a_record_sees_the_row_as_of_its_position_on_every_runner(pipeline, partitions):
     with pipeline(partitions) as p:
         for how, expected in (("inner", INNER), ("left", LEFT)):

@@ -1,4 +1,6 @@
-"""TableTableJoin, OneToManyJoin, the foreign-key joins that keep right rows, and the joins of windowed tables."""
+"""TableTableJoin, OneToManyJoin, the foreign-key joins that keep right rows, and the joins of windowed
+tables.
+"""
 
 from datetime import timedelta
 
@@ -57,9 +59,11 @@ def test_tables_are_joined_on_their_key_on_every_runner(pipeline):
     right = [("k", "a", 3), ("k", None, 5), ("k", "b", 7)]
     expected = {
         "inner": [("k", None, "A+a", 3), ("k", "A+a", "B+a", 4), ("k", "B+a", None, 5)],
-        "left": [("only", None, "L+-", 1), ("k", None, "A+-", 2), ("k", "A+-", "A+a", 3), ("k", "A+a", "B+a", 4), ("k", "B+a", "B+-", 5),
+        "left": [("only", None, "L+-", 1), ("k", None, "A+-", 2), ("k", "A+-", "A+a", 3), ("k", "A+a", "B+a", 4),
+            ("k", "B+a", "B+-", 5),
                  ("k", "B+-", None, 6)],
-        "outer": [("only", None, "L+-", 1), ("k", None, "A+-", 2), ("k", "A+-", "A+a", 3), ("k", "A+a", "B+a", 4), ("k", "B+a", "B+-", 5),
+        "outer": [("only", None, "L+-", 1), ("k", None, "A+-", 2), ("k", "A+-", "A+a", 3), ("k", "A+a", "B+a", 4),
+            ("k", "B+a", "B+-", 5),
                   ("k", "B+-", None, 6), ("k", None, "-+b", 7)],
         "right": [("k", None, "A+a", 3), ("k", "A+a", "B+a", 4), ("k", "B+a", None, 5), ("k", None, "-+b", 7)],
         "semi": [("k", None, "A+-", 3), ("k", "A+-", "B+-", 4), ("k", "B+-", None, 5)],
@@ -173,7 +177,10 @@ def test_a_foreign_key_join_can_keep_right_rows_and_left_rows_and_follow_lists_o
         assert_that(many | "m shown" >> Shown(), equal_to(rows), label="many to many")
 
 
-@pytest.mark.parametrize(("references", "complaint"), [("ab", "foreign_keys gave 'ab', one key and not a list"), (7, "not iterable")])
+@pytest.mark.parametrize(
+    ("references", "complaint"),
+    [("ab", "foreign_keys gave 'ab', one key and not a list"), (7, "foreign_keys gave 7, one key and not a list")],
+)
 def test_foreign_keys_that_are_no_list_stop_the_run(direct, references, complaint):
     with pytest.raises(Exception, match=complaint), direct() as p:
         both = table(p, "left", [("k", "a", 1)]), table(p, "right", [("a", "A", 2)])

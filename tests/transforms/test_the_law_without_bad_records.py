@@ -1,4 +1,6 @@
-"""What with_exception_handling() leaves is what functions give that give ``None`` where those raise, whatever the history."""
+"""What with_exception_handling() leaves is what functions give that give ``None`` where those raise, whatever
+the history.
+"""
 
 import random
 
@@ -6,7 +8,7 @@ import apache_beam as beam
 import pytest
 
 from beam_joins import AggregateTable, CountTable, FilterTable, ForeignKeyJoin, MapTable, TableFromChangelog, TableTableJoin
-from tests.transforms.orders_that_raise import known, table
+from tests.transforms.orders_that_raise import n_of, table
 from tests.transforms.test_functions_of_users import same
 
 
@@ -21,7 +23,7 @@ def rows(seed, count=60):
 
 def checked(function):
     """``function`` of values, and of none of them where a number is not known."""
-    return lambda *values: [known(value) for value in values if value] and function(*values)
+    return lambda *values: [n_of(value) for value in values if value] and function(*values)
 
 
 def total(function, otherwise=None):
@@ -37,22 +39,26 @@ def of_value(function):
 
 
 PAIRS = {
-    **{f"foreign key, {how}": (lambda f, how=how: ForeignKeyJoin(f(numbers), foreign_key="by", how=how)) for how in ("inner", "left", "outer", "semi", "anti")},
-    **{f"table-table, {how}": (lambda f, how=how: TableTableJoin(f(numbers), how=how)) for how in ("inner", "left", "right", "outer", "semi", "anti")},
+    **{f"foreign key, {how}": (lambda f, how=how: ForeignKeyJoin(f(numbers), foreign_key="by",
+        how=how)) for how in ("inner", "left", "outer", "semi", "anti")},
+    **{f"table-table, {how}": (lambda f, how=how: TableTableJoin(f(numbers), how=how)) for how in ("inner", "left",
+        "right", "outer", "semi", "anti")},
     **{
-        f"foreign key's function, {how}": (lambda f, how=how: ForeignKeyJoin(numbers, foreign_key=of_value(f(lambda row: row["by"])), how=how))
+        f"foreign key's function, {how}": (lambda f, how=how: ForeignKeyJoin(numbers,
+            foreign_key=of_value(f(lambda row: row["by"])), how=how))
         for how in ("inner", "left", "outer")
     },
 }  # fmt: skip
 TABLES = {
     "map": lambda f: MapTable(of_value(f(numbers))),
-    "filter": lambda f: FilterTable(of_value(f(lambda row: row["n"] == 1))),
+    "filter": lambda f: FilterTable(of_value(lambda row: f(lambda row: row["n"] == 1)(row) or False)),
     "group": lambda f: CountTable(group_by=of_value(f(lambda row: row["n"]))),
 }
 
 
 @pytest.mark.parametrize("form", ["records", "columns"])
 @pytest.mark.parametrize("join", PAIRS)
+@pytest.mark.each_value
 def test_a_join_is_that_without_the_pairs_that_raise(direct, join, form):
     with direct() as p:
         left, right = table(p, "left", rows(join), form), table(p, "right", rows(form + join), form)
@@ -62,6 +68,7 @@ def test_a_join_is_that_without_the_pairs_that_raise(direct, join, form):
 
 @pytest.mark.parametrize("form", ["records", "columns"])
 @pytest.mark.parametrize("transform", TABLES)
+@pytest.mark.each_value
 def test_a_table_is_that_without_the_rows_that_raise(direct, transform, form):
     with direct() as p:
         left = table(p, "left", rows(transform + form), form)
@@ -72,7 +79,7 @@ def test_a_table_is_that_without_the_rows_that_raise(direct, transform, form):
 def test_an_aggregate_is_that_of_the_values_that_can_be_added(direct):
     with direct() as p:
         orders = table(p, "orders", rows(7))
-        functions = {"initial": 0, "add": lambda n, row: n + known(row), "subtract": lambda n, row: n - known(row)}
+        functions = {"initial": 0, "add": lambda n, row: n + n_of(row), "subtract": lambda n, row: n - n_of(row)}
         good, _ = orders | "raising" >> AggregateTable(group_by=lambda key, row: row["by"], **functions).with_exception_handling()
         same(good, orders | "total" >> AggregateTable(group_by=lambda key, row: None if row["n"] is None else row["by"], **functions))
 
@@ -81,8 +88,7 @@ def test_a_table_is_that_of_the_records_that_do_not_raise(direct):
     with direct() as p:
         log = p | beam.Create(rows(8))
         good, _ = (
-            log
-            | "raising" >> TableFromChangelog(key=lambda row: known(row) and row["id"], sequence_by="lsn").with_exception_handling()
+            log | "raising" >> TableFromChangelog(key=lambda row: n_of(row) and row["id"], sequence_by="lsn").with_exception_handling()
         )
         left = log | beam.Filter(lambda row: row["n"] is not None)
         same(good, left | "total" >> TableFromChangelog(key="id", sequence_by="lsn"))

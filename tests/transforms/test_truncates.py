@@ -12,7 +12,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import Change, TableFromChangelog, TableToChanges
-from beam_joins.pipelines.read_table import ReadTable
+from beam_joins.io import ReadChangelog
 from tests.transforms.unbounded_runs import arrivals, given_bounded, given_unbounded, history, two_sources
 
 ROWS = [
@@ -43,23 +43,23 @@ MEANS: dict[str, Any] = {"words": {"op": ["t"]}, "function": lambda row: row["op
 @pytest.mark.parametrize("means", MEANS)
 @pytest.mark.parametrize("typed", [False, True], ids=["dicts", "columns"])
 def test_a_truncate_deletes_all_rows_in_all_partitions(direct, means, typed):
-    given = [pa.Table.from_pylist(ROWS[::-1])] if typed else ROWS[::-1]
+    inputs = [pa.Table.from_pylist(ROWS[::-1])] if typed else ROWS[::-1]
     with direct() as p:
-        log = p | beam.Create(given).with_output_types(pa.Table if typed else dict)
+        log = p | beam.Create(inputs).with_output_types(pa.Table if typed else dict)
         table = log | TableFromChangelog(**OPTIONS, apply_as_truncates=MEANS[means])
         assert_that(table | TableToChanges(), equal_to(TABLE))
 
 
 def test_a_run_that_goes_on_with_a_truncate_alone_deletes_what_the_runs_before_have_left(tmp_path):
-    found = []
+    actual = []
     for n, rows in enumerate((ROWS[:2], ROWS[2:3], ROWS[3:4], ROWS[4:])):
         options = PipelineOptions([f"--beam_joins_state={tmp_path / 'state'}", "--beam_joins_partitions=3"])
         with beam.Pipeline(runner=FnApiRunner(), options=options) as p:
             log = p | beam.Create([pa.Table.from_pylist(rows, ROWS_SCHEMA)]).with_output_types(pa.Table)
             table = log | "table" >> TableFromChangelog(**OPTIONS, apply_as_truncates={"op": ["t"]})
             _ = table | TableToChanges() | beam.Map(repr) | beam.io.WriteToText(str(tmp_path / f"out-{n}"), shard_name_template="")
-        found += (tmp_path / f"out-{n}").read_text().splitlines()
-    assert sorted(found) == sorted(map(repr, TABLE))
+        actual += (tmp_path / f"out-{n}").read_text().splitlines()
+    assert sorted(actual) == sorted(map(repr, TABLE))
 
 
 ROWS_SCHEMA = pa.schema({"id": pa.int64(), "op": pa.string(), "n": pa.int64(), "lsn": pa.int64()})
@@ -82,22 +82,22 @@ def test_unbounded_input_with_truncates_gives_what_bounded_input_gives():
 
 
 def test_a_late_row_from_before_a_truncate_is_stale_whether_its_key_was_known_or_not(tmp_path):
-    found, stale = [], []
+    actual, stale = [], []
     late = [{"id": 1, "op": "u", "n": 9, "lsn": 2}, {"id": 7, "op": "u", "n": 9, "lsn": 2}, {"id": 8, "op": "u", "n": 9, "lsn": 4}]
     for n, rows in enumerate((ROWS[:2], ROWS[2:3], [{"id": 3, "op": "u", "n": 3, "lsn": 6}], late)):
         options = PipelineOptions([f"--beam_joins_state={tmp_path / 'state'}", "--beam_joins_partitions=3"])
         with beam.Pipeline(runner=FnApiRunner(), options=options) as p:
             log = p | beam.Create([pa.Table.from_pylist(rows, ROWS_SCHEMA)]).with_output_types(pa.Table)
             parts = log | "table" >> TableFromChangelog(**OPTIONS, apply_as_truncates={"op": ["t"]}).with_outputs()
-            for name, given in (("out", parts.table | TableToChanges()), ("stale", parts.dropped | "Apart" >> beam.Filter(is_stale))):
+            for name, inputs in (("out", parts.table | TableToChanges()), ("stale", parts.dropped | "Apart" >> beam.Filter(is_stale))):
                 _ = (
-                    given
+                    inputs
                     | f"Text {name}" >> beam.Map(repr)
                     | name >> beam.io.WriteToText(str(tmp_path / f"{name}-{n}"), shard_name_template="")
                 )
-        found += (tmp_path / f"out-{n}").read_text().splitlines()
+        actual += (tmp_path / f"out-{n}").read_text().splitlines()
         stale += (tmp_path / f"stale-{n}").read_text().splitlines()
-    assert sorted(found) == sorted(map(repr, [*TABLE[:4], Change(3, None, {"n": 3}, 6, 6), Change(8, None, {"n": 9}, 4, 7)]))
+    assert sorted(actual) == sorted(map(repr, [*TABLE[:4], Change(3, None, {"n": 3}, 6, 6), Change(8, None, {"n": 9}, 4, 7)]))
     assert len(stale) == 2
 
 
@@ -158,6 +158,6 @@ def test_readers_of_envelopes_apply_truncates(tmp_path: Path, name: Any, schema:
     path = tmp_path / "t.jsonl"
     path.write_text("".join(json.dumps(made(*event)) + "\n" for event in events))
     with beam.Pipeline(runner=FnApiRunner()) as p:
-        table = p | ReadTable(str(path), format=name, key="id", schema=schema)
+        table = p | ReadChangelog(str(path), format=name, key="id", schema=schema)
         seen = table | TableToChanges() | beam.Map(lambda change: (change.key, change.new, change.position))
         assert_that(seen, equal_to([(1, {"id": 1}, 1), (1, None, 3), (2, {"id": 2}, 2), (2, None, 3), (2, {"id": 2}, 4)]))

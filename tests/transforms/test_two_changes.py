@@ -1,4 +1,6 @@
-"""Collections that are no tables, with two changes of one row at one position, are refused in one sentence by all that remembers rows."""
+"""Collections that are no tables, with two changes of one row at one position, are refused in one sentence by
+all that remembers rows.
+"""
 
 from datetime import timedelta
 
@@ -100,6 +102,7 @@ SENTENCE = "the table has two changes of key 1 at position 5: make it with Table
 
 @pytest.mark.parametrize("order", [1, -1], ids=["in order", "reversed"])
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.each_value
 def test_two_changes_of_a_row_at_one_position_are_refused(direct, case, order):
     with pytest.raises(Exception, match=SENTENCE), direct() as p:
         _ = CASES[case](tables(p, order))
@@ -137,6 +140,7 @@ IN_COLUMNS = {
 
 @pytest.mark.parametrize("batches", ["one", "two"])
 @pytest.mark.parametrize("case", IN_COLUMNS)
+@pytest.mark.each_value
 def test_tables_in_columns_that_are_none_are_refused_too(direct, case, batches):
     whole = batch(["a", "b"])
     cut = (

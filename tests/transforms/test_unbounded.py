@@ -1,4 +1,6 @@
-"""Unbounded input gives what the same history gives as bounded input, whatever the order of arrival and the watermarks."""
+"""Unbounded input gives what the same history gives as bounded input, whatever the order of arrival and the
+watermarks.
+"""
 
 import apache_beam as beam
 import pytest
@@ -155,7 +157,7 @@ def changes(name):
     return lambda left, right: TABLES[name](left, right) | "changes" >> TableToChanges()
 
 
-@pytest.mark.parametrize("read", [one_stream, two_sources])
+@pytest.mark.parametrize("read", [pytest.param(one_stream, marks=pytest.mark.sweep), two_sources])
 @pytest.mark.parametrize("name", TABLES)
 @on_prism
 def test_a_table_has_the_changes_of_bounded_input(name, read):
@@ -164,7 +166,7 @@ def test_a_table_has_the_changes_of_bounded_input(name, read):
     assert elements(given_unbounded("prism", read, arrivals(events, 1), changes(name))) == elements(expected) != []
 
 
-@pytest.mark.parametrize("read", [one_stream, two_sources])
+@pytest.mark.parametrize("read", [pytest.param(one_stream, marks=pytest.mark.sweep), two_sources])
 @pytest.mark.parametrize("name", STREAMS)
 @on_prism
 def test_a_stream_has_the_records_of_bounded_input(name, read):
@@ -174,18 +176,20 @@ def test_a_stream_has_the_records_of_bounded_input(name, read):
 
 
 def content_at_end(outputs):
-    """The rows that are there after all changes, in the order of their positions; no row has two changes at one."""
-    found = [change for change, _ in outputs]
-    assert len({(change.key, change.position) for change in found}) == len(found)
+    """The rows that are there after all changes, in the order of their positions; no row has two changes at
+    one.
+    """
+    actual = [change for change, _ in outputs]
+    assert len({(change.key, change.position) for change in actual}) == len(actual)
     rows = {}
-    for change in sorted(found, key=lambda change: change.position):
+    for change in sorted(actual, key=lambda change: change.position):
         assert rows.get(change.key) == change.old
         rows[change.key] = change.new
     return {key: value for key, value in rows.items() if value is not None}
 
 
 @pytest.mark.parametrize("name", [name for name in TABLES if name not in ("an aggregate", "counts", "a chain")])
-@pytest.mark.parametrize("seed", [5, 6])
+@pytest.mark.parametrize("seed", [5, pytest.param(6, marks=pytest.mark.sweep)])
 @on_prism
 def test_a_table_with_late_records_ends_as_the_bounded_one(name, seed):
     events = history(seed)
@@ -244,7 +248,7 @@ def reasons(outputs):
 
 
 @pytest.mark.parametrize(
-    ("runner", "options", "unbounded", "said"),
+    ("runner", "options", "unbounded", "message"),
     [
         (DirectRunner(), [], True, "DirectRunner loses what comes behind timers: use PrismRunner"),
         (SparkRunner(), [], True, "does not read: read bounded pieces"),
@@ -252,10 +256,10 @@ def reasons(outputs):
         (FnApiRunner(), ["--beam_joins_tick=0"], True, "--beam_joins_tick=0: give 0.1 seconds or more"),
     ],
 )
-def test_a_runner_or_a_tick_that_cannot_be_is_refused_when_the_pipeline_is_built(runner, options, unbounded, said):
+def test_a_runner_or_a_tick_that_cannot_be_is_refused_when_the_pipeline_is_built(runner, options, unbounded, message):
     log = beam.Pipeline(runner=runner, options=PipelineOptions(options)) | beam.Create([("k", "v")])
     log.is_bounded = not unbounded
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         _ = log | TableFromChangelog()
 
 

@@ -119,8 +119,8 @@ def test_the_windows_of_a_time_are_those_that_beam_assigns(micros, sizes):
     for window_fn in (FixedWindows(size, start), SlidingWindows(size, period, start), Thirds(size)):
         assigned = window_fn.assign(WindowFn.AssignContext(Timestamp(micros=micros)))
         index, start, end = windows_of(window_fn)(np.array([0, micros]))
-        found = [Window(a, b) for i, a, b in zip(index.tolist(), start.tolist(), end.tolist(), strict=True) if i == 1]
-        assert found == [Window(w.start.micros, w.end.micros) for w in assigned]
+        actual = [Window(a, b) for i, a, b in zip(index.tolist(), start.tolist(), end.tolist(), strict=True) if i == 1]
+        assert actual == [Window(w.start.micros, w.end.micros) for w in assigned]
 
 
 def test_values_are_added_a_missing_one_as_none(direct):
@@ -138,7 +138,8 @@ def test_by_sequence_a_record_after_its_window_and_grace_is_late_counted_and_an_
         FixedWindows(10), **COUNT, grace=grace, sequence_by=lambda key, value: value
     ).with_outputs()  # fmt: skip
     assert_that(
-        outputs.table | TableToChanges() | beam.Map(lambda change: (change.key.key, change.key.window.start, change.new, change.timestamp, change.position)),
+        outputs.table | TableToChanges() | beam.Map(lambda change: (change.key.key, change.key.window.start,
+            change.new, change.timestamp, change.position)),
         equal_to([
             ("k", 0, 1, 1 * SECOND, 1),
             ("k", 10 * SECOND, 1, 14 * SECOND, 2),
@@ -297,8 +298,8 @@ def test_batches_whose_columns_are_not_known_need_a_schema(direct):
         columns = {"key": "page", "timestamp_by": "at"}
         with pytest.raises(ValueError, match="the columns of a stream are not known when the pipeline is built"):
             _ = batches | "unknown" >> WindowedAggregate(FixedWindows(10), **WHO, **columns)
-        known = WindowedAggregate(FixedWindows(60), **WHO, **columns, schema=pa.Table.from_pylist(VIEW_ROWS).schema)
-        names = batches | known | LatestTable() | beam.Values()
+        reference = WindowedAggregate(FixedWindows(60), **WHO, **columns, schema=pa.Table.from_pylist(VIEW_ROWS).schema)
+        names = batches | reference | LatestTable() | beam.Values()
         assert_that(names, equal_to([("ann", "cyd", "bob"), ("fay",)]))
 
 

@@ -45,6 +45,7 @@ def times(pcoll, label):
 
 
 @pytest.mark.parametrize(("seed", "partitions"), [(1, 1), (2, 7)])
+@pytest.mark.each_value
 def test_every_kind_of_join_is_the_same_in_any_order_and_partitioning_on_every_runner(pipeline, seed, partitions):
     with pipeline() as p:
         p.options.view_as(ReplayOptions).beam_joins_partitions = partitions
@@ -205,12 +206,12 @@ def test_options_of_columns_are_refused_for_records(direct, options, named):
 
 
 @pytest.mark.parametrize(
-    ("in_columns", "said"), [(0, "columns on the left and records on the right"), (1, "records on the left and columns")]
+    ("in_columns", "message"), [(0, "columns on the left and records on the right"), (1, "records on the left and columns")]
 )
-def test_one_stream_in_columns_and_one_in_records_are_refused(direct, in_columns, said):
+def test_one_stream_in_columns_and_one_in_records_are_refused(direct, in_columns, message):
     p = direct()
     streams = [stream(p, "records", VIEWS), p | beam.Create([]).with_output_types(pa.Table)]
-    with pytest.raises(ValueError, match=f"WindowedStreamJoin got {said}.*: give both streams in one form"):
+    with pytest.raises(ValueError, match=f"WindowedStreamJoin got {message}.*: give both streams in one form"):
         _ = tuple(streams if in_columns else streams[::-1]) | WindowedStreamJoin(joiner, **WINDOW, key="k", timestamp_by="at")
 
 

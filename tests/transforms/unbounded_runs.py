@@ -1,4 +1,6 @@
-"""Histories that come as two unbounded inputs, out of order and with watermarks of their own; and what transforms make of them, there and as bounded input."""
+"""Histories that come as two unbounded inputs, out of order and with watermarks of their own; and what
+transforms make of them, there and as bounded input.
+"""
 
 import random
 from typing import NamedTuple, Optional
@@ -41,16 +43,18 @@ class Watermark(NamedTuple):
 def history(seed, *, events=40, seconds=30, deletes=True):
     """Events of both sides in the order of their times, no two of which have the same key, side and time."""
     rng = random.Random(seed)
-    found = {}
+    actual = {}
     for _ in range(events):
         side, time, key = rng.choice(SIDES), rng.randrange(seconds * 20) * 50, rng.choice("abcd")
-        value = None if deletes and rng.random() < 0.2 else rng.choice("abcd") + str(len(found))
-        found[side, time, key] = Event(side, time, key, value)
-    return sorted(found.values(), key=lambda event: event.time)
+        value = None if deletes and rng.random() < 0.2 else rng.choice("abcd") + str(len(actual))
+        actual[side, time, key] = Event(side, time, key, value)
+    return sorted(actual.values(), key=lambda event: event.time)
 
 
 def arrivals(events, seed, *, jitter=4000):
-    """The events in an order of arrival, with watermarks that are right: each input's own, with stretches in which it does not move and jumps."""
+    """The events in an order of arrival, with watermarks that are right: each input's own, with stretches in
+    which it does not move and jumps.
+    """
     rng = random.Random(seed)
     waiting = sorted(events, key=lambda event: event.time + rng.randrange(jitter))
     steps, last = [], dict.fromkeys(SIDES, -1)
@@ -65,14 +69,18 @@ def arrivals(events, seed, *, jitter=4000):
 
 
 def idle(steps, side):
-    """The same with an input that goes on, but whose watermark stands still for half of the steps, and then jumps."""
+    """The same with an input that goes on, but whose watermark stands still for half of the steps, and then
+    jumps.
+    """
     moves = [n for n, step in enumerate(steps) if isinstance(step, Watermark) and step.side == side]
     still = moves[len(moves) // 4 : 3 * len(moves) // 4]
     return [step._replace(time=steps[still[0]].time) if n in still else step for n, step in enumerate(steps)]
 
 
 def with_late(events, seed, *, jitter=4000):
-    """The events in an order of arrival in which some come when the watermark has passed them; both inputs have one watermark."""
+    """The events in an order of arrival in which some come when the watermark has passed them; both inputs
+    have one watermark.
+    """
     steps = []
     for step in arrivals(events, seed, jitter=jitter):
         steps.append(step)
@@ -166,7 +174,7 @@ def bounded(pipeline, events):
     )
 
 
-def given(runner, read, steps, build, *options):
+def elements_of(runner, read, steps, build, *options):
     """The elements that come out of what ``build`` makes of the inputs, each with its time in milliseconds."""
     _given.clear()
     pipeline = beam.Pipeline(runner=runner, options=PipelineOptions(list(options)))
@@ -177,20 +185,20 @@ def given(runner, read, steps, build, *options):
 
 def given_bounded(events, build):
     """What comes out of bounded input."""
-    return given(FnApiRunner(), bounded, events, build)
+    return elements_of(FnApiRunner(), bounded, events, build)
 
 
 def given_unbounded(runner, read, steps, build, *options):
     """What comes out of unbounded input, on the direct runner's bundle-based engine or on Prism."""
     if runner == "direct":
-        return given(BundleBasedDirectRunner(), read, steps, build, "--streaming", *options)
+        return elements_of(BundleBasedDirectRunner(), read, steps, build, "--streaming", *options)
     return given_on_prism(read, steps, build, "--streaming", *options)
 
 
 def given_on_prism(read, steps, build, *options):
     """What comes out on Prism."""
     prism = [f"--prism_location={prism_binary()}", "--environment_type=LOOPBACK", "--experiments=prism_disable_sdf_split"]
-    return given(PrismRunner(), read, steps, build, *prism, *options)
+    return elements_of(PrismRunner(), read, steps, build, *prism, *options)
 
 
 def _pair_of(event, side):

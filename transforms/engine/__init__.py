@@ -1,1 +1,4 @@
-"""How the transforms run: routing, blocks, state and timers, types at construction, arguments, exceptions. Nothing here is public."""
+"""How the transforms run: routing, blocks, state and timers, types at construction, arguments, exceptions.
+
+Nothing here is public.
+"""

@@ -11,9 +11,12 @@ from apache_beam.typehints import typehints
 from apache_beam.typehints.arrow_type_compatibility import arrow_schema_from_beam_schema
 from apache_beam.typehints.schemas import named_fields_to_schema
 
-from beam_joins.coders.block import require_alike
+from beam_joins.arrow_types import plain_field
+from beam_joins.exact_casts import exact_cast
+from beam_joins.exact_values import Place
+from beam_joins.schema_union import common_schema
 from beam_joins.sorting import combine_chunks
-from beam_joins.transforms.engine.element_types import known
+from beam_joins.transforms.engine.element_types import type_or_any
 
 _MARK, _BYTES = "_beam_joins_arrow_schema", "_beam_joins_arrow_bytes"
 
@@ -24,25 +27,31 @@ def is_arrow(pcoll: PCollection[Any]) -> bool:
 
 
 def as_arrow(pcoll: PCollection[Any], schema: pa.Schema, *, size: int | None = None) -> PCollection[Any]:
-    """The same collection of tables or record batches, whose columns are known to be those of the schema, and to have about ``size`` bytes."""
+    """The same collection of tables or record batches, whose columns are known to be those of the schema, and
+    to have about ``size`` bytes.
+    """
     setattr(pcoll, _MARK, plain_schema(schema))
     setattr(pcoll, _BYTES, size)
     return pcoll
 
 
 def arrow_bytes(pcoll: PCollection[Any]) -> int | None:
-    """About the size of a collection of tables or record batches, in bytes; ``None`` where its reader does not say."""
+    """About the size of a collection of tables or record batches, in bytes; ``None`` where its reader does
+    not say.
+    """
     size: int | None = getattr(pcoll, _BYTES, None)
     return size
 
 
 def arrow_schema(pcoll: PCollection[Any]) -> pa.Schema | None:
-    """The columns of a collection of tables or record batches: those that its reader knows, or those of the batches of a ``beam.Create``."""
+    """The columns of a collection of tables or record batches: those that its reader knows, or those of the
+    batches of a ``beam.Create``.
+    """
     marked: pa.Schema | None = getattr(pcoll, _MARK, None)
     if marked is not None:
         return marked
     batches = [value.schema for value in _created(pcoll) if isinstance(value, pa.Table | pa.RecordBatch)]
-    return common_schema("batches", batches) if batches else None
+    return common_schema(map(plain_schema, batches), of="batches") if batches else None
 
 
 def declared_schema(schema: Any) -> pa.Schema:
@@ -57,34 +66,26 @@ def declared_schema(schema: Any) -> pa.Schema:
     if isinstance(schema, pa.Schema) and len(schema):
         return plain_schema(schema)
     if isinstance(schema, type) and (is_dataclass(schema) or hasattr(schema, "_fields")):
-        fields: list[Any] = [(name, typehints.Optional[known(hint)]) for name, hint in get_type_hints(schema).items()]
+        fields: list[Any] = [(name, typehints.Optional[type_or_any(hint)]) for name, hint in get_type_hints(schema).items()]
         return plain_schema(arrow_schema_from_beam_schema(named_fields_to_schema(fields)))
     raise ValueError(f"schema={schema!r}: give a pyarrow.Schema, a NamedTuple class or a dataclass")
 
 
-def common_schema(name: str, schemas: list[pa.Schema]) -> pa.Schema:
-    """The columns of all schemas; raises ``ValueError`` if they are of types that have nothing in common."""
-    plain = [plain_schema(schema) for schema in schemas]
-    require_alike(name, plain)
-    try:
-        return pa.unify_schemas(plain, promote_options="permissive")
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise ValueError(f"the columns of '{name}' differ from one batch to another: {error}") from None
-
-
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with the types of values in the place of dictionaries of them, which differ from one batch to another."""
-    kinds = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in schema]
-    return pa.schema([field.with_type(kind).remove_metadata() for field, kind in zip(schema, kinds, strict=True)])
+    """The schema with :func:`plain types <beam_joins.arrow_types.plain_type>`: dictionaries differ from one
+    batch to another.
+    """
+    return pa.schema([plain_field(field).remove_metadata() for field in schema])
 
 
 def struct_of(batch: Any, schema: pa.Schema, named: Iterable[tuple[str, str]] = ()) -> pa.Array:
-    """The rows of a batch as one array of structs with the columns of the schema, null where the batch has none.
+    """The rows of a batch as one array of structs with the columns of the schema, null where the batch has
+    none.
 
     ``named`` are options and the columns that they name, which every batch must have.
 
-    Raises ``ValueError`` for anything that is no batch, for a batch without a named column, and for columns that the schema does not have, or that are
-    of another type there.
+    Raises ``ValueError`` for anything that is no batch, for a batch without a named column, and for columns
+    that the schema does not have, or that are of another type there.
     """
     if not isinstance(batch, pa.Table | pa.RecordBatch):
         raise ValueError(f"a collection in columns is of Arrow tables or record batches, but has a {type(batch).__name__}")
@@ -98,18 +99,13 @@ def struct_of(batch: Any, schema: pa.Schema, named: Iterable[tuple[str, str]] = 
         raise ValueError(
             f"a batch has the column {unknown[0]!r}, and the columns are known to be {', '.join(schema.names)}: give all with schema="
         )
-    require_alike("batches", [batch.schema, schema])
-    columns = [_column(batch, field) for field in schema]
+    columns = [
+        exact_cast(combine_chunks(batch.column(field.name)), field.type, Place("a batch", field.name))
+        if field.name in batch.schema.names
+        else pa.nulls(len(batch), field.type)
+        for field in schema
+    ]
     return pa.StructArray.from_arrays(columns, fields=list(schema)) if columns else pa.nulls(len(batch), pa.struct([]))
-
-
-def _column(batch: Any, field: pa.Field) -> pa.Array:
-    if field.name not in batch.schema.names:
-        return pa.nulls(len(batch), field.type)
-    try:
-        return combine_chunks(batch.column(field.name)).cast(field.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise ValueError(f"the column {field.name!r} is not of the type {field.type} that it is known to have: {error}") from None
 
 
 def _created(pcoll: PCollection[Any]) -> Iterator[Any]:

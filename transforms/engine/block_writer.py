@@ -1,4 +1,6 @@
-"""Where a route or an operator puts its rows: into blocks, one for each partition of the replay that they go to."""
+"""Where a route or an operator puts its rows: into blocks, one for each partition of the replay that they go
+to.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
@@ -16,14 +18,16 @@ from beam_joins.change import Dropped
 from beam_joins.coders.block import concat_batches, write_block
 from beam_joins.sorting import integers
 from beam_joins.transforms.engine import metrics
+from beam_joins.transforms.engine.block_files import BlockFile
 from beam_joins.transforms.engine.notes import write_note
 
 PENDING_BYTES = 64 << 20  # what waits in a writer, of all replays and partitions
 BLOCK_BYTES = 4 << 20  # a block as large as that does not wait for the others
 _EARLIEST, _LATEST, _GLOBAL = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros, (GlobalWindow(),)
 END = int(GlobalWindow().max_timestamp().micros) // 1_000_000 * 1_000_000 - 60_000_000
-"""The event time, in microseconds, at which what waits for the end of all input has its turn: so long before the end of the global window that the turns of all
-stages, one after the other, lie before it."""
+"""The event time, in microseconds, at which what waits for the end of all input has its turn: so long before
+the end of the global window that the turns of all stages, one after the other, lie before it.
+"""
 MAIN, DROPPED, BAD = "main", "dropped", "bad"
 TURN = "turn"
 """The column of rows that come from a turn, with the end of its tick."""
@@ -54,24 +58,43 @@ class _Waiting:
 
 
 class BlockWriter:
-    """Where a route or an operator puts what is to travel on to a replay, and what it drops."""
+    """Where a route or an operator puts what is to travel on to a replay, and what it drops.
 
-    def __init__(self, partitions: int, *, keep_dropped: bool = True, turn: int | None = None) -> None:
+    Where there is a ``file``, blocks lie in it and references travel. ``counts`` is for the metrics of blocks.
+    """
+
+    def __init__(
+        self,
+        partitions: int,
+        *,
+        keep_dropped: bool = True,
+        turn: int | None = None,
+        file: BlockFile | None = None,
+        counts: bool = True,
+    ) -> None:
         self.turn = turn
-        """The end of the tick in which what is sent had its turn, where there are ticks (:mod:`beam_joins.transforms.engine.ticks`)."""
+        """The end of the tick in which what is sent had its turn, where there are ticks
+        (:mod:`beam_joins.transforms.engine.ticks`).
+        """
         self._partitions = partitions
         self._keep_dropped = keep_dropped
+        self._file = file
+        self._counts = counts
         self._waiting: dict[tuple[str, int, str], _Waiting] = {}
         self._pending_bytes = 0
         self._noted: dict[str, set[str]] = {}
         self._ready: list[Output] = []
 
     def noted(self, to: str) -> set[str]:
-        """What was noted of the rows for the replay input ``to`` (:mod:`beam_joins.transforms.engine.notes`); add to it."""
+        """What was noted of the rows for the replay input ``to`` (:mod:`beam_joins.transforms.engine.notes`);
+        add to it.
+        """
         return self._noted.setdefault(to, set())
 
     def send(self, to: str, hashes: Any, rows: pa.RecordBatch) -> None:
-        """Send rows to the replay named ``to``; ``hashes`` are those of their routing keys, one unsigned integer a row."""
+        """Send rows to the replay named ``to``; ``hashes`` are those of their routing keys, one unsigned
+        integer a row.
+        """
         if not len(rows):
             return
         if self.turn is not None:
@@ -103,7 +126,9 @@ class BlockWriter:
         self.drop_rows(reason, 1, lambda: [(record, timestamp)])
 
     def drop_rows(self, reason: str, records: int, rows: Callable[[], Iterable[tuple[Any, int]]]) -> None:
-        """Count many records, and put them, each with its timestamp, into the output of the dropped ones if there is one."""
+        """Count many records, and put them, each with its timestamp, into the output of the dropped ones if
+        there is one.
+        """
         if records:
             metrics.count(metrics.dropped(reason), records)
             if self._keep_dropped:
@@ -122,26 +147,28 @@ class BlockWriter:
         """The blocks that are not full, each with its name and its earliest timestamp, and the notes."""
         for (to, partition, name), waiting in self._waiting.items():
             rows = concat_batches(name, waiting.batches)
-            yield to, (partition, _counted_block(rows, name)), _earliest(rows)
+            yield to, (partition, self._block(rows, name)), _earliest(rows)
         for to, noted in self._noted.items():
             if noted:
                 yield to, (0, write_note(to, noted)), _EARLIEST
         self._noted.clear()
         self._waiting.clear()
         self._pending_bytes = 0
+        if self._file is not None:
+            self._file.close()
 
     def _leave(self, to: str, partition: int, name: str) -> None:
         waiting = self._waiting.pop((to, partition, name))
         self._pending_bytes -= waiting.bytes
         rows = concat_batches(name, waiting.batches)
-        self._ready.append((to, timestamped((partition, _counted_block(rows, name)), _earliest(rows))))
+        self._ready.append((to, timestamped((partition, self._block(rows, name)), _earliest(rows))))
 
-
-def _counted_block(rows: pa.Table, to: str) -> bytes:
-    block = write_block(rows, to)
-    metrics.count(metrics.BLOCK_ROWS, len(rows))
-    metrics.count(metrics.BLOCK_BYTES, len(block))
-    return block
+    def _block(self, rows: pa.Table, name: str) -> bytes:
+        block = write_block(rows, name)
+        if self._counts:
+            metrics.count(metrics.BLOCK_ROWS, len(rows))
+            metrics.count(metrics.BLOCK_BYTES, len(block))
+        return block if self._file is None else self._file.write(block, rows.nbytes)
 
 
 def _earliest(rows: pa.Table) -> int:

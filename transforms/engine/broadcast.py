@@ -1,4 +1,6 @@
-"""Foreign-key joins with a small right table: its rows go to every worker as a side input, and left rows are joined where they are."""
+"""Foreign-key joins with a small right table: its rows go to every worker as a side input, and left rows are
+joined where they are.
+"""
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from time import perf_counter_ns
@@ -6,14 +8,15 @@ from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
+from apache_beam.pipeline import AppliedPTransform
 from apache_beam.pvalue import AsIter, PCollection
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders.block import read_blocks, write_block
 from beam_joins.joiner import Join
 from beam_joins.keys.columns import kinds
-from beam_joins.matching import Shape
 from beam_joins.overlap import Rights
+from beam_joins.overlap_events import Shape
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.emitter import Emitter
 from beam_joins.transforms.engine.joins import LEFT, RIGHT, LeftRows, Sides
@@ -24,17 +27,42 @@ from beam_joins.transforms.engine.outputs import Handling
 from beam_joins.transforms.engine.replay import BundleDoFn, Replay, Stage
 from beam_joins.transforms.engine.replay_options import ReplayOptions
 from beam_joins.transforms.engine.table_rows import newest, no_rows
-from beam_joins.transforms.engine.table_type import TableType
+from beam_joins.transforms.engine.table_type import physical_of
 from beam_joins.transforms.engine.user_functions import StageFunctions
 
 PIECE_BYTES = 4 << 20
 """How much of a left batch is joined at a time: its result may be several times as large."""
 
 
-def is_small(table: PCollection[Any], known: TableType) -> bool:
+def is_small(table: PCollection[Any]) -> bool:
     """Whether a table is known to be small enough to be copied to every worker."""
     limit: int = table.pipeline.options.view_as(ReplayOptions).beam_joins_broadcast_bytes
-    return known.bytes is not None and known.bytes <= limit
+    size = physical_of(table).bytes
+    return size is not None and size <= limit
+
+
+def waits_for(right: PCollection[Any], left: PCollection[Any]) -> bool:
+    """Whether the right table is behind a join of tables that come, as the left one does, from one
+    collection.
+
+    Beam's direct runner never ends such a pipeline with the right table as a side input: the flattened sides
+    of that join wait until all consumers of the collection have read it. The broadcast join is one of them,
+    and it waits for its side input.
+    """
+    upstream = _upstream(left)
+    merges = (node for node in _upstream(right) if isinstance(node.transform, beam.Flatten))
+    return any(upstream & _upstream(*merge.inputs) for merge in merges)
+
+
+def _upstream(*collections: PCollection[Any]) -> set[AppliedPTransform]:
+    nodes: set[AppliedPTransform] = set()
+    waiting = [each.producer for each in collections]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in nodes:
+            nodes.add(node)
+            waiting += [each.producer for each in (*node.inputs, *(side.pvalue for side in node.side_inputs)) if each.producer]
+    return nodes
 
 
 def broadcast_join(
@@ -51,14 +79,14 @@ def broadcast_join(
 ) -> tuple[PCollection[Any], dict[str, PCollection[Any]]]:
     """The batches of the joined table, and the outputs of the stage that gives them.
 
-    As :func:`~beam_joins.transforms.engine.joins.joined_table`, where all changes of a left row are in one batch and ``shape`` says that they are given
-    ``together``: so they are in the result.
+    As :func:`~beam_joins.transforms.engine.joins.joined_table`, where all changes of a left row are in one
+    batch and ``shape`` says that they are given ``together``: so they are in the result.
     """
     blocks = sides.right | "Right" >> beam.Map(_block, columns=right_columns).with_output_types(bytes)
     # what typed columns hold was compared when the pipeline was built
-    notes = () if all(known.is_typed for known in sides.known) else (LEFT, RIGHT)
+    notes = () if all(of_table.is_typed for of_table in sides.types) else (LEFT, RIGHT)
     stage = _Joining(
-        lambda emitter: _JoinDoFn(left_rows, no_rows(sides.known[1]), join, shape, handling.functions, bool(notes), emitter),
+        lambda emitter: _JoinDoFn(left_rows, no_rows(sides.types[1]), join, shape, handling.functions, bool(notes), emitter),
         blocks,
         to=(MAIN, *notes, *dropping, *handling.tags),
     )
@@ -134,7 +162,9 @@ class _JoinDoFn(BundleDoFn):
         yield from self._emitter.emit(self._writer.pop_ready())
 
     def _arranged(self, blocks: Iterable[bytes]) -> Rights:
-        rows = read_blocks(blocks).get(RIGHT, self._no_right)
+        # the direct runner gives a side input twice whose source feeds another stateful DoFn; no two blocks
+        # of a table are equal
+        rows = read_blocks(dict.fromkeys(blocks)).get(RIGHT, self._no_right)
         if self._noting:
             self._writer.noted(RIGHT).update(kinds(rows["key"].combine_chunks()))
         return Rights(rows)

@@ -7,39 +7,42 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.coders.key import KeyCoder
+from beam_joins.exact_values import Place, exact_column, fields_of
 from beam_joins.fields import delete_getter, field, getter, names_in, truncate_getter
 from beam_joins.keys.columns import comparable
 from beam_joins.keys.hashes import hashes
-from beam_joins.places import Given, deleted_of, ties_of, truncates_of
+from beam_joins.positions import Values, deleted_of, ties_of, truncates_of, unchanged_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
-from beam_joins.transforms.engine.notes import note_columns
+from beam_joins.transforms.engine.changelog_operator import TRUNCATES
+from beam_joins.transforms.engine.notes import note_columns, note_logs
 from beam_joins.transforms.engine.records import Option, Records, pairs
-from beam_joins.transforms.engine.upserts import TRUNCATES
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.typed_rows import column_writer
+from beam_joins.unchanged import UNCHANGED
 
 _NO_PAIR = "TableFromChangelog takes (key, value) pairs, or any elements with key=: it got {} without key="
 
 
-def options_of(given: Mapping[str, Any]) -> dict[str, Option]:
+def options_of(specs: Mapping[str, Any]) -> dict[str, Option]:
     """The options of a changelog that are given; raises ``ValueError`` for a wrong one."""
-    options = {name: spec for name, spec in given.items() if spec is not None}
+    options = {name: spec for name, spec in specs.items() if spec is not None}
     called = {
         name: delete_getter(spec)
         if name == "apply_as_deletes"
         else truncate_getter(spec)
         if name == "apply_as_truncates"
-        else getter(name, spec, one=name == "timestamp_by")
+        else getter(name, spec, one=name in ("timestamp_by", "unchanged_by"))
         for name, spec in options.items()
     }
     return {name: Option(name, spec, called[name]) for name, spec in options.items()}
 
 
 class ChangelogRows:
-    """The rows of records for the replay named ``to``: ``key``, ``value``, ``timestamp``, ``position``, and ``within`` and ``tie`` where they are said.
+    """The rows of records for the replay named ``to``: ``key``, ``value``, ``timestamp``, ``position``, and
+    ``within``, ``tie`` and ``unchanged`` where they are said.
 
-    ``options`` are those of :class:`beam_joins.transforms.table_from_changelog.TableFromChangelog` that are given. Of elements the columns are opaque,
-    or of the types that a ``schema`` declares.
+    ``options`` are those of :class:`beam_joins.transforms.table_from_changelog.TableFromChangelog` that are
+    given. Of elements the columns are opaque, or of the types that a ``schema`` declares.
     """
 
     def __init__(
@@ -51,10 +54,12 @@ class ChangelogRows:
         self._coder = keys
         self._key_type: pa.DataType | None = None
         self._names: list[str] | None = None
+        self._declared: frozenset[str] = frozenset()
         if schema is not None:
             spec = options["key"].spec if "key" in options else ()
             if types := [schema.field(name).type for name in names_in(spec)]:
                 self._key_type = types[0] if isinstance(spec, str) else pa.struct(zip(spec, types, strict=True))
+            self._declared = frozenset(schema.names)
             self._names = [name for name in schema.names if name not in left_out]
             schema = pa.schema([schema.field(name) for name in self._names])
         self._write = column_writer("a record", schema)
@@ -72,48 +77,58 @@ class ChangelogRows:
     def columns(self, records: Records) -> pa.RecordBatch:
         """The columns of the records that can be used."""
         options = self._options
-        of_value: Any = records.given
+        if (log := options.get("one_log_by")) is not None:
+            note_logs(records.writer.noted(self._to), records.column(log))
+        of_value: Any = records.elements
         if "key" in options:
             key = records.column(options["key"])
         else:
-            key, of_value = pairs(records.given, _NO_PAIR)
+            key, of_value = pairs(records.elements, _NO_PAIR)
         records.timed(options.get("timestamp_by"))
         records.drop("null_key", key)
         position, within = records.placed(options.get("sequence_by"))
         deletes, tie = options.get("apply_as_deletes"), options.get("tie_break_by")
         deleted = None if deletes is None else deleted_of(deletes.spec, records.column(deletes))
         ties = None if tie is None else ties_of(records.column(tie))
-        given = {
+        leaving = options.get("unchanged_by")
+        unchanged = None if leaving is None else unchanged_of(leaving.name, records.column(leaving))
+        if self._names is not None and records.functions.handles_any:
+            self._refuse(records, key, of_value, pa.nulls(len(records.elements), pa.bool_()) if deleted is None else deleted)
+        columns = {
             "key": self._keys(records.kept(key)),
             "value": self._values(records.kept(of_value), None if deleted is None else records.kept(deleted), records.writer),
             "timestamp": records.kept(pa.array(records.times)),
             "position": records.kept(position),
         }
-        given |= {name: records.kept(order) for name, order in (("within", within), ("tie", ties)) if order is not None}
-        return pa.record_batch(list(given.values()), names=list(given))
+        columns |= {
+            name: records.kept(order)
+            for name, order in (("within", within), ("tie", ties), (UNCHANGED, unchanged))
+            if order is not None
+        }
+        return pa.record_batch(list(columns.values()), names=list(columns))
 
     def _places(self, truncates: Records) -> pa.RecordBatch:
         truncates.timed(self._options.get("timestamp_by"))
         position, within = truncates.placed(self._options.get("sequence_by"))
-        given = {"timestamp": truncates.kept(pa.array(truncates.times)), "position": truncates.kept(position)}
+        columns = {"timestamp": truncates.kept(pa.array(truncates.times)), "position": truncates.kept(position)}
         if within is not None:
-            given["within"] = truncates.kept(within)
+            columns["within"] = truncates.kept(within)
         # all partitions meet it: it has a position for them as what has a key has
-        return pa.record_batch([pa.array(np.ones(len(given["position"]), np.bool_)), *given.values()], names=["key", *given])
+        return pa.record_batch([pa.array(np.ones(len(columns["position"]), np.bool_)), *columns.values()], names=["key", *columns])
 
-    def _keys(self, keys: Given) -> pa.Array:
+    def _keys(self, keys: Values) -> pa.Array:
         if isinstance(keys, pa.Array):
             return comparable(keys, "the key")
         if self._key_type is None:
             return self._coder.column(keys, "the key")
         if pa.types.is_struct(self._key_type):
             keys = [dict(zip((part.name for part in self._key_type), key, strict=True)) for key in keys]
-        try:
-            return comparable(pa.array(keys, self._key_type), "the key")
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-            raise ValueError(f"a key is not of the type in schema=: {error}") from None
+        spec = self._options["key"].spec
+        return comparable(
+            exact_column(keys, self._key_type, Place("the key of a record", spec if isinstance(spec, str) else "")), "the key"
+        )
 
-    def _values(self, values: Given, deleted: pa.Array | None, writer: BlockWriter) -> pa.Array:
+    def _values(self, values: Values, deleted: pa.Array | None, writer: BlockWriter) -> pa.Array:
         if isinstance(values, pa.Array):
             return _without(values, self._left_out, deleted)
         if self._left_out:
@@ -127,26 +142,49 @@ class ChangelogRows:
 
     def _value(self, value: Any) -> dict[Any, Any]:
         if self._names is not None:
-            return {name: field(value, name) for name in self._names}
+            return self._columns(value, self._names)
         if not isinstance(value, Mapping):
             raise ValueError(f"except_columns needs mappings, not {type(value).__name__}: leave columns out with MapTable")
         return {name: column for name, column in value.items() if name not in self._left_out}
 
+    def _columns(self, value: Any, names: list[str]) -> dict[str, Any]:
+        fields = fields_of(value) or {}
+        if not self._declared.issuperset(fields):
+            name = next(name for name in fields if name not in self._declared)
+            raise ValueError(f"a record gave the field {name!r}, and schema= has {', '.join(sorted(self._declared))}")
+        return {name: field(value, name) for name in names}
+
+    def _refuse(self, records: Records, key: Values, values: Values, deletes: pa.Array) -> None:
+        """Put the records that are not of the declared types into ``bad``."""
+
+        def fits(key: Any, value: Any, deleted: Any) -> None:
+            self._keys([key])
+            self._values([value], pa.array([deleted], pa.bool_()), BlockWriter(1))
+
+        try:
+            self._keys(records.kept(key))
+            self._values(records.kept(values), records.kept(deletes), BlockWriter(1))
+        except ValueError:
+            records.each(records.functions.function("schema=", None, fits), key, values, deletes.to_pylist())
+
 
 def no_records(schema: pa.Schema | None) -> Records:
     """No records, elements or rows of a batch; what a transform makes of them has the types of its columns."""
-    given: Any = [] if schema is None else pa.nulls(0, pa.struct(schema))
-    return Records(given, np.zeros(0, np.int64), StageFunctions(""), BlockWriter(1))
+    rows: Any = [] if schema is None else pa.nulls(0, pa.struct(schema))
+    return Records(rows, np.zeros(0, np.int64), StageFunctions(""), BlockWriter(1))
 
 
-def require_columns_there(option: str, names: Iterable[str], there: Sequence[str]) -> None:
-    """Raise ``ValueError`` for a column that there is not."""
-    if missing := sorted(set(names).difference(there)):
-        raise ValueError(f"{option} names {', '.join(missing)}, which no record has; there are {', '.join(there)}")
+def require_columns_there(option: str, names: Iterable[str], columns: Sequence[str]) -> None:
+    """Raise ``ValueError`` for a column that does not exist."""
+    if missing := sorted(set(names).difference(columns)):
+        raise ValueError(f"{option} names {', '.join(missing)}, which no record has; there are {', '.join(columns)}")
 
 
 def _without(records: pa.Array, left_out: frozenset[str], deleted: pa.Array | None) -> pa.Array:
-    """The values that records hold in the columns that are not left out; null where one is deleted. No column is copied."""
+    """The values that records hold in the columns that are not left out; null where one is deleted.
+
+    No column is copied.
+    """
     kept = [field for field in records.type if field.name not in left_out]
     if not kept:
         raise ValueError("except_columns leaves no column for the value")

@@ -1,4 +1,6 @@
-"""A function of key and value on the values of a batch of changes: each value is given once, though it may be new in one change and old in the next."""
+"""A function of key and value on the values of a batch of changes: each value is given once, though it may be
+new in one change and old in the next.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,7 +21,7 @@ from beam_joins.transforms.engine.user_functions import StageFunctions
 
 def each_value(
     batch: ChangeBatch,
-    known: TableType,
+    of_table: TableType,
     functions: StageFunctions,
     call: Callable[[Any, Any], Any],
     *,
@@ -28,11 +30,11 @@ def each_value(
 ) -> Iterator[Any]:
     """What a function gives for each of :attr:`ChangeBatch.values`, ``None`` for no value.
 
-    Where it raises an exception that is handled, the record of the change with this new value goes to ``bad``, and its index to ``failed``. For an
-    earlier value that was done with an earlier change.
+    Where it raises an exception that is handled, the record of the change with this new value goes to
+    ``bad``, and its index to ``failed``. For an earlier value that was done with an earlier change.
     """
     row = _rows_of(batch)
-    keys = keys_in_python(batch.key.take(pa.array(np.maximum(row, 0))), known) if len(batch) else []
+    keys = keys_in_python(batch.key.take(pa.array(np.maximum(row, 0))), of_table) if len(batch) else []
     for n, (value, changed) in enumerate(zip(each_in_python(batch.values), row.tolist(), strict=True)):
         result = None
         if value is not None and changed >= 0:
@@ -42,11 +44,30 @@ def each_value(
                 if not functions.handles(error.__cause__):
                     raise
                 if n < len(batch):
-                    (change,) = changes_in_python(batch.filter(pa.array(np.arange(len(batch)) == n)), known)
+                    (change,) = changes_in_python(batch.filter(pa.array(np.arange(len(batch)) == n)), of_table)
                     functions.caught(record_of(change), error, change.timestamp)
                     if failed is not None:
                         failed.append(n)
         yield result
+
+
+def refusing(batch: ChangeBatch, of_table: TableType, functions: StageFunctions, option: str) -> Callable[[int, Exception], None]:
+    """Puts the change with a new value, by its index among :attr:`ChangeBatch.values`, for which ``option``
+    gave no value of its type into ``bad``.
+
+    Raises ``FunctionFailed`` where such exceptions are not handled. For an earlier value that was done with
+    an earlier change.
+    """
+
+    def refuse(n: int, error: Exception) -> None:
+        row = int(_rows_of(batch)[n])
+        (change,) = changes_in_python(batch.filter(pa.array(np.arange(len(batch)) == row)), of_table)
+        failed = functions.failure(option, error, (), change.key)
+        failed.__cause__ = error
+        if n < len(batch) or not functions.handles(error):
+            functions.caught(change, failed, change.timestamp)
+
+    return refuse
 
 
 def _rows_of(batch: ChangeBatch) -> Ints:

@@ -7,10 +7,11 @@ from apache_beam.typehints import typehints
 from apache_beam.typehints.row_type import RowTypeConstraint
 
 
-def known(hint: Any) -> Any:
-    """The type of a type hint of Python or Beam: ``T`` for ``T | None``, ``Any`` for other unions and for no type.
+def type_or_any(hint: Any) -> Any:
+    """The type of a type hint of Python or Beam: ``T`` for ``T | None``, ``Any`` for other unions and for no
+    type.
 
-    >>> known(int | None), known(int | str)
+    >>> type_or_any(int | None), type_or_any(int | str)
     (<class 'int'>, typing.Any)
     """
     choices: tuple[Any, ...] = ()
@@ -32,14 +33,14 @@ def pair_types(element_type: Any) -> tuple[Any, Any]:
     """
     if isinstance(element_type, typehints.TupleConstraint) and len(element_type.tuple_types) == 2:
         key_type, value_type = element_type.tuple_types
-        return known(key_type), known(value_type)
+        return type_or_any(key_type), type_or_any(value_type)
     return Any, Any
 
 
 def annotated(annotated: Any, name: str) -> Any:
     """The type of a field of a class, or with ``"return"`` of what a function returns."""
     try:
-        return known(get_type_hints(annotated).get(name, Any))
+        return type_or_any(get_type_hints(annotated).get(name, Any))
     except Exception:  # hints that cannot be resolved
         return Any
 

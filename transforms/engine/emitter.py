@@ -6,21 +6,27 @@ from typing import Any
 from apache_beam.pvalue import TaggedOutput
 
 from beam_joins.coders.own_types import OwnTypes
+from beam_joins.transforms.engine.block_files import BlockFolder
 from beam_joins.transforms.engine.block_writer import DROPPED, BlockWriter, Output
 
 
 class Emitter:
-    """What the DoFns of the engine share: a writer, and outputs of which the first needs no tag."""
+    """What the DoFns of the engine share: a writer, and outputs of which the first needs no tag.
 
-    def __init__(self, outputs: tuple[str, ...], partitions: int) -> None:
+    With a ``folder`` blocks lie there and references to them travel.
+    """
+
+    def __init__(self, outputs: tuple[str, ...], partitions: int, folder: BlockFolder | None = None) -> None:
         self._main = outputs[0]
         self._keep_dropped = DROPPED in outputs
         self._partitions = partitions
+        self._folder = folder
         self._own_types = OwnTypes()
 
     def writer(self, turn: int | None = None) -> BlockWriter:
         """An empty writer, of rows that have had their turn in a tick if there are ticks."""
-        return BlockWriter(self._partitions, keep_dropped=self._keep_dropped, turn=turn)
+        file = None if self._folder is None else self._folder.file()
+        return BlockWriter(self._partitions, keep_dropped=self._keep_dropped, turn=turn, file=file)
 
     def emit(self, outputs: Iterable[Output]) -> list[Any]:
         """The elements as a DoFn gives them."""

@@ -1,4 +1,6 @@
-"""Tables that are grouped by something that is not their key: their rows by group, and the aggregates of groups."""
+"""Tables that are grouped by something that is not their key: their rows by group, and the aggregates of
+groups.
+"""
 
 from collections.abc import Callable, Generator, Sequence
 from numbers import Number
@@ -20,28 +22,33 @@ from beam_joins.keys.hashes import hashes
 from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_encoded, opaque_values
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
-from beam_joins.transforms.engine.checked_table import checked_table
 from beam_joins.transforms.engine.each_value import each_value
+from beam_joins.transforms.engine.input_checks import require_global
 from beam_joins.transforms.engine.operator import Turn
-from beam_joins.transforms.engine.outputs import WithOutputs
+from beam_joins.transforms.engine.output_types import TableInput
+from beam_joins.transforms.engine.outputs import MakesTable
+from beam_joins.transforms.engine.prepared import prepared
 from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.table_rows import changes_in_python
-from beam_joins.transforms.engine.table_type import TableType, as_table, table_type
-from beam_joins.transforms.engine.unbounded import require_global
+from beam_joins.transforms.engine.table_type import WHOLE, TableType, as_table, physical_of, table_type
 from beam_joins.transforms.engine.user_functions import StageFunctions
 
 MEMBERS = "members"
 
 OfRow: TypeAlias = str | Sequence[str] | vectorized[Any] | Callable[[Any, Any], Any]
-"""What a user gives for something of a row: fields of the value by name, a vectorized function, or one of key and value."""
+"""What a user gives for something of a row: fields of the value by name, a vectorized function, or one of key
+and value.
+"""
 
 
 class Grouping:
-    """The group of each of a batch's values, and with ``of`` the number of each that is summed; raises ``ValueError`` for columns that there are not."""
+    """The group of each of a batch's values, and with ``of`` the number of each that is summed; raises
+    ``ValueError`` for columns that do not exist.
+    """
 
-    def __init__(self, known: TableType, functions: StageFunctions, group_by: OfRow, of: OfRow | None) -> None:
-        self._known = known
-        typed = not is_opaque(known.value_column)
+    def __init__(self, of_table: TableType, functions: StageFunctions, group_by: OfRow, of: OfRow | None) -> None:
+        self._of_table = of_table
+        typed = not is_opaque(of_table.value_column)
         sum_in_columns = isinstance(of, vectorized) or (typed and not callable(of))
         in_columns = isinstance(group_by, vectorized) or (typed and not callable(group_by) and (of is None or sum_in_columns))
         self._group_by: Any = functions.function("group_by", group_by) if in_columns else None
@@ -52,7 +59,7 @@ class Grouping:
         ]
         self._by_record = _group_and_number(*by_record) if any(by_record) else None
         self._functions = functions
-        nothing = pa.nulls(0, known.value_column)
+        nothing = pa.nulls(0, of_table.value_column)
         with called_with_no_rows():
             self.group_type: pa.DataType = self._groups(nothing).type if in_columns else KEYS
             self.sum_type = pa.int64() if of is None else VALUES if self._of is None else totals.sum_type(self._numbers(nothing).type)
@@ -65,8 +72,8 @@ class Grouping:
         numbers: list[Any] = []
         if self._by_record is not None:
             coder = KeyCoder()
-            for given in each_value(batch, self._known, self._functions, self._by_record, failed=failed):
-                group, number = given or (None, None)
+            for pair in each_value(batch, self._of_table, self._functions, self._by_record, failed=failed):
+                group, number = pair or (None, None)
                 groups.append(group if group is None or self._group_by else encode_key(coder, group, "the group"))
                 numbers.append(number)
         of_group = self._groups(batch.values) if self._group_by else opaque_encoded(groups)
@@ -82,8 +89,10 @@ class Grouping:
         return by_row("of", self._of, values)
 
 
-class GroupedTable(WithOutputs):
-    """The count of the rows of each group of a table, or the sum ``of`` something; a subclass may aggregate them otherwise."""
+class GroupedTable(MakesTable[TableInput]):
+    """The count of the rows of each group of a table, or the sum ``of`` something; a subclass may aggregate
+    them otherwise.
+    """
 
     def __init__(self, group_by: OfRow, of: OfRow | None = None) -> None:
         super().__init__()
@@ -97,15 +106,15 @@ class GroupedTable(WithOutputs):
     def build(self, pvalue: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The aggregates and the dropped records."""
         require_global(type(self).__name__, pvalue)
-        table, handling, fold = checked_table(pvalue), self.handling, self.fold()
-        known, functions = table_type(table), handling.functions
-        grouping = Grouping(known, functions, self._group_by, self._of)
+        table, handling, fold = prepared(pvalue, needs="checked"), self.handling, self.fold()
+        of_table, functions = table_type(table), handling.functions
+        grouping = Grouping(of_table, functions, self._group_by, self._of)
 
         def rows(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
             groups, numbers, failed = grouping(batch)
             lost = valid(batch.new) & ~valid(groups)[: len(batch)] & ~failed
             changes = batch.filter(pa.array(lost))
-            writer.drop_rows("null_group", len(changes), lambda: ((c, c.timestamp) for c in changes_in_python(changes, known)))
+            writer.drop_rows("null_group", len(changes), lambda: ((c, c.timestamp) for c in changes_in_python(changes, of_table)))
             functions.give(writer)
             sent = aggregate.members(batch, groups, numbers if fold is None else batch.values)
             writer.send(MEMBERS, hashes(sent["group"]), sent)
@@ -121,7 +130,8 @@ class GroupedTable(WithOutputs):
                 yield batch
             return state
 
-        routed = table | "Group" >> Route(rows, to=(MEMBERS, *self.dropping, *handling.tags))
+        size = physical_of(table).bytes
+        routed = table | "Group" >> Route(rows, to=(MEMBERS, *self.dropping, *handling.tags), size=size)
         replayed = (routed[MEMBERS],) | "Aggregate" >> Replay(
             functions.replay(aggregated), to=(MAIN, *handling.tags), main_type=ChangeBatch, tables=(MEMBERS,)
         )
@@ -129,8 +139,8 @@ class GroupedTable(WithOutputs):
         group, value = (
             Any if is_opaque(kind) else kind for kind in (grouping.group_type, grouping.sum_type if fold is None else VALUES)
         )
-        made = TableType(group, value, known.order, whole=True)
-        return as_table(replayed[MAIN], made), self.all_dropped(routed)
+        made = TableType(group, value, of_table.order)
+        return as_table(replayed[MAIN], made, WHOLE), self.all_dropped(routed)
 
 
 def _group_and_number(

@@ -1,4 +1,6 @@
-"""The joins of tables: rows of both sides in one partition, their overlap there, and the way back of rows that moved."""
+"""The joins of tables: rows of both sides in one partition, their overlap there, and the way back of rows
+that moved.
+"""
 
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
@@ -13,20 +15,20 @@ from beam_joins.joiner import Join, narrowed
 from beam_joins.keys.columns import joined_keys, kinds
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.nested import CombinedKeyType
-from beam_joins.matching import Shape
 from beam_joins.overlap import State, overlap_in_parts, step
+from beam_joins.overlap_events import Shape
 from beam_joins.references import listed_subscriptions, looking_up, rejoined, subscriptions
 from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
-from beam_joins.transforms.engine.checked_table import table_in_turn
 from beam_joins.transforms.engine.metrics import UNMATCHED, count
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.operator import Operator, Turn
 from beam_joins.transforms.engine.outputs import Handling
+from beam_joins.transforms.engine.prepared import prepared
 from beam_joins.transforms.engine.referring import References
 from beam_joins.transforms.engine.replay import Replay, Route, RowRouter
 from beam_joins.transforms.engine.table_rows import batch_rows, changes_in_python, no_rows
-from beam_joins.transforms.engine.table_type import TableType, table_type
+from beam_joins.transforms.engine.table_type import TableType, physical_of, table_type
 
 LEFT, RIGHT, HALVES = "left", "right", "halves"
 
@@ -39,65 +41,68 @@ class Sides(NamedTuple):
 
     left: PCollection[Any]
     right: PCollection[Any]
-    known: tuple[TableType, TableType]
+    types: tuple[TableType, TableType]
 
     @property
     def value_types(self) -> tuple[pa.DataType, pa.DataType]:
         """The types of the values' columns."""
-        return self.known[0].value_column, self.known[1].value_column
+        return self.types[0].value_column, self.types[1].value_column
 
     @property
     def bytes(self) -> int | None:
         """About the size of both tables; ``None`` where that of one is not known."""
-        left, right = self.known[0].bytes, self.known[1].bytes
+        left, right = physical_of(self.left).bytes, physical_of(self.right).bytes
         return None if left is None or right is None else left + right
 
 
 def in_sides(left: PCollection[Any], right: PCollection[Any]) -> Sides:
     """Two tables as they come in."""
-    left, right = table_in_turn(left, "Left"), table_in_turn(right, "Right")
+    left, right = prepared(left, "Left", needs="turns"), prepared(right, "Right", needs="turns")
     return Sides(left, right, (table_type(left), table_type(right)))
 
 
-def combined_type(references: References, known: tuple[TableType, TableType]) -> CombinedKeyType:
+def combined_type(references: References, types: tuple[TableType, TableType]) -> CombinedKeyType:
     """The type of the keys of a result that is keyed by what left rows refer to and their own keys."""
-    left, right = known
+    left, right = types
     foreign_key = joined_keys(pa.nulls(0, references.type), pa.nulls(0, right.key_column)).type
     return CombinedKeyType(foreign_key, left.key_column)
 
 
 LeftRows = Callable[[ChangeBatch, BlockWriter], pa.RecordBatch]
-"""Gives the left rows of a join that the changes of a batch are; what cannot be used is dropped into the writer."""
+"""Gives the left rows of a join that the changes of a batch are; what cannot be used is dropped into the
+writer.
+"""
 
 
 def referring_rows(
     references: References,
     shape: Shape,
-    known: TableType,
+    of_table: TableType,
     columns: frozenset[str] | None,
     *,
     reason: str | None = "null_foreign_key",
 ) -> LeftRows:
-    """The rows of a left table with what they refer to, and the given columns of their values (``None``: all).
+    """The rows of a left table with what they refer to, and the given columns of their values (``None``:
+    all).
 
     Rows that refer to nothing are dropped, for a ``reason`` if there is one, where left rows are not kept.
     """
 
     def rows(batch: ChangeBatch, writer: BlockWriter) -> pa.RecordBatch:
-        given, failed = references.of(batch)
+        refers, failed = references.of(batch)
         lost = valid(batch.new) & ~failed
         if references.listed is None:
-            lost &= ~valid(given)[: len(batch)]
-            asked = subscriptions(batch, given, shape)
+            lost &= ~valid(refers)[: len(batch)]
+            asked = subscriptions(batch, refers, shape)
         else:
-            lost &= np.array([all(key is None for key in keys or ()) for keys in given[: len(batch)]], np.bool_)
-            asked = listed_subscriptions(batch, given, references.listed.of, keep_unmatched=shape.keeps_left)
+            lost &= np.array([all(key is None for key in keys or ()) for keys in refers[: len(batch)]], np.bool_)
+            asked = listed_subscriptions(batch, refers, references.listed.of, keep_unmatched=shape.keeps_left)
         if reason is not None and not shape.keeps_left and lost.any():
             rows_lost = pa.array(lost)  # they become Python objects only where the dropped rows are an output
             writer.drop_rows(
                 reason,
                 int(lost.sum()),
-                lambda: ((change, change.timestamp) for change in changes_in_python(batch.filter(rows_lost), known)),
+                lambda: ((change, change.timestamp) for change in changes_in_python(batch.filter(rows_lost), of_table)),
             )
         value = asked.schema.get_field_index("value")
         return asked.set_column(value, "value", narrowed(asked.column("value"), columns))
@@ -134,19 +139,22 @@ def joined_table(
 ) -> tuple[PCollection[Any], dict[str, PCollection[Any]]]:
     """The batches of a joined table, and the outputs of the stage that routes the left rows.
 
-    ``looks_up`` says what left rows look up of their keys; or of which type the references are that ``left_rows`` gives. Rows with references
-    may move from one to another: where the result has their keys, their halves are put together in one more stage, or with ``rejoin``, if all references
-    of a row are in one partition, at once. ``finish`` maps the batches that come out. ``keys`` are what a message calls the keys that meet.
+    ``looks_up`` says what left rows look up of their keys; or of which type the references are that
+    ``left_rows`` gives. Rows with references may move from one to another: where the result has their keys,
+    their halves are put together in one more stage, or with ``rejoin``, if all references of a row are in one
+    partition, at once. ``finish`` maps the batches that come out. ``keys`` are what a message calls the keys
+    that meet.
     """
     lefts = sides.left | "Left" >> Route(handling.functions.route(left_rows), to=(LEFT, *dropping, *handling.tags), size=sides.bytes)
     rights = sides.right | "Right" >> Route(batch_rows(RIGHT, right_columns), to=(RIGHT,), size=sides.bytes)
     moving = shape.result == "left_key" and isinstance(looks_up, pa.DataType) and not rejoin
     joined = (lefts[LEFT], rights[RIGHT]) | "Join" >> Replay(
-        handling.functions.replay(_overlapped(join, shape, sides.known, looks_up, moving, finish)),
+        handling.functions.replay(_overlapped(join, shape, sides.types, looks_up, moving, finish)),
         to=(MAIN, *((HALVES,) if moving else ()), *handling.tags),
         main_type=ChangeBatch,
         check=keys_may_meet(transform, LEFT, RIGHT, *keys),
         tables=(LEFT, RIGHT),
+        size=sides.bytes,
     )
     handling.collect(lefts, joined)
     if not moving:
@@ -160,13 +168,13 @@ def joined_table(
 def _overlapped(
     join: Join,
     shape: Shape,
-    known: tuple[TableType, TableType],
+    types: tuple[TableType, TableType],
     looks_up: KeyPart | pa.DataType,
     moving: bool,
     finish: Callable[[ChangeBatch], ChangeBatch] | None,
 ) -> Operator:
     """The join of the rows of a partition."""
-    no_left, no_right = map(no_rows, known)
+    no_left, no_right = map(no_rows, types)
     if isinstance(looks_up, pa.DataType):
         no_left = looking_up(no_left, pa.nulls(0, looks_up))
 
@@ -191,7 +199,9 @@ def _overlapped(
 
 
 def _halves(halves: pa.RecordBatch, turn: Turn) -> pa.RecordBatch:
-    """The halves with the positions that they came with, which are the same in the partitions of both references."""
+    """The halves with the positions that they came with, which are the same in the partitions of both
+    references.
+    """
     if turn.came_at is None:
         return halves
     for name, by in (("came_at", "position"), ("came_until", "until")):

@@ -1,4 +1,7 @@
-"""What the engine counts, in the namespace ``beam_joins``: docs/metrics.md lists these names. Counted by blocks, batches and turns, never row by row."""
+"""What the engine counts, in the namespace ``beam_joins``: docs/metrics.md lists these names.
+
+Counted by blocks, batches and turns, never row by row.
+"""
 
 from typing import Any, Final, Literal, NamedTuple
 
@@ -20,6 +23,7 @@ REASONS: Final = (
     "ambiguous_position",
     "late_applied",
     "late_stale",
+    "no_earlier_row",
     "late",
     "late_left",
     "late_right",
@@ -66,7 +70,9 @@ def dropped(reason: str) -> Metric:
 
 
 def count_state(state: Any, described: Described | None) -> None:
-    """Count what a partition remembers after a turn, as :func:`beam_joins.coders.snapshot.write_snapshot` has described it."""
+    """Count what a partition remembers after a turn, as :func:`beam_joins.coders.snapshot.write_snapshot` has
+    described it.
+    """
     if described is not None:
         count(STATE_ROWS, sum(map(len, tables_of(state))))
         count(STATE_BYTES, sum(file["bytes"] for file in files_of(described)))

@@ -1,7 +1,9 @@
-"""Notes: what the bundles of a routing stage have seen of their input, sent to the first partition of a replay.
+"""Notes: what the bundles of a routing stage have seen of their input, sent to the first partition of a
+replay.
 
-A partition has only its own rows. Whether the keys of two inputs can be equal, or whether any record has a column that an option names, depends on
-all rows: each bundle notes the kinds of keys or the columns that it has seen, and the first partition checks all notes.
+A partition has only its own rows. Whether the keys of two inputs can be equal, or whether any record has a
+column that an option names, depends on all rows: each bundle notes the kinds of keys or the columns that it
+has seen, and the first partition checks all notes.
 """
 
 import json
@@ -9,6 +11,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_joins.corrupt import InputRefused
 
 Notes = Mapping[str, set[str]]
 """What was noted, by the name of the input."""
@@ -18,6 +25,8 @@ Check = Callable[[Notes], None]
 
 _PARTS = re.compile("[(), ]+")
 _MARK = b"\x00"  # no Arrow stream begins with it
+_LOG = "log: "
+"""Begins a note of a log, among the notes of columns."""
 
 
 def write_note(to: str, noted: Iterable[str]) -> bytes:
@@ -44,11 +53,11 @@ def with_note(written: bytes | None, note: tuple[str, Iterable[str]]) -> tuple[b
     >>> noted, with_note(written, ("left", ["text"]))
     ({'left': {'text'}}, None)
     """
-    known = {to: set(noted) for to, noted in json.loads(written or b"{}").items()}
-    if known.get(note[0], set()).issuperset(note[1]):
+    notes = {to: set(noted) for to, noted in json.loads(written or b"{}").items()}
+    if notes.get(note[0], set()).issuperset(note[1]):
         return None
-    known.setdefault(note[0], set()).update(note[1])
-    return json.dumps({to: sorted(noted) for to, noted in known.items()}).encode(), known
+    notes.setdefault(note[0], set()).update(note[1])
+    return json.dumps({to: sorted(noted) for to, noted in notes.items()}).encode(), notes
 
 
 class NoteReader:
@@ -78,18 +87,20 @@ class NoteReader:
 
 
 def keys_may_meet(transform: str, left: str, right: str, left_keys: str = "left keys", right_keys: str = "right keys") -> Check:
-    """A check that the kinds of keys noted for two inputs have one in common; the words name the keys in the message.
+    """A check that the kinds of keys noted for two inputs have one in common; the words name the keys in the
+    message.
 
-    >>> keys_may_meet("TableTableJoin", "left", "right")({"left": {"text"}, "right": {"number"}})
+    >>> keys_may_meet("TableTableJoin", "left", "right")({"left": {"text"}, "right": {"number"}})  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
-    ValueError: TableTableJoin: the left keys are of kind text, the right keys of kind number: they are never equal; convert one of them
+    beam_joins.corrupt.InputRefused: TableTableJoin: the left keys are of kind text, the right keys of
+        kind number: they are never equal; convert one of them
     """
 
     def check(notes: Notes) -> None:
         one, other = notes.get(left, set()), notes.get(right, set())
         # a null in a tuple stands for any kind
         if one and other and not one & other and not any("null" in _PARTS.split(kind) for kind in one | other):
-            raise ValueError(
+            raise InputRefused(
                 f"{transform}: the {left_keys} are of kind {' or '.join(sorted(one))}, the {right_keys} of kind"
                 f" {' or '.join(sorted(other))}: they are never equal; convert one of them"
             )
@@ -98,9 +109,9 @@ def keys_may_meet(transform: str, left: str, right: str, left_keys: str = "left 
 
 
 def note_columns(noted: set[str], value: Any, looked_for: frozenset[str]) -> None:
-    """Note which of the columns looked for a mapping has, and once the columns that there are."""
+    """Note which of the columns looked for a mapping has, and once all of its columns."""
     if isinstance(value, Mapping):
-        if not noted:
+        if not any(not name.startswith(_LOG) for name in noted):
             noted.update(map(str, value))
         elif not looked_for <= noted:
             noted.update(looked_for & value.keys())
@@ -115,9 +126,50 @@ def columns_are_there(option: str, to: str, columns: frozenset[str]) -> Check:
     """
 
     def check(notes: Notes) -> None:
-        noted = notes.get(to, set())
+        noted = {name for name in notes.get(to, ()) if not name.startswith(_LOG)}
         missing = sorted(columns - noted)
         if noted and missing:
             raise ValueError(f"{option} names {', '.join(missing)}, which no record has; there are {', '.join(sorted(noted))}")
 
     return check
+
+
+def note_logs(noted: set[str], logs: Any) -> None:
+    """Note the logs that records are of, which are known where they are not null."""
+    distinct = pc.unique(logs).to_pylist() if isinstance(logs, pa.Array | pa.ChunkedArray) else set(logs)
+    noted.update(f"{_LOG}{log}" for log in distinct if log is not None)
+
+
+def of_one_log(to: str) -> Check:
+    """A check that one log was noted at most.
+
+    >>> noted = set[str]()
+    >>> note_logs(noted, ["server a", None, "server b"])
+    >>> of_one_log("rows")({"rows": noted})  # doctest: +NORMALIZE_WHITESPACE
+    Traceback (most recent call last):
+    beam_joins.corrupt.InputRefused: the changes are of several logs (server a; server b), whose positions
+        cannot be compared, as after a failover or a change of the server's settings: read what is behind
+        the change as a table of its own, beginning with a new snapshot
+    """
+
+    def check(notes: Notes) -> None:
+        logs = sorted(each.removeprefix(_LOG) for each in notes.get(to, ()) if each.startswith(_LOG))
+        if len(logs) > 1:
+            raise InputRefused(
+                f"the changes are of several logs ({'; '.join(logs)}), whose positions cannot be compared, as after a "
+                "failover or a change of the server's"
+                " settings: read what is behind the change as a table of its own, beginning with a new snapshot"
+            )
+
+    return check
+
+
+def together(*checks: Check | None) -> Check | None:
+    """One check that makes all of some; ``None`` if there is none."""
+    required = [check for check in checks if check is not None]
+
+    def check(notes: Notes) -> None:
+        for each in required:
+            each(notes)
+
+    return check if required else None

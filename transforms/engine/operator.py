@@ -15,12 +15,17 @@ class Turn(NamedTuple):
     """A turn of a partition: the only one of bounded input, or one of many.
 
     * ``state``: what the operator gave back after the turn before, ``None`` if there was none.
-    * ``frontier``: the largest position of earlier turns, of this and of other partitions; rows at or before it are late. ``None`` if there was no turn.
-    * ``until``: all rows of later turns have timestamps after it, ``None`` if that is not known; :data:`~beam_joins.stream_time.ALWAYS` if there
-      is no later turn, so that nothing needs to be remembered.
-    * ``horizon``: deletes with earlier timestamps are not remembered any more; ``None``: all deletes are remembered.
-    * ``closed``: ``until`` of the turn before, ``None`` if there was none or it had none: what a stream's record up to it could meet may be gone.
-    * ``came_at``: gives the positions that rows of tables had before they were moved behind the frontier, ``None`` if none was moved.
+    * ``frontier``: the largest position of earlier turns, of this and of other partitions; rows at or before
+      it are late. ``None`` if there was no turn.
+    * ``until``: all rows of later turns have timestamps after it, ``None`` if that is not known;
+      :data:`~beam_joins.stream_time.ALWAYS` if there is no later turn, so that nothing needs to be
+      remembered.
+    * ``horizon``: deletes with earlier timestamps are not remembered any more; ``None``: all deletes are
+      remembered.
+    * ``closed``: ``until`` of the turn before, ``None`` if there was none or it had none: what a stream's
+      record up to it could meet may be gone.
+    * ``came_at``: gives the positions that rows of tables had before they were moved behind the frontier,
+      ``None`` if none was moved.
     """
 
     state: Any = None
@@ -37,20 +42,25 @@ class Turn(NamedTuple):
 
     @property
     def passed(self) -> int | None:
-        """The position up to which a record is late for a transform that remembers records for some time only."""
+        """The position up to which a record is late for a transform that remembers records for some time
+        only.
+        """
         return max((each for each in (self.frontier, self.closed) if each is not None), default=None)
 
 
 Operator = Callable[[dict[str, pa.Table], BlockWriter, Turn], Generator[Any, None, Any]]
-"""Gives the elements that follow from the rows of a partition, by the inputs that they are of; rows for another replay go into the writer.
+"""Gives the elements that follow from the rows of a partition, by the inputs that they are of; rows for
+another replay go into the writer.
 
-The generator returns what it has to remember for the next turn: a ``NamedTuple`` of :class:`~beam_joins.arrangement.Arrangement`, ``pyarrow.Table``,
-``int`` or ``None``, or ``None`` for nothing.
+The generator returns what it has to remember for the next turn: a ``NamedTuple`` of
+:class:`~beam_joins.arrangement.Arrangement`, ``pyarrow.Table``, ``int`` or ``None``, or ``None`` for nothing.
 """
 
 
 def in_time(rows: pa.Table, frontier: int | None, meets_by: str = "key") -> tuple[pa.Table, pa.Table]:
-    """The records of a stream behind the frontier, and the late ones. Those that meet nothing, as they have no key, have no position and are never late.
+    """The records of a stream behind the frontier, and the late ones.
+
+    Those that meet nothing, as they have no key, have no position and are never late.
 
     >>> rows = pa.table({"key": ["a", "a", None], "position": [3, 7, 0]})
     >>> [part["position"].to_pylist() for part in in_time(rows, 5)]

@@ -1,28 +1,26 @@
-"""The outputs of a transform: the main one, the records that it cannot use with their reasons, and those that a user's function raises for."""
+"""The outputs of a transform: the main one, the records that it cannot use with their reasons, and those that
+a user's function raises for.
+"""
 
 import copy
-from collections import namedtuple
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, cast
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from beam_joins.functions import vectorized
 from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN
-from beam_joins.transforms.engine.transform import Transform
+from beam_joins.transforms.engine.output_types import Handled, HandledTableOutputs, Table, TableOutputs
+from beam_joins.transforms.engine.transform import In, Out, Transform
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.user_functions import ExceptionClass
 
 
-class Handled(NamedTuple):
-    """The main output of a transform, and the records for which a function raised, each with the exception."""
-
-    good: PCollection[Any]
-    bad: PCollection[Any]
-
-
 class Handling:
-    """What one application of a transform does with the exceptions of its functions: ``tags`` are the outputs that a stage needs for that."""
+    """What one application of a transform does with the exceptions of its functions: ``tags`` are the outputs
+    that a stage needs for that.
+    """
 
     def __init__(self, label: str, exc_class: ExceptionClass | None) -> None:
         self.functions = StageFunctions(label, exc_class)
@@ -50,20 +48,31 @@ class Handling:
         return tuple(self._bad) | "Bad" >> beam.Flatten() if len(self._bad) > 1 else self._bad[0]
 
 
-class HandlesExceptions(Transform):
-    """A transform that calls functions of users, and fails when one raises; or with :meth:`with_exception_handling` goes on."""
+OutAndBad = TypeVar("OutAndBad")
+All = TypeVar("All")
+AllAndBad = TypeVar("AllAndBad")
+
+
+class HandlesExceptions(Transform[In, Out], Generic[In, Out, OutAndBad]):
+    """A transform that calls functions of users, and fails when one raises; or with
+    :meth:`with_exception_handling` goes on.
+
+    It takes ``In`` and gives ``Out``, or goes on and gives ``OutAndBad``.
+    """
 
     _exc_class: ExceptionClass | None = None
     handling: Handling
 
-    def with_exception_handling(self, *, exc_class: ExceptionClass = Exception) -> Self:
-        """The same transform, giving ``(good, bad)``: its main output, and the records for which a function raised.
+    def with_exception_handling(self, *, exc_class: ExceptionClass = Exception) -> Transform[In, OutAndBad]:
+        """The same transform, giving ``(good, bad)``: its main output, and the records for which a function
+        raised.
 
-        An element of ``bad`` is ``(record, (class name, message, traceback lines))``, as in Beam's dead letters. With :meth:`with_outputs`
-        ``bad`` is the last field. ``exc_class`` is an exception class or a tuple of them; other exceptions fail the run.
-        ``docs/functions.md`` lists what has no result then.
+        An element of ``bad`` is ``(record, (class name, message, traceback lines))``, as in Beam's dead
+        letters. With :meth:`with_outputs` ``bad`` is the last field. ``exc_class`` is an exception class or a
+        tuple of them; other exceptions fail the run. ``docs/functions.md`` lists what has no result then.
 
-        Raises ``ValueError`` for anything else, and for a transform with a vectorized function, which gets many records at once.
+        Raises ``ValueError`` for anything else, and for a transform with a vectorized function, which gets
+        many records at once.
         """
         classes = exc_class if isinstance(exc_class, tuple) else (exc_class,)
         if not classes or not all(isinstance(each, type) and issubclass(each, Exception) for each in classes):
@@ -71,20 +80,21 @@ class HandlesExceptions(Transform):
         for option in self._options.values():
             if isinstance(option, vectorized):
                 raise ValueError(
-                    f"{type(self).__name__} has a vectorized function, which gets many records at once, so that none of them can be told"
+                    f"{type(self).__name__} has a vectorized function, which gets many records at once, so that none of "
+                    "them can be told"
                     " from the others when it raises: give a function of one record, or leave with_exception_handling() out"
                 )
         handled = copy.copy(self)
         handled._exc_class = exc_class
-        return handled
+        return cast("Transform[In, OutAndBad]", handled)
 
     def expand(self, pvalue: Any) -> Any:
         """Apply the transform."""
         applied = copy.copy(self)
         applied.handling = Handling(_label(self, pvalue), self._exc_class)
-        return self._given(applied.build(pvalue), applied.handling.bad())
+        return self._outputs_of(applied.build(pvalue), applied.handling.bad())
 
-    def _given(self, built: Any, bad: PCollection[Any] | None) -> Any:
+    def _outputs_of(self, built: Any, bad: PCollection[Any] | None) -> Any:
         return built if bad is None else Handled(built, bad)
 
     def build(self, pvalue: Any) -> Any:
@@ -92,29 +102,40 @@ class HandlesExceptions(Transform):
         raise NotImplementedError
 
 
-class WithOutputs(HandlesExceptions):
-    """A transform that gives its main output, or with :meth:`with_outputs` a named tuple of all.
+class WithOutputs(HandlesExceptions[In, Out, Handled[Out]], Generic[In, Out, All, AllAndBad]):
+    """A transform that gives its main output ``Out``, or with :meth:`with_outputs` all, ``All`` or, if it
+    handles exceptions, ``AllAndBad``.
 
-    ``build`` returns them in the order of ``outputs``, their names.
+    ``build`` returns them in the order of the fields of ``outputs``, which are these two classes.
     """
 
-    outputs: tuple[str, ...] = ("table", "dropped")
+    outputs: tuple[Callable[..., All], Callable[..., AllAndBad]]
     _all_outputs = False
 
-    def with_outputs(self) -> Self:
-        """The same transform, giving a named tuple of all its outputs, ``dropped`` (a ``PCollection[Dropped]``) among them.
+    def with_exception_handling(
+        self, *, exc_class: ExceptionClass = Exception
+    ) -> "WithOutputs[In, Handled[Out], AllAndBad, AllAndBad]":
+        """The same transform, giving a :class:`~beam_joins.Handled`; with :meth:`with_outputs` the named
+        tuple of all outputs and ``bad``.
+        """
+        handled = super().with_exception_handling(exc_class=exc_class)
+        return cast("WithOutputs[In, Handled[Out], AllAndBad, AllAndBad]", handled)
+
+    def with_outputs(self) -> HandlesExceptions[In, All, AllAndBad]:
+        """The same transform, giving a named tuple of all its outputs, ``dropped`` (a
+        ``PCollection[Dropped]``) among them.
 
         Dropped records are counted in any case, as ``dropped_<reason>`` in the namespace ``beam_joins``.
         """
         all_outputs = copy.copy(self)
         all_outputs._all_outputs = True
-        return all_outputs
+        return cast("HandlesExceptions[In, All, AllAndBad]", all_outputs)
 
-    def _given(self, built: Any, bad: PCollection[Any] | None) -> Any:
+    def _outputs_of(self, built: Any, bad: PCollection[Any] | None) -> Any:
         if not self._all_outputs:
-            return super()._given(built[0], bad)
-        names, values = (self.outputs, built) if bad is None else ((*self.outputs, BAD), (*built, bad))
-        return namedtuple("Outputs", names)(*values)
+            return super()._outputs_of(built[0], bad)
+        outputs, outputs_and_bad = self.outputs
+        return outputs(*built) if bad is None else outputs_and_bad(*built, bad)
 
     @property
     def dropping(self) -> tuple[str, ...]:
@@ -127,6 +148,12 @@ class WithOutputs(HandlesExceptions):
             return None
         dropped = tuple(stage[DROPPED] for stage in stages)
         return dropped | "Dropped" >> beam.Flatten() if len(dropped) > 1 else dropped[0]
+
+
+class MakesTable(WithOutputs[In, Table, TableOutputs, HandledTableOutputs]):
+    """A transform that gives a table, or with :meth:`with_outputs` also the records that it cannot use."""
+
+    outputs = (TableOutputs, HandledTableOutputs)
 
 
 def _label(transform: beam.PTransform[Any, Any], pvalue: Any) -> str:

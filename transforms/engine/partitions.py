@@ -3,21 +3,28 @@
 import os
 
 PARTITION_BYTES = 16 << 20
-"""How much input a partition should have at most; sorting and joining it takes about twenty times as much memory in a worker."""
+"""How much input a partition should have at most; sorting and joining it takes about twenty times as much
+memory in a worker.
+"""
 
 WORTHWHILE_BYTES = 2 << 20
-"""How much input a partition should have at least: on Spark a partition costs some hundredths of a second in every stage."""
+"""How much input a partition should have at least: on Spark a partition costs some hundredths of a second in
+every stage.
+"""
 
 CORES = os.cpu_count() or 1
 DEFAULT_PARTITIONS = max(16, 2 * CORES)
 """Enough for the cores of this machine, and for input of some hundred megabytes."""
 
 GROWING_PARTITIONS = max(4, CORES)
-"""How many partitions there are at least in the first of many runs, whose tables may grow: all runs have as many, and each partition costs every run some time."""
+"""How many partitions there are at least in the first of many runs, whose tables may grow: all runs have as
+many, and each partition costs every run some time.
+"""
 
 
 def growing_partitions(input_bytes: int) -> int:
-    """The number of partitions for many runs, of which the first has input of so many bytes: half as many for large input, as each costs every later run some time.
+    """The number of partitions for many runs, of which the first has input of so many bytes: half as many for
+    large input, as each costs every later run some time.
 
     >>> growing_partitions(0) == GROWING_PARTITIONS, growing_partitions(10 << 30)
     (True, 320)
@@ -26,7 +33,8 @@ def growing_partitions(input_bytes: int) -> int:
 
 
 def suggested_partitions(input_bytes: int, most: int = PARTITION_BYTES) -> int:
-    """The number of partitions for input of so many bytes, before compression, if each should have ``most`` bytes: one for each core at least.
+    """The number of partitions for input of so many bytes, before compression, if each should have ``most``
+    bytes: one for each core at least.
 
     >>> suggested_partitions(0) == CORES, suggested_partitions(10 << 30)
     (True, 640)
@@ -36,14 +44,17 @@ def suggested_partitions(input_bytes: int, most: int = PARTITION_BYTES) -> int:
 
 
 def partition_count(partitions: int | None, size: int | None = None) -> int:
-    """The given number of partitions or the default, or fewer for input that is known to have so few bytes.
+    """The given number of partitions, without one as many as input of so many bytes needs, or the default
+    where its size is not known; fewer for input that is known to be small.
 
     Raises ``ValueError`` if it is not a positive int.
 
-    >>> partition_count(64), partition_count(64, 3 << 20)
-    (64, 2)
+    >>> partition_count(64), partition_count(64, 3 << 20), partition_count(None, 10 << 30)
+    (64, 2, 640)
     """
     count = DEFAULT_PARTITIONS if partitions is None else partitions
+    if partitions is None and size is not None:
+        count = suggested_partitions(size)
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise ValueError(f"--beam_joins_partitions={partitions!r}: give a positive whole number, such as {DEFAULT_PARTITIONS}")
     return count if size is None else min(count, max(1, -(-size // WORTHWHILE_BYTES)))

@@ -10,13 +10,14 @@ import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_joins.copied import copied
+from beam_joins.arrow_types import python_list
+from beam_joins.copying import copied
 from beam_joins.fields import OfField, names_in
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.functions import by_row, vectorized
 from beam_joins.keys.columns import Bools, Ints
 from beam_joins.keys.opaque import python_values
-from beam_joins.places import Given, places_of, times_of
+from beam_joins.positions import Values, places_of, times_of
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.arrow_input import struct_of
 from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped
@@ -27,7 +28,9 @@ ELEMENTS = 4096
 
 
 class Option(NamedTuple):
-    """An option that gives a value for each record: its name, the value given by the user, and that as a function of a record."""
+    """An option that gives a value for each record: its name, the value given by the user, and that as a
+    function of a record.
+    """
 
     name: str
     spec: Any
@@ -40,40 +43,44 @@ class Option(NamedTuple):
 
 
 class Records:
-    """Many records, ``given`` as a list of elements or an array of structs, and their event times in microseconds.
+    """Many records, ``given`` as a list of elements or an array of structs, and their event times in
+    microseconds.
 
-    One record after the other is dropped, or goes to ``bad`` when a function raises for it; ``left`` are the others.
+    One record after the other is dropped, or goes to ``bad`` when a function raises for it; ``left`` are the
+    others.
     """
 
-    def __init__(self, given: Given, times: Ints, functions: StageFunctions, writer: BlockWriter) -> None:
-        self.given = given
+    def __init__(self, elements: Values, times: Ints, functions: StageFunctions, writer: BlockWriter) -> None:
+        self.elements = elements
         self.times = self._arrival = times
         self.writer = writer
-        self.left: Bools = np.ones(len(given), np.bool_)
-        self._functions = functions
+        self.left: Bools = np.ones(len(elements), np.bool_)
+        self.functions = functions
 
     def column(
         self, option: Option, arguments: Callable[[], tuple[Sequence[Any], ...]] | None = None, *, where: Bools | None = None
-    ) -> Given:
+    ) -> Values:
         """What an option gives for every record: a column where the records have columns, or else objects.
 
-        A function of one record is called with the record, or with the ``arguments``, for the records that are left, and of them those ``where`` it is asked for.
+        A function of one record is called with the record, or with the ``arguments``, for the records that
+        are left, and of them those ``where`` it is asked for.
         """
-        spec, in_columns = option.spec, isinstance(self.given, pa.Array)
+        spec, in_columns = option.spec, isinstance(self.elements, pa.Array)
         # record by record where one value may be bad
-        by_record = isinstance(spec, Mapping) and self._functions.handles_any
+        by_record = isinstance(spec, Mapping) and self.functions.handles_any
         if in_columns and not by_record and (isinstance(spec, vectorized) or not callable(spec)):
-            return by_row(option.name, next(iter(spec)) if isinstance(spec, Mapping) else spec, self.given)
-        columns = arguments() if arguments is not None else (python_values(self.given) if in_columns else self.given,)
+            return by_row(option.name, next(iter(spec)) if isinstance(spec, Mapping) else spec, self.elements)
+        columns = arguments() if arguments is not None else (python_values(self.elements) if in_columns else self.elements,)
         return self.each(option.called, *columns, where=where)
 
     def each(self, call: Callable[..., Any], *columns: Sequence[Any], where: Bools | None = None, stays: bool = False) -> list[Any]:
-        """What a function gives for the cells of each record that is left, and ``where`` it is asked for, ``None`` for others.
+        """What a function gives for the cells of each record that is left, and ``where`` it is asked for,
+        ``None`` for others.
 
         A record for which it raises what is handled goes to ``bad``, and ``stays`` or is no longer left.
         """
         wanted = self.left if where is None else self.left & where
-        if wanted.all() and not self._functions.handles_any:
+        if wanted.all() and not self.functions.handles_any:
             results = call.of_all(*columns) if isinstance(call, OfField) else map(call, *columns)
             return list(map(copied, results))
         results = []
@@ -82,7 +89,7 @@ class Records:
                 results.append(copied(call(*cells)) if is_wanted else None)
             except FunctionFailed as failed:
                 (record,) = self._at([n])
-                self._functions.caught(record, failed, int(self._arrival[n]))
+                self.functions.caught(record, failed, int(self._arrival[n]))
                 self.left[n] = stays
                 results.append(None)
         return results
@@ -97,7 +104,9 @@ class Records:
     def placed(
         self, option: Option | None, arguments: Callable[[], tuple[Sequence[Any], ...]] | None = None, *, where: Bools | None = None
     ) -> tuple[pa.Array, pa.Array | None]:
-        """Positions, the event times without an option, and the order within them, perhaps; records without one are dropped, but 0 stands where none is needed."""
+        """Positions, the event times without an option, and the order within them, perhaps; records without
+        one are dropped, but 0 stands where none is needed.
+        """
         if option is None:
             position, within = pa.array(self.times), None
         else:
@@ -107,9 +116,9 @@ class Records:
         self.drop("null_sequence", position)
         return position, within
 
-    def drop(self, reason: str, given: Given) -> None:
-        """Drop those that have a null in ``given``."""
-        lost = self.left & ~present(given)
+    def drop(self, reason: str, values: Values) -> None:
+        """Drop those that have a null in ``values``."""
+        lost = self.left & ~present(values)
         if lost.any():
             index = np.flatnonzero(lost)
             self.writer.drop_rows(reason, len(index), lambda: zip(self._at(index), self.times[index].tolist(), strict=True))
@@ -121,28 +130,35 @@ class Records:
 
     def _some(self, chosen: Bools) -> "Records":
         index = np.flatnonzero(chosen)
-        given = self.given.take(pa.array(index)) if isinstance(self.given, pa.Array) else [self.given[n] for n in index.tolist()]
-        some = Records(given, self.times[index], self._functions, self.writer)
+        elements = (
+            self.elements.take(pa.array(index)) if isinstance(self.elements, pa.Array) else [self.elements[n] for n in index.tolist()]
+        )
+        some = Records(elements, self.times[index], self.functions, self.writer)
         some.left = self.left[index]
         return some
 
-    def kept(self, given: Any) -> Any:
-        """Those of ``given``, one for each record, of the records that are left."""
+    def kept(self, values: Any) -> Any:
+        """Those of ``values``, one for each record, of the records that are left."""
         if self.left.all():
-            return given
-        return given.filter(pa.array(self.left)) if isinstance(given, pa.Array) else [given[n] for n in np.flatnonzero(self.left)]
+            return values
+        return values.filter(pa.array(self.left)) if isinstance(values, pa.Array) else [values[n] for n in np.flatnonzero(self.left)]
 
     def _at(self, index: Any) -> list[Any]:
-        return self.given.take(pa.array(index)).to_pylist() if isinstance(self.given, pa.Array) else [self.given[n] for n in index]
+        return (
+            python_list(self.elements.take(pa.array(index)))
+            if isinstance(self.elements, pa.Array)
+            else [self.elements[n] for n in index]
+        )
 
 
-def present(given: Given) -> Bools:
+def present(values: Values) -> Bools:
     """For which records something is given."""
-    return valid(given) if isinstance(given, pa.Array) else np.array([each is not None for each in given], np.bool_)
+    return valid(values) if isinstance(values, pa.Array) else np.array([each is not None for each in values], np.bool_)
 
 
 def element_times(micros: Ints) -> Ints:
-    """Times of elements, cut to the millisecond as :func:`~beam_joins.transforms.engine.replay.element_time` cuts one.
+    """Times of elements, cut to the millisecond as :func:`~beam_joins.transforms.engine.replay.element_time`
+    cuts one.
 
     >>> element_times(np.array([1_999, -1_999])).tolist()
     [1000, -1000]
@@ -151,7 +167,9 @@ def element_times(micros: Ints) -> Ints:
 
 
 def pairs(elements: Iterable[Any], wrong: str) -> tuple[list[Any], list[Any]]:
-    """The keys and the values of pairs; raises ``ValueError``, which says what is ``wrong``, for anything else."""
+    """The keys and the values of pairs; raises ``ValueError``, which says what is ``wrong``, for anything
+    else.
+    """
     keys, values = [], []
     for element in elements:
         if not isinstance(element, tuple) or len(element) != 2:
@@ -162,9 +180,11 @@ def pairs(elements: Iterable[Any], wrong: str) -> tuple[list[Any], list[Any]]:
 
 
 class RecordRoute(beam.PTransform[Any, Any]):
-    """Records into blocks of rows, by partition: a :class:`~beam_joins.transforms.engine.replay.Route` of elements, or with a ``schema`` of batches.
+    """Records into blocks of rows, by partition: a :class:`~beam_joins.transforms.engine.replay.Route` of
+    elements, or with a ``schema`` of batches.
 
-    ``options`` are names of options and what is given as each: every batch must have the columns that they name.
+    ``options`` are names of options and what is given as each: every batch must have the columns that they
+    name.
     """
 
     def __init__(
@@ -191,17 +211,38 @@ class RecordRoute(beam.PTransform[Any, Any]):
 
         def rows(element: Any, arrival: int, writer: BlockWriter) -> None:
             if schema is None:
-                given, times = element.elements, element.times
+                elements, times = element.elements, element.times
             else:
-                given = struct_of(element, schema, named)
-                times = np.full(len(given), arrival)
-            read(Records(given, times, functions, writer))
+                elements = _rows_of(element, schema, named, functions, arrival)
+                times = np.full(len(elements), arrival)
+            read(Records(elements, times, functions, writer))
             functions.give(writer)
 
         if schema is None:
             collect = _Collect()  # type: ignore[no-untyped-call]
             pcoll = pcoll | "Collect" >> beam.ParDo(collect)
         return pcoll | "Rows" >> Route(rows, to=self._to, timed=schema is not None, records=True, size=self._size)
+
+
+def _rows_of(batch: Any, schema: pa.Schema, named: Iterable[tuple[str, str]], functions: StageFunctions, arrival: int) -> pa.Array:
+    """The rows of a batch in the columns of the schema; those with a value that its column does not hold go
+    to ``bad``, where that is handled.
+    """
+    try:
+        return struct_of(batch, schema, named)
+    except ValueError as error:
+        if not functions.handles(error):
+            raise
+    rows = [struct_of(batch.slice(0, 0), schema, named)]  # raises for columns that are not of the schema
+    for n in range(len(batch)):
+        row = batch.slice(n, 1)
+        try:
+            rows.append(struct_of(row, schema, named))
+        except ValueError as error:
+            failed = functions.failure("schema=", error, ())
+            failed.__cause__ = error
+            functions.caught(row.to_pylist()[0], failed, arrival)
+    return pa.concat_arrays(rows)
 
 
 class _Elements(NamedTuple):

@@ -1,4 +1,6 @@
-"""What the rows of a table refer to, as a user says it: by fields, a function of columns, or a function of key and value."""
+"""What the rows of a table refer to, as a user says it: by fields, a function of columns, or a function of
+key and value.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -9,7 +11,7 @@ import pyarrow as pa
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
 from beam_joins.coders.key import key_coder
-from beam_joins.copied import copied
+from beam_joins.copying import copied
 from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import keys_of, vectorized
 from beam_joins.keys.columns import Bools
@@ -29,7 +31,9 @@ class KeyColumn(NamedTuple):
 
 
 class Referred(NamedTuple):
-    """What each of the values of a batch refers to, null for nothing; and the changes for whose new value the function raised."""
+    """What each of the values of a batch refers to, null for nothing; and the changes for whose new value the
+    function raised.
+    """
 
     to: Any
     failed: Bools
@@ -46,48 +50,56 @@ class References(NamedTuple):
 
 
 def keys_like(table: TableType, what: str) -> KeyColumn:
-    """How keys become a column that can meet the keys of a table; the run raises ``ValueError`` for one that never can."""
+    """How keys become a column that can meet the keys of a table; the run raises ``ValueError`` for one that
+    never can.
+    """
     coder = key_coder(Any if isinstance(table.key, pa.DataType) else table.key, what)
 
     def column(keys: Iterable[Any]) -> pa.Array:
         return coder.column(list(keys), what, nulls=True)
 
     def windowed(keys: Iterable[Any]) -> pa.Array:
-        given = [key if key is None else _windowed(key, what) for key in keys]
-        bounds = (pa.array([None if key is None else key.window[i] for key in given], pa.int64()) for i in (0, 1))
-        mask = pa.array([key is None for key in given], pa.bool_())
-        return windowed_keys(column(None if key is None else key.key for key in given), *bounds, mask=mask)
+        bounded = [key if key is None else _windowed(key, what) for key in keys]
+        bounds = (pa.array([None if key is None else key.window[i] for key in bounded], pa.int64()) for i in (0, 1))
+        mask = pa.array([key is None for key in bounded], pa.bool_())
+        return windowed_keys(column(None if key is None else key.key for key in bounded), *bounds, mask=mask)
 
     return KeyColumn(windowed, WindowedType(KEYS)) if table.windowed else KeyColumn(column, KEYS)
 
 
 def one_reference(
-    option: str, given: Any, called: Callable[[Any, Any], Any], functions: StageFunctions, left: TableType, keys: KeyColumn
+    option: str, foreign_key: Any, called: Callable[[Any, Any], Any], functions: StageFunctions, left: TableType, keys: KeyColumn
 ) -> References:
-    """What rows refer to, each to one row, as the user has ``given`` it; ``called`` is the function that a field's name stands for.
+    """What rows refer to, each to one row, as the user has ``foreign_key`` it; ``called`` is the function that a
+    field's name stands for.
 
     Raises ``ValueError`` for columns that the values of the left table do not have.
     """
-    if is_opaque(left.value_column) or (callable(given) and not isinstance(given, vectorized)):
-        function = functions.function(option, given, called, fresh=True)
+    if is_opaque(left.value_column) or (callable(foreign_key) and not isinstance(foreign_key, vectorized)):
+        function = functions.function(option, foreign_key, called, fresh=True)
         return References(lambda batch: _by_value(batch, left, function, functions, keys.of), keys.type)
-    spec = functions.function(option, given) if callable(given) else given
+    spec = functions.function(option, foreign_key) if callable(foreign_key) else foreign_key
     with called_with_no_rows():
         kind = keys_of(option, spec, pa.nulls(0, left.value_column)).type
     return References(lambda batch: Referred(keys_of(option, spec, batch.values), np.zeros(len(batch), np.bool_)), kind)
 
 
 def listed_references(
-    given: Any, called: Callable[[Any, Any], Any], functions: StageFunctions, left: TableType, keys: KeyColumn
+    foreign_keys: Any, called: Callable[[Any, Any], Any], functions: StageFunctions, left: TableType, keys: KeyColumn
 ) -> References:
     """What rows refer to, each to the rows of a list."""
-    function = functions.function("foreign_keys", given, called, fresh=True)
+    function = functions.function("foreign_keys", foreign_keys, called, fresh=True)
 
     def of_list(key: Any, value: Any) -> tuple[Any, ...]:
         listed = function(key, value)
-        if isinstance(listed, str | bytes):
-            raise ValueError(f"foreign_keys gave {listed!r}, one key and not a list: give [{listed!r}], or use foreign_key")
-        return tuple(listed or ())
+        if listed is None:
+            return ()
+        if isinstance(listed, Iterable) and not isinstance(listed, str | bytes | bytearray):
+            return tuple(listed)
+        error = ValueError(f"foreign_keys gave {listed!r}, one key and not a list: give [{listed!r}], or use foreign_key")
+        if functions.handles(error):
+            raise functions.failure("foreign_keys", error, (value,), key) from error
+        raise error
 
     return References(lambda batch: _by_value(batch, left, of_list, functions, list), keys.type, keys)
 
@@ -110,15 +122,18 @@ def _by_value(
     record_of: Callable[[Change[Any, Any]], Any] = lambda change: change,
 ) -> Referred:
     failed: list[int] = []
-    given = [copied(result) for result in each_value(batch, left, functions, function, record_of=record_of, failed=failed)]
+    results = [copied(result) for result in each_value(batch, left, functions, function, record_of=record_of, failed=failed)]
     has_failed = np.zeros(len(batch), np.bool_)
     has_failed[failed] = True
-    return Referred(column(given), has_failed)
+    return Referred(column(results), has_failed)
 
 
 def _windowed(key: Any, what: str) -> Windowed[Any]:
     if not isinstance(key, Windowed):
         raise ValueError(f"{what} {key!r} is not Windowed, and the table that it refers to is windowed: give a Windowed(key, window)")
     if not isinstance(key.window, tuple) or [type(bound) for bound in key.window] != [int, int]:
-        raise ValueError(f"{key.window!r} is not a Window(start, end) in microseconds")
+        raise ValueError(
+            f"the window of {what} is {key.window!r} of type {type(key.window).__name__}: give a Window(start, end) in "
+            "microseconds (window_of=, shift=)"
+        )
     return key

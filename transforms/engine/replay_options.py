@@ -3,14 +3,17 @@
 from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.pvalue import PCollection
+from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.coders import pickles
+from beam_joins.transforms.engine.block_files import BlockFolder
 from beam_joins.transforms.engine.partitions import CORES, DEFAULT_PARTITIONS
-from beam_joins.transforms.engine.state_folder import StateFolder, folder_of
+from beam_joins.transforms.engine.resumed.state_folder import StateFolder, folder_of
+from beam_joins.transforms.engine.run_folder import INLINE, block_folder
 
 BROADCAST_BYTES = 32 << 20
 REMEMBER_DELETES = 2 * 24 * 60 * 60
+MEMORY_MB = 512
 
 
 class ReplayOptions(PipelineOptions):
@@ -30,14 +33,30 @@ class ReplayOptions(PipelineOptions):
             type=int,
             default=BROADCAST_BYTES,
             metavar="N",
-            help="how large the right table of a foreign-key join may be, by what its reader says, to be copied to every worker; 0: never"
+            help="how large the right table of a foreign-key join may be, by what its reader says, to be copied to "
+            "every worker; 0: never"
             f" (default: {BROADCAST_BYTES})",
         )
-
+        parser.add_argument(
+            "--beam_joins_memory",
+            type=int,
+            default=MEMORY_MB,
+            metavar="MB",
+            help="about how much memory the rows of a partition may take in a worker while they have their turn; those "
+            f"of a larger one have it in parts (default: {MEMORY_MB})",
+        )
+        parser.add_argument(
+            "--beam_joins_blocks",
+            metavar="DIR",
+            help="a folder that all workers reach by this path: the rows that are shuffled lie there, and the runner carries "
+            f"references to them; '{INLINE}': the runner carries the rows (default: the folder for temporary files where all "
+            f"workers are on this machine and the input is bounded, else {INLINE})",
+        )
         parser.add_argument(
             "--beam_joins_state",
             metavar="DIR",
-            help="a folder, of any filesystem that Beam knows, for what the transforms remember: the run goes on where the last one with this"
+            help="a folder, of any filesystem that Beam knows, for what the transforms remember: the run goes on where "
+            "the last one with this"
             " folder ended (default: nothing is remembered)",
         )
         parser.add_argument(
@@ -45,13 +64,15 @@ class ReplayOptions(PipelineOptions):
             type=float,
             default=REMEMBER_DELETES,
             metavar="SECONDS",
-            help="how much older than the latest event time of the runs before a delete may be, so that a late record does not bring back its row"
+            help="how much older than the latest event time of the runs before a delete may be, so that a late record "
+            "does not bring back its row"
             f" (default: {REMEMBER_DELETES}, two days)",
         )
         parser.add_argument(
             pickles.OPTION,
             action="store_true",
-            help="write values of types that have no other encoding with pickle, and read them, which runs whatever code they name: only where nobody else"
+            help="write values of types that have no other encoding with pickle, and read them, which runs whatever "
+            "code they name: only where nobody else"
             " can write what is read, the folder of a state above all (default: such values are refused)",
         )
 
@@ -67,6 +88,19 @@ def has_one_turn(pcoll: PCollection[Any]) -> bool:
     return bool(pcoll.is_bounded) and folder_for(pcoll) is None
 
 
-def folder_for(pcoll: PCollection[Any]) -> StateFolder | None:
-    """The folder of what the runs of a collection's pipeline remember, if they do."""
+def folder_for(pcoll: PCollection[Any] | PBegin) -> StateFolder | None:
+    """The folder of what the runs of the pipeline remember, if they do."""
     return folder_of(pcoll.pipeline, pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_state)
+
+
+def blocks_for(pcoll: PCollection[Any]) -> BlockFolder | None:
+    """The folder for the blocks of a collection's pipeline; ``None`` where they travel as they are."""
+    return block_folder(pcoll.pipeline, pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_blocks)
+
+
+def memory_for(pcoll: PCollection[Any]) -> int:
+    """How many bytes the rows of a turn may take; raises ``ValueError`` for an option that is not positive."""
+    megabytes: int = pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_memory
+    if megabytes < 1:
+        raise ValueError(f"--beam_joins_memory={megabytes}: give a positive number of megabytes, such as {MEMORY_MB}")
+    return megabytes << 20

@@ -1,4 +1,6 @@
-"""The join of two streams in a partition, and what comes out of it: pairs for pairs, record batches for record batches."""
+"""The join of two streams in a partition, and what comes out of it: pairs for pairs, record batches for
+record batches.
+"""
 
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
@@ -7,8 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.copied import copied
-from beam_joins.interval import Matches, Spans, State, StreamHow, step
+from beam_joins.copying import copied
+from beam_joins.how import WindowedHow
+from beam_joins.interval import Matches, Spans, State, step
 from beam_joins.joiner import TypedJoin
 from beam_joins.keys.columns import Ints, joined_keys
 from beam_joins.pairs import Pairs, each_joined
@@ -30,24 +33,26 @@ Results = Callable[[Matches], Iterator[Any]]
 def pairs_joined(joiner: Callable[..., Any], functions: Functions, types: tuple[TableType, TableType]) -> Results:
     """One ``(key, value)`` pair for each match, at its event time."""
 
-    def results(found: Matches) -> Iterator[Any]:
-        (lefts, left_index), (rights, right_index) = _used(found.left, found.left_index), _used(found.right, found.right_index)
+    def results(matches: Matches) -> Iterator[Any]:
+        (lefts, left_index), (rights, right_index) = _used(matches.left, matches.left_index), _used(matches.right, matches.right_index)
         left_key, right_key = (
-            keys_in_python(combine_chunks(side["key"]), known) for side, known in zip((lefts, rights), types, strict=True)
+            keys_in_python(combine_chunks(side["key"]), of_stream) for side, of_stream in zip((lefts, rights), types, strict=True)
         )
         left, right = combine_chunks(lefts["value"]), combine_chunks(rights["value"])
         keys = [left_key[i] if i >= 0 else right_key[j] for i, j in zip(left_index.tolist(), right_index.tolist(), strict=True)]
-        pairs = Pairs(left, left_index, right, right_index, timestamp=found.timestamp)
+        pairs = Pairs(left, left_index, right, right_index, timestamp=matches.timestamp)
         return keyed_results(joiner, functions, pairs, keys)
 
     return results
 
 
 def keyed_results(joiner: Callable[..., Any], functions: Functions, pairs: Pairs, keys: list[Any]) -> Iterator[Any]:
-    """The ``(key, value)`` pairs that a joiner of records makes, each at its event time; none where the joiner raised."""
+    """The ``(key, value)`` pairs that a joiner of records makes, each at its event time; none where the
+    joiner raised.
+    """
     left_out: list[int] = []
-    given = each_joined(joiner, functions, pairs._replace(left_out=left_out), keys.__getitem__)
-    for n, result in enumerate(given):
+    results = each_joined(joiner, functions, pairs._replace(left_out=left_out), keys.__getitem__)
+    for n, result in enumerate(results):
         if not left_out or left_out[-1] != n:
             yield timestamped((copied(keys[n]), copied(result)), int(pairs.timestamp[n]))
 
@@ -61,30 +66,30 @@ def _used(rows: pa.Table, index: Ints) -> tuple[pa.Table, Ints]:
 def batches_joined(join: TypedJoin) -> Results:
     """One record batch with the columns ``key``, ``value`` and ``timestamp``."""
 
-    def results(found: Matches) -> Iterator[pa.RecordBatch]:
-        if not len(found.timestamp):
+    def results(matches: Matches) -> Iterator[pa.RecordBatch]:
+        if not len(matches.timestamp):
             return
-        keys = joined_keys(combine_chunks(found.left["key"]), combine_chunks(found.right["key"]))
-        key = keys.take(pa.array(np.where(found.left_index >= 0, found.left_index, found.right_index + len(found.left))))
-        values, left_out = (combine_chunks(found.left["value"]), combine_chunks(found.right["value"])), list[int]()
-        pairs = Pairs(values[0], found.left_index, values[1], found.right_index, key, found.timestamp, left_out)
-        joined = pa.record_batch([key, join(pairs), pa.array(found.timestamp)], names=["key", "value", "timestamp"])
+        keys = joined_keys(combine_chunks(matches.left["key"]), combine_chunks(matches.right["key"]))
+        key = keys.take(pa.array(np.where(matches.left_index >= 0, matches.left_index, matches.right_index + len(matches.left))))
+        values, left_out = (combine_chunks(matches.left["value"]), combine_chunks(matches.right["value"])), list[int]()
+        pairs = Pairs(values[0], matches.left_index, values[1], matches.right_index, key, matches.timestamp, left_out)
+        joined = pa.record_batch([key, join(pairs), pa.array(matches.timestamp)], names=["key", "value", "timestamp"])
         yield joined.take(pa.array(np.delete(np.arange(len(key)), left_out))) if left_out else joined
 
     return results
 
 
-def joined_streams(how: StreamHow, spans: Spans, results: Results, types: tuple[TableType, TableType]) -> Operator:
+def joined_streams(how: WindowedHow, spans: Spans, results: Results, types: tuple[TableType, TableType]) -> Operator:
     """The join of the records of a partition; ``types`` is what is known of the two streams."""
 
     def joined(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[Any, None, State]:
-        given = [in_time(inputs.get(side, no_rows(known)), turn.passed) for side, known in zip(SIDES, types, strict=True)]
-        found, state = step(turn.state, given[0][0], given[1][0], how, spans, turn.until)
-        for side, late, (_, behind), known in zip(SIDES, found.late, given, types, strict=True):
+        arrived = [in_time(inputs.get(side, no_rows(of_stream)), turn.passed) for side, of_stream in zip(SIDES, types, strict=True)]
+        matches, state = step(turn.state, arrived[0][0], arrived[1][0], how, spans, turn.until)
+        for side, late, (_, behind), of_stream in zip(SIDES, matches.late, arrived, types, strict=True):
             for rows in (behind, late):
-                writer.drop_rows(f"late_{side}", len(rows), partial(records_of, rows, known))
-        count(UNMATCHED, int(np.sum(found.left_index < 0)) + int(np.sum(found.right_index < 0)))
-        yield from results(found)
+                writer.drop_rows(f"late_{side}", len(rows), partial(records_of, rows, of_stream))
+        count(UNMATCHED, int(np.sum(matches.left_index < 0)) + int(np.sum(matches.right_index < 0)))
+        yield from results(matches)
         return state
 
     return joined

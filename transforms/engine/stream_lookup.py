@@ -1,8 +1,10 @@
-"""Streams that look rows of a table up, each record as of its position; :func:`beam_joins.versions.as_of` says which row that is."""
+"""Streams that look rows of a table up, each record as of its position; :func:`beam_joins.versions.as_of`
+says which row that is.
+"""
 
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +13,7 @@ from apache_beam.typehints import typehints
 
 from beam_joins.arrangement import Arrangement
 from beam_joins.fields import Fields
+from beam_joins.how import LookupHow
 from beam_joins.joiner import of_records
 from beam_joins.keys.columns import kinds
 from beam_joins.keys.hashes import hashes
@@ -20,30 +23,31 @@ from beam_joins.pairs import Pairs
 from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.transforms.engine.arrow_input import is_arrow
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
-from beam_joins.transforms.engine.checked_table import table_in_turn
+from beam_joins.transforms.engine.input_checks import two_inputs
 from beam_joins.transforms.engine.metrics import UNMATCHED, count
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.operator import Operator, Turn, in_time
 from beam_joins.transforms.engine.options import choice
+from beam_joins.transforms.engine.output_types import HandledStreamOutputs, Stream, StreamOutputs, TableInput
 from beam_joins.transforms.engine.outputs import WithOutputs
+from beam_joins.transforms.engine.prepared import prepared
 from beam_joins.transforms.engine.records import Option, RecordRoute, Records, pairs, present
 from beam_joins.transforms.engine.referring import KeyColumn, keys_like
 from beam_joins.transforms.engine.replay import Replay, Route
 from beam_joins.transforms.engine.stream_join import keyed_results
 from beam_joins.transforms.engine.streams import NO_PAIR, OfRow, require_one_order, sequence_of, stream_type
 from beam_joins.transforms.engine.table_rows import batch_rows, no_rows, records_of
-from beam_joins.transforms.engine.table_type import TableType, table_type, two_inputs
+from beam_joins.transforms.engine.table_type import TableType, table_type
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.versions import as_of
 
 STREAM, TABLE = "stream", "table"
-LookupHow = Literal["inner", "left"]
 
 
-class StreamLookupJoin(WithOutputs):
+class StreamLookupJoin(WithOutputs[tuple[Stream, TableInput], Stream, StreamOutputs, HandledStreamOutputs]):
     """A stream with the rows that its records look up; a subclass says by which keys."""
 
-    outputs = ("stream", "dropped")
+    outputs = (StreamOutputs, HandledStreamOutputs)
     _null_reason: str
 
     def __init__(self, joiner: Callable[..., Any], how: LookupHow, sequence_by: Fields | OfRow | None) -> None:
@@ -67,21 +71,22 @@ class StreamLookupJoin(WithOutputs):
             raise ValueError(f"{name} looks up a table, but its right side is a stream: make a table of it with TableFromChangelog")
         if is_arrow(stream):
             raise ValueError(
-                f"{name} takes a stream of (key, value) pairs, not of Arrow batches: make pairs of their rows, or join two streams with"
+                f"{name} takes a stream of (key, value) pairs, not of Arrow batches: make pairs of their rows, or join "
+                "two streams with"
                 " WindowedStreamJoin"
             )
-        known, of_table = stream_type(name, stream, self._sequence), table_type(table)
-        require_one_order(name, known, of_table)
-        self._check(known, of_table)
+        of_stream, of_table = stream_type(name, stream, self._sequence), table_type(table)
+        require_one_order(name, of_stream, of_table)
+        self._check(of_stream, of_table)
         keeps_all = self._how == "left"
         sequence = None if self._sequence is None else self._sequence.of(functions)
         keys = keys_like(of_table, f"the key that {name} looks up")
         rows = _stream_rows(self._row_key(), sequence, keys, self._null_reason, keeps_all)
         records = stream | "Stream" >> RecordRoute(rows, functions, to=(STREAM, *self.dropping, *handling.tags))
-        table = table_in_turn(table, "Table")
+        table = prepared(table, needs="turns")
         changes = table | "Table" >> Route(batch_rows(TABLE), to=(TABLE,))
         joined = (records[STREAM], changes[TABLE]) | "Join" >> Replay(
-            functions.replay(_lookup(self._joiner, functions, known, table_type(table), keys.type, keeps_all)),
+            functions.replay(_lookup(self._joiner, functions, of_stream, table_type(table), keys.type, keeps_all)),
             to=(MAIN, *self.dropping, *handling.tags),
             main_type=typehints.KV[Any, Any],
             check=keys_may_meet(name, STREAM, TABLE, "keys that the stream looks up", "table's keys"),
@@ -97,7 +102,7 @@ def _stream_rows(
     """The rows of records; one that looks nothing up is dropped for the reason, unless all are kept."""
 
     def rows(records: Records) -> None:
-        key, value = pairs(records.given, NO_PAIR)
+        key, value = pairs(records.elements, NO_PAIR)
         records.drop("null_value", value)
         looked_up = records.each(row_key, key, value, stays=keeps_all)
         if not keeps_all:
@@ -134,14 +139,14 @@ def _lookup(
         writer.drop_rows("late", len(late), partial(records_of, late, stream_type))
         table = inputs.get(TABLE, no_changes)
         if turn.is_only:
-            found, state = as_of(stream, table), None
+            index, state = as_of(stream, table), None
         else:
-            (found, table), state = step(turn.state or Arrangement(), stream, table)
-        count(UNMATCHED, int((found < 0).sum()))
+            (index, table), state = step(turn.state or Arrangement(), stream, table)
+        count(UNMATCHED, int((index < 0).sum()))
         if not keeps_all:
-            stream, found = stream.filter(pa.array(found >= 0)), found[found >= 0]
+            stream, index = stream.filter(pa.array(index >= 0)), index[index >= 0]
         keys, values, rows = (combine_chunks(column) for column in (stream["key"], stream["value"], table["value"]))
-        pairs = Pairs(values, np.arange(len(stream)), rows, found, timestamp=integers(stream["timestamp"]))
+        pairs = Pairs(values, np.arange(len(stream)), rows, index, timestamp=integers(stream["timestamp"]))
         yield from keyed_results(joiner, functions, pairs, python_values(keys))
         return state
 

@@ -1,6 +1,7 @@
 """What a stream is to a transform that replays it: rows with a key, a value, an event time and a position.
 
-A stream is of ``(key, value)`` pairs, each at the time of its element, cut to the millisecond; or of Arrow batches with columns for key and time.
+A stream is of ``(key, value)`` pairs, each at the time of its element, cut to the millisecond; or of Arrow
+batches with columns for key and time.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,9 +16,10 @@ from beam_joins.functions import by_row, keys_of
 from beam_joins.keys.columns import kinds
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.opaque import opaque_values, python_keys, python_values
-from beam_joins.places import places_of, times_of
+from beam_joins.positions import places_of, times_of
 from beam_joins.transforms.engine.arrow_input import arrow_schema, declared_schema, is_arrow, struct_of
 from beam_joins.transforms.engine.element_types import pair_types
+from beam_joins.transforms.engine.options import columns
 from beam_joins.transforms.engine.outputs import Handling
 from beam_joins.transforms.engine.records import Option, RecordRoute, Records, pairs, present
 from beam_joins.transforms.engine.table_type import TableType, is_batches, is_changes
@@ -44,7 +46,8 @@ def require_one_order(transform: str, stream: TableType, table: TableType) -> No
             else "leave sequence_by= out, or give it to the table too"
         )
         raise ValueError(
-            f"{transform} looks up a table ordered by {by[table.order]} for a stream ordered by {by[stream.order]}, and their positions"
+            f"{transform} looks up a table ordered by {by[table.order]} for a stream ordered by {by[stream.order]}, and "
+            "their positions"
             f" say nothing of each other: {remedy}"
         )
 
@@ -57,9 +60,26 @@ class StreamOptions(NamedTuple):
     timestamp_by: str | None
     sequence_by: Fields | OfRow | None
 
+    @classmethod
+    def of(
+        cls, transform: str, key: Any, timestamp_by: Any, sequence_by: Fields | OfRow | None, schemas: Sequence[Any] = ()
+    ) -> "StreamOptions":
+        """The options; raises ``ValueError`` for one that is not of its form, and for a schema that is none."""
+        if key is not None and not callable(key):
+            columns("key", key)
+        if timestamp_by is not None and not callable(timestamp_by):
+            columns("timestamp_by", [timestamp_by])
+        sequence_of(sequence_by)
+        for schema in schemas:
+            if schema is not None:
+                declared_schema(schema)
+        return cls(transform, key, timestamp_by, sequence_by)
+
 
 class Stream:
-    """A stream as it comes in; raises ``ValueError`` for a table, for options that do not fit it, and for batches whose columns are not known."""
+    """A stream as it comes in; raises ``ValueError`` for a table, for options that do not fit it, and for
+    batches whose columns are not known.
+    """
 
     def __init__(self, options: StreamOptions, stream: PCollection[Any], schema: Any = None) -> None:
         self._options = options
@@ -70,21 +90,23 @@ class Stream:
         if not self.in_columns:
             if named:
                 raise ValueError(
-                    f"{options.transform} takes {'= and '.join(named)}= for streams in columns only, and these are of (key, value) pairs at"
+                    f"{options.transform} takes {'= and '.join(named)}= for streams in columns only, and these are of "
+                    "(key, value) pairs at"
                     " the times of their elements: leave it out, or declare batches with .with_output_types(pyarrow.Table)"
                 )
             self.type = stream_type(options.transform, stream, options.sequence_by)
             return
         if len(named) < 2:
             raise ValueError(f"{options.transform} of streams in columns needs key= and timestamp_by=: the names of their columns")
-        known = arrow_schema(stream) if schema is None else declared_schema(schema)
-        if known is None:
+        columns = arrow_schema(stream) if schema is None else declared_schema(schema)
+        if columns is None:
             raise ValueError(
-                f"{options.transform}: the columns of a stream are not known when the pipeline is built: read it with ReadParquet, or give its"
+                f"{options.transform}: the columns of a stream are not known when the pipeline is built: read it with "
+                "ReadParquet, or give its"
                 " pyarrow.Schema"
             )
-        self._schema = known
-        nothing = struct_of(known.empty_table(), known)
+        self._schema = columns
+        nothing = struct_of(columns.empty_table(), columns)
         times_of("timestamp_by", by_row("timestamp_by", options.timestamp_by, nothing))
         if not callable(options.sequence_by) and options.sequence_by is not None:
             places_of("sequence_by", by_row("sequence_by", options.sequence_by, nothing))
@@ -102,10 +124,11 @@ class Stream:
         null_keys: bool = False,
         key_type: Any = None,
     ) -> Any:
-        """The stream's rows ``key``, ``value``, ``timestamp``, ``position`` and, where it orders them, ``within`` in blocks for the replay named ``to``.
+        """The stream's rows ``key``, ``value``, ``timestamp``, ``position`` and, where it orders them,
+        ``within`` in blocks for the replay named ``to``.
 
-        Dropped are records with a ``"null_value"`` or a ``"null_key"``, unless these are kept, a ``"null_sequence"`` or a ``"null_timestamp"``. A record
-        without a key has no order.
+        Dropped are records with a ``"null_value"`` or a ``"null_key"``, unless these are kept, a
+        ``"null_sequence"`` or a ``"null_timestamp"``. A record without a key has no order.
         """
         options, in_columns, functions = self._options, self.in_columns, handling.functions
         sequence = sequence_of(options.sequence_by)
@@ -117,9 +140,9 @@ class Stream:
 
         def rows(records: Records) -> None:
             if in_columns:
-                key, value = keys_of("key", options.key, records.given), records.given
+                key, value = keys_of("key", options.key, records.elements), records.elements
             else:
-                key, value = pairs(records.given, NO_PAIR)
+                key, value = pairs(records.elements, NO_PAIR)
                 if not null_values:
                     records.drop("null_value", value)
             records.timed(time)
@@ -143,8 +166,8 @@ class Stream:
             records.writer.send(to, hashes(key), table)
 
         outputs = (to, *tags, *handling.tags)
-        given = [(name, getattr(options, name)) for name in ("key", "timestamp_by", "sequence_by")]
-        return self._stream | label >> RecordRoute(rows, functions, schema=self._schema, options=given, to=outputs)
+        specs = [(name, getattr(options, name)) for name in ("key", "timestamp_by", "sequence_by")]
+        return self._stream | label >> RecordRoute(rows, functions, schema=self._schema, options=specs, to=outputs)
 
 
 def sequence_of(sequence_by: Any) -> Option | None:

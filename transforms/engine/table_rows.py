@@ -20,7 +20,8 @@ from beam_joins.windowed import Windowed
 
 
 def batch_rows(to: str, columns: frozenset[str] | None = None) -> RowRouter:
-    """The new values of batches of changes for the replay named ``to``, with the given columns of their values (``None``: all).
+    """The new values of batches of changes for the replay named ``to``, with the given columns of their
+    values (``None``: all).
 
     Old values are not shuffled: the operator that orders the changes of a row knows them.
     """
@@ -45,14 +46,14 @@ def last_of_each(rows: pa.Table | pa.RecordBatch) -> Any:
     return rows.take(pa.array(by[ends(code[by])]))
 
 
-def no_rows(known: TableType) -> pa.Table:
+def no_rows(of_table: TableType) -> pa.Table:
     """What :func:`newest` gives of a table without a batch."""
-    types = {"key": known.key_column, "value": known.value_column, "timestamp": pa.int64(), "position": pa.int64()}
+    types = {"key": of_table.key_column, "value": of_table.value_column, "timestamp": pa.int64(), "position": pa.int64()}
     # Arrow makes no empty table with columns of opaque keys in others
     return pa.table({name: pa.nulls(0, kind) for name, kind in types.items()})
 
 
-def keys_in_python(keys: pa.Array, known: TableType) -> list[Any]:
+def keys_in_python(keys: pa.Array, of_table: TableType) -> list[Any]:
     """The keys of a table as Python has them, in the form that their declared type asks for.
 
     >>> from beam_joins.keys.opaque import opaque_keys
@@ -60,20 +61,20 @@ def keys_in_python(keys: pa.Array, known: TableType) -> list[Any]:
     ([7], [7.0])
     """
     plain = python_keys(keys)
-    coder = KeyCoder(Any if isinstance(known.key, pa.DataType) else known.key)
+    coder = KeyCoder(Any if isinstance(of_table.key, pa.DataType) else of_table.key)
     if not coder.presents:
         return plain
-    if not known.windowed:
+    if not of_table.windowed:
         return list(map(coder.presented, plain))
     return [Windowed(coder.presented(key.key), key.window) for key in plain]
 
 
-def changes_in_python(batch: ChangeBatch, known: TableType) -> Iterator[Change[Any, Any]]:
+def changes_in_python(batch: ChangeBatch, of_table: TableType) -> Iterator[Change[Any, Any]]:
     """The changes of a batch one by one, their keys in the form that their declared type asks for."""
-    return batch.changes(keys_in_python(batch.key, known))
+    return batch.changes(keys_in_python(batch.key, of_table))
 
 
-def records_of(rows: pa.Table, known: TableType, key: str = "key") -> Iterator[tuple[Any, int]]:
+def records_of(rows: pa.Table, of_table: TableType, key: str = "key") -> Iterator[tuple[Any, int]]:
     """Rows as ``(key, value)`` pairs, each with its timestamp."""
-    keys, values = keys_in_python(combine_chunks(rows[key]), known), python_values(combine_chunks(rows["value"]))
+    keys, values = keys_in_python(combine_chunks(rows[key]), of_table), python_values(combine_chunks(rows["value"]))
     return zip(zip(keys, values, strict=True), rows["timestamp"].to_pylist(), strict=True)

@@ -1,8 +1,11 @@
-"""The grid of event time on which the partitions of unbounded input have their turns, and the stages that wait for each other on it.
+"""The grid of event time on which the partitions of unbounded input have their turns, and the stages that
+wait for each other on it.
 
-A row's turn comes with the end of the tick that its timestamp lies in. What a turn gives goes on with that end as Beam's timestamp, and has its turn at the next
-stage for the same tick: there the timers stand a millisecond later for each stage above, so that all stages above have had theirs: a runner may fire a timer as
-soon as the watermark has reached it, which the timers of the stages above hold back no longer than to their own time.
+A row's turn comes with the end of the tick that its timestamp lies in. What a turn gives goes on with that
+end as Beam's timestamp, and has its turn at the next stage for the same tick: there the timers stand a
+millisecond later for each stage above, so that all stages above have had theirs: a runner may fire a timer as
+soon as the watermark has reached it, which the timers of the stages above hold back no longer than to their
+own time.
 """
 
 import math
@@ -38,7 +41,8 @@ class TickOptions(PipelineOptions):
             type=float,
             default=TICK_SECONDS,
             metavar="SECONDS",
-            help="how many seconds of event time of unbounded input have their turn together; more of them cost less for each row, and results"
+            help="how many seconds of event time of unbounded input have their turn together; more of them cost less "
+            "for each row, and results"
             f" come later (default: {TICK_SECONDS:g})",
         )
 
@@ -58,7 +62,9 @@ class Ticks(NamedTuple):
         return (np.minimum(timestamps, ALWAYS - self.micros) // self.micros + 1) * self.micros
 
     def turn_of(self, micros: int) -> int | None:
-        """The end of the tick whose turn has given an element with this time; ``None`` for one of bounded input, at the end of all time."""
+        """The end of the tick whose turn has given an element with this time; ``None`` for one of bounded
+        input, at the end of all time.
+        """
         return None if micros >= END else micros // self.micros * self.micros
 
     def fires_at(self, due: int) -> int:
@@ -71,11 +77,11 @@ class Ticks(NamedTuple):
 
     def dues(self, rows: pa.RecordBatch) -> Ints:
         """The ends of the ticks in which rows have their turn."""
-        own = self.ends(integers(rows.column("timestamp")))
+        ends = self.ends(integers(rows.column("timestamp")))
         if TURN not in rows.schema.names:
-            return own
+            return ends
         turn = combine_chunks(rows.column(TURN))
-        return np.where(valid(turn), integers(turn.fill_null(0)), own)
+        return np.where(valid(turn), integers(turn.fill_null(0)), ends)
 
 
 def tick_micros(pipeline: Pipeline) -> int:
@@ -97,7 +103,9 @@ def only_turn(pcoll: PCollection[Any]) -> Timestamp:
 
 
 def at_event_time(pcoll: PCollection[Any]) -> Callable[[Any, int], Any]:
-    """What gives an element, made of one of this collection, its event time: of unbounded input it keeps that of the turn, as the watermark has passed its own."""
+    """What gives an element, made of one of this collection, its event time: of unbounded input it keeps that
+    of the turn, as the watermark has passed its own.
+    """
     return timestamped if pcoll.is_bounded else lambda element, micros: element
 
 
@@ -116,14 +124,14 @@ class TurnDoFn(WaitingDoFn):
 
 def stages_above(pcoll: PCollection[Any], kind: type[WaitingDoFn] = TurnDoFn) -> int:
     """How many stages with such a DoFn an element can have passed, at most."""
-    known: dict[Any, int] = {}
+    counts: dict[Any, int] = {}
 
     def of(each: Any) -> int:
-        if each not in known:
+        if each not in counts:
             producer = each.producer
             above = 0 if producer is None else max(map(of, producer.inputs), default=0)
             transform = None if producer is None else producer.transform
-            known[each] = above + (isinstance(transform, beam.ParDo) and isinstance(transform.fn, kind))
-        return known[each]
+            counts[each] = above + (isinstance(transform, beam.ParDo) and isinstance(transform.fn, kind))
+        return counts[each]
 
     return of(pcoll)

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import apache_beam as beam
 import pyarrow as pa
@@ -13,16 +13,26 @@ from beam_joins.coders.key import type_name
 from beam_joins.functions import vectorized, with_key
 from beam_joins.transforms.engine.arrow_input import arrow_schema, is_arrow
 from beam_joins.transforms.engine.element_types import pair_types
-from beam_joins.transforms.engine.manifest import Fingerprint
+from beam_joins.transforms.engine.resumed.manifest import Fingerprint
 from beam_joins.transforms.engine.table_type import TableType, is_batches, is_changes, table_type
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-_OF_RUN = {"broadcast"}
-"""Options on which no state depends."""
+_OF_RUN = {"broadcast", "without_earlier"}
+"""Options on which no state depends, or which each run decides anew."""
 
 
-class Transform(beam.PTransform[Any, Any]):
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+
+class Transform(beam.PTransform[In, Out]):
     """A public transform: it shows the options that it was given wherever a runner displays its steps."""
+
+    if TYPE_CHECKING:  # Beam's own operators have no types, so that what (left, right) | join gives would not be known
+
+        def __ror__(self, left: In, label: str | None = None) -> Out: ...
+
+        def __rrshift__(self, label: str) -> "Transform[In, Out]": ...
 
     _options: dict[str, Any]
 
@@ -35,21 +45,23 @@ class Transform(beam.PTransform[Any, Any]):
 
     def display_data(self) -> dict[str, Any]:
         """The options as given, functions by their names."""
-        return {name: _displayed(given) for name, given in self._options.items() if given is not None}
+        return {name: _displayed(value) for name, value in self._options.items() if value is not None}
 
 
-def _displayed(given: Any) -> Any:
-    if isinstance(given, vectorized | with_key):
-        return f"{type(given).__name__}({_displayed(given.function)})"
-    if isinstance(given, str | int | float | bool):
-        return given
-    if isinstance(given, set | frozenset):
-        given = sorted(given, key=repr)
-    return getattr(given, "__qualname__", None) or _ADDRESS.sub("", repr(given))
+def _displayed(value: Any) -> Any:
+    if isinstance(value, vectorized | with_key):
+        return f"{type(value).__name__}({_displayed(value.function)})"
+    if isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, set | frozenset):
+        value = sorted(value, key=repr)
+    return getattr(value, "__qualname__", None) or _ADDRESS.sub("", repr(value))
 
 
 def fingerprint(pipeline: Pipeline) -> Fingerprint:
-    """What the public transform that is being applied must be in every run of a folder: its class, its options, and the columns of its inputs."""
+    """What the public transform that is being applied must be in every run of a folder: its class, its
+    options, and the columns of its inputs.
+    """
     applied, transform = next(
         (each, each.transform) for each in reversed(pipeline.transforms_stack) if isinstance(each.transform, Transform)
     )
@@ -62,6 +74,6 @@ def _columns(pcoll: PCollection[Any]) -> dict[str, str]:
     schema = arrow_schema(pcoll) if is_arrow(pcoll) else None
     if schema is not None:
         return {name: str(kind) for name, kind in zip(schema.names, schema.types, strict=True)}
-    known = table_type(pcoll) if is_batches(pcoll) or is_changes(pcoll) else TableType(*pair_types(pcoll.element_type))
-    columns = {"key": str(known.key_column), "value": str(known.value_column), "order": known.order}
-    return columns if isinstance(known.key, pa.DataType) else {**columns, "key coder": type_name(known.key)}
+    of_table = table_type(pcoll) if is_batches(pcoll) or is_changes(pcoll) else TableType(*pair_types(pcoll.element_type))
+    columns = {"key": str(of_table.key_column), "value": str(of_table.value_column), "order": of_table.order}
+    return columns if isinstance(of_table.key, pa.DataType) else {**columns, "key coder": type_name(of_table.key)}

@@ -18,7 +18,9 @@ from beam_joins.user_functions import ExceptionClass, Functions
 
 
 class StageFunctions(Functions):
-    """The functions of one applied transform, in its stages; the types with coders of users' own go with them."""
+    """The functions of one applied transform, in its stages; the types with coders of users' own go with
+    them.
+    """
 
     def __init__(self, label: str, exc_class: ExceptionClass | None = None) -> None:
         super().__init__(label, exc_class)

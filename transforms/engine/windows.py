@@ -8,13 +8,15 @@ from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins.keys.columns import Ints
 from beam_joins.spans import span_micros
+from beam_joins.windowed import Grid
 from beam_joins.windowed_aggregate import Assign
 
 _LIMIT = 1 << 63
 
 
 def windows_of(window_fn: WindowFn) -> Assign:
-    """The windows that times in microseconds fall into: for each the index of its time, its start and its end.
+    """The windows that times in microseconds fall into: for each the index of its time, its start and its
+    end.
 
     The run raises ``ValueError`` for a window that does not fit in 64 bits.
 
@@ -22,8 +24,9 @@ def windows_of(window_fn: WindowFn) -> Assign:
     >>> [of.tolist() for of in windows_of(FixedWindows(1))(np.array([1_500_000]))]
     [[0], [1000000], [2000000]]
     """
-    if type(window_fn) in (FixedWindows, SlidingWindows):
-        return _of_size(window_fn)
+    grid = grid_of(window_fn)
+    if grid is not None:
+        return _of_size(grid, window_fn)
 
     def assigned(times: Ints) -> tuple[Ints, Ints, Ints]:
         windows = [
@@ -37,14 +40,27 @@ def windows_of(window_fn: WindowFn) -> Assign:
     return assigned
 
 
-def _of_size(window_fn: Any) -> Assign:
-    size, offset = window_fn.size.micros, window_fn.offset.micros
-    period = window_fn.period.micros if isinstance(window_fn, SlidingWindows) else size
+def grid_of(window_fn: Any) -> Grid | None:
+    """All windows of a window function of Beam's own; ``None`` for any other.
+
+    >>> from apache_beam.transforms.window import FixedWindows
+    >>> grid_of(FixedWindows(7, offset=3))
+    Grid(size=7000000, period=7000000, offset=3000000)
+    """
+    if type(window_fn) not in (FixedWindows, SlidingWindows):
+        return None
+    size = window_fn.size.micros
+    return Grid(size, window_fn.period.micros if isinstance(window_fn, SlidingWindows) else size, window_fn.offset.micros)
+
+
+def _of_size(grid: Grid, window_fn: Any) -> Assign:
+    size, period, offset = grid
 
     def assigned(times: Ints) -> tuple[Ints, Ints, Ints]:
         if len(times) and not -_LIMIT + size + period + offset <= times.min() <= times.max() < _LIMIT - size - period - offset:
             raise ValueError(
-                f"{window_fn!r}: the windows of {int(times[np.argmax(np.abs(times / 2))])} microseconds do not fit in 64 bits: give the elements timestamps"
+                f"{window_fn!r}: the windows of {int(times[np.argmax(np.abs(times / 2))])} microseconds do not fit in "
+                "64 bits: give the elements timestamps"
             )
         last = times - (times - offset) % period
         # as many as begin behind the time less the size
@@ -66,7 +82,8 @@ def without_merging(window_fn: Any) -> WindowFn:
         raise ValueError(f"window_fn={window_fn!r} has no windows to tell apart: {remedy}")
     if window_fn.is_merging():
         raise ValueError(
-            f"window_fn={window_fn!r} merges windows, and add= alone cannot merge their aggregates: {remedy}; sessions are not supported"
+            f"window_fn={window_fn!r} merges windows, and add= alone cannot merge their aggregates: {remedy}; sessions "
+            "are not supported"
         )
     if isinstance(window_fn, FixedWindows | SlidingWindows):
         span_micros("window_fn.size", window_fn.size)

@@ -15,11 +15,15 @@ from tests.conformance.scenario import Scenario
 from tests.conformance.values import VALUE, Values, text_of, value_of
 
 ROWS = pa.schema([("key", pa.string()), *VALUE, ("at", pa.int64()), ("position", pa.int64()), ("deleted", pa.bool_())])
-"""``key`` and ``reference`` are of the form ``number/key``, for the scenarios of one branch share its tables; ``at`` is in microseconds."""
+"""``key`` and ``reference`` are of the form ``number/key``, for the scenarios of one branch share its tables;
+``at`` is in microseconds.
+"""
 
 
 def source(scenarios: Sequence[Scenario], numbers: Sequence[int], topic: str, values: Values) -> Any:
-    """The records of a topic: dicts, or three batches, the last ones first, as the order of arrival says nothing."""
+    """The records of a topic: dicts, or three batches, the last ones first, as the order of arrival says
+    nothing.
+    """
     rows = [
         {
             **(value_of(record, f"{number}/") or dict.fromkeys(VALUE.names)),
@@ -40,7 +44,9 @@ def source(scenarios: Sequence[Scenario], numbers: Sequence[int], topic: str, va
 
 
 class RecordStream(beam.PTransform[PCollection[Any], PCollection[Any]]):
-    """The stream of a topic: keys and rows, at their times; a record without a value has a null one, or with ``with_nulls`` a row all the same."""
+    """The stream of a topic: keys and rows, at their times; a record without a value has a null one, or with
+    ``with_nulls`` a row all the same.
+    """
 
     def __init__(self, values: Values, *, with_nulls: bool = False) -> None:
         super().__init__()
@@ -61,7 +67,9 @@ def _timed(row: dict[str, Any], with_nulls: bool) -> Any:
 
 
 def streams_of(table: PCollection[Any], shown: Callable[[Any], str] = text_of, name: Callable[[Any], str] = str) -> Streams:
-    """The changes of a table and its rows in the end; ``shown`` gives the text of a value, ``name`` that of a key."""
+    """The changes of a table and its rows in the end; ``shown`` gives the text of a value, ``name`` that of a
+    key.
+    """
 
     def as_text(change: Change[Any, Any]) -> Change[str, str]:
         key, old, new, timestamp, position = change

@@ -46,10 +46,10 @@ def collected(scenarios: Sequence[Scenario], runner: str, options: Sequence[str]
 
 
 def _run(streams: frozenset[str], items: Mapping[tuple[str, int], list[Any]], number: int) -> Run:
-    given: dict[str, Any] = {name: [tuple(fields) for fields in items[name, number]] for name in streams}
-    if "rows" in given:
-        given["rows"] = dict(given["rows"])
-    return Run(**given)
+    case_inputs: dict[str, Any] = {name: [tuple(fields) for fields in items[name, number]] for name in streams}
+    if "rows" in case_inputs:
+        case_inputs["rows"] = dict(case_inputs["rows"])
+    return Run(**case_inputs)
 
 
 def _build(pipeline: beam.Pipeline, scenarios: Sequence[Scenario], folder: str, values: Values) -> "dict[int, _Branch]":
@@ -72,7 +72,9 @@ def _build(pipeline: beam.Pipeline, scenarios: Sequence[Scenario], folder: str, 
 
 
 class _Branch(beam.PTransform[Any, PCollection[str]]):
-    """What one topology gives, as lines of JSON: the stream, the scenario's number, and the fields of its :class:`Run`."""
+    """What one topology gives, as lines of JSON: the stream, the scenario's number, and the fields of its
+    :class:`Run`.
+    """
 
     def __init__(self, operator: Pipeline, topology: Mapping[str, Any], values: Values) -> None:
         super().__init__()
@@ -84,9 +86,9 @@ class _Branch(beam.PTransform[Any, PCollection[str]]):
     def expand(self, inputs: Any) -> PCollection[str]:
         """Apply the transform."""
         streams = self._build(inputs, self._topology, self._values)
-        given = {name: pcoll for name, pcoll in zip(STREAMS, streams, strict=True) if pcoll is not None}
-        self.streams = frozenset(given)
-        lines = [pcoll | name >> beam.Map(_LINES[name], name) for name, pcoll in given.items()]
+        case_inputs = {name: pcoll for name, pcoll in zip(STREAMS, streams, strict=True) if pcoll is not None}
+        self.streams = frozenset(case_inputs)
+        lines = [pcoll | name >> beam.Map(_LINES[name], name) for name, pcoll in case_inputs.items()]
         together: PCollection[str] = lines | "Lines" >> beam.Flatten()
         return together
 

@@ -35,7 +35,10 @@ class ChangelogTable(beam.PTransform[PCollection[Any], PCollection[Any]]):
 
 
 class _RawChangelog(beam.PTransform[PCollection[Any], PCollection[Any]]):
-    """A table as the stream of its records, old values forgotten. A key carries the position, which a stream has not."""
+    """A table as the stream of its records, old values forgotten.
+
+    A key carries the position, which a stream has not.
+    """
 
     def expand(self, table: PCollection[Any]) -> PCollection[Any]:
         """Apply the transform."""

@@ -1,4 +1,6 @@
-"""A user's job: files in, a table, joins of every kind, a changelog out; strictly typed, with nothing but the installed package."""
+"""A user's job: files in, a table, joins of every kind, a changelog out; strictly typed, with nothing but the
+installed package.
+"""
 
 from datetime import timedelta
 from typing import Any
@@ -20,10 +22,8 @@ from beam_joins import (
     vectorized,
     with_key,
 )
-from beam_joins.pipelines.parquet import ReadParquet
-from beam_joins.pipelines.read_table import ReadTable
+from beam_joins.io import ReadChangelog, ReadParquet, WriteChangelog
 from beam_joins.pipelines.spark import spark_runner
-from beam_joins.pipelines.write_changelog import WriteChangelog
 
 Row = dict[str, Any]
 
@@ -56,7 +56,7 @@ def run(arguments: list[str]) -> None:
             | "order table"
             >> TableFromChangelog(key="order_id", sequence_by=["commit_lsn", "lsn"], apply_as_deletes={"op": ["d"]}, emit="changes")
         )
-        customers = pipeline | "customers" >> ReadTable("customers.jsonl", format="debezium", key="customer_id")
+        customers = pipeline | "customers" >> ReadChangelog("customers.jsonl", format="debezium", key="customer_id")
         large = orders | FilterTable(is_large)
         joined = (large, customers) | ForeignKeyJoin(enriched, foreign_key="customer_id", how="left")
         joined | WriteChangelog("enriched.jsonl", as_="pairs", key="order_id", table="enriched")

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from beam_joins.pipelines.launcher.jars import Jar, provide
+from beam_joins.pipelines.runners.jars import Jar, provide
 
 _START_SECONDS = 60.0
 # records of the tests are from 1970: with a retention the broker deletes them after half a minute
@@ -80,7 +80,9 @@ class Broker:
         first: int = 0,
         transaction: str = "",
     ) -> None:
-        """Produce keys and values with a time in milliseconds, to so many partitions in turn, from the first on; in one transaction of that name."""
+        """Produce keys and values with a time in milliseconds, to so many partitions in turn, from the first
+        on; in one transaction of that name.
+        """
         from confluent_kafka import Producer
 
         settings: dict[str, object] = {"bootstrap.servers": self.address, "linger.ms": 5}

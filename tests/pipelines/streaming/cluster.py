@@ -1,4 +1,6 @@
-"""A Flink cluster that others have started: a JobManager and a TaskManager as processes of their own, from the jars of the lock file."""
+"""A Flink cluster that others have started: a JobManager and a TaskManager as processes of their own, from
+the jars of the lock file.
+"""
 
 import json
 import os
@@ -10,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from beam_joins.pipelines.launcher.flink_server import FLINK
+from beam_joins.pipelines.runners.flink_server import FLINK
 
 _START_SECONDS = 60.0
 _CONFIGURATION = """\

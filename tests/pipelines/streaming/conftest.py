@@ -1,12 +1,15 @@
-"""What the tests of endless jobs run on: Flink, Prism and a Kafka broker. Where one is not to be had, its tests are skipped and say why."""
+"""What the tests of endless jobs run on: Flink, Prism and a Kafka broker.
+
+Where one is not to be had, its tests are skipped and say why.
+"""
 
 from collections.abc import Iterator
 
 import pytest
 
-from beam_joins.pipelines.launcher.jars import locked_jars, provide
-from beam_joins.pipelines.launcher.java import find_java
-from beam_joins.pipelines.launcher.setup_error import RunnerSetupError
+from beam_joins.pipelines.runners.jars import locked_jars, provide
+from beam_joins.pipelines.runners.java import find_java
+from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 from tests.pipelines.streaming.broker import Broker, broker_jars
 
 

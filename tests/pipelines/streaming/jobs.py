@@ -26,7 +26,9 @@ def lines(numbers: range) -> str:
 
 
 class Append(beam.DoFn):
-    """Appends a line for each element to a file of this process; what a worker that is killed has written stays."""
+    """Appends a line for each element to a file of this process; what a worker that is killed has written
+    stays.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -42,7 +44,9 @@ def rows_of(batch: Any) -> Iterator[Any]:
 
 
 def count_windows(rows: Any, directory: Path) -> None:
-    """Writes [key, start of the window of ten seconds, its numbers in order]: each window once, when the watermark has passed it."""
+    """Writes [key, start of the window of ten seconds, its numbers in order]: each window once, when the
+    watermark has passed it.
+    """
     pairs = rows | "Pairs" >> beam.Map(lambda row: (row["id"], row["n"])).with_output_types(tuple[int, int])
     windows = pairs | beam.WindowInto(FixedWindows(10)) | beam.GroupByKey()
     written = windows | beam.MapTuple(lambda key, numbers, window=beam.DoFn.WindowParam: [key, int(window.start), sorted(numbers)])
@@ -59,7 +63,7 @@ def windows_of(numbers: range) -> list[list[Any]]:
     for each in map(row, numbers):
         windows.setdefault((each["id"], each["at"] // 10_000_000 * 10), []).append(each["n"])
     last = row(numbers[-1])["at"] // 10_000_000 * 10
-    return sorted([key, start, found] for (key, start), found in windows.items() if start < last)
+    return sorted([key, start, actual] for (key, start), actual in windows.items() if start < last)
 
 
 def python_workers() -> set[int]:

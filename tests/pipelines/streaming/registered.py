@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from beam_joins.pipelines.read_table import MARKS
-from beam_joins.pipelines.sources.envelopes import EnvelopedRecords
-from beam_joins.pipelines.sources.schema_registry import registry_settings
+from beam_joins.pipelines.io.sources.enveloped_parts import MARKS
+from beam_joins.pipelines.io.sources.envelopes import EnvelopedRecords
+from beam_joins.pipelines.io.sources.schema_registry import registry_settings
 from tests.pipelines.naive_orders import Row
 from tests.pipelines.streaming.registry import Registry
 
@@ -43,9 +43,9 @@ def records(registry: Registry, schema: pa.Schema | None = None, table: str = ""
     return EnvelopedRecords("debezium", table, ("id",), columns, registry_settings({"url": registry.url, **QUICK, **settings}))
 
 
-def rows(found: EnvelopedRecords, *values: bytes | None) -> list[Row]:
+def rows(actual: EnvelopedRecords, *values: bytes | None) -> list[Row]:
     """The rows of values, those in columns too, without what their envelopes say."""
-    elements = [each.value for each in found.piece(9, [Message(value, place) for place, value in enumerate(values)]).elements]
+    elements = [each.value for each in actual.piece(9, [Message(value, place) for place, value in enumerate(values)]).elements]
     each = [row for element in elements for row in ([element] if isinstance(element, dict) else element.to_pylist())]
     return [{name: value for name, value in row.items() if name not in MARKS.names} for row in each]
 

@@ -17,8 +17,9 @@ import fastavro
 
 @dataclass
 class Registry:
-    """What a registry holds; `url` is its address. `dropped` is how many requests it first does not answer, `busy` how many it then answers
-    with 503, `user` who may ask (NAME:PASSWORD)."""
+    """What a registry holds; `url` is its address. `dropped` is how many requests it first does not answer,
+    `busy` how many it then answers with 503, `user` who may ask (NAME:PASSWORD).
+    """
 
     url: str = ""
     schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -44,7 +45,9 @@ class Registry:
             thread.join()
 
     def put(self, number: int, schema: Any, *references: str, subject: str = "", kind: str | None = None) -> None:
-        """Hold a schema, also as the first version of a subject; references are types in the subjects of their names."""
+        """Hold a schema, also as the first version of a subject; references are types in the subjects of
+        their names.
+        """
         to = [{"name": name, "subject": name, "version": 1} for name in references]
         text = schema if isinstance(schema, str) else json.dumps(schema)
         self.schemas[number] = {"schema": text} | ({"references": to} if to else {}) | ({"schemaType": kind} if kind else {})
@@ -61,8 +64,8 @@ class Registry:
             return 401, {"error_code": 40101, "message": "Unauthorized"}
         match path.strip("/").split("/"):
             case ["schemas", "ids", number]:
-                found = self.schemas.get(int(number))
-                return (200, found) if found else (404, {"error_code": 40403, "message": "Schema not found"})
+                actual = self.schemas.get(int(number))
+                return (200, actual) if actual else (404, {"error_code": 40403, "message": "Schema not found"})
             case ["subjects", subject, "versions", "1"] if subject in self.subjects:
                 number = self.subjects[subject]
                 return 200, {"subject": subject, "version": 1, "id": number, **self.schemas[number]}

@@ -6,8 +6,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from beam_joins import TableFromChangelog
-from beam_joins.pipelines.read_growing_files import ReadGrowingFiles
+from beam_joins.io import ReadChangelog
 from tests.pipelines.streaming.jobs import FIRST, STEP
 
 SIDES = ("orders", "customers")
@@ -46,9 +45,7 @@ def write(folder: Path, numbers: range, name: str) -> None:
 
 def tables_of(pipeline: beam.Pipeline, folder: Path, *, follow: bool) -> tuple[Any, ...]:
     """The orders and the customers."""
-    return tuple(
-        pipeline
-        | f"Read {side}" >> ReadGrowingFiles(f"{folder / side}/*.jsonl", timestamp_by="at", out_of_orderness=30, follow=follow)
-        | side >> TableFromChangelog(key="id", timestamp_by="at", apply_as_deletes={"op": ["d"]})
-        for side in SIDES
-    )
+    of_files: dict[str, Any] = {"key": "id", "timestamp_by": "at", "apply_as_deletes": {"op": ["d"]}}
+    if follow:
+        of_files |= {"follow": True, "out_of_orderness": 30}
+    return tuple(pipeline | side >> ReadChangelog(f"{folder / side}/*.jsonl", **of_files) for side in SIDES)

@@ -1,4 +1,6 @@
-"""All transforms in one pipeline on Flink give what they give as bounded input on the direct runner, unbounded and bounded."""
+"""All transforms in one pipeline on Flink give what they give as bounded input on the direct runner,
+unbounded and bounded.
+"""
 
 import json
 import os
@@ -16,9 +18,9 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from beam_joins.pipelines.flink import FlinkJob, flink_job, flink_runner
 from tests.pipelines.streaming.jobs import Append, python_workers, wait_until, written
 from tests.transforms.all_builds import BUILDS, all_of_them
-from tests.transforms.unbounded_runs import arrivals, bounded, given, history, idle, two_sources
+from tests.transforms.unbounded_runs import arrivals, bounded, elements_of, history, idle, two_sources
 
-pytestmark = [pytest.mark.flink, pytest.mark.usefixtures("flink")]
+pytestmark = [pytest.mark.flink, pytest.mark.sweep, pytest.mark.usefixtures("flink")]
 
 EVENTS = history(14, events=50, seconds=20)
 FLAGS = (
@@ -30,12 +32,13 @@ FLAGS = (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def expected() -> list[list[str]]:
     """Each element with the name of its build."""
-    found = [[name, repr(element)] for (name, element), _ in given(FnApiRunner(), bounded, EVENTS, all_of_them)]
-    assert {name for name, _ in found} == {*BUILDS}
-    return sorted(found)
+    elements = elements_of(FnApiRunner(), bounded, EVENTS, all_of_them)
+    named = [[name, repr(element)] for (name, element), _ in elements]
+    assert {name for name, _ in named} == {*BUILDS}
+    return sorted(named)
 
 
 def written_by(pipeline: beam.Pipeline, inputs: Any, out: Path) -> beam.runners.runner.PipelineResult:

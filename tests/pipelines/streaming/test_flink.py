@@ -2,7 +2,10 @@
 
 import os
 import signal
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,10 +14,10 @@ import pyarrow as pa
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from beam_joins.io import ReadGrowingFiles
 from beam_joins.pipelines.flink import FlinkJob, JobFailed, flink_job, flink_runner
-from beam_joins.pipelines.launcher.jars import locked_jars, provide
-from beam_joins.pipelines.launcher.java import find_java
-from beam_joins.pipelines.read_growing_files import ReadGrowingFiles
+from beam_joins.pipelines.runners.jars import locked_jars, provide
+from beam_joins.pipelines.runners.java import find_java
 from tests.pipelines.streaming.cluster import flink_cluster
 from tests.pipelines.streaming.jobs import Append, count_windows, lines, rows_of, wait_until, windows_of, written
 from tests.pipelines.test_spark_launcher import SumAtTheEnd, fail, is_alive, keyed
@@ -56,20 +59,22 @@ def started(on_flink: PipelineOptions, into: Path, out: Path) -> tuple[beam.runn
     return result, flink_job(result, on_flink)
 
 
+@pytest.mark.sweep
 def test_a_bounded_job_with_state_and_timers_gives_its_result_and_leaves_nothing_behind(tmp_path, scratch, capfd):
     with flink_runner(options()) as on_flink, beam.Pipeline(options=on_flink) as p:
         rows = p | beam.Create(range(100)) | "Key" >> beam.Map(keyed).with_output_types(tuple[int, int])
         sums = rows | beam.ParDo(SumAtTheEnd()).with_output_types(str)
         sums | beam.io.WriteToText(str(tmp_path / "sums"))
-    found = [line.split() for path in tmp_path.glob("sums-*") for line in path.read_text().splitlines()]
-    assert {int(key): int(total) for key, total, _ in found} == {key: sum(range(key, 100, 4)) for key in range(4)}
-    assert not [pid for _, _, pid in found if is_alive(int(pid))]
+    actual = [line.split() for path in tmp_path.glob("sums-*") for line in path.read_text().splitlines()]
+    assert {int(key): int(total) for key, total, _ in actual} == {key: sum(range(key, 100, 4)) for key in range(4)}
+    assert not [pid for _, _, pid in actual if is_alive(int(pid))]
     assert list(scratch.iterdir()) == []
-    said = [line for line in capfd.readouterr().err.splitlines() if "classes" not in line and "jars" not in line]
-    assert len(said) == 1, "\n".join(said)
-    assert said[0].startswith("Flink's log: ")
+    text_of_error = [line for line in capfd.readouterr().err.splitlines() if "classes" not in line and "jars" not in line]
+    assert len(text_of_error) == 1, "\n".join(text_of_error)
+    assert text_of_error[0].startswith("Flink's log: ")
 
 
+@pytest.mark.sweep
 def test_a_failing_function_is_named_with_its_own_frames_and_the_log(scratch):
     with pytest.raises(JobFailed) as caught, flink_runner(options()) as on_flink, beam.Pipeline(options=on_flink) as p:
         p | beam.Create([1]) | "Share out" >> beam.Map(fail)
@@ -81,6 +86,7 @@ def test_a_failing_function_is_named_with_its_own_frames_and_the_log(scratch):
     assert list(scratch.iterdir()) == [caught.value.log]
 
 
+@pytest.mark.sweep
 def test_a_job_that_is_stopped_goes_on_from_its_savepoint_with_every_row_once(tmp_path, scratch, folders):
     into, out = folders
     (into / "a.jsonl").write_text(lines(range(1_500)))
@@ -104,6 +110,7 @@ def test_a_job_that_is_stopped_goes_on_from_its_savepoint_with_every_row_once(tm
             result.wait_until_finish()
 
 
+@pytest.mark.sweep
 def test_a_worker_that_is_killed_comes_again_with_the_state_of_the_last_checkpoint(tmp_path, scratch, folders):
     into, out = folders
     pids = tmp_path / "pids"
@@ -130,6 +137,86 @@ def test_a_worker_that_is_killed_comes_again_with_the_state_of_the_last_checkpoi
         job.cancel()
 
 
+class FailsAt(beam.DoFn):
+    """Fails at a number, as long as a file is there."""
+
+    def __init__(self, number: int, broken: Path) -> None:
+        self._number, self._broken = number, broken
+
+    def process(self, row: dict[str, int]) -> Iterator[dict[str, int]]:
+        if row["n"] == self._number and self._broken.exists():
+            raise ValueError(f"the number {row['n']} cannot be used")
+        yield row
+
+
+def failing(on_flink: PipelineOptions, into: Path, out: Path, broken: Path) -> beam.runners.runner.PipelineResult:
+    pipeline = beam.Pipeline(options=on_flink)
+    batches = pipeline | ReadGrowingFiles(f"{into}/*.jsonl", timestamp_by="at", schema=SCHEMA)
+    count_windows(batches | beam.FlatMap(rows_of) | beam.ParDo(FailsAt(1_200, broken)), out)
+    return pipeline.run()
+
+
+@pytest.mark.parametrize("retention", ["keep", pytest.param("delete", marks=pytest.mark.sweep)])
+def test_a_job_that_fails_in_the_middle_keeps_its_newest_checkpoint_and_goes_on_from_it(retention, tmp_path, scratch, folders, capfd):
+    into, out = folders
+    broken = tmp_path / "broken"
+    broken.touch()
+    (into / "a.jsonl").write_text(lines(range(1_000)))
+    flags = (*ENDLESS, f"--checkpoint_retention={retention}", "--flink_conf=restart-strategy.failure-rate.delay=100 ms")
+    with pytest.raises(JobFailed) as caught, flink_runner(options(*flags)) as on_flink:
+        result = failing(on_flink, into, out, broken)
+        wait_until(lambda: sorted(written(out)) == windows_of(range(1_000)))
+        time.sleep(2)  # four checkpoints
+        with (into / "a.jsonl").open("a") as file:
+            file.write(lines(range(1_000, 2_000)))
+        result.wait_until_finish()
+    message = str(caught.value)
+    assert "the number 1200 cannot be used" in message
+    if retention == "delete":
+        assert "--savepoint_path" not in message
+        assert list(scratch.iterdir()) == [caught.value.log]
+        return
+    (checkpoints,) = (path for path in scratch.iterdir() if path != caught.value.log)
+    assert f"Flink's checkpoints: {checkpoints} (kept if the job fails" in capfd.readouterr().err
+    go_on = message.rsplit("when it is run with ", 1)[1]
+    assert go_on.startswith(f"--savepoint_path=file://{checkpoints}/")
+    broken.unlink()
+    goes_on(go_on, into, tmp_path / "again", broken, already=windows_of(range(1_000)))
+
+
+def goes_on(flag: str, into: Path, out: Path, broken: Path, *, already: list[list[object]]) -> None:
+    """The rest of 2,000 rows is counted, and of the windows before nothing comes again."""
+    out.mkdir()
+    with flink_runner(options(*ENDLESS, flag)) as on_flink:
+        result = failing(on_flink, into, out, broken)
+        rest = [window for window in windows_of(range(2_000)) if window not in already]
+        wait_until(lambda: sorted({str(each): each for each in written(out)}.values()) == rest)
+        flink_job(result, on_flink).cancel()
+
+
+def until_killed(into: str, out: str) -> None:
+    """What the process that is killed runs."""
+    with flink_runner(options(*ENDLESS)) as on_flink:
+        failing(on_flink, Path(into), Path(out), Path(out, "not broken")).wait_until_finish()
+
+
+@pytest.mark.sweep
+def test_a_job_whose_program_is_killed_goes_on_from_its_newest_checkpoint(tmp_path, scratch, folders):
+    into, out = folders
+    (into / "a.jsonl").write_text(lines(range(1_000)))
+    call = f"from {__name__} import until_killed; until_killed({str(into)!r}, {str(out)!r})"
+    program = subprocess.Popen([sys.executable, "-c", call], start_new_session=True)
+    wait_until(lambda: sorted(written(out)) == windows_of(range(1_000)))
+    time.sleep(2)
+    program.kill()
+    program.wait()
+    with (into / "a.jsonl").open("a") as file:
+        file.write(lines(range(1_000, 2_000)))
+    newest = max(scratch.glob("*-checkpoints/*/chk-*/_metadata"), key=lambda path: path.stat().st_mtime).parent
+    goes_on(f"--savepoint_path={newest}", into, tmp_path / "again", tmp_path / "not broken", already=windows_of(range(1_000)))
+
+
+@pytest.mark.sweep
 def test_a_cluster_that_exists_runs_a_job_until_it_is_cancelled_there_and_goes_on_from_a_savepoint(tmp_path, scratch, folders):
     into, out = folders
     (into / "a.jsonl").write_text(lines(range(500)))

@@ -1,4 +1,6 @@
-"""The joins of tables that never end, on Flink: they give what bounded runs give, stop and go on, and outlive their workers."""
+"""The joins of tables that never end, on Flink: they give what bounded runs give, stop and go on, and outlive
+their workers.
+"""
 
 import json
 import os
@@ -52,7 +54,9 @@ def place(change: list[Any]) -> tuple[int, int]:
 
 
 def in_time(changes: list[Any], numbers: range) -> list[Any]:
-    """Those that the watermark has passed when the rows are all there, each once: it stays 30 seconds behind the last row, and a tick more."""
+    """Those that the watermark has passed when the rows are all there, each once: it stays 30 seconds behind
+    the last row, and a tick more.
+    """
     until = FIRST + numbers[-1] * STEP - 32_000_000
     distinct = {json.dumps(change): change for change in changes if change[3] < until}
     return sorted(distinct.values(), key=place)
@@ -66,6 +70,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "in", tmp_path / "out"
 
 
+@pytest.mark.sweep
 def test_a_join_that_is_stopped_goes_on_from_its_savepoint_and_gives_every_change_once(
     tmp_path: Path, folders: tuple[Path, Path]
 ) -> None:
@@ -88,6 +93,7 @@ def test_a_join_that_is_stopped_goes_on_from_its_savepoint_and_gives_every_chang
     )
 
 
+@pytest.mark.sweep
 def test_a_join_outlives_its_workers_and_gives_no_change_another_value(tmp_path: Path, folders: tuple[Path, Path]) -> None:
     into, out = folders
     expected = bounded(tmp_path, range(2_000))
@@ -103,6 +109,7 @@ def test_a_join_outlives_its_workers_and_gives_no_change_another_value(tmp_path:
         for file in out.glob("*.out"):  # named by the processes that wrote them
             os.kill(int(file.stem), signal.SIGKILL)
         write(into, range(1_000, 2_000), "b")
-        # a sink that is not transactional may have a change twice, and then the same twice: by key and position each has one value
+        # a sink that is not transactional may have a change twice, and then the same twice: by key and
+        # position each has one value
         wait_until(lambda: in_time(written(out), range(2_000)) == in_time(expected, range(2_000)))
         job.cancel()

@@ -10,8 +10,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
+from beam_joins.io import ReadKafka
 from beam_joins.pipelines.flink import flink_job, flink_runner
-from beam_joins.pipelines.kafka import ReadKafka
 from tests.pipelines.streaming.jobs import FIRST, count_windows, row, rows_of, wait_until, windows_of, written
 
 pytestmark = pytest.mark.flink
@@ -40,8 +40,8 @@ def test_records_are_pairs_with_their_event_times(broker, options, expected):
     broker.make_topic(topic, partitions=2)
     broker.put(topic, RECORDS, partitions=2)
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        found = pipeline | ReadKafka(topic, bootstrap_servers=broker.address, follow=False, **options)
-        timed = found | beam.Map(lambda element, time=beam.DoFn.TimestampParam: (element, time.micros // 1_000))
+        actual = pipeline | ReadKafka(topic, bootstrap_servers=broker.address, follow=False, **options)
+        timed = actual | beam.Map(lambda element, time=beam.DoFn.TimestampParam: (element, time.micros // 1_000))
         assert_that(timed, equal_to(expected))
 
 
@@ -62,22 +62,22 @@ def test_marks_of_transactions_are_stepped_over(broker):
     for number in range(3):
         broker.put("transactions", records(range(number, number + 1)), partitions=1, transaction="t")
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        found = pipeline | ReadKafka("transactions", bootstrap_servers=broker.address, follow=False, value="json")
-        assert_that(found | beam.Map(lambda pair: pair[1]["n"]), equal_to([0, 1, 2]))
+        actual = pipeline | ReadKafka("transactions", bootstrap_servers=broker.address, follow=False, value="json")
+        assert_that(actual | beam.Map(lambda pair: pair[1]["n"]), equal_to([0, 1, 2]))
 
 
 @pytest.mark.parametrize(
-    ("topic", "value", "said"),
+    ("topic", "value", "message"),
     [
         ("absent", "bytes", "the topic absent cannot be read: .*[Uu]nknown topic"),
         ("text", "json", "text, partition 0, offset 0: unexpected character"),
     ],
 )
-def test_what_cannot_be_read_is_named(broker, topic, value, said):
+def test_what_cannot_be_read_is_named(broker, topic, value, message):
     if topic == "text":
         broker.make_topic(topic, partitions=1)
         broker.put(topic, [(None, b"plain", 1)], partitions=1)
-    with pytest.raises(Exception, match=said), beam.Pipeline(runner=FnApiRunner()) as pipeline:
+    with pytest.raises(Exception, match=message), beam.Pipeline(runner=FnApiRunner()) as pipeline:
         pipeline | ReadKafka(topic, bootstrap_servers=broker.address, follow=False, value=value)
 
 
@@ -99,13 +99,13 @@ def test_on_flink_a_topic_is_followed_and_a_stopped_job_goes_on_at_its_offsets(f
             wait_until(lambda after=after: sorted(written(tmp_path / "out")) == windows_of(range(after - 10)))
             savepoint = [job.stop(str(tmp_path / "savepoints"))]
             assert result.wait_until_finish() == "DONE"
-    numbers = sorted(number for _, _, found in written(tmp_path / "out") for number in found)
+    numbers = sorted(number for _, _, actual in written(tmp_path / "out") for number in actual)
     assert numbers == list(range(len(numbers)))
     assert row(0)["at"] == FIRST
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"start": "first"}, "start='first': choose one of 'earliest', 'latest'"),
         ({"value": "xml"}, "value='xml': choose one of 'bytes', 'json', 'avro'"),
@@ -116,7 +116,7 @@ def test_on_flink_a_topic_is_followed_and_a_stopped_job_goes_on_at_its_offsets(f
         ({"timestamp_by": "at"}, "without a schema give a function of key and value"),
     ],
 )
-def test_a_wrong_option_lists_the_choices(options, said):
-    given = {"topics": "t", **options}
-    with pytest.raises(ValueError, match=said):
-        ReadKafka(given.pop("topics"), bootstrap_servers="localhost:9092", **given)
+def test_a_wrong_option_lists_the_choices(options, message):
+    inputs = {"topics": "t", **options}
+    with pytest.raises(ValueError, match=message):
+        ReadKafka(inputs.pop("topics"), bootstrap_servers="localhost:9092", **inputs)

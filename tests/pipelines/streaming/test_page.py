@@ -51,9 +51,9 @@ def stop(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     process.stdin.write("\n")
     process.stdin.flush()
-    found = re.fullmatch(r"go on with (--savepoint_path=\S+)\n", process.stdout.readline())
-    assert found
-    return found[1]
+    actual = re.fullmatch(r"go on with (--savepoint_path=\S+)\n", process.stdout.readline())
+    assert actual
+    return actual[1]
 
 
 def orders(file: Path, *orders: tuple[str, int]) -> None:

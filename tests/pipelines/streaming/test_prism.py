@@ -6,7 +6,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins.pipelines.read_growing_files import ReadGrowingFiles
+from beam_joins.io import ReadGrowingFiles
 from tests.pipelines.streaming.jobs import count_windows, lines, wait_until, windows_of, written
 
 pytestmark = pytest.mark.flink
@@ -28,5 +28,5 @@ def test_files_are_read_on_prism_with_every_row_once(prism: str, tmp_path: Path,
         result.cancel()
     else:
         result.wait_until_finish()
-        numbers = sorted(number for _, _, found in written(tmp_path / "out") for number in found)
+        numbers = sorted(number for _, _, actual in written(tmp_path / "out") for number in actual)
         assert numbers == list(range(1_500))

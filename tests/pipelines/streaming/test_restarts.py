@@ -1,4 +1,6 @@
-"""Joins that never end, on a cluster whose processes die, written to PostgreSQL: it holds what a bounded run gives, no row missing, doubled or stale."""
+"""Joins that never end, on a cluster whose processes die, written to PostgreSQL: it holds what a bounded run
+gives, no row missing, doubled or stale.
+"""
 
 import json
 import os
@@ -16,10 +18,10 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import CountTable, ForeignKeyJoin, SumTable, TableToChanges
+from beam_joins.io import WritePostgres
 from beam_joins.pipelines.flink import FlinkJob, flink_job, flink_runner
-from beam_joins.pipelines.launcher.jars import locked_jars, provide
-from beam_joins.pipelines.launcher.java import find_java
-from beam_joins.pipelines.write_postgres import WriteToPostgres
+from beam_joins.pipelines.runners.jars import locked_jars, provide
+from beam_joins.pipelines.runners.java import find_java
 from tests.pipelines.streaming.cluster import FlinkCluster, flink_cluster
 from tests.pipelines.streaming.jobs import FIRST, Append, python_workers, wait_until, written
 from tests.pipelines.streaming.shop import SIDES, tables_of, write
@@ -74,11 +76,11 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Rows:
             changes = table | f"Changes of {name}" >> TableToChanges()
             told = changes | f"Told {name}" >> beam.Map(lambda change, name: [name, change.key, change.position, change.new], name)
             _ = told | f"Append {name}" >> beam.ParDo(Append(out))
-    found: Rows = {}
+    actual: Rows = {}
     for name, key, position, value in sorted(written(out), key=lambda change: change[2]):
-        found[name, key] = position, value
-    assert any(value is None for _, value in found.values())
-    return found
+        actual[name, key] = position, value
+    assert any(value is None for _, value in actual.values())
+    return actual
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +105,7 @@ class Run:
     def started(self, on_flink: PipelineOptions) -> FlinkJob:
         pipeline = beam.Pipeline(options=on_flink)
         for name, table in results(pipeline, self._into, follow=True).items():
-            _ = table | f"Write {name}" >> WriteToPostgres(self.database, name, key="id", schema=SCHEMA[name], create=True)
+            _ = table | f"Write {name}" >> WritePostgres(self.database, name, key="id", schema=SCHEMA[name], create=True)
         return flink_job(pipeline.run(), on_flink)
 
     def feed(self, pieces: int) -> None:
@@ -119,13 +121,13 @@ class Run:
         return max((position for position, _ in self.positions().values()), default=0)
 
     def positions(self) -> Rows:
-        found: Rows = {}
+        actual: Rows = {}
         with psycopg.connect(self.database, autocommit=True) as connection:
             for name in SCHEMA:
                 for key, value, position, deleted in connection.execute(f"SELECT * FROM {name}"):
                     assert deleted == (value is None)
-                    found[name, key] = position, value
-        return found
+                    actual[name, key] = position, value
+        return actual
 
     def ends_with(self, expected: Rows) -> None:
         for number, piece in self._pieces:
@@ -139,6 +141,7 @@ def run(postgres: str, cluster: FlinkCluster, tmp_path: Path) -> Run:
     return Run(postgres, cluster, tmp_path)
 
 
+@pytest.mark.sweep
 def test_python_workers_that_are_killed_in_the_midst_leave_no_trace_in_the_tables(run: Run, expected: Rows) -> None:
     with flink_runner(PipelineOptions(run.flags)) as on_flink:
         job = run.started(on_flink)
@@ -152,6 +155,7 @@ def test_python_workers_that_are_killed_in_the_midst_leave_no_trace_in_the_table
         job.cancel()
 
 
+@pytest.mark.sweep
 def test_a_task_manager_that_is_killed_in_the_midst_leaves_no_trace_in_the_tables(
     run: Run, cluster: FlinkCluster, expected: Rows
 ) -> None:
@@ -165,6 +169,7 @@ def test_a_task_manager_that_is_killed_in_the_midst_leaves_no_trace_in_the_table
         job.cancel()
 
 
+@pytest.mark.sweep
 def test_a_job_that_is_cancelled_goes_on_from_a_savepoint_before_into_the_same_tables(
     run: Run, tmp_path: Path, expected: Rows
 ) -> None:

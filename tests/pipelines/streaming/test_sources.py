@@ -1,23 +1,30 @@
-"""Sources that never end, without a runner: how event time goes on, what a checkpoint leaves, and what of a file is read when."""
+"""Sources that never end, without a runner: how event time goes on, what a checkpoint leaves, and what of a
+file is read when.
+"""
 
 import json
 from pathlib import Path
+from typing import Any
 
+import apache_beam as beam
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import feather
 
-from beam_joins.pipelines.command.input_error import InputError
-from beam_joins.pipelines.read_growing_files import ReadGrowingFiles
-from beam_joins.pipelines.sources import event_time
-from beam_joins.pipelines.sources.event_time import EventTime, EventTimeEstimator, Seen
-from beam_joins.pipelines.sources.files import Files
-from beam_joins.pipelines.sources.follow import OpenEnded
-from beam_joins.pipelines.sources.rows import Rows
+from beam_joins import FunctionFailed
+from beam_joins.io import ReadGrowingFiles
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.io.sources import event_time
+from beam_joins.pipelines.io.sources.event_time import EventTime, EventTimeEstimator, Seen
+from beam_joins.pipelines.io.sources.files import Files
+from beam_joins.pipelines.io.sources.follow import OpenEnded
+from beam_joins.pipelines.io.sources.rows import Rows
 from tests.pipelines.streaming.jobs import lines, row
 
 SCHEMA = pa.schema({"id": pa.int64(), "n": pa.int64(), "at": pa.int64()})
@@ -40,10 +47,14 @@ class Reader:
                 break
             self.place = piece.after
             for value, micros in piece.elements:
-                found = [value] if isinstance(value, dict) else value.to_pylist()
-                assert micros == min(each["at"] for each in found)
-                numbers += [each["n"] for each in found]
+                actual = [value] if isinstance(value, dict) else value.to_pylist()
+                assert micros == min(each["at"] for each in actual)
+                numbers += [each["n"] for each in actual]
         return numbers
+
+
+def write_arrow(table: pa.Table, path: Path, rows: int) -> None:
+    feather.write_feather(table, path, chunksize=rows)
 
 
 def append(path: Path, text: str) -> None:
@@ -100,14 +111,6 @@ def test_a_checkpoint_leaves_what_was_not_claimed_and_nothing_can_be_claimed_aft
     assert tracker.current_restriction() == (("", 0), ("a", 7))
     assert tracker.check_done()
     assert not tracker.is_bounded()
-
-
-def test_a_range_with_an_end_is_done_when_all_of_it_is_claimed():
-    tracker = OpenEnded((3, 9))
-    assert tracker.is_bounded()
-    assert tracker.try_claim(9)
-    assert tracker.try_split(0) is None
-    assert tracker.check_done()
 
 
 def test_only_whole_lines_are_read_and_a_line_once(tmp_path):
@@ -169,9 +172,10 @@ def test_avro_is_read_by_whole_blocks(tmp_path):
     assert all(numbers[2:4])
 
 
-def test_parquet_is_read_by_row_groups_once_it_has_its_footer(tmp_path):
-    file, reader = tmp_path / "a.parquet", Reader(f"{tmp_path}/*.parquet", schema=SCHEMA)
-    pq.write_table(pa.Table.from_pylist([{**row(n), "more": "x"} for n in range(100)]), file, row_group_size=40)
+@pytest.mark.parametrize(("format_", "write"), [("parquet", pq.write_table), ("arrow", write_arrow), ("feather", write_arrow)])
+def test_a_file_in_columns_is_read_by_its_groups_of_rows_once_it_has_its_footer(tmp_path, format_, write):
+    file, reader = tmp_path / f"a.{format_}", Reader(f"{tmp_path}/*.{format_}", schema=SCHEMA)
+    write(pa.Table.from_pylist([{**row(n), "more": "x"} for n in range(100)]), file, 40)
     data = file.read_bytes()
     file.write_bytes(data[:-1])
     assert reader.read() == []
@@ -179,6 +183,27 @@ def test_parquet_is_read_by_row_groups_once_it_has_its_footer(tmp_path):
     assert reader.read(pieces=1) == list(range(40))
     assert reader.read() == list(range(40, 100))
     assert reader.read() == []
+
+
+def test_a_foreign_file_and_a_truncated_one_in_columns_are_one_sentence(tmp_path):
+    (tmp_path / "a.arrow").write_bytes(b"PAR1 and more")
+    with pytest.raises(InputError, match=r"a\.arrow: is not an Arrow file"):
+        Reader(f"{tmp_path}/*.arrow", schema=SCHEMA).read()
+    write_arrow(pa.Table.from_pylist([row(1)]), tmp_path / "a.arrow", 1)
+    (tmp_path / "a.arrow").write_bytes((tmp_path / "a.arrow").read_bytes()[:-7])
+    with pytest.raises(InputError, match=r"a\.arrow ends within a record"):
+        Reader(f"{tmp_path}/*.arrow", schema=SCHEMA, follow=False).read()
+
+
+def test_numbers_of_an_arrow_file_are_exact_and_its_schema_is_that_of_the_rows(tmp_path):
+    numbers = pa.table(
+        {"at": [1, 2], "wide": pa.array([2**64 - 1, 2**53 + 1], pa.uint64()), "word": pa.array(["a", "b"], pa.string_view())}
+    )
+    write_arrow(numbers, tmp_path / "a.arrow", 2)
+    with beam.Pipeline() as pipeline:
+        rows = pipeline | ReadGrowingFiles(f"{tmp_path}/*.arrow", timestamp_by="at", follow=False)
+        read = rows | beam.Map(lambda batch: (str(batch.schema.field("wide").type), *batch.column("wide").to_pylist()))
+        assert_that(read, equal_to([("uint64", 2**64 - 1, 2**53 + 1)]))
 
 
 def test_what_is_there_is_read_to_its_end_and_no_later_file(tmp_path):
@@ -194,7 +219,7 @@ def test_what_is_there_is_read_to_its_end_and_no_later_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "schema", "said"),
+    ("line", "schema", "message"),
     [
         ("nonsense", None, r"a\.jsonl: a line cannot be read"),
         ("nonsense", SCHEMA, r"a\.jsonl: a line cannot be read"),
@@ -202,22 +227,43 @@ def test_what_is_there_is_read_to_its_end_and_no_later_file(tmp_path):
         (json.dumps({"id": 1, "n": 1, "at": "noon"}), None, r"a\.jsonl: timestamp_by gave 'noon'"),
     ],
 )
-def test_a_line_that_cannot_be_read_is_an_error_that_names_the_file(tmp_path, line, schema, said):
+def test_a_line_that_cannot_be_read_is_an_error_that_names_the_file(tmp_path, line, schema, message):
     (tmp_path / "a.jsonl").write_text(line + "\n")
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         Reader(f"{tmp_path}/*.jsonl", schema=schema).read()
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
-        ({"pattern": "*.xml"}, r"ends with one of \.jsonl, \.json, \.ndjson, \.avro, \.parquet"),
+        ({"pattern": "*.xml"}, r"ends with one of \.avro, \.jsonl, \.json, \.ndjson, \.parquet, \.arrow, \.feather"),
         ({"pattern": "*.parquet"}, "there is no file .* give a schema"),
+        ({"pattern": "*.arrow"}, "there is no file .* give a schema"),
         ({"schema": SCHEMA, "timestamp_by": "when"}, "timestamp_by='when': with a schema give one of its columns: id, n, at"),
         ({"timestamp_by": 7}, "timestamp_by=7: give the name of a column, or a function"),
     ],
 )
-def test_a_wrong_option_lists_the_choices(tmp_path, options, said):
+def test_a_wrong_option_lists_the_choices(tmp_path, options, message):
     given = {"pattern": "*.jsonl", "timestamp_by": "at", **options}
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         ReadGrowingFiles(f"{tmp_path}/{given.pop('pattern')}", **given)
+
+
+@pytest.mark.parametrize(
+    ("line", "timestamp_by", "sentence"),
+    [
+        ('{"id": 1}', "at", "a row has no column 'at' \\(timestamp_by=\\); it has id"),
+        ('{"at": null}', "at", "timestamp_by gave None: give each row a time"),
+        ('{"at": "noon"}', "at", "timestamp_by gave 'noon' of type str"),
+        ('{"at": 99999999999999999999}', "at", "timestamp_by gave 99999999999999999999, which does not fit in 64 bits"),
+        ("[1]", "at", "a row is no JSON object: \\[1\\]"),
+        ('{"id": 1}', lambda row: row["at"], "ReadGrowingFiles: timestamp_by raised KeyError: 'at', given {'id': 1}"),
+        ('{"id": 1}', lambda row: 2**63, "timestamp_by.* 9223372036854775808"),
+    ],
+)
+def test_a_row_without_a_time_is_one_sentence(tmp_path: Path, line: str, timestamp_by: Any, sentence: str) -> None:
+    append(tmp_path / "a.jsonl", f"{line}\n")
+    source = Files(Rows.of(timestamp_by, None), follow=False)
+    with pytest.raises((InputError, FunctionFailed), match=sentence) as raised:
+        list(source.pieces(str(tmp_path / "*.jsonl"), *source.range(str(tmp_path / "*.jsonl"))))
+    assert "\n" not in str(raised.value)

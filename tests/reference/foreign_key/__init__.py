@@ -1,10 +1,12 @@
 """The foreign-key join's protocol (KIP-213, as Kafka Streams 4.3.1 has it), one step per file.
 
-A left change becomes :mod:`subscriptions <tests.reference.foreign_key.sender>` that go to the partition of the foreign key; there a
-:mod:`store <tests.reference.foreign_key.store>` keeps them beside the right row and answers; the answers return to the left key's
-partition, where they are :mod:`joined <tests.reference.foreign_key.joiner>`.
+A left change becomes :mod:`subscriptions <tests.reference.foreign_key.sender>` that go to the partition of
+the foreign key; there a :mod:`store <tests.reference.foreign_key.store>` keeps them beside the right row and
+answers; the answers return to the left key's partition, where they are :mod:`joined
+<tests.reference.foreign_key.joiner>`.
 
-It is the model that the tests compare :class:`beam_joins.ForeignKeyJoin` with; pipelines run :mod:`beam_joins.overlap`.
+It is the model that the tests compare :class:`beam_joins.ForeignKeyJoin` with; pipelines run
+:mod:`beam_joins.overlap`.
 
 Law: for every position p the content of the result is the join of the contents of both tables at p.
 """

@@ -15,12 +15,13 @@ from tests.reference.record import Record
 class ResponseJoiner(Generic[V]):
     """One left row and its result row.
 
-    ``joiner(left value, right value or None)`` gets encoded values, and gives the result (``None``: no row). An answer whose hash is
-    not that of the current left row is stale: it comes out as ``Dropped("stale_response", response, timestamp)``. In ordered replay
-    there are none.
+    ``joiner(left value, right value or None)`` gets encoded values, and gives the result (``None``: no row).
+    An answer whose hash is not that of the current left row is stale: it comes out as
+    ``Dropped("stale_response", response, timestamp)``. In ordered replay there are none.
 
-    Beyond Kafka: a stale null answer still retracts a result that was joined from a left value that is gone. Kafka keeps such a row
-    for good when a left row is deleted and written again before the answer to the deletion is back.
+    Beyond Kafka: a stale null answer still retracts a result that was joined from a left value that is gone.
+    Kafka keeps such a row for good when a left row is deleted and written again before the answer to the
+    deletion is back.
     """
 
     def __init__(self, joiner: Callable[[bytes, bytes | None], V | None], how: How) -> None:

@@ -1,4 +1,6 @@
-"""What travels between the two sides of a foreign-key join (Kafka's SubscriptionWrapper and SubscriptionResponseWrapper)."""
+"""What travels between the two sides of a foreign-key join (Kafka's SubscriptionWrapper and
+SubscriptionResponseWrapper).
+"""
 
 from enum import IntEnum
 from typing import Literal, NamedTuple
@@ -41,7 +43,8 @@ class Subscription(NamedTuple):
 class Response(NamedTuple):
     """The side of the foreign key tells a left row what it refers to.
 
-    ``value`` is the encoded right value (``None``: there is no right row), ``hash`` that of the subscription answered.
+    ``value`` is the encoded right value (``None``: there is no right row), ``hash`` that of the subscription
+    answered.
     """
 
     primary_key: bytes

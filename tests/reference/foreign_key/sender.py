@@ -1,6 +1,7 @@
 """Step one: a left change becomes subscriptions.
 
-Kafka does this in SubscriptionSendProcessorSupplier; the rules are those after KAFKA-16394, 16407, 16434 and 18713.
+Kafka does this in SubscriptionSendProcessorSupplier; the rules are those after KAFKA-16394, 16407, 16434 and
+18713.
 """
 
 from collections.abc import Iterator
@@ -25,10 +26,12 @@ def send(
     timestamp: int,
     position: int,
 ) -> Iterator[Subscription | Response]:
-    """The messages that a change of a left row causes, which referred to ``old`` and now refers to ``new`` (``None``: no row).
+    """The messages that a change of a left row causes, which referred to ``old`` and now refers to ``new``
+    (``None``: no row).
 
-    ``new_hash`` is the :func:`hash <tests.reference.foreign_key.value_hash.value_hash>` of the row's new value. In a left join a row that
-    refers to nothing needs no other side: it is answered here, by a null response.
+    ``new_hash`` is the :func:`hash <tests.reference.foreign_key.value_hash.value_hash>` of the row's new
+    value. In a left join a row that refers to nothing needs no other side: it is answered here, by a null
+    response.
 
     >>> [m.instruction.name for m in send("inner", b"k", None, Reference(b"A"), new_hash=b"#", timestamp=0, position=0)]
     ['PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE']
@@ -41,7 +44,8 @@ def send(
         instruction = Instruction.DELETE_KEY_AND_PROPAGATE if ends_result else Instruction.DELETE_KEY_NO_PROPAGATE
         yield Subscription(old_fk, primary_key, instruction, new_hash, timestamp, position)
     if new_fk is not None:
-        # A row that moved away from a reference may leave a result behind, so the new side must answer in any case.
+        # A row that moved away from a reference may leave a result behind, so the new side must answer in any
+        # case.
         always = how == "left" or moved
         instruction = Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE if always else Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE
         yield Subscription(new_fk, primary_key, instruction, new_hash, timestamp, position)

@@ -1,7 +1,7 @@
 """Step two: the side of the foreign key keeps subscriptions beside the right row and answers them.
 
-Kafka does this in SubscriptionReceive, SubscriptionJoin and ForeignTableJoin, on a store scanned by the combined key's prefix. Here a
-store is all of one foreign key, which is what the prefix selects.
+Kafka does this in SubscriptionReceive, SubscriptionJoin and ForeignTableJoin, on a store scanned by the
+combined key's prefix. Here a store is all of one foreign key, which is what the prefix selects.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,12 +14,13 @@ from tests.reference.record import Record
 class SubscriptionStore:
     """One foreign key: its right row and the left rows that refer to it.
 
-    Every left row gets at most one answer per position: a subscription and a change of the right row at one position are one event.
-    An answer to a subscription has the larger timestamp of both sides; an answer that only the right row caused has the right row's
-    (seen in 4.3.1: left at 100, right at 50 gives 50).
+    Every left row gets at most one answer per position: a subscription and a change of the right row at one
+    position are one event. An answer to a subscription has the larger timestamp of both sides; an answer that
+    only the right row caused has the right row's (seen in 4.3.1: left at 100, right at 50 gives 50).
 
-    Beyond Kafka, where no two records are at one position: of a left row that is deleted as its right row changes the tombstone has the
-    larger timestamp too, so its subscription is answered even if it says that somebody else answers.
+    Beyond Kafka, where no two records are at one position: of a left row that is deleted as its right row
+    changes the tombstone has the larger timestamp too, so its subscription is answered even if it says that
+    somebody else answers.
     """
 
     def __init__(self) -> None:

@@ -13,7 +13,8 @@ from apache_beam.testing.util import assert_that
 Row = dict[str, Any]
 
 ORDERS = pa.schema(
-    [("shop", pa.string()), ("id", pa.int32()), ("lsn", pa.int64()), ("at", pa.int64()), ("by", pa.int16()), ("amount", pa.int64()), ("gone", pa.bool_())]
+    [("shop", pa.string()), ("id", pa.int32()), ("lsn", pa.int64()), ("at", pa.int64()), ("by", pa.int16()),
+        ("amount", pa.int64()), ("gone", pa.bool_())]
 )  # fmt: skip
 CUSTOMERS = pa.schema([("id", pa.int64()), ("lsn", pa.int64()), ("at", pa.int64()), ("name", pa.string()), ("gone", pa.bool_())])
 CDC: dict[str, Any] = {"key": "id", "sequence_by": "lsn", "timestamp_by": "at", "apply_as_deletes": "gone"}
@@ -21,7 +22,9 @@ UNUSABLE = ("id", "lsn", "at")
 
 
 def order_rows(seed: int, count: int = 60) -> list[Row]:
-    """Changes of few orders of few customers: moves, null references, deletes, equal positions, and what cannot be used."""
+    """Changes of few orders of few customers: moves, null references, deletes, equal positions, and what
+    cannot be used.
+    """
     chance = random.Random(seed)
     rows = [
         {
@@ -108,15 +111,15 @@ class Compared:
         empty = set(empty)
 
         def check(outputs: list[Any]) -> None:
-            found = {place: Counter[str]() for place in ((what, form) for what in forms for form in forms[what])}
+            actual = {place: Counter[str]() for place in ((what, form) for what in forms for form in forms[what])}
             for what, form, element in outputs:
-                found[what, form][element] += 1
+                actual[what, form][element] += 1
             for what, of_one in forms.items():
-                expected = found[what, "records"]
+                expected = actual[what, "records"]
                 assert bool(expected) is (what not in empty), f"{what}: {len(expected)} elements"
                 for form in of_one:
-                    assert found[what, form] == expected, (
-                        f"{what} in {form}: too many are {found[what, form] - expected}, missing are {expected - found[what, form]}"
+                    assert actual[what, form] == expected, (
+                        f"{what} in {form}: too many are {actual[what, form] - expected}, missing are {expected - actual[what, form]}"
                     )
 
         together = tuple(self._outputs.values()) | "all outputs" >> beam.Flatten()

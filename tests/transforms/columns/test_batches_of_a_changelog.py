@@ -1,4 +1,6 @@
-"""What the batches of a changelog in columns may be: keys, times and deletes said in every way, and batches that differ."""
+"""What the batches of a changelog in columns may be: keys, times and deletes said in every way, and batches
+that differ.
+"""
 
 import datetime as dt
 import random
@@ -25,7 +27,8 @@ from beam_joins import (
 from beam_joins.changelog import upsert
 from beam_joins.coders.block import read_blocks
 from beam_joins.coders.key import KeyCoder
-from beam_joins.transforms.engine.arrow_input import common_schema, struct_of
+from beam_joins.schema_union import common_schema
+from beam_joins.transforms.engine.arrow_input import plain_schema, struct_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.changelog import ChangelogRows, no_records, options_of
 from beam_joins.transforms.engine.notes import NoteReader
@@ -44,11 +47,13 @@ OPTIONS = {"key": "id", "sequence_by": "lsn", "timestamp_by": "lsn", "except_col
 
 
 def changes(batches, *, apart=False, **options):
-    """The changes that batches become in one partition, each batch in a block of its own or all in one; without Beam."""
-    given = {**OPTIONS, **options}
-    emit, left_out = given.pop("emit", "updates"), given.pop("except_columns")
-    schema = common_schema("rows", [batch.schema for batch in batches])
-    rows = ChangelogRows("rows", options_of(given), frozenset(left_out).intersection(schema.names), None, KeyCoder())
+    """The changes that batches become in one partition, each batch in a block of its own or all in one;
+    without Beam.
+    """
+    inputs = {**OPTIONS, **options}
+    emit, left_out = inputs.pop("emit", "updates"), inputs.pop("except_columns")
+    schema = common_schema((plain_schema(batch.schema) for batch in batches), of="rows")
+    rows = ChangelogRows("rows", options_of(inputs), frozenset(left_out).intersection(schema.names), None, KeyCoder())
     writer = BlockWriter(1)
     blocks = []
     for batch in batches:
@@ -57,16 +62,16 @@ def changes(batches, *, apart=False, **options):
             blocks += [block for _, (_, block), _ in writer.flush()]
     blocks += [block for _, (_, block), _ in writer.flush()]
     batch, _ = upsert(read_blocks(NoteReader(blocks).blocks())["rows"], emit)
-    known = rows.columns(no_records(schema))
-    assert (batch.key.type, batch.new.type) == (known["key"].type, known["value"].type)
+    reference = rows.columns(no_records(schema))
+    assert (batch.key.type, batch.new.type) == (reference["key"].type, reference["value"].type)
     return sorted(changes_in(batch), key=lambda change: change.position)
 
 
 @pytest.mark.parametrize("odd", [[1, "a"], [(1, "a")], [2**70, 0.5], [dt.date(2020, 1, 1), uuid.UUID(int=7)]])
 def test_a_function_of_a_row_may_give_keys_of_any_type(odd):
     rows = pa.table({"n": range(len(odd)), "lsn": range(len(odd))})
-    given = {"key": lambda row: odd[row["n"]], "timestamp_by": "lsn", "except_columns": ["lsn"]}
-    assert [change.key for change in changes([rows], **given)] == odd
+    inputs = {"key": lambda row: odd[row["n"]], "timestamp_by": "lsn", "except_columns": ["lsn"]}
+    assert [change.key for change in changes([rows], **inputs)] == odd
 
 
 COMPOSITE = [change._replace(key=(change.key, f"n{change.key}")) for change in TABLE]
@@ -132,8 +137,8 @@ def test_what_says_nothing_of_deletes_deletes_nothing(rows, deletes):
 )
 @pytest.mark.parametrize("apart", [False, True], ids=["in one block", "in many blocks"])
 def test_a_function_of_rows_has_nothing_to_say_of_an_empty_batch(options, apart):
-    found = changes([ROWS.slice(0, 0), ROWS, ROWS.slice(3)], apart=apart, **options)
-    assert [(change.key, change.position) for change in found] == [(1, 7), (2, 8), (1, 9)]
+    actual = changes([ROWS.slice(0, 0), ROWS, ROWS.slice(3)], apart=apart, **options)
+    assert [(change.key, change.position) for change in actual] == [(1, 7), (2, 8), (1, 9)]
 
 
 NOON = dt.datetime(2020, 6, 1, 12, tzinfo=dt.UTC)
@@ -158,8 +163,8 @@ def test_times_may_be_arrow_timestamps_of_any_unit_and_zone(column, micros):
         vectorized(lambda rows: rows["at"]),
         *([] if column.type == pa.timestamp("ns", "UTC") else [lambda row: row["at"]]),
     ):
-        found = changes([rows], sequence_by=None, timestamp_by=time, except_columns=["id", "at"])
-        assert found == [Change(1, None, {"v": "x"}, micros, micros)]
+        actual = changes([rows], sequence_by=None, timestamp_by=time, except_columns=["id", "at"])
+        assert actual == [Change(1, None, {"v": "x"}, micros, micros)]
 
 
 def test_changes_may_have_any_time_and_a_stream_of_them_is_timed_as_beam_can(direct):
@@ -167,8 +172,8 @@ def test_changes_may_have_any_time_and_a_stream_of_them_is_timed_as_beam_can(dir
     with direct() as p:
         log = p | beam.Create([rows]).with_output_types(pa.Table)
         table = log | TableFromChangelog(key="id", timestamp_by="at")
-        found = table | TableToChanges() | "times" >> beam.Map(lambda change: (change.key, change.timestamp, change.position))
-        assert_that(found, equal_to([(1, -(2**63), -(2**63)), (2, 2**63 - 1, 2**63 - 1)]))
+        actual = table | TableToChanges() | "times" >> beam.Map(lambda change: (change.key, change.timestamp, change.position))
+        assert_that(actual, equal_to([(1, -(2**63), -(2**63)), (2, 2**63 - 1, 2**63 - 1)]))
         assert_that(table | TableToStream() | beam.Keys(), equal_to([1, 2]), label="as a stream")
 
 
@@ -187,18 +192,20 @@ def test_keys_may_be_of_any_type_with_exact_equality_and_refer_to_each_other(dir
         table = log | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn")
         joined = (table, table) | ForeignKeyJoin({"l": "left.lsn", "r": "right.lsn"}, foreign_key="ref")
         expected = [(one, 7, 7), (one, 9, 9), (other, 8, 8)]
-        found = joined | TableToChanges() | beam.Map(lambda change: (change.key, change.new["l"], change.new["r"]))
-        assert_that(found, equal_to(expected))
+        actual = joined | TableToChanges() | beam.Map(lambda change: (change.key, change.new["l"], change.new["r"]))
+        assert_that(actual, equal_to(expected))
 
 
 WORDS = ROWS.set_column(2, "name", ROWS["name"].dictionary_encode())
 DIFFERENT = {
-    "widths of keys": [CUT_UP[0].set_column(0, "id", pa.array([1], pa.int8())), CUT_UP[1], CUT_UP[2].set_column(0, "id", pa.array([1], pa.uint32()))],
+    "widths of keys": [CUT_UP[0].set_column(0, "id", pa.array([1], pa.int8())), CUT_UP[1], CUT_UP[2].set_column(0,
+        "id", pa.array([1], pa.uint32()))],
     "columns without a value": [CUT_UP[0], CUT_UP[1], CUT_UP[2].set_column(2, "name", pa.nulls(1))],
     "columns that are not there": [CUT_UP[0], CUT_UP[1], CUT_UP[2].drop_columns("name").append_column("more", pa.array([5]))],
     "the order of columns": [CUT_UP[0], CUT_UP[1].select(["name", "lsn", "id"]), CUT_UP[2]],
     "dictionaries": [
-        pa.table({**dict(zip(WORDS.column_names[:2], WORDS.slice(i, 1).columns[:2], strict=True)), "name": pa.array([name]).cast(pa.string()).dictionary_encode()})
+        pa.table({**dict(zip(WORDS.column_names[:2], WORDS.slice(i, 1).columns[:2], strict=True)),
+            "name": pa.array([name]).cast(pa.string()).dictionary_encode()})
         for i, name in enumerate(["Ann", "Bob", None])
     ],
     "widths of text": [CUT_UP[0], CUT_UP[1].set_column(2, "name", pa.array(["Bob"], pa.large_string())), CUT_UP[2]],
@@ -208,14 +215,18 @@ DIFFERENT = {
 @pytest.mark.parametrize("apart", [False, True], ids=["in one block", "in many blocks"])
 @pytest.mark.parametrize("batches", DIFFERENT.values(), ids=DIFFERENT)
 def test_batches_of_one_changelog_may_differ_wherever_they_are_cut(batches, apart):
-    """Files of one table written at different times differ so; where the runner cuts its bundles must not matter."""
+    """Files of one table written at different times differ so; where the runner cuts its bundles must not
+    matter.
+    """
     names = [(c.key, c.old and c.old["name"], c.new.get("name"), c.position) for c in changes(batches, apart=apart)]
     assert names == [(1, None, "Ann", 7), (2, None, "Bob", 8), (1, "Ann", None, 9)]
 
 
 @pytest.mark.parametrize("apart", [False, True], ids=["in one block", "in many blocks"])
 def test_batches_whose_columns_have_no_common_type_are_refused_wherever_they_are_cut(apart):
-    with pytest.raises(ValueError, match="the columns of 'rows' differ from one batch to another"):
+    with pytest.raises(
+        ValueError, match="the column 'rows.name' is of type int64 in some batches and string in others: cast it to one"
+    ):
         changes([ROWS, ROWS.set_column(2, "name", pa.array([1, 2, 3]))], apart=apart)
 
 
@@ -231,8 +242,8 @@ def test_a_column_left_out_of_some_batches_is_there_for_all_partitions(direct):
                 table = log | f"table {turn}" >> TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn")
                 joined = (table, table) | f"join {turn}" >> TableTableJoin({"s": "right.s"})
                 changes = joined | f"changes {turn}" >> TableToChanges()
-                found = changes | f"seen {turn}" >> beam.Map(lambda c: (c.key, c.position, c.new["s"]))
-                assert_that(found, equal_to(expected), label=f"found {turn}")
+                actual = changes | f"seen {turn}" >> beam.Map(lambda c: (c.key, c.position, c.new["s"]))
+                assert_that(actual, equal_to(expected), label=f"found {turn}")
 
 
 @pytest.mark.parametrize(
@@ -246,15 +257,17 @@ def test_a_joiner_of_records_may_leave_a_column_null_in_one_partition_and_not_in
         table = log | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn")
         first = (table, table) | "first" >> tables(joiner=lambda a, b: {"id": a["id"], "n": a["n"]}, **options)
         second = (first, first) | "second" >> tables(joiner=lambda a, b: {"n": b["n"]}, **options)
-        found = second | TableToChanges() | beam.Map(lambda change: (change.key, change.new["n"]))
-        assert_that(found, equal_to([(i, n.as_py()) for i, n in enumerate(rows["n"])]))
+        actual = second | TableToChanges() | beam.Map(lambda change: (change.key, change.new["n"]))
+        assert_that(actual, equal_to([(i, n.as_py()) for i, n in enumerate(rows["n"])]))
 
 
 def test_values_of_every_type_come_through(direct):
     rows = [
-        {"id": 1, "lsn": 1, "f": float("inf"), "l": [1, None], "s": {"deep": {"x": [b"\0"]}}, "d": dt.date(2020, 1, 1), "n": Decimal("1.5"), "t": "é", "nothing": None},
+        {"id": 1, "lsn": 1, "f": float("inf"), "l": [1, None], "s": {"deep": {"x": [b"\0"]}}, "d": dt.date(2020, 1,
+            1), "n": Decimal("1.5"), "t": "é", "nothing": None},
         {"id": 1, "lsn": 2, "f": None, "l": None, "s": None, "d": None, "n": None, "t": None, "nothing": None},
-        {"id": 1, "lsn": 3, "f": -0.0, "l": [], "s": {"deep": None}, "d": dt.date(1, 1, 1), "n": Decimal("-1.5"), "t": "", "nothing": None},
+        {"id": 1, "lsn": 3, "f": -0.0, "l": [], "s": {"deep": None}, "d": dt.date(1, 1, 1), "n": Decimal("-1.5"),
+            "t": "", "nothing": None},
     ]  # fmt: skip
     values = [{name: value for name, value in row.items() if name not in ("id", "lsn")} for row in rows]
     expected = [Change(1, old, new, lsn, lsn) for lsn, (old, new) in enumerate(zip([None, *values], values, strict=False), 1)]

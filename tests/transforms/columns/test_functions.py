@@ -14,19 +14,19 @@ ROWS = pa.array([{"a": 1, "b": "x"}, None, {"a": None, "b": "z"}])
 
 
 @pytest.mark.parametrize(
-    "given",
+    "inputs",
     [
         pa.array([1, 2, 3]),
         pa.chunked_array([[1], [2, 3]]),
         np.array([1, 2, 3]),
     ],
 )
-def test_a_vectorized_function_gives_an_array(given):
-    assert values_of(given, 3).to_pylist() == [1, 2, 3]
+def test_a_vectorized_function_gives_an_array(inputs):
+    assert values_of(inputs, 3).to_pylist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
-    "given",
+    "inputs",
     [
         {"a": [1, 2], "b": np.array([3, 4])},
         {"a": pa.array([1, 2]), "b": pa.chunked_array([[3], [4]])},
@@ -34,12 +34,12 @@ def test_a_vectorized_function_gives_an_array(given):
         pa.record_batch({"a": [1, 2], "b": [3, 4]}),
     ],
 )
-def test_a_vectorized_function_gives_columns(given):
-    assert values_of(given, 2).to_pylist() == [{"a": 1, "b": 3}, {"a": 2, "b": 4}]
+def test_a_vectorized_function_gives_columns(inputs):
+    assert values_of(inputs, 2).to_pylist() == [{"a": 1, "b": 3}, {"a": 2, "b": 4}]
 
 
 @pytest.mark.parametrize(
-    ("given", "complaint"),
+    ("inputs", "complaint"),
     [
         (pa.array([1]), "called with 3 rows and gave 1 rows: give a record batch, a dict of arrays or an array with one row for each"),
         (pa.table({"a": [1, 2]}), "gave 2 rows"),
@@ -54,9 +54,9 @@ def test_a_vectorized_function_gives_columns(given):
         ({"a": pa.array([1, 2, 3]), "b": pa.scalar(7)}, "called with 3 rows and gave .*: give a record batch"),
     ],
 )
-def test_what_a_vectorized_function_must_not_give_is_refused_with_a_sentence(given, complaint):
+def test_what_a_vectorized_function_must_not_give_is_refused_with_a_sentence(inputs, complaint):
     with pytest.raises(ValueError, match=complaint):
-        values_of(given, 3)
+        values_of(inputs, 3)
 
 
 def test_what_is_vectorized_is_a_function_and_can_be_called_as_before():
@@ -91,10 +91,10 @@ def test_a_column_that_is_not_there_is_refused_naming_those_that_are():
     ],
 )
 def test_keys_may_be_given_in_two_ways_and_are_equal(spec):
-    given = keys_of("key", spec, ROWS)
-    assert python_keys(given) == ["x", None, "z"]
-    assert given.type == pa.string()
-    assert factorize(given)[0].tolist() == factorize(pa.array(["x", None, "z"]))[0].tolist()
+    inputs = keys_of("key", spec, ROWS)
+    assert python_keys(inputs) == ["x", None, "z"]
+    assert inputs.type == pa.string()
+    assert factorize(inputs)[0].tolist() == factorize(pa.array(["x", None, "z"]))[0].tolist()
 
 
 def test_the_keys_of_several_columns_are_null_where_a_part_is():
@@ -105,15 +105,16 @@ def test_the_keys_of_several_columns_are_null_where_a_part_is():
 
 def test_null_values_give_null_whatever_a_vectorized_function_makes_of_them():
     """A deleted row refers to nothing, even for a function that has a word for what is missing."""
-    given = by_row("foreign_key", vectorized(lambda batch: batch["b"].fill_null("nobody")), ROWS)
-    assert given.to_pylist() == ["x", None, "z"]
+    inputs = by_row("foreign_key", vectorized(lambda batch: batch["b"].fill_null("nobody")), ROWS)
+    assert inputs.to_pylist() == ["x", None, "z"]
 
 
 def test_functions_of_columns_do_not_take_values_that_are_python_objects():
     for use in (batch_of, lambda values: field_of(values, "b", "key")):
         with pytest.raises(
             ValueError,
-            match="are Python objects .opaque., made of single elements or by a function of one record: give the transform that made them schema=",
+            match="are Python objects .opaque., made of single elements or by a function of one record: give the "
+            "transform that made them schema=",
         ):
             use(opaque_values([{"b": 1}]))
 
@@ -121,6 +122,6 @@ def test_functions_of_columns_do_not_take_values_that_are_python_objects():
 @pytest.mark.parametrize("spec", ["b", lambda row: row["b"]])
 def test_the_keys_of_python_objects_are_python_objects_too(spec):
     for rows in (opaque_values(ROWS.to_pylist()), ROWS):
-        given = keys_of("key", spec, rows)
-        assert python_keys(given) == ["x", None, "z"]
-        assert given.type == (pa.string() if spec == "b" and rows is ROWS else KEYS)
+        inputs = keys_of("key", spec, rows)
+        assert python_keys(inputs) == ["x", None, "z"]
+        assert inputs.type == (pa.string() if spec == "b" and rows is ROWS else KEYS)

@@ -1,4 +1,6 @@
-"""Joiners: given record by record, as functions of columns, as column expressions; and those that are refused."""
+"""Joiners: given record by record, as functions of columns, as column expressions; and those that are
+refused.
+"""
 
 from collections import Counter
 
@@ -76,8 +78,8 @@ def test_the_type_of_the_result_is_not_known_where_that_of_the_values_is_not():
 
 
 def test_what_is_known_before_there_is_a_row_does_not_change_with_rows():
-    found = joiner_in_columns(vectorized(lambda left, right: pc.cast(left["a"], pa.int8()) if len(left) else left["a"]), types=TYPES)
-    assert found(PAIRS) == pa.array([1, 2, None, None, 1], pa.int64())
+    actual = joiner_in_columns(vectorized(lambda left, right: pc.cast(left["a"], pa.int8()) if len(left) else left["a"]), types=TYPES)
+    assert actual(PAIRS) == pa.array([1, 2, None, None, 1], pa.int64())
     other = joiner_in_columns(vectorized(lambda left, right: left["b"] if len(left) else left["a"]), types=TYPES)
     with pytest.raises(ValueError, match="joiner gave values of type string, and of type int64 for no rows"):
         other(PAIRS)
@@ -105,7 +107,7 @@ def test_python_objects_have_no_columns():
 def test_a_joiner_may_want_the_key():
     pairs = PAIRS._replace(key=opaque_keys([7, "k", (1, 2), None, 9]))
     seen = []
-    joiner_in_columns(with_key(lambda *given: seen.append(given)))(pairs)
+    joiner_in_columns(with_key(lambda *inputs: seen.append(inputs)))(pairs)
     assert [(key, left and left["a"], right and right["a"]) for key, left, right in seen] == [
         (7, 1, 20),
         ("k", 2, None),
@@ -113,14 +115,14 @@ def test_a_joiner_may_want_the_key():
         (9, 1, 10),
     ]
     del seen[:]
-    joiner_in_columns(with_key(lambda *given: seen.append(given)), of="left")(pairs._replace(right_index=np.full(5, -1)))
+    joiner_in_columns(with_key(lambda *inputs: seen.append(inputs)), of="left")(pairs._replace(right_index=np.full(5, -1)))
     assert [(key, left["a"]) for key, left in seen] == [(7, 1), ("k", 2), (9, 1)]
 
 
-@pytest.mark.parametrize("given", [7, None, vectorized(max)])
-def test_what_has_no_key_is_refused(given):
+@pytest.mark.parametrize("inputs", [7, None, vectorized(max)])
+def test_what_has_no_key_is_refused(inputs):
     with pytest.raises(ValueError, match="give a function of the key, the left value and the right value"):
-        with_key(given)
+        with_key(inputs)
 
 
 @pytest.mark.parametrize(
@@ -135,9 +137,9 @@ def test_what_has_no_key_is_refused(given):
 )
 def test_a_join_of_left_values_has_a_joiner_of_those(joiner, joined):
     pairs = PAIRS._replace(right_index=np.full(5, -1))
-    found = joiner_in_columns(joiner, types=TYPES, of="left")
-    assert python_values(found(pairs)) == joined
-    assert found(pairs).type == found.type
+    actual = joiner_in_columns(joiner, types=TYPES, of="left")
+    assert python_values(actual(pairs)) == joined
+    assert actual(pairs).type == actual.type
 
 
 def test_a_join_of_left_values_has_no_right_column():
@@ -197,7 +199,9 @@ def test_what_a_joiner_must_not_do_is_refused_in_the_run(joiner, complaint):
 
 
 def test_what_a_joiner_of_records_gives_is_of_one_type_whatever_rows_there_are():
-    """Rows of one partition must not decide: without a schema all are Python objects, with one they have its columns."""
+    """Rows of one partition must not decide: without a schema all are Python objects, with one they have its
+    columns.
+    """
     odd = joiner_in_columns(lambda left, right: {"b": left["b"]} if left and left["a"] > 1 else (right and 1.0))
     assert python_values(odd(PAIRS)) == [1.0, {"b": None}, 1.0, None, 1.0]
     schema = pa.schema([("b", pa.string()), ("n", pa.int64())])
@@ -225,20 +229,20 @@ def test_a_joiner_with_a_schema_may_give_the_same_bytearray_again():
 
 
 @pytest.mark.parametrize(
-    ("given", "complaint"),
+    ("inputs", "complaint"),
     [
-        ({"b": 7, "n": 1}, "joiner gave a value that is not of the type of b in schema=: .*'int' object"),
-        ({"n": "seven"}, "joiner gave a value that is not of the type of n in schema="),
-        ({"n": 2**63}, "joiner gave a value that is not of the type of n in schema="),
-        ({"c": 1}, "joiner gave {'c': 1}, and schema= has the columns b, n: give a dict with these only"),
-        (Counter("cd"), "joiner gave Counter.*, and schema= has the columns b, n: give a dict with these only"),
-        ("x", "joiner gave 'x', and schema= has the columns b, n"),
+        ({"b": 7, "n": 1}, "joiner gave 7 .int. for the column 'b' of type string, which does not hold it exactly"),
+        ({"n": "seven"}, "joiner gave 'seven' .str. for the column 'n' of type int64"),
+        ({"n": 2**63}, "joiner gave 9223372036854775808 .int. for the column 'n' of type int64"),
+        ({"c": 1}, "joiner gave the field 'c' = 1, and there are b, n"),
+        (Counter("cd"), "joiner gave the field 'c' = 1, and there are b, n"),
+        ("x", "joiner gave 'x' .str. for a column of type struct<b: string, n: int64 not null>, which is made of a dict"),
         ({"b": None, "n": None}, "joiner gave null for n, which schema= declares nullable=False"),
     ],
 )
-def test_what_does_not_fit_the_schema_is_refused_in_the_run(given, complaint):
+def test_what_does_not_fit_the_schema_is_refused_in_the_run(inputs, complaint):
     join = joiner_in_columns(
-        lambda left, right: given, schema=pa.schema([("b", pa.string()), pa.field("n", pa.int64(), nullable=False)])
+        lambda left, right: inputs, schema=pa.schema([("b", pa.string()), pa.field("n", pa.int64(), nullable=False)])
     )
     with pytest.raises(ValueError, match=complaint):
         join(PAIRS)
@@ -272,7 +276,8 @@ def test_a_schema_that_says_nothing_is_refused_at_construction(joiner, schema, c
         ({"x": 7}, "joiner={'x': 7}"),
         (
             None,
-            r"joiner=None: give a function of the left and the right value, with_key\(function\), a vectorized one, or a dict of columns",
+            r"joiner=None: give a function of the left and the right value, with_key\(function\), a vectorized one, or "
+            r"a dict of columns",
         ),
         ("both", "joiner='both'"),
     ],

@@ -79,7 +79,9 @@ def test_keys_are_equal_whatever_the_width_of_their_type(widths):
     ],
 )
 def test_batches_of_one_table_that_differ_in_the_unit_of_their_keys_meet_in_one_partition(narrow, wide):
-    """Blocks of both units are put together by Arrow in the wider one: then rows of one key must not lie in two partitions."""
+    """Blocks of both units are put together by Arrow in the wider one: then rows of one key must not lie in
+    two partitions.
+    """
     narrow, wide = comparable(narrow, "the key"), comparable(wide, "the key")
     pa.concat_tables([pa.table({"key": narrow}), pa.table({"key": wide})], promote_options="permissive")
     assert hashes(narrow).tolist() == hashes(wide).tolist()

@@ -88,10 +88,10 @@ def test_what_does_not_say_keys_or_order_is_refused_when_applied(direct, options
     ],
 )
 def test_a_batch_that_makes_no_sense_is_refused_with_a_sentence(options, complaint):
-    given = {**CDC, **options}
-    left_out = frozenset(given.pop("except_columns", ()))
+    inputs = {**CDC, **options}
+    left_out = frozenset(inputs.pop("except_columns", ()))
     with pytest.raises(ValueError, match=complaint):
-        rows = ChangelogRows("rows", options_of(given), left_out, None, KeyCoder())
+        rows = ChangelogRows("rows", options_of(inputs), left_out, None, KeyCoder())
         rows(Records(struct_of(ROWS, ROWS.schema), np.zeros(len(ROWS), np.int64), StageFunctions("a stage"), BlockWriter(1)))
 
 

@@ -74,7 +74,7 @@ def test_a_stream_of_arrow_batches_is_refused_by_joins_of_pairs_with_a_table(dir
 
 
 @pytest.mark.parametrize(
-    ("option", "said", "lacks"),
+    ("option", "message", "lacks"),
     [
         ("key", "id", "id"),
         ("key", ["id", "name"], "name"),
@@ -86,9 +86,10 @@ def test_a_stream_of_arrow_batches_is_refused_by_joins_of_pairs_with_a_table(dir
     ],
 )
 @pytest.mark.parametrize("handling", [False, True], ids=["failing", "handling exceptions"])
-def test_a_batch_of_a_changelog_without_a_column_that_an_option_names_fails_the_run(direct, option, said, lacks, handling):
+@pytest.mark.each_value
+def test_a_batch_of_a_changelog_without_a_column_that_an_option_names_fails_the_run(direct, option, message, lacks, handling):
     batch = ROWS.drop_columns(lacks)
-    made = TableFromChangelog(**{**CDC, option: said})
+    made = TableFromChangelog(**{**CDC, option: message})
     with (
         pytest.raises(Exception, match=f"{option}='{lacks}': a batch has no such column; it has {', '.join(batch.column_names)}"),
         direct() as p,

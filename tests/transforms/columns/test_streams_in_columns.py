@@ -75,6 +75,7 @@ def value_of(dropped):
 
 @pytest.mark.parametrize(("partitions", "cut", "joiner"), [(*cut, joiner) for cut, joiner in zip(CUTS, JOINERS, strict=True)])
 @pytest.mark.parametrize(("key", "sequence_by"), [("k", "offset"), (["k", "l"], None)])
+@pytest.mark.each_value
 def test_a_join_of_streams_gives_the_same_in_both_forms(direct, key, sequence_by, partitions, cut, joiner):
     sides = stream_rows(1), stream_rows(2)
     empty = [f"late {how}" for how in ("inner", "left", "outer") if sequence_by is None]

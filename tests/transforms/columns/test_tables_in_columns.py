@@ -1,4 +1,6 @@
-"""Tables in columns in Beam: what comes out is what comes out of the same pipeline on records, however the input is cut and partitioned."""
+"""Tables in columns in Beam: what comes out is what comes out of the same pipeline on records, however the
+input is cut and partitioned.
+"""
 
 import apache_beam as beam
 import pyarrow as pa
@@ -122,7 +124,9 @@ def test_a_table_table_join_on_several_columns_gives_the_same_in_both_forms(dire
 
 
 def test_a_chain_of_joins_gives_the_same_in_both_forms(direct):
-    """The second join reads what the first gave, whose columns a joiner of records may leave null in a whole partition."""
+    """The second join reads what the first gave, whose columns a joiner of records may leave null in a whole
+    partition.
+    """
     orders, customers = order_rows(5), customer_rows(5)
     with compared(direct(3)) as (p, both):
         forms = {
@@ -161,8 +165,8 @@ def test_every_other_transform_takes_a_table_in_columns_as_it_takes_one_of_recor
             )
 
             def add(what, transform, of, form=form):
-                given = of | f"{what} of {form}" >> transform
-                both.add(what, form, changes(given) if is_batches(given) else given)
+                inputs = of | f"{what} of {form}" >> transform
+                both.add(what, form, changes(inputs) if is_batches(inputs) else inputs)
 
             add("filtered", FilterTable(lambda key, row: row["amount"] % 2 == 0), left)
             add("mapped", MapTable(lambda key, row: row["amount"]), left)
@@ -292,7 +296,9 @@ def test_a_joiner_of_columns_finds_those_of_an_empty_table_null(direct, how, joi
 
 
 def test_every_batch_of_a_join_has_the_columns_that_its_joiner_gives(direct):
-    """Most of the partitions are empty, and a joiner of records says nothing of columns where it is not called."""
+    """Most of the partitions are empty, and a joiner of records says nothing of columns where it is not
+    called.
+    """
     schema = pa.schema([("l", pa.string())])
     with direct() as p:
         left, right = some_and_none(p, "deletes only")

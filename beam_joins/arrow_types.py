@@ -1,0 +1,103 @@
+"""Predicates on Arrow types, and the plain type for types that encode the same values."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+_DECIMAL_BITS: Final = 128
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values of a type are text."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether values of a type are bytes."""
+    of_any_length = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
+    return bool(of_any_length or pa.types.is_fixed_size_binary(kind))
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether values of a type are lists."""
+    views = pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
+    return bool(views or pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type without dictionaries, run-ends, views and short decimals, at any depth, for which Arrow lacks
+    functions.
+
+    >>> plain_type(pa.list_(pa.dictionary(pa.int8(), pa.string_view())))
+    ListType(list<item: string>)
+    """
+    return next((made(kind) for is_kind, made in _PLAIN if is_kind(kind)), kind)
+
+
+def plain_field(field: pa.Field) -> pa.Field:
+    """The field with its plain type."""
+    return field.with_type(plain_type(field.type))
+
+
+def python_list(column: pa.Array) -> list[Any]:
+    """The values as Python's own types. Raises ``ValueError`` for a time with nanoseconds, which they do not
+    hold, and which pyarrow gives as pandas' types where pandas is installed.
+
+    >>> python_list(pa.array([1_000, None], pa.timestamp("ns")))
+    [datetime.datetime(1970, 1, 1, 0, 0, 0, 1), None]
+    """
+    kind = _without_nanoseconds(column.type)
+    values: list[Any] = (column if kind == column.type else column.cast(kind)).to_pylist()
+    return values
+
+
+def _without_nanoseconds(kind: pa.DataType) -> pa.DataType:
+    """The type with microseconds in place of nanoseconds at any depth."""
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return pa.timestamp("us", kind.tz)
+    if pa.types.is_duration(kind) and kind.unit == "ns":
+        return pa.duration("us")
+    if pa.types.is_struct(kind):
+        fields = [field.with_type(_without_nanoseconds(field.type)) for field in kind]
+        return pa.struct(fields)
+    if pa.types.is_map(kind):
+        key, item = _without_nanoseconds(kind.key_type), _without_nanoseconds(kind.item_type)
+        return pa.map_(key, item)
+    if is_list(kind) and (value := _without_nanoseconds(kind.value_type)) != kind.value_type:
+        size = kind.list_size if pa.types.is_fixed_size_list(kind) else -1
+        return pa.large_list(value) if pa.types.is_large_list(kind) else pa.list_(value, size)
+    return kind
+
+
+def lists_of(items: pa.Array, lengths: npt.NDArray[np.int64], missing: npt.NDArray[np.bool_], kind: Any) -> pa.Array:
+    """Lists, or maps of structs of key and value, built from items and lengths; a missing list has none."""
+    mask = pa.array(missing) if missing.any() else None
+    if pa.types.is_fixed_size_list(kind):
+        at = np.full((len(missing), kind.list_size), -1)
+        at[~missing] = np.arange(len(items)).reshape(-1, kind.list_size) if kind.list_size else at[~missing]
+        placed = items.take(pa.array(at.ravel(), mask=at.ravel() < 0))
+        return pa.FixedSizeListArray.from_arrays(placed, type=kind, mask=mask)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64() if pa.types.is_large_list(kind) else pa.int32())
+    if pa.types.is_map(kind):
+        return pa.MapArray.from_arrays(offsets, *items.flatten(), type=kind, mask=mask)
+    made = pa.LargeListArray if pa.types.is_large_list(kind) else pa.ListArray
+    return made.from_arrays(offsets, items, type=kind, mask=mask)
+
+
+_PLAIN: Final[tuple[tuple[Callable[[Any], bool], Callable[[Any], pa.DataType]], ...]] = (
+    (lambda kind: pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind), lambda kind: plain_type(kind.value_type)),
+    (pa.types.is_string_view, lambda kind: pa.string()),
+    (pa.types.is_binary_view, lambda kind: pa.binary()),
+    (
+        lambda kind: pa.types.is_decimal(kind) and kind.bit_width < _DECIMAL_BITS,
+        lambda kind: pa.decimal128(kind.precision, kind.scale),
+    ),
+    (pa.types.is_struct, lambda kind: pa.struct([plain_field(field) for field in kind])),
+    (pa.types.is_map, lambda kind: pa.map_(plain_field(kind.key_field), plain_field(kind.item_field), kind.keys_sorted)),
+    (pa.types.is_fixed_size_list, lambda kind: pa.list_(plain_field(kind.value_field), kind.list_size)),
+    (lambda kind: pa.types.is_list(kind) or pa.types.is_list_view(kind), lambda kind: pa.list_(plain_field(kind.value_field))),
+    (is_list, lambda kind: pa.large_list(plain_field(kind.value_field))),
+)

@@ -1,0 +1,1 @@
+../pipelines/io/__init__.py

@@ -1,1 +1,0 @@
-"""Changelogs in files: found, read in parts, and results written that appear whole or not at all."""

@@ -1,0 +1,299 @@
+"""A changelog in files: found, looked at before the run starts, and cut into parts that are read side by
+side.
+"""
+
+import glob
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.base.paths import absolute, is_local, matching, require_file_system
+from beam_joins.pipelines.formats import avro_records
+from beam_joins.pipelines.formats.columns import Columns, Envelopes
+from beam_joins.pipelines.formats.csv_rows import layout_of
+from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, evidence_of
+from beam_joins.pipelines.formats.envelopes.row_change import RowChange
+from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, SlotLog, Waiting, slot_log
+from beam_joins.pipelines.formats.files import File, Part
+from beam_joins.pipelines.formats.layout import Layout
+from beam_joins.pipelines.formats.reading import KEY_TYPES, kind
+from beam_joins.pipelines.formats.registry import DEBEZIUM, ENVELOPES, FILE_FORMATS, PLAIN_FORMATS, SOURCES, format_of, has_format
+
+PART_BYTES: Final = 16 << 20
+PLAIN: Final = Envelopes()
+LOOK_RECORDS: Final = 10_000
+"""How many records are looked at to learn what columns there are."""
+_PLAIN: Final = tuple(suffix for each in FILE_FORMATS if each.lines for suffix in each.source.suffixes)
+_DECLARED: Final = tuple(each.name for each in FILE_FORMATS if each.lines)
+"""The formats whose columns an option gives types."""
+_COMPRESSION: Final = 8
+"""How many bytes of records a byte of a compressed file may stand for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changelog:
+    """The files of one changelog and what was seen in them: the first records, and the times of those of them
+    that can be used.
+
+    ``types`` are the columns that files name themselves and their types, ``declared`` those that options
+    declare; ``remembered`` are the columns that the rows of an earlier run had; ``evidence`` is what envelopes
+    say. A changelog without files has had them in an earlier run.
+    """
+
+    name: str
+    files: tuple[File, ...]
+    columns: Columns
+    first: tuple[dict[str, Any], ...]
+    times: tuple[int, ...]
+    types: Layout = ()
+    declared: Layout = ()
+    remembered: tuple[str, ...] = ()
+    evidence: Evidence = NOTHING
+    waiting: tuple[Waiting, ...] = ()
+    """What ends within a transaction, whose end is in no file."""
+    read: ReadBefore = NONE_READ
+    """The transactions that this run and those before it have read."""
+
+    @property
+    def rows_have(self) -> tuple[str, ...]:
+        """The columns that the rows have, as the files and their first records say."""
+        left_out = self.columns.about_the_change()
+        return self.remembered or tuple(name for name in self._columns() if name not in left_out)
+
+    @property
+    def bytes(self) -> int:
+        """About the size of all records, before compression."""
+        return sum(file.bytes * (1 if file.path.endswith(_PLAIN) else _COMPRESSION) for file in self.files)
+
+    def parts(self) -> list[Part]:
+        """The files in parts of about PART_BYTES; a compressed one cannot be cut."""
+        cuts = [(file, cut) for file in self.files for cut in SOURCES[file.format].cuts(file, PART_BYTES)]
+        return [Part(number, file, start, stop) for number, (file, (start, stop)) in enumerate(cuts)]
+
+    def layouts(self) -> list[str]:
+        """What the summary says of CSV files: the types of their columns, once for files that have the same."""
+        layouts = dict.fromkeys(file.layout for file in self.files if file.layout)
+        texts = [", ".join(f"{name}:{kind}" for name, kind in layout) for layout in layouts]
+        return [f"the columns of {self.name} in CSV are read as {each} ({self.columns.flag('schema')})" for each in texts]
+
+    def doubts(self) -> list[str]:
+        """What the summary says of rows that may lack columns, and of transactions that are not whole."""
+        return [sentence for sentence in (self.evidence.doubt, *(each.sentence for each in self.waiting)) if sentence]
+
+    def require(self, option: str, column: str) -> None:
+        """Raise InputError if no record looked at has the column; the option is the one that names it.
+
+        Envelopes of which none shows a whole row, such as deletes by key alone, do not say which columns
+        there are: any may be, or those of an earlier run.
+        """
+        columns = self._columns()
+        if self.columns.enveloped and (self.evidence.whole is None or column in self.remembered):
+            return
+        if column not in columns and columns:
+            raise InputError(
+                f"{self.name} have no column '{column}' ({option}): {self.files[0].shown} has {', '.join(columns)}; name "
+                f"one of them with {option}"
+            )
+
+    def _columns(self) -> dict[str, None]:
+        """The columns, as the files and their first records name them."""
+        return dict.fromkeys([*(name for name, _ in self.types), *itertools.chain(*self.first)])
+
+    def kind_of(self, column: str) -> str | None:
+        """What the column holds, in words, if the records looked at agree."""
+        kinds = self.kinds_of(column)
+        return kinds[0] if len(kinds) == 1 else None
+
+    def kinds_of(self, column: str) -> list[str]:
+        """What the column holds in the records looked at, in words; nothing where it is null in all."""
+        return sorted({kind(row[column]) for row in self.first if row.get(column) is not None})
+
+    def first_kind_of(self, column: str) -> str | None:
+        """What the column holds, in words, in the first record looked at that has a key in it."""
+        return next((held for row in self.first if (held := kind(row.get(column))) in KEY_TYPES), None)
+
+
+def find_changelog(
+    name: str,
+    pattern: str,
+    columns: Columns,
+    layout: Layout = (),
+    envelopes: Envelopes = PLAIN,
+    look_bytes: int = 0,
+    folders: bool = False,
+) -> Changelog:
+    """Find the files of a path or glob, with ``folders`` also of a folder, and look into them:
+    :func:`find_files` and :func:`look_into`.
+
+    Raises:
+        InputError: nothing there, not a file, not readable, of an unknown format, or without one of the
+        columns.
+    """
+    if os.path.isdir(pattern) and not folders:
+        raise InputError(f"{name}: {pattern} is a directory: name a file, or a glob such as {os.path.join(pattern, '*.jsonl')}")
+    files = tuple(replace(file, look_bytes=look_bytes) for file in find_files(name, pattern, envelopes))
+    if not files:
+        raise InputError(f"{name}: there is no file {pattern}")
+    if layout and not any(file.format in _DECLARED for file in files):
+        raise InputError(f"{columns.flag('schema')} is for CSV files and JSON lines, and {pattern} finds none")
+    return look_into(name, files, columns, layout)
+
+
+def find_files(name: str, pattern: str, envelopes: Envelopes = PLAIN) -> tuple[File, ...]:
+    """The files of a path, of a glob, or of a folder: there those whose suffix is one of a format, without
+    hidden ones.
+
+    They hold ``envelopes`` if these have a format.
+
+    Raises InputError for a file of an unknown format, and where the file system does not answer.
+    """
+    if not is_local(pattern):
+        require_file_system(name, pattern)
+    folder = os.path.isdir(pattern)
+    try:
+        matched = matching(os.path.join(glob.escape(pattern), "*") if folder else pattern)
+    except Exception as error:  # each file system has errors of its own: of the network, of credentials
+        raise InputError(f"{name}: cannot look for {pattern}: {_reason(error)}") from error
+    shown = (lambda path: path) if absolute(pattern) == pattern else os.path.relpath
+    formats = {None: PLAIN_FORMATS, "debezium": tuple(DEBEZIUM)}.get(envelopes.format, ("json lines",))
+    return tuple(
+        File(
+            path=file.path,
+            bytes=file.bytes,
+            written=file.written,
+            shown=shown(file.path),
+            format=DEBEZIUM[format_] if envelopes.format == "debezium" else envelopes.format or format_,
+            table=envelopes.table,
+            key=envelopes.key,
+            columns=envelopes.columns,
+            placeholders=envelopes.placeholders,
+        )
+        for file in matched
+        if not folder or has_format(file.path)
+        for format_ in [format_of(name, shown(file.path), formats).name]
+    )
+
+
+def look_into(
+    name: str,
+    files: tuple[File, ...],
+    columns: Columns,
+    layout: Layout = (),
+    remembered: Layout = (),
+    before: pa.Schema | None = None,
+    read: ReadBefore = NONE_READ,
+) -> Changelog:
+    """Look at what files say of themselves, and at their first records.
+
+    The time unit of a file that says its own replaces the one in ``columns``; ``layout`` are the types of
+    columns of CSV files, and ``remembered`` those of columns that a file need not have. ``before`` are the columns
+    of the rows of envelopes in an earlier run, for files of which nothing shows them, and ``read`` the
+    transactions of a slot that were read there.
+
+    Raises InputError for a file that cannot be read, or does not have a column of ``layout``.
+    """
+    try:
+        for file in files:
+            FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED).close()
+        evidence, log = NOTHING, SlotLog(files)
+        if any(file.format == "wal2json" and not file.look_bytes for file in files):
+            log = slot_log(name, files, read)
+            files = log.files
+        if columns.enveloped and files:
+            evidence = evidence_of(name, _enveloped_changes(name, files), LOOK_RECORDS)
+            key = files[0].key or evidence.key
+            if not key:
+                raise InputError(
+                    f"{name}: no change says which columns are its primary key: name them ({columns.flag('key')}, or key=)"
+                    + (", or read the slot with include-pk" if files[0].format == "wal2json" else "")
+                )
+            if before is not None:
+                evidence = evidence._replace(whole=evidence.whole or before, doubt="")
+            files = tuple(replace(file, key=key, columns=file.columns or evidence.whole) for file in files)
+            columns = replace(columns, key=key)
+        files = tuple(_looked_into(name, file, columns, layout, remembered) for file in files)
+        if files and all(file.format == "avro" for file in files):
+            _require_one_schema(name, files)
+        types = tuple({column: type_ for file in reversed(files) for column, type_ in SOURCES[file.format].types(file)}.items())
+        first = tuple(_first_records(name, files))
+    except (OSError, EOFError) as error:
+        shown = getattr(error, "filename", None) or files[0].shown
+        raise InputError(f"{name}: cannot read {shown}: {_reason(error)}") from error
+    units = {file.unit or columns.unit for file in files}
+    columns = replace(columns, unit=units.pop()) if len(units) == 1 else columns
+    by_unit = {file: columns if file.unit is None else replace(columns, unit=file.unit) for file in files}
+    times = tuple(by_unit[file].time_of(row) for file, row in first if by_unit[file].fault(row) is None)
+    return Changelog(
+        name=name,
+        files=files,
+        columns=columns,
+        first=tuple(row for _, row in first),
+        times=times,
+        types=types,
+        declared=layout,
+        evidence=evidence,
+        waiting=log.waiting,
+        read=log.read,
+    )
+
+
+def _enveloped_changes(name: str, files: Sequence[File]) -> Iterator[RowChange]:
+    for file in files:
+        try:
+            yield from ENVELOPES[file.format].changes(replace(file, columns=None))
+        except OSError:
+            raise
+        except ValueError as error:
+            raise InputError(f"{name}: {file.shown} {error}") from error
+
+
+def _looked_into(name: str, file: File, columns: Columns, layout: Layout, remembered: Layout) -> File:
+    """The file with what it says itself of its columns."""
+    try:
+        unit = SOURCES[file.format].unit(file, columns.timestamp)
+        return replace(file, unit=unit, layout=layout_of(file, layout, remembered) if file.format == "csv" else ())
+    except OSError:
+        raise
+    except ValueError as error:
+        raise InputError(f"{name}: {file.shown} {error}") from error
+
+
+def _require_one_schema(name: str, files: Sequence[File]) -> None:
+    schemas = []
+    for file in files:
+        try:
+            schemas.append(avro_records.read_schema(file.path))
+        except ValueError as error:
+            raise InputError(f"{name}: {file.shown} {error}") from error
+    for file, schema in zip(files, schemas, strict=True):
+        if schema != schemas[0]:
+            raise InputError(f"{name}: {file.shown} has another Avro schema than {files[0].shown}: write them with one schema")
+
+
+def _first_records(name: str, files: Sequence[File]) -> Iterator[tuple[File, dict[str, Any]]]:
+    """The first usable records of the files of each format; an unusable one is the run's business."""
+    formats = dict.fromkeys(file.format for file in files)
+    for format_ in formats:
+        of_format = [file for file in files if file.format == format_]
+        yield from itertools.islice(_records(name, of_format), max(1, LOOK_RECORDS // len(formats)))
+
+
+def _records(name: str, files: Sequence[File]) -> Iterator[tuple[File, dict[str, Any]]]:
+    for file in files:
+        try:
+            yield from ((file, row) for row in SOURCES[file.format].first(file))
+        except OSError:
+            raise
+        except ValueError as error:
+            raise InputError(f"{name}: {file.shown} {error}") from error
+
+
+def _reason(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,1 @@
+"""The commands: their options, pipelines, runs that go on, messages and the summary."""

@@ -1,0 +1,71 @@
+"""A filter of rows by a number in them: the predicate of a ``FilterTable`` over rows that are kept as text or
+in typed columns.
+"""
+
+from decimal import Decimal
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_joins import FilterTable, vectorized
+from beam_joins.pipelines.formats.exact_json import loads
+from beam_joins.pipelines.formats.json_rows import read_columns
+from beam_joins.pipelines.formats.json_text import joined
+from beam_joins.pipelines.formats.lines import content_of
+from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.sorting import valid
+
+
+class AtLeast(NamedTuple):
+    """The rows whose number in ``column`` is not below ``least``; a row without one is not among them.
+
+    ``option`` names the column. A float is compared with the float next to ``least``, other numbers with
+    ``least`` itself: 0.1 is not below 0.1 in any form.
+
+    >>> from beam_joins.pipelines.formats.columns import Columns
+    >>> reading = Reading(columns=Columns(key=("id",), timestamp="at"), numbers=("amount",))
+    >>> rows = pa.record_batch({"json lines": [b'{"amount":0.3}', b'{"amount":0.2}', b'{"amount":null}']})
+    >>> AtLeast("amount", Decimal("0.3"), "--amount").passes(reading, rows).tolist()
+    [True, False, False]
+    """
+
+    column: str
+    least: Decimal
+    option: str
+
+    def __str__(self) -> str:
+        return f"{self.column} >= {self.least}"
+
+    def table(self, reading: Reading) -> FilterTable:
+        """The filter of a table that is read so."""
+        return FilterTable(vectorized(partial(self.passes, reading)))
+
+    def passes(self, reading: Reading, rows: pa.RecordBatch) -> pa.Array:
+        """Which rows of a batch are kept."""
+        if "json lines" not in reading.forms:
+            return self._in_columns(pc.struct_field(rows["columns"], self.column))
+        encoded = rows["json lines"]
+        passed, doubtful = np.zeros(len(encoded), np.bool_), np.flatnonzero(valid(encoded))
+        texts = encoded.drop_null()
+        schema = pa.schema([(self.column, pa.float64())])
+        if (columns := read_columns(content_of(joined(texts, b"\n")), schema, len(texts))) is not None:
+            bound, numbers = float(self.least), columns[self.column]
+            passed[doubtful] = pc.greater(numbers, bound).fill_null(False)
+            doubtful = doubtful[pc.equal(numbers, bound).fill_null(False).to_numpy(zero_copy_only=False)]
+        some = encoded.take(pa.array(doubtful)).to_pylist()
+        passed[doubtful] = [self._is_enough(row.get(self.column)) for row in map(loads, some)]
+        return pa.array(passed)
+
+    def _in_columns(self, numbers: pa.Array) -> pa.Array:
+        if pa.types.is_floating(numbers.type):
+            return pc.greater_equal(numbers.cast(pa.float64()), float(self.least)).fill_null(False)
+        return pa.array(map(self._is_enough, numbers.to_pylist()), pa.bool_())
+
+    def _is_enough(self, number: Any) -> bool:
+        if number is None:
+            return False
+        number = float(number) if isinstance(number, str) else number  # NaN and infinity are text in JSON
+        return bool(number >= (float(self.least) if isinstance(number, float) else self.least))

@@ -1,0 +1,122 @@
+"""Runs a command: parses its options, runs its job, and prints the summary, or one sentence about a failure.
+
+Beam is imported only when a run begins: help and errors of the command line come without it.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from beam_joins.pipelines.base.interruption import Interruption, interruptible, leave_threads_behind
+from beam_joins.pipelines.base.progress import Progress
+from beam_joins.pipelines.commands.command_line import beam_options, sentence_and_code
+from beam_joins.pipelines.commands.command_spec import Names
+from beam_joins.pipelines.commands.options import Arguments, parse
+from beam_joins.pipelines.commands.program import program
+from beam_joins.pipelines.commands.runs_options import check_runs_options
+from beam_joins.pipelines.commands.slot_inputs import slot_rows
+from beam_joins.pipelines.commands.standard_streams import standard_result, standard_streams
+from beam_joins.pipelines.commands.topic_inputs import topic_records
+from beam_joins.pipelines.runners.warm_start import start_early
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    from beam_joins.pipelines.commands.summary import Summary
+
+_LOOK_ROWS: Final = 1_000
+"""How many rows of a table of a database are looked at."""
+
+
+def run_command(names: Names, argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code: 0, 2 for an invalid option or input, 1 if the run
+    failed for another reason.
+    """
+    progress = Progress()
+    with interruptible() as interruption:
+        try:
+            with progress.phase("start-up"):
+                arguments = parse(names, argv)
+                args = arguments.args
+                interruption.at_second = args.follow
+                check_runs_options(args, names)
+                if not args.dry_run:
+                    start_early(args.runner, arguments.beam)  # a JVM starts while Beam is imported
+                options = beam_options(args.runner, arguments.beam)
+            run = _looked_at if args.dry_run else _in_runs if args.state_dir else _alone
+            if (text := run(names, arguments, options, progress, interruption)) is not None:
+                print(text)
+        except (Exception, KeyboardInterrupt) as error:
+            interrupted = interruption.sentence, 0 if interruption.at_second else interruption.exit_code
+            sentence, code = interrupted if interruption.has_raised else sentence_and_code(error)
+            print(f"{program(names.command)}: {sentence}", file=sys.stderr)
+            if interruption.has_raised:
+                leave_threads_behind(code)
+            return code
+    return 0
+
+
+def _alone(
+    names: Names, arguments: Arguments, options: "PipelineOptions", progress: Progress, interruption: Interruption
+) -> str | None:
+    args, result = arguments.args, standard_result(arguments.args)
+    with standard_streams(names, args), slot_rows(names, args), topic_records(names, args):
+        with progress.phase("start-up"):
+            from beam_joins.pipelines.commands.single_run import job_alone
+
+            job, outputs = job_alone(names, args)
+        report, files = job.run(outputs, options, progress)
+        summary = job.summary(report, files, progress.seconds)
+        _write_report(arguments, summary)
+    text = _said(arguments, summary)
+    if result is None or text is None:
+        return text
+    print(text, file=sys.stderr)  # standard output has the result
+    return None
+
+
+def _looked_at(
+    names: Names, arguments: Arguments, options: "PipelineOptions", progress: Progress, interruption: Interruption
+) -> str | None:
+    from beam_joins.pipelines.commands.dry_run import dry_run
+
+    args = arguments.args
+    with standard_streams(names, args), slot_rows(names, args, _LOOK_ROWS), topic_records(names, args, _LOOK_ROWS):
+        return dry_run(names, args, options)
+
+
+def _in_runs(
+    names: Names, arguments: Arguments, options: "PipelineOptions", progress: Progress, interruption: Interruption
+) -> str | None:
+    with progress.phase("start-up"):
+        from beam_joins.pipelines.commands.follow import follow
+        from beam_joins.pipelines.commands.runner import any_runner
+        from beam_joins.pipelines.commands.runs import Runs
+
+        args = arguments.args
+        runs = Runs(names, args)
+    if args.follow:
+        return follow(runs, options, args, interruption)
+    ended = runs.run(runs.arrived(), any_runner(options), progress, interruption)
+    if ended is None:
+        return f"no new {'transactions' if args.slot_address else 'records' if args.topics else 'files'}: nothing to do"
+    summary = ended.summary(progress.seconds)
+    _write_report(arguments, summary)
+    return _said(arguments, summary)
+
+
+def _write_report(arguments: Arguments, summary: "Summary") -> None:
+    if arguments.args.report:
+        from beam_joins.pipelines.commands.report.page import write_page
+
+        write_page(arguments.args.report, summary)
+
+
+def _said(arguments: Arguments, summary: "Summary") -> str | None:
+    """What to print of a summary; for programs it goes where the options say."""
+    from beam_joins.pipelines.commands.write_json import STDOUT, write_json
+
+    path = arguments.args.json
+    if path is not None:
+        write_json(summary, path)
+    return None if path == STDOUT else summary.text()

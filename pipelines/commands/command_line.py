@@ -1,0 +1,133 @@
+"""Parses the command lines of jobs, passes Beam's options on, and reports a failure in one sentence.
+
+Beam, whose import takes a second, is imported only when a run begins, or to tell its options from unknown
+ones.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from beam_joins import FunctionFailed
+from beam_joins.pipelines.base.failure_cause import found_in
+from beam_joins.pipelines.base.input_error import InputError, OutputError, input_error_in, os_sentence
+from beam_joins.pipelines.commands.gc_freeze import uncollected_import
+from beam_joins.pipelines.commands.options_file import nearest, options_in
+from beam_joins.pipelines.runners.job_failure import JobFailed
+from beam_joins.pipelines.runners.setup_error import RunnerSetupError
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+FAILED: Final = 1
+WRONG_INPUT: Final = 2
+_PASSWORD: Final = re.compile(r"(?<=://)([^\s:@/]*):[^\s@/]*(?=@)")
+ENGINE: Final = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
+
+
+def parse_known(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
+    """Our own options, and those that are Beam's, from a file and from the command line; exits with code 2
+    for an option that is neither.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    files = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    _add_options_file(files)
+    try:
+        for path in reversed(files.parse_known_args(arguments)[0].options):
+            arguments = [*options_in(path, parser, lambda: _beams()._option_string_actions), *arguments]
+    except argparse.ArgumentError:
+        pass  # the parser says it
+    except InputError as error:
+        parser.exit(WRONG_INPUT, f"{parser.prog}: {error}\n")
+    args, rest = parser.parse_known_args(arguments)
+    if rest and (unknown := _beams().parse_known_args(rest)[1]):
+        closest = nearest(unknown[0].partition("=")[0], parser._option_string_actions)
+        shown = _PASSWORD.sub(r"\1", " ".join(unknown))
+        parser.error(f"unknown option: {shown}{closest} (see --help; options of Beam's are written as Beam does)")
+    return args, rest
+
+
+def _add_options_file(group: Any) -> None:
+    group.add_argument(
+        "--options",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help='a TOML file with options, as in left-key = "id"; those of the command line win, and of several files those of the later',
+    )
+
+
+def add_runner(parser: argparse.ArgumentParser) -> None:
+    """Add the options of all commands that run a pipeline: the file with options, and the runner."""
+    _add_options_file(parser)
+    beam = parser.add_argument_group("runner", "All options of Beam's are passed on; without any, the job runs in this process.")
+    beam.add_argument("--runner", metavar="NAME", help="DirectRunner (default), SparkRunner, or another of Beam's")
+
+
+def _beams() -> argparse.ArgumentParser:
+    """A parser of the options that are Beam's, and ours of pipelines."""
+    with uncollected_import():
+        from apache_beam.options.pipeline_options import PipelineOptions
+
+        from beam_joins.pipelines.runners.flink_options import FlinkOptions
+        from beam_joins.pipelines.runners.run_options import WorkerOptions
+        from beam_joins.pipelines.runners.spark_options import SparkOptions
+        from beam_joins.transforms.connect import ReplayOptions
+
+    # two classes of options may declare the same one
+    beams = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+    options: Any
+    for options in {*_all_subclasses(PipelineOptions), SparkOptions, FlinkOptions, WorkerOptions, ReplayOptions}:
+        options._add_argparse_args(beams)
+    return beams
+
+
+def beam_options(runner: str | None, rest: Sequence[str]) -> "PipelineOptions":
+    """Beam's options, with a runner that is always the same; Beam's file systems have them from now on.
+
+    >>> beam_options("DirectRunner", []).get_all_options()["runner"] == ENGINE
+    True
+    """
+    with uncollected_import():
+        from apache_beam.io.filesystems import FileSystems
+
+        from beam_joins.pipelines.commands.kept_views import KeptViews
+
+    # What Beam calls DirectRunner is one of three engines, whichever it finds; this is the one for bounded
+    # input.
+    options = KeptViews(list(rest), runner=ENGINE if runner in (None, "DirectRunner") else runner)
+    FileSystems.set_options(options)  # inputs are looked at before there is a pipeline
+    return options
+
+
+_MADE_IT_FAIL: Final[dict[str, Callable[[str], tuple[object, int]]]] = {
+    "FunctionFailed": lambda sentence: (FunctionFailed(sentence), FAILED),
+    "StateRefused": lambda sentence: (sentence, WRONG_INPUT),
+    "CorruptData": lambda sentence: (sentence, WRONG_INPUT),
+    "InputRefused": lambda sentence: (sentence, WRONG_INPUT),
+    "StateNotWritten": lambda sentence: (sentence, FAILED),
+}
+"""Exceptions of workers: what to say of them, and the exit code."""
+
+
+def sentence_and_code(error: BaseException) -> tuple[object, int]:
+    """What to say of an error in one sentence, and the exit code; raises the error itself if nothing explains
+    it.
+    """
+    if (wrong := input_error_in(error)) is not None:
+        return wrong, FAILED if isinstance(wrong, OutputError) else WRONG_INPUT
+    if isinstance(error, RunnerSetupError):
+        return error, WRONG_INPUT
+    if (failure := found_in(error, _MADE_IT_FAIL)) is not None:
+        return failure
+    if isinstance(error, JobFailed):
+        return error, FAILED
+    if isinstance(error, OSError):
+        return os_sentence(str(error.filename), error) if error.filename else error, FAILED
+    raise error
+
+
+def _all_subclasses(cls: type[Any]) -> list[type[Any]]:
+    return [each for sub in cls.__subclasses__() for each in (sub, *_all_subclasses(sub))]

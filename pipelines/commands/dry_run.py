@@ -1,0 +1,87 @@
+"""``--dry-run``: describes what would be read, written and run, after a look at the inputs."""
+
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import Final
+
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+
+from beam_joins.pipelines.changelogs.changelog import Changelog
+from beam_joins.pipelines.commands.command_line import ENGINE
+from beam_joins.pipelines.commands.command_spec import LATEST, Names
+from beam_joins.pipelines.commands.job import Job
+from beam_joins.pipelines.commands.runner import setup_of
+from beam_joins.pipelines.commands.single_run import job_alone
+from beam_joins.pipelines.results.outputs import Output
+
+_LOOK_BYTES: Final = 1 << 20
+_FILES_SHOWN: Final = 10
+
+
+def dry_run(names: Names, args: Namespace, options: PipelineOptions) -> str:
+    """What a run would do. Reads of each file at most its first megabyte, and writes nothing.
+
+    Raises InputError for what a run would refuse, and RunnerSetupError for what its runner lacks.
+    """
+    job, outputs = job_alone(names, args, look_bytes=_LOOK_BYTES, make=False)
+    seen = f", of these the files that no run with {args.state_dir} has read" if args.state_dir else ""
+    lines = [f"would read{seen}", *(line for changelog in job.changelogs for line in _input(changelog)), "would write"]
+    changes = "--changes" if args.state_dir else "--output"
+    written = [f"  {output.name:<12} {output.path}, {output.format}" for output in outputs]
+    if args.to_address is not None:
+        from beam_joins.pipelines.commands.to_postgres import PostgresResult  # noqa: PLC0415  # psycopg is an extra
+
+        written.append(f"  {'to':<12} {PostgresResult(args.to_address, args).looked_at(job)}")
+    lines += written or [f"  nothing: a run needs {changes}, --latest or both"]
+    columns = ", ".join(_columns_of(job))
+    runner = options.view_as(StandardOptions).runner
+    lines += [f"  rows of      {columns}", f"pipeline on {'DirectRunner' if runner == ENGINE else runner}", *_pipeline(job, outputs)]
+    if runner != ENGINE:
+        lines += ["setup", *(f"  {line}" for line in setup_of(options))]
+    return "\n".join([*lines, *(f"remark: {remark}" for remark in job.remarks())])
+
+
+def _input(changelog: Changelog) -> Iterator[str]:
+    files, columns = changelog.files, changelog.columns
+    yield f"  {changelog.name}: {_counted(len(files), 'file')}, {sum(file.bytes for file in files):,} bytes"
+    for file in files[:_FILES_SHOWN]:
+        yield f"    {file.shown}, {file.format}, {file.bytes:,} bytes"
+    if len(files) > _FILES_SHOWN:
+        yield f"    and {_counted(len(files) - _FILES_SHOWN, 'other file')}"
+    file_types = dict(changelog.types)
+    types = (f"{name}: {file_types.get(name) or ' or '.join(changelog.kinds_of(name)) or 'null'}" for name in changelog.rows_have)
+    yield f"    columns      {', '.join(types)}"
+    yield f"    key          {', '.join(columns.key)}"
+    if columns.enveloped:
+        yield "    sequence, time and deletes as the envelopes say"
+        return
+    ordering = ", ".join(filter(None, (columns.sequence, *columns.within)))
+    yield f"    sequence     {ordering or 'none: the time orders the changes'}"
+    yield f"    time         {columns.timestamp}, whole numbers in {columns.unit}"
+    yield f"    deletes      {f'where {columns.delete} is one of ' + ', '.join(sorted(columns.deletes)) if columns.delete else 'none'}"
+
+
+def _columns_of(job: Job) -> Iterator[str]:
+    for side, share in job.shares.items():
+        if share.nested:
+            yield f"{share.nested} (a row of {job.changelogs[side].name})"
+        elif share.columns is None:
+            yield from job.changelogs[side].rows_have
+        else:
+            yield from (name for _, name in share.columns)
+
+
+def _pipeline(job: Job, outputs: tuple[Output, ...]) -> Iterator[str]:
+    keys = [", ".join(changelog.columns.key) for changelog in job.changelogs]
+    tables = [f"TableFromChangelog({changelog.name} by {key})" for changelog, key in zip(job.changelogs, keys, strict=True)]
+    yield from (f"  {table}" for table in tables)
+    if job.keeps is not None:
+        yield f"  FilterTable({job.keeps})"
+    if len(tables) > 1:
+        on = f"{', '.join(job.foreign_key)} refers to {keys[1]}" if job.foreign_key else f"{keys[0]} = {keys[1]}"
+        yield f"  {'ForeignKeyJoin' if job.foreign_key else 'TableTableJoin'}({on}, how={job.how})"
+    yield from (f"  {'LatestTable' if output.name == LATEST else 'changes'} -> {output.path}" for output in outputs)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -1,0 +1,104 @@
+"""``--follow``: one run after the other, on a runner that stays warm."""
+
+import time
+from argparse import Namespace
+from contextlib import nullcontext
+from typing import Final
+
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+
+from beam_joins.pipelines.base.interruption import Interruption
+from beam_joins.pipelines.base.progress import Progress
+from beam_joins.pipelines.changelogs.arrivals import Arrivals
+from beam_joins.pipelines.changelogs.read_records import READ
+from beam_joins.pipelines.commands.command_spec import CHANGES, TO
+from beam_joins.pipelines.commands.runner import any_runner
+from beam_joins.pipelines.commands.runs import Arrived, Ended, Runs
+from beam_joins.pipelines.commands.summary import LATE
+from beam_joins.pipelines.commands.write_json import STDOUT, write_json
+from beam_joins.pipelines.results.counts import add_up
+
+_ROUNDS_WARM: Final = 3
+_LOOK_SECONDS: Final = 0.1
+_LOOKS: Final = 20
+
+
+def follow(runs: Runs, options: PipelineOptions, args: Namespace, interruption: Interruption) -> str | None:
+    """Run until a signal asks to stop, at once and then every so many seconds, and print a line for each run;
+    gives what to say at the end.
+
+    A round without a new file reads nothing but the names of files. A round that fails ends it: the error
+    says why, and nothing of the round is kept.
+    """
+    every = args.every
+    arrivals, rounds, last = Arrivals(), 0, set[str]()
+    # workers that wait for the next round stay
+    portable = options.view_as(PortableOptions)
+    portable.environment_cache_millis = max(int(portable.environment_cache_millis), 60_000, round(_ROUNDS_WARM * every * 1_000))
+    # between two rounds a second signal has nothing to give up
+    with any_runner(options) as ready, interruption.later():
+        while not interruption.by:
+            begin = time.monotonic()
+            arrived = _arrived(runs, last, interruption)
+            last = _paths(arrived)
+            whole = arrivals.whole([file for files in arrived.values() for file in files])
+            taken = (
+                arrived if args.whole_files else {side: [file for file in files if file in whole] for side, files in arrived.items()}
+            )
+            progress = Progress()
+            with interruption.later(False):
+                ended = runs.run(taken, nullcontext(ready), progress, interruption)
+            if ended is not None:
+                rounds += 1
+                interruption.sentence = (
+                    f"interrupted after {_counted(rounds, 'run')}, whose results stay; the next "
+                    "start reads the files of a run that was given up"
+                )
+                if args.json is not None:
+                    write_json(ended.summary(progress.seconds), args.json, append=True)
+                if args.json != STDOUT:
+                    print("\n".join([line(ended, time.monotonic() - begin), *ended.waits]), flush=True)
+            interruption.wait(begin + every - time.monotonic())
+    if args.json == STDOUT:
+        return None
+    places = " and ".join(filter(None, (args.changes, args.latest, args.to)))
+    written = f"the results are in {places}" if rounds else "no results were written"
+    return f"stopped after {_counted(rounds, 'run')}; {written}"
+
+
+def _arrived(runs: Runs, last: set[str], interruption: Interruption) -> Arrived:
+    """The existing files of each input; if one is new, those that come right behind it too, as they may belong
+    together.
+    """
+    for _ in range(_LOOKS):
+        arrived = runs.arrived()
+        if (now := _paths(arrived)) <= last:
+            break
+        last = now
+        interruption.wait(_LOOK_SECONDS)
+    return arrived
+
+
+def _paths(arrived: Arrived) -> set[str]:
+    return {file.path for files in arrived.values() for file in files}
+
+
+def line(ended: Ended, seconds: float) -> str:
+    """What a round has done.
+
+    >>> from beam_joins.pipelines.results.counts import Tally
+    >>> from beam_joins.pipelines.results.write_parts import Report, WrittenPart
+    >>> report = Report([Tally("orders", "read", 1200), Tally("orders", "late_applied", 2)], [WrittenPart("changes", "p", 7)])
+    >>> line(Ended(3, 1, report, lambda seconds: None), 1.25)
+    'run 3: 1 file, 1,200 records, 7 changes, 2 late, 1.2 s'
+    """
+    counted = add_up(ended.report.tallies).items()
+    records = sum(tally.records for (_, what), tally in counted if what == READ)
+    late = sum(tally.records for (_, what), tally in counted if what in LATE)
+    changes = max(sum(part.records for part in ended.report.parts if part.output == output) for output in (CHANGES, TO))
+    counts = ", ".join(_counted(*each) for each in ((ended.files, "file"), (records, "record"), (changes, "change")))
+    return f"run {ended.number}: {counts}, {late:,} late, {seconds:.1f} s"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -1,0 +1,272 @@
+"""The job of a command: its inputs, checked, the pipeline over them, and the publication of its results."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from beam_joins.how import How
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.base.progress import Progress
+from beam_joins.pipelines.changelogs.changelog import Changelog
+from beam_joins.pipelines.changelogs.read_records import OnBadRecord
+from beam_joins.pipelines.changelogs.row_types import row_types
+from beam_joins.pipelines.changelogs.time_units import remarks_on, require_one_unit
+from beam_joins.pipelines.commands.at_least import AtLeast
+from beam_joins.pipelines.commands.command_spec import LACKING, LATEST, TO, Names
+from beam_joins.pipelines.commands.pipeline import OF_DATABASES, Shape, form_of, pipeline_of
+from beam_joins.pipelines.commands.runner import any_runner
+from beam_joins.pipelines.commands.select import Item, Share, shares_of
+from beam_joins.pipelines.commands.summary import Summary
+from beam_joins.pipelines.commands.watched_run import WatchedRun
+from beam_joins.pipelines.formats.files import Format
+from beam_joins.pipelines.formats.reading import Form, Kind, Reading
+from beam_joins.pipelines.formats.target_types import target_type
+from beam_joins.pipelines.results.outputs import Output, Staging
+from beam_joins.pipelines.results.write_parts import Report
+from beam_joins.transforms.connect import StateFolder
+
+Kinds: TypeAlias = tuple[tuple[Kind, ...], ...]
+"""What the columns of the key of each changelog hold, in words."""
+
+
+def _in_words(changelog: Changelog) -> str:
+    files = [os.path.basename(file.shown) for file in changelog.files]
+    return f"{changelog.name} ({len(files)} files)" if len(files) != 1 else files[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Everything that the run needs to know: of one changelog its table, of two their join."""
+
+    names: Names
+    changelogs: tuple[Changelog, ...]
+    items: tuple[Item, ...]
+    how: How = "inner"
+    foreign_key: tuple[str, ...] = ()
+    """The columns of the left rows with the key of a right row; empty: the keys are joined."""
+    keeps: AtLeast | None = None
+    """Which rows of the first changelog are in its table; None: all."""
+    on_bad_record: OnBadRecord
+    one_file: bool
+    reports: bool = False
+    """Whether figures for a report are counted."""
+    known_kinds: Kinds | None = None
+    """What the keys of the changelogs hold, where an earlier run has seen it."""
+    known_types: tuple[pa.Schema, ...] | None = None
+    """The types of the columns of each changelog's rows, where they are those of an earlier run."""
+
+    @cached_property
+    def shares(self) -> dict[int, Share]:
+        """What each side gives to a row of the result, by its number. Raises InputError."""
+        options = [side.option for side in self.names.sides]
+        shares = shares_of(
+            self.items, options, [each.rows_have for each in self.changelogs], LACKING.get(self.how, ()), self.names.rename
+        )
+        if self.how in ("semi", "anti") and 1 in shares:
+            raise InputError(f"--how {self.how} gives left rows alone: leave the columns of the right side out of --select")
+        return shares
+
+    def check(self) -> None:
+        """Raise InputError for columns that are not there, and for keys that could never meet."""
+        for changelog in self.changelogs:
+            columns = changelog.columns
+            for option, column in (
+                *(("key", column) for column in columns.key),
+                ("timestamp", columns.timestamp),
+                *(("sequence", column) for column in (columns.sequence, *columns.within)),
+                ("delete-column", columns.delete),
+            ):
+                if column is not None:
+                    changelog.require(columns.flag(option), column)
+            for column, _ in changelog.declared if changelog.files else ():
+                changelog.require(columns.flag("schema"), column)
+        for column in self.foreign_key:
+            self.changelogs[0].require("--foreign-key", column)
+        if self.keeps is not None:
+            self.changelogs[0].require(self.keeps.option, self.keeps.column)
+            if self.keeps.column in self.changelogs[0].columns.about_the_change():
+                raise InputError(f"{self.keeps.option}: '{self.keeps.column}' is about the change and no column of the row")
+        for side, share in self.shares.items():
+            for column, _ in share.columns or ():
+                self.changelogs[side].require("--select", column)
+            if (added := self._added(side)) is not None and any(added in row for row in self.changelogs[side].first):
+                raise InputError(f"{self.changelogs[side].name} have a column '{added}' already: {self.names.rename}")
+        if len(self.changelogs) == 2:
+            self._check_pair(*self.changelogs)
+
+    def _check_pair(self, left: Changelog, right: Changelog) -> None:
+        if (left.columns.sequence is None) != (right.columns.sequence is None):
+            flags = " and ".join(each.columns.flag("sequence") for each in (left, right))
+            raise InputError(f"{flags} must both name a column or both be empty: positions are compared")
+        require_one_unit(left, right)
+        columns, keys = self.foreign_key or left.columns.key, right.columns.key
+        if len(columns) != len(keys):
+            option = "--foreign-key" if self.foreign_key else left.columns.flag("key")
+            raise InputError(
+                f"{option} is of {_counted(columns)} and {right.columns.flag('key')} of {_counted(keys)}: "
+                "name as many, in the order in which they meet"
+            )
+        for column, of_key in zip(columns, keys, strict=True):
+            reference, key = left.kind_of(column), right.kind_of(of_key)
+            if reference and key and reference != key:
+                raise InputError(
+                    f"the {left.name}' column '{column}' holds {reference} and the {right.name}' column "
+                    f"'{of_key}' {key}: {self.names.no_match}"
+                )
+
+    def _added(self, side: int) -> str | None:
+        """The column of the result that rows taken as they come must not have."""
+        others = [share.nested for other, share in self.shares.items() if other != side and share.nested]
+        return others[0] if others and self.shares[side] == Share() else None
+
+    def remarks(self) -> list[str]:
+        """What the summary says of the inputs."""
+        return [
+            remark for changelog in self.changelogs for remark in (*changelog.layouts(), *changelog.doubts(), *remarks_on(changelog))
+        ]
+
+    def summary(
+        self, report: Report, files: Mapping[str, Sequence[str]], seconds: Mapping[str, float], more: Sequence[str] = ()
+    ) -> Summary:
+        """The summary of a run; ``more`` are remarks beside those on the inputs."""
+        matches = len(self.changelogs) > 1 and self.how not in ("semi", "anti")
+        return Summary(self.names, report, files, seconds, [*more, *self.remarks()], matches=matches, title=self.title())
+
+    def title(self) -> str:
+        """What is made of which files, in words: ``Left join of orders.jsonl and customers.jsonl``."""
+        files = [_in_words(changelog) for changelog in self.changelogs]
+        return f"{self.how.capitalize()} join of {' and '.join(files)}" if len(files) > 1 else f"Table of {files[0]}"
+
+    def key_names(self) -> list[str]:
+        """The columns of the key of a row of the result, as they are called there."""
+        named = dict(share.columns or ()) if (share := self.shares.get(0)) is not None else {}
+        return [named.get(column, column) for column in self.changelogs[0].columns.key]
+
+    def kinds(self) -> Kinds:
+        """What the columns of the key of each changelog hold, in words."""
+        return self.known_kinds or tuple(tuple(kind or "text" for kind in kinds) for kinds in self.first_kinds())
+
+    def first_kinds(self) -> list[list[Kind | None]]:
+        """The same as the first records say it, None where they have none."""
+        left, *others = self.changelogs
+        keys = [list(map(each.first_kind_of, each.columns.key)) for each in self.changelogs]
+        if not others:
+            return keys
+        if not self.foreign_key:
+            return [[one or other for one, other in zip(*keys, strict=True)]] * 2
+        refers = map(left.first_kind_of, self.foreign_key)
+        return [keys[0], [one or other for one, other in zip(keys[1], refers, strict=True)]]
+
+    def readings(self, forms: tuple[Form, ...]) -> list[Reading]:
+        """What is read of each changelog, for results in these forms."""
+        kinds, readings = self.kinds(), []
+        for side, changelog in enumerate(self.changelogs):
+            refers = side == 0 and bool(self.foreign_key)
+            share = self.shares.get(side, Share(()))
+            without = changelog.columns.about_the_change()
+            typed = self._typed(side, share) if "columns" in forms else None
+            allowed = share.allowed if typed is None or share.columns is not None else frozenset(self.types[side].names)
+            readings.append(
+                Reading(
+                    columns=changelog.columns,
+                    key=kinds[side],
+                    key_names=changelog.columns.key if self.foreign_key else self.changelogs[0].columns.key,
+                    reference=self.foreign_key if refers else (),
+                    refers=kinds[1] if refers else ("text",),
+                    refers_names=self.changelogs[1].columns.key if refers else (),
+                    numbers=(self.keeps.column,) if side == 0 and self.keeps is not None else (),
+                    added=self._added(side) if side in self.shares else None,
+                    rename=self.names.rename,
+                    taken=share.columns,
+                    allowed=allowed and allowed.union(without),
+                    forms=forms,
+                    typed=typed,
+                )
+            )
+        return readings
+
+    @cached_property
+    def types(self) -> tuple[pa.Schema, ...]:
+        """The types of the columns of each changelog's rows. Raises InputError."""
+        return self.known_types or tuple(map(row_types, self.changelogs))
+
+    def _typed(self, side: int, share: Share) -> pa.Schema:
+        """The columns that a side gives, as they are called in the result."""
+        types = self.types[side]
+        taken = share.columns if share.columns is not None else zip(types.names, types.names, strict=True)
+        return pa.schema([(name, types.field(column).type if column in types.names else pa.string()) for column, name in taken])
+
+    def output(self, name: str, path: str, format_: Format, owner: str = "") -> Output:
+        """An output, with its columns if it is not JSON lines.
+
+        Raises InputError for a column that the format does not take.
+        """
+        if format_ == "json lines":
+            return Output(name, path, format_, owner=owner)
+        readings = self.readings(("columns",))
+        fields = list[Any]()
+        for side, share in self.shares.items():
+            columns = list(readings[side].typed or ())
+            fields += [(share.nested, pa.struct(columns))] if share.nested else columns
+        row = pa.struct(fields)
+        if name != LATEST:
+            key = readings[0].key_type
+            if self.foreign_key and 0 in LACKING.get(self.how, ()):
+                key = pa.struct([("foreign_key", readings[1].key_type), ("primary_key", key)])
+            members = {
+                "key": key,
+                "op": pa.string(),
+                "old": row,
+                "new": row,
+                "timestamp": pa.timestamp("us", "UTC"),
+                "position": pa.int64(),
+            }
+            row = pa.struct([each for each in members.items() if name != TO or each[0] in OF_DATABASES])
+        try:
+            schema = pa.schema([(field.name, target_type("parquet", field.name, field.type)) for field in row])
+            output = Output(name, path, format_, schema, owner)
+            _ = output.records
+        except ValueError as error:
+            raise InputError(f"--{name if name in (LATEST, TO) else 'output'}: {path}: {error}") from error
+        return output
+
+    def run(self, outputs: tuple[Output, ...], options: PipelineOptions, progress: Progress) -> tuple[Report, dict[str, list[str]]]:
+        """Run it; gives what was counted, and for each output the paths of its files."""
+        with Staging(outputs) as staging:
+            report_path = f"{staging.attempt(outputs[0].claimed)}/report.json"
+            with ExitStack() as running:
+                with progress.phase("starting the runner"):
+                    ready = running.enter_context(any_runner(options))
+                run = WatchedRun(self.changelogs, report_path, staging.size_text)
+                watched = run.run(self.pipeline(outputs, ready, staging, report_path), progress)
+            with progress.phase("finishing"):
+                report = run.report(watched)
+                return report, staging.publish_parts(report.parts_of(outputs), one_file=self.one_file)
+
+    def pipeline(
+        self,
+        outputs: tuple[Output, ...],
+        options: PipelineOptions,
+        staging: Staging,
+        report_path: str,
+        folder: StateFolder | None = None,
+    ) -> beam.Pipeline:
+        """The pipeline, which writes parts of the outputs, and a report that names them; with a folder it
+        goes on where the last run ended.
+        """
+        forms = tuple(dict.fromkeys(form_of(output) for output in outputs))
+        shape = Shape(
+            self.changelogs, self.readings(forms), self.shares, self.how, self.keeps, self.on_bad_record, self.reports, self.one_file
+        )
+        return pipeline_of(shape, outputs, options, staging, report_path, folder)
+
+
+def _counted(columns: Sequence[str]) -> str:
+    return f"the column {columns[0]}" if len(columns) == 1 else f"the columns {', '.join(columns)}"

@@ -1,0 +1,149 @@
+"""Joins the rows of two changelogs: their tables, and the columns of the joined rows."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import apache_beam as beam
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.pvalue import PCollection
+
+from beam_joins import ForeignKeyJoin, TableFromChangelog, TableTableJoin, vectorized
+from beam_joins.how import How
+from beam_joins.keys.columns import Bools
+from beam_joins.pipelines.commands.select import Share
+from beam_joins.pipelines.formats.envelopes.row_change import lists_of_names, object_text
+from beam_joins.pipelines.formats.reading import DELETED, KEY, LEFT_OUT, LOG, PLACE, REFERENCE, TIME, Form, Reading
+from beam_joins.pipelines.formats.row_encoding import Piece, blank_of, spliced
+from beam_joins.sorting import valid
+from beam_joins.transforms.connect import TableOutputs
+from beam_joins.unchanged import merged
+
+_JSON: Final[Form] = "json lines"
+_COLUMNS: Final[Form] = "columns"
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+FOUND: Final = "found"
+"""The column of the result that says whether both sides have a row; the others are the rows in each form."""
+
+
+def table(reading: Reading, *, drops: bool = False) -> beam.PTransform[PCollection[Any], TableOutputs]:
+    """The table of a changelog that is read so, and its dropped records; ``drops``: also those that leave
+    columns out which no earlier row has.
+    """
+    positions = [name for name in reading.schema.names if name.startswith("sequence_")]
+    values = reading.value.names
+    return TableFromChangelog(
+        key=KEY,
+        timestamp_by=TIME,
+        sequence_by=positions or None,
+        one_log_by=None if reading.columns.log is None else LOG,
+        unchanged_by=vectorized(partial(_left_out, reading)) if reading.columns.left_out is not None else None,
+        completed_by=partial(_completed, reading) if reading.columns.left_out is not None else None,
+        without_earlier="drop" if drops else "fail",
+        tie_break_by=PLACE,
+        apply_as_deletes=DELETED,
+        apply_as_truncates=vectorized(_empties) if reading.columns.truncates else None,
+        except_columns=[name for name in reading.schema.names if name not in values],
+    ).with_outputs()
+
+
+def _empties(rows: pa.RecordBatch) -> pa.Array:
+    return rows[DELETED].is_null()
+
+
+def _left_out(reading: Reading, rows: pa.RecordBatch) -> pa.Array:
+    return lists_of_names(rows[LEFT_OUT], reading.takes)
+
+
+def _completed(reading: Reading, earlier: dict[str, Any], later: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """A later value with the columns that it leaves out: within its JSON text, and as the reference."""
+    kept = _reference_completed(reading, earlier[REFERENCE], later[REFERENCE], names) if reading.reference else {}
+    left_out = [made for column, made in reading.taken or zip(names, names, strict=True) if column in names]
+    if _COLUMNS in reading.forms:
+        kept[_COLUMNS] = later[_COLUMNS] | {name: earlier[_COLUMNS][name] for name in left_out if name in earlier[_COLUMNS]}
+    if _JSON in reading.forms:
+        before, after = (_MEMBERS.decode(value[_JSON]) for value in (earlier, later))
+        whole = merged(before, {name: value for name, value in after.items() if name not in left_out}, left_out)
+        kept[_JSON] = object_text(whole, whole.values())
+    return later | kept
+
+
+def _reference_completed(reading: Reading, earlier: Any, later: Any, names: Sequence[str]) -> dict[str, Any]:
+    """The reference of a later value that leaves columns out."""
+    left_out = [column in names for column in reading.reference]
+    if any(left_out) and not all(left_out):
+        raise ValueError(
+            f"a change leaves out some of the columns {', '.join(reading.reference)}, and has others: no reference is known"
+        )
+    return {REFERENCE: earlier if any(left_out) else later}
+
+
+def join_of(
+    how: How, shares: Mapping[int, Share], readings: Sequence[Reading], *, keeps_reference: bool = False
+) -> ForeignKeyJoin | TableTableJoin:
+    """The join of two tables that are read so: by the reference of the left rows, which the result may keep
+    as a column, or by the keys.
+    """
+    join = vectorized(joiner_of(shares, readings, (REFERENCE,) if keeps_reference else ()))
+    if not readings[0].reference:
+        return TableTableJoin(join, how=how)
+    return ForeignKeyJoin(join, foreign_key=REFERENCE, how=how)
+
+
+def joiner_of(
+    shares: Mapping[int, Share], readings: Sequence[Reading], kept: Sequence[str] = ()
+) -> Callable[..., dict[str, pa.Array]]:
+    """A joiner of rows that are read so; a semi or anti join calls it with left rows alone.
+
+    ``kept`` are columns of the left rows that the result keeps.
+
+    >>> from beam_joins.pipelines.formats.columns import Columns
+    >>> join = joiner_of({0: Share(), 1: Share(nested="customer")}, [Reading(columns=Columns(key=("id",), timestamp="at"))] * 2)
+    >>> order, customer = pa.record_batch({"json lines": [b'{"id":1}']}), pa.record_batch({"json lines": [b'{"name":"Ann"}']})
+    >>> join(order, customer)["json lines"][0].as_py()
+    b'{"id":1,"customer":{"name":"Ann"}}'
+    """
+    forms = readings[0].forms
+    pieces = [_piece(share) for share in shares.values()]
+
+    def join(*sides: pa.RecordBatch) -> dict[str, pa.Array]:
+        present = [side[forms[0]].is_valid() for side in sides]
+        made: dict[str, pa.Array] = {
+            FOUND: pc.and_(*present) if len(present) > 1 else present[0],
+            **{name: sides[0][name] for name in kept},
+        }
+        if _JSON in forms:
+            made[_JSON] = spliced(pieces, [sides[side][_JSON] for side in shares])
+        if _COLUMNS in forms:
+            made[_COLUMNS] = _side_by_side(list(shares.values()), [sides[side][_COLUMNS] for side in shares])
+        return made
+
+    return join
+
+
+def _piece(share: Share) -> Piece:
+    names = [name for _, name in share.columns or ()]
+    return Piece(share.nested, blank_of(names) if names else b"")
+
+
+def _side_by_side(shares: Sequence[Share], rows: Sequence[pa.StructArray]) -> pa.StructArray:
+    """The rows of the result in typed columns, of those of the sides (null where there is none)."""
+    columns, fields = list[pa.Array](), list[pa.Field]()
+    for share, row in zip(shares, rows, strict=True):
+        columns += [row] if share.nested else row.flatten()
+        fields += [pa.field(share.nested, row.type)] if share.nested else list(row.type)
+    return pa.StructArray.from_arrays(columns, fields=fields) if fields else pa.nulls(len(rows[0]), pa.struct([]))
+
+
+def refers_to_none(rows: pa.Array) -> Bools:
+    """Which values of the left table refer to no right row."""
+    return ~valid(pc.struct_field(rows, REFERENCE)) if len(rows) else np.zeros(0, np.bool_)
+
+
+def has_both(rows: pa.Array) -> Bools:
+    """Which values of the result have a row of both sides."""
+    made: Bools = pc.struct_field(rows, FOUND).fill_null(False).to_numpy(zero_copy_only=False)
+    return made

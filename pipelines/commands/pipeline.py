@@ -1,0 +1,153 @@
+"""Builds the pipeline of a command: read, join, count, write."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from beam_joins import ChangeBatch, LatestTable
+from beam_joins.how import How
+from beam_joins.pipelines.changelogs.changelog import Changelog
+from beam_joins.pipelines.changelogs.read_records import OnBadRecord, ReadRecords
+from beam_joins.pipelines.commands.at_least import AtLeast
+from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO
+from beam_joins.pipelines.commands.joined import has_both, join_of, refers_to_none, table
+from beam_joins.pipelines.commands.select import Share
+from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
+from beam_joins.pipelines.commands.watched_run import log_beside
+from beam_joins.pipelines.formats.json_text import joined, stored_key
+from beam_joins.pipelines.formats.reading import Form, Reading
+from beam_joins.pipelines.formats.row_encoding import change_columns, json_changes
+from beam_joins.pipelines.results.count_figures import Counted, figures, without_reference
+from beam_joins.pipelines.results.counts import TallyDropped, TallyRows, TallyUnreferring
+from beam_joins.pipelines.results.in_order import changes_in_order, rows_in_order, some_at_a_time
+from beam_joins.pipelines.results.outputs import Output, Staging
+from beam_joins.pipelines.results.write_parts import WriteParts, WriteReport
+from beam_joins.sorting import valid
+from beam_joins.transforms.connect import (
+    ReplayOptions,
+    StateFolder,
+    growing_partitions,
+    prepared,
+    suggested_partitions,
+)
+
+OF_DATABASES: Final = ("key", "new", "position")
+"""The members of a change that is merged into a database."""
+
+
+class Shape(NamedTuple):
+    """One changelog or two, how each is read, and what their rows give to those of the result."""
+
+    changelogs: Sequence[Changelog]
+    readings: Sequence[Reading]
+    shares: Mapping[int, Share]
+    how: How
+    keeps: AtLeast | None
+    on_bad_record: OnBadRecord
+    reports: bool
+    one_file: bool
+    """Whether the parts of an output are merged into one file."""
+
+
+def pipeline_of(
+    shape: Shape,
+    outputs: Sequence[Output],
+    options: PipelineOptions,
+    staging: Staging,
+    report_path: str,
+    folder: StateFolder | None,
+) -> beam.Pipeline:
+    """The pipeline, which writes parts of the outputs, and a report that names them; with a folder it goes on
+    where the last run ended.
+    """
+    replay = options.view_as(ReplayOptions)
+    if folder is None or folder.partitions is None:  # else as many as in the runs before
+        suggested = suggested_partitions if folder is None else growing_partitions
+        replay.beam_joins_partitions = replay.beam_joins_partitions or suggested(
+            sum(changelog.bytes for changelog in shape.changelogs)
+        )
+    pipeline = beam.Pipeline(options=options)
+    os.rmdir(pipeline.local_tempdir)  # for transforms in other languages; it would stay if the process were killed
+    if folder is not None:
+        folder.attach(pipeline)
+    of_finals = folder is None and not shape.reports and all(output.name == LATEST for output in outputs)
+    result, facts = _result(pipeline, shape, report_path, goes_on=folder is not None, of_finals=of_finals)
+    if len(shape.changelogs) > 1 and shape.how not in ("semi", "anti"):
+        matched = TallyRows(shape.changelogs[0].name, {MATCHED: has_both})
+        facts.append(result | "Tally matched" >> beam.ParDo(matched))
+    for output in outputs:
+        rows = result | "Latest" >> LatestTable() if output.name == LATEST else result
+        encode = partial(RECORDS[output.name], output=output)
+        written = WriteParts(output, staging.attempt(output.claimed), encode, merged=shape.one_file)
+        facts.append(rows | f"Write {output.name}" >> beam.ParDo(written))
+    _ = tuple(facts) | "Report" >> WriteReport(report_path)
+    return pipeline
+
+
+def _result(pipeline: beam.Pipeline, shape: Shape, report_path: str, *, goes_on: bool, of_finals: bool) -> tuple[Any, list[Any]]:
+    """The table of the result, and what is counted on the way to it; ``of_finals``: nobody asks for the
+    changes of joined rows.
+    """
+    tables, facts, counted = [], [], []
+    for number, (changelog, reading) in enumerate(zip(shape.changelogs, shape.readings, strict=True)):
+        name, log = changelog.name, log_beside(report_path, number)
+        read = pipeline | f"Read {name}" >> ReadRecords(changelog, reading, on_bad_record=shape.on_bad_record, log=log)
+        rows, dropped = read.rows | name.capitalize() >> table(reading, drops=shape.on_bad_record == "drop")
+        tables.append(rows)
+        counted.append(Counted(name, read.rows, dropped))
+        facts += [read.tallies, dropped | f"Tally {name}" >> beam.ParDo(TallyDropped(name))]
+    left, reading = tables[0], shape.readings[0]
+    if shape.keeps is not None:
+        left = tables[0] = left | "Filter" >> shape.keeps.table(reading)
+    refers = {UNREFERRING: refers_to_none} if reading.reference else {}
+    facts.append(left | "Count rows" >> beam.ParDo(TallyRows(shape.changelogs[0].name, {ROWS: valid, **refers})))
+    if len(tables) == 1:
+        return left, facts + (figures(counted, tables, left) if shape.reports else [])
+    if refers and shape.how in ("inner", "right", "semi"):
+        facts.append(left | "Tally join" >> beam.ParDo(TallyUnreferring("join", refers_to_none)))
+    # what is remembered must have the same columns in all runs, with a report and without
+    keeps_reference = bool(reading.reference) and (shape.reports or goes_on)
+    if of_finals:
+        tables = [prepared(each, f"Final {of.name}", needs="final") for each, of in zip(tables, shape.changelogs, strict=True)]
+    result = tuple(tables) | "Join" >> join_of(shape.how, shape.shares, shape.readings, keeps_reference=keeps_reference)
+    if shape.reports:
+        facts += figures(counted, tables, result)
+    return (without_reference(result) if keeps_reference else result), facts
+
+
+def changes_of(batch: ChangeBatch, output: Output) -> Iterator[pa.RecordBatch]:
+    """The changes of a batch, encoded, some at a time; old values are those of the whole batch."""
+    for some, old, new in some_at_a_time(batch, pc.struct_field(batch.values, form_of(output))):
+        records = json_changes(some, old, new) if output.columns is None else _encoded(change_columns(some, old, new), output)
+        yield changes_in_order(some, records)
+
+
+def merged_of(batch: ChangeBatch, output: Output) -> Iterator[pa.RecordBatch]:
+    """The changes of a batch as rows for a database, encoded, some at a time."""
+    for some, _, new in some_at_a_time(batch, pc.struct_field(batch.values, form_of(output))):
+        yield changes_in_order(some, _encoded([stored_key(some.key), new, some.position], output))
+
+
+def latest_of(batch: pa.RecordBatch, output: Output) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch, encoded."""
+    rows = batch["value"].field(form_of(output))
+    yield rows_in_order(batch["key"], joined(rows, b"\n") if output.columns is None else _encoded(rows.flatten(), output))
+
+
+def form_of(output: Output) -> Form:
+    """The form in which rows are kept for an output."""
+    return "json lines" if output.columns is None else "columns"
+
+
+def _encoded(columns: list[pa.Array], output: Output) -> pa.Array:
+    schema = output.columns or pa.schema([])
+    return output.records.encoded([column.cast(field.type) for column, field in zip(columns, schema, strict=True)])
+
+
+RECORDS: Final = {CHANGES: changes_of, LATEST: latest_of, TO: merged_of}

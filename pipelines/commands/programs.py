@@ -1,0 +1,60 @@
+"""The command `beam-joins`, also `python -m beam_joins`: all programs under one name.
+
+Beam is imported only by the program that needs it.
+"""
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+from beam_joins.pipelines.commands.program import program
+
+PROGRAMS: Final = {
+    "join": "join any two changelogs: the changelog of the joined table out, and its final rows",
+    "table": "make the table of a changelog: old and new rows, and the rows in the end",
+    "orders": "enrich orders with their customers: two changelogs in, the changelog of the joined table out",
+    "slot": "make, show or drop the slot of a PostgreSQL database that tables are read from",
+    "explain": "show two small changelogs and their join as a timeline, position by position",
+    "sample": "write sample changelogs of a made-up shop",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program that the first argument names with all other arguments; returns its exit code.
+
+    >>> main(["nonsense"])
+    Traceback (most recent call last):
+    SystemExit: 2
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    called = _parser().parse_args(arguments[:1]).program
+    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # programs say what fails in one sentence
+    module = import_module(f"beam_joins.pipelines.{called}")
+    return int(module.main(arguments[1:]))
+
+
+def _parser() -> argparse.ArgumentParser:
+    prog = program("").rstrip(" .")
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Table semantics for Apache Beam, as programs.",
+        epilog="programs:\n"
+        + "".join(f"  {name:<12}{does}\n" for name, does in PROGRAMS.items())
+        + f"\n{prog} PROGRAM --help lists the options of a program.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"beam-joins {_version()}")
+    parser.add_argument("program", choices=tuple(PROGRAMS), metavar=f"{{{','.join(PROGRAMS)}}}", help="see below")
+    return parser
+
+
+def _version() -> str:
+    try:
+        return version("beam-joins")
+    except PackageNotFoundError:
+        return "(not installed)"

@@ -1,0 +1,122 @@
+"""The state of a command between runs, beside its tables: options, files read, and the columns of the first
+files.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.changelogs.changelog import Changelog, look_into
+from beam_joins.pipelines.changelogs.processed_files import SeenFiles
+from beam_joins.pipelines.commands.command_spec import Names, Side
+from beam_joins.pipelines.commands.job import Job, Kinds
+from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
+from beam_joins.pipelines.formats.columns import Columns
+from beam_joins.pipelines.formats.envelopes.slot_log import ReadBefore
+from beam_joins.pipelines.formats.files import File
+from beam_joins.pipelines.formats.layout import Layout
+from beam_joins.pipelines.results.counts import Tally, add_up
+from beam_joins.transforms.connect import schema_text, text_schema
+
+_COUNTED: Final = (ROWS, MATCHED, UNREFERRING)
+
+
+class Memory:
+    """As it stands in the manifest of the state; what a run adds is :meth:`stored` there if the run succeeds."""
+
+    def __init__(self, stored: Mapping[str, Any], names: Names) -> None:
+        self.options: dict[str, str] = stored.get("options", {})
+        self.kinds: Kinds | None = tuple(map(tuple, stored["kinds"])) if "kinds" in stored else None
+        self._first, *_ = names.sides
+        sides = {side.name: stored.get(side.name, {}) for side in names.sides}
+        self.seen = {side: SeenFiles(side, of_side.get("files")) for side, of_side in sides.items()}
+        self._columns: dict[str, tuple[str, ...]] = {side: tuple(of_side.get("columns", ())) for side, of_side in sides.items()}
+        self._types: dict[str, dict[str, str]] = {side: dict(of_side.get("types", {})) for side, of_side in sides.items()}
+        self._whole: dict[str, str | None] = {side: of_side.get("whole") for side, of_side in sides.items()}
+        self._waiting: dict[str, dict[str, int]] = {side: dict(of_side.get("waiting", {})) for side, of_side in sides.items()}
+        self._read = {side: ReadBefore(**of_side.get("transactions", {})) for side, of_side in sides.items()}
+        self._typed: dict[str, str | None] = {side: of_side.get("typed") for side, of_side in sides.items()}
+        self._keys: dict[str, list[str]] = dict(stored.get("keys", {}))
+        self._totals: dict[str, int] = dict(stored.get("totals", {}))
+
+    def stored(self) -> dict[str, Any]:
+        """All of it, as JSON can hold it."""
+        sides = {
+            side: {
+                "files": seen.stored(),
+                "types": self._types[side],
+                "typed": self._typed[side],
+                "columns": self._columns[side],
+                "whole": self._whole[side],
+                "waiting": self._waiting[side],
+                "transactions": self._read[side]._asdict(),
+            }
+            for side, seen in self.seen.items()
+        }
+        return {"options": self.options, "kinds": self.kinds, "keys": self._keys, "totals": self._totals, **sides}
+
+    def waiting(self, side: str, files: Sequence[File]) -> list[File]:
+        """The parts of files, among those that earlier runs have read, that wait for the end of a
+        transaction.
+        """
+        waiting = self._waiting[side]
+        return [replace(file, start=waiting[file.path]) for file in files if file.path in waiting]
+
+    def changelog(self, of: Side, files: Sequence[File], columns: Columns, layout: Layout) -> Changelog:
+        """The new files of one side, read as those of earlier runs were.
+
+        Raises InputError.
+        """
+        side = of.name
+        if columns.enveloped and (key := self._keys.get(side)):
+            files, columns = [replace(file, key=tuple(key)) for file in files], replace(columns, key=tuple(key))
+        whole = self._whole[side]
+        before = None if whole is None else text_schema(whole)
+        changelog = look_into(side, tuple(files), columns, layout, tuple(self._types[side].items()), before, self._read[side])
+        self._read[side] = changelog.read
+        self._waiting[side] = {each.path: each.start for each in changelog.waiting if not each.comes_again}
+        if changelog.evidence.whole is not None:
+            self._whole[side] = schema_text(changelog.evidence.whole)
+        self._columns[side] = self._columns[side] or changelog.rows_have
+        changelog = replace(changelog, remembered=self._columns[side])
+        for file in changelog.files:
+            self._keys[side] = list(file.key)
+            self._types[side] = {**dict(file.layout), **self._types[side]}
+        return changelog
+
+    @property
+    def known_types(self) -> tuple[pa.Schema, ...] | None:
+        """The types of the columns of each side's rows, where the first run had a result in typed columns."""
+        texts = [text for text in self._typed.values() if text is not None]
+        return tuple(map(text_schema, texts)) if texts else None
+
+    def learn(self, job: Job, *, in_columns: bool) -> None:
+        """Note of which kind the keys are, for all runs, and of which types the columns, if a result has these.
+
+        Raises InputError if the first one has seen none of them.
+        """
+        for changelog, kind in zip(job.changelogs, job.first_kinds(), strict=True) if self.kinds is None else ():
+            if None in kind:
+                refers = bool(job.foreign_key) and changelog is not job.changelogs[0]
+                nor = f", nor do the first {self._first.name} refer to one," if refers else ""
+                raise InputError(
+                    f"the first {changelog.name} have no key among them{nor} to tell of which kind keys are: begin with "
+                    "a file that has some"
+                )
+        self.kinds = job.kinds()
+        if in_columns:
+            self._typed = {each.name: schema_text(types) for each, types in zip(job.changelogs, job.types, strict=True)}
+
+    def in_all(self, tallies: Sequence[Tally]) -> list[Tally]:
+        """The tallies of a run; those that count rows of a table count them as they are now, and not how many
+        more there are.
+        """
+        place = self._first.name
+        counted = {tally.what: tally.records for tally in add_up(tallies).values() if tally.place == place}
+        for what in _COUNTED:
+            self._totals[what] = self._totals.get(what, 0) + counted.get(what, 0)
+        others = [tally for tally in tallies if tally.what not in self._totals]
+        return [*others, *(Tally(place, what, count) for what, count in self._totals.items())]

@@ -1,0 +1,151 @@
+"""Starts the runner that a command names; what it lacks is one sentence, where Beam shows a trace or waits
+for minutes.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import google.auth
+import grpc
+from apache_beam.options.pipeline_options import (
+    FlinkRunnerOptions,
+    GoogleCloudOptions,
+    PipelineOptions,
+    PortableOptions,
+    StandardOptions,
+)
+from apache_beam.runners.runner import create_runner
+from google.auth.exceptions import DefaultCredentialsError
+
+from beam_joins.pipelines.runners.check_setup import check_setup
+from beam_joins.pipelines.runners.flink import ON_FLINK
+from beam_joins.pipelines.runners.portable_run import launched
+from beam_joins.pipelines.runners.reachable import check_docker
+from beam_joins.pipelines.runners.setup_error import RunnerSetupError
+from beam_joins.pipelines.runners.spark import ON_SPARK
+
+_JOB_SERVER: Final = "start a job server yourself and name it with --job_endpoint=HOST:PORT"
+
+
+@contextmanager
+def any_runner(options: PipelineOptions) -> Iterator[PipelineOptions]:
+    """What :func:`spark_runner` and :func:`flink_runner` do, and the other runners' well-known failures as
+    RunnerSetupError.
+
+    >>> with any_runner(PipelineOptions(["--runner=Nonsense"])):
+    ...     pass
+    Traceback (most recent call last):
+    beam_joins.pipelines.runners.setup_error.RunnerSetupError: Unexpected pipeline runner: Nonsense. Valid values are ...
+    """
+    name = _checked(options)
+    try:
+        with launched(options, ON_SPARK, ON_FLINK) as ready:
+            yield ready
+    except (RuntimeError, ValueError, OSError, grpc.RpcError, grpc.FutureTimeoutError) as error:
+        sentence = runner_failure(error, name)
+        if sentence is None:
+            raise
+        raise RunnerSetupError(sentence) from None
+
+
+def setup_of(options: PipelineOptions) -> Iterator[str]:
+    """What the runner needs and which of it is installed, one line each; nothing is started.
+
+    Raises RunnerSetupError for what is missing.
+    """
+    _checked(options)
+    yield from check_setup(options, ON_SPARK, ON_FLINK)
+
+
+def runner_failure(error: Exception, runner: str) -> str | None:
+    r"""What a failure of Beam's own means for a person; None when it is not a known one.
+
+    >>> runner_failure(ValueError("Pipeline has validations errors: \nMissing required option: project.\n"), "DataflowRunner")
+    'DataflowRunner cannot run this: Missing required option: project.'
+    >>> runner_failure(ValueError("too many values to unpack"), "DataflowRunner") is None
+    True
+    """
+    if isinstance(error, grpc.FutureTimeoutError):
+        return f"{runner}'s job server was started and does not answer; {_JOB_SERVER}."
+    if isinstance(error, grpc.RpcError):
+        state, details = (getattr(error, name, str)() for name in ("code", "details"))
+        return f"{runner}'s job server broke off the connection ({getattr(state, 'name', state)}: {details})."
+    for pattern, say in _KNOWN:
+        match = re.search(pattern, str(error), re.DOTALL)
+        if match:
+            return say(runner, match)
+    return None
+
+
+_KNOWN: Final[tuple[tuple[str, Callable[[str, re.Match[str]], str]], ...]] = (
+    (
+        r"^Pipeline has validations errors:\s*(.+)",
+        lambda runner, match: f"{runner} cannot run this: {' '.join(match[1].split())}",
+    ),
+    (
+        r"^Unable to fetch remote job server jar at (?P<url>\S+?): (?P<reason>.+?)\. .*stage the jar at (?P<path>\S+)",
+        lambda runner, match: (
+            f"{runner} needs Beam's job server for it, and {match['url']} could not be fetched ({_short(match['reason'])}); "
+            f"copy it to {match['path']}, or {_JOB_SERVER}."
+        ),
+    ),
+    (
+        r"^Unable to parse jar URL \"(?P<path>[^\"]*)\"",
+        lambda runner, match: f"{runner}'s job server {match['path']} is neither a file nor a URL; correct it, or {_JOB_SERVER}.",
+    ),
+    (
+        r"^Unable to fetch remote prism binary at (?P<url>\S+): (?P<reason>.+)$",
+        lambda runner, match: (
+            f"{runner} needs a program that could not be fetched from {match['url']} ({_short(match['reason'])}); fetch "
+            "it elsewhere and "
+            f"name it with --prism_location=FILE."
+        ),
+    ),
+    (
+        r"^Java must be installed|No such file or directory: 'java'",
+        lambda runner, match: f"{runner} starts a job server that needs Java; install a Java 17, or {_JOB_SERVER}.",
+    ),
+    (
+        r"^Service failed to start up with error (.*)",
+        lambda runner, match: f"{runner}'s job server ended at its start (exit code {match[1]}); {_JOB_SERVER}.",
+    ),
+)
+
+
+def _short(reason: str) -> str:
+    inner = re.search(r"<urlopen error (?:\[Errno -?\d+\] )?([^>]*)>?", reason)
+    return inner[1] if inner else reason
+
+
+def _checked(options: PipelineOptions) -> str:
+    asked = str(options.view_as(StandardOptions).runner or StandardOptions.DEFAULT_RUNNER)
+    try:
+        name = type(create_runner(asked)).__name__
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        sentence = str(error)
+        is_sentence = sentence.startswith("Unexpected pipeline runner") or "please install" in sentence
+        raise RunnerSetupError(sentence if is_sentence else f"--runner={asked} cannot be imported ({sentence}).") from None
+    portable = options.view_as(PortableOptions)
+    if name == "PortableRunner" and not portable.job_endpoint:
+        raise RunnerSetupError("PortableRunner needs --job_endpoint=HOST:PORT, where a job server of Beam's listens.")
+    if name == "DataflowRunner":
+        _check_google(options.view_as(GoogleCloudOptions))
+    flink_here = options.view_as(FlinkRunnerOptions).flink_master in ("[auto]", "[local]") and not portable.job_endpoint
+    if name == "FlinkRunner" and portable.environment_type == "DOCKER" and flink_here:
+        check_docker()
+    return name
+
+
+def _check_google(google_cloud: GoogleCloudOptions) -> None:
+    # Beam asks for credentials again and again for more than a minute, and goes on without.
+    try:
+        google.auth.default()
+    except DefaultCredentialsError:
+        missing = [f"--{name}" for name in ("project", "region", "temp_location") if not getattr(google_cloud, name)]
+        needed = "".join(f", and {', '.join(missing)}" if missing else "")
+        raise RunnerSetupError(
+            "DataflowRunner needs Google credentials, and there are none here: log in with 'gcloud auth application-default login', "
+            f"or set GOOGLE_APPLICATION_CREDENTIALS{needed}."
+        ) from None

@@ -1,0 +1,216 @@
+"""``--state-dir``: runs that read what has arrived since the one before, and go on where it ended."""
+
+import os
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING, NamedTuple
+
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.base.interruption import Interruption
+from beam_joins.pipelines.base.paths import absolute, real
+from beam_joins.pipelines.base.progress import Progress
+from beam_joins.pipelines.changelogs.changelog import find_files
+from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
+from beam_joins.pipelines.commands.job import Job
+from beam_joins.pipelines.commands.options import columns_of, envelopes_of, layout_given, what_is_made
+from beam_joins.pipelines.commands.run_memory import Memory
+from beam_joins.pipelines.commands.runs_options import changes_pattern, fixed_options, of_run, require_same
+from beam_joins.pipelines.commands.slot_inputs import SlotInputs, is_idle
+from beam_joins.pipelines.commands.summary import Summary
+from beam_joins.pipelines.commands.topic_inputs import rounds_in_run
+from beam_joins.pipelines.commands.watched_run import WatchedRun
+from beam_joins.pipelines.commands.write_json import STDOUT
+from beam_joins.pipelines.formats.files import File
+from beam_joins.pipelines.results.outputs import Output, Staging, check_output
+from beam_joins.pipelines.results.publication import Move
+from beam_joins.pipelines.results.write_parts import Report
+from beam_joins.transforms.connect import StateFolder
+
+if TYPE_CHECKING:
+    from beam_joins.pipelines.commands.to_postgres import PostgresResult
+
+Arrived = Mapping[str, Sequence[File]]
+"""The files of each input."""
+Runner = AbstractContextManager[PipelineOptions]
+
+
+class Ended(NamedTuple):
+    """A run that has succeeded: its number, how many files it read, what was counted, its summary, given the
+    seconds of its phases, and what waits.
+    """
+
+    number: int
+    files: int
+    report: Report
+    summary: Callable[[Mapping[str, float]], Summary]
+    waits: Sequence[str] = ()
+
+
+class Runs:
+    """A job in runs. Raises InputError for options that are no good, whatever the files are."""
+
+    def __init__(self, names: Names, args: Namespace) -> None:
+        self._names, self._args = names, args
+        self._paths = {side.name: side.path(args) for side in names.sides}
+        self._slot = SlotInputs.of(names, args)
+        self._remembered = f"{names.command} command"
+        self._columns = {side: columns_of(side, args) for side in names.sides}
+        self._layouts = {side: layout_given(side, args) for side in names.sides}
+        self._places = {LATEST: args.latest} if args.latest else {}
+        if args.changes:
+            self._places = {CHANGES: changes_pattern(args.changes), **self._places}
+        self._database = None if args.to_address is None else _database(args)
+        written = self._places if args.json in (None, STDOUT) else {**self._places, "json": args.json}
+        for name, place in written.items():
+            for side in names.sides:
+                if _finds(side.path(args), of_run(place, 1)):
+                    raise InputError(
+                        f"--{name}: --{side.path_option} {side.path(args)} would read what is written to {place}: name another place"
+                    )
+        if self._database is not None:
+            self._places[TO] = self._database.file
+        self._formats = {name: check_output(f"--{name}", of_run(place, 1)) for name, place in self._places.items()}
+
+    def arrived(self) -> Arrived:
+        """The existing files of each input; slots and topics are read in the run."""
+        args = self._args
+        if self._slot is not None:
+            return {side.name: () for side in self._names.sides}
+        return {
+            side.name: () if side.name in args.topics else find_files(side.name, side.path(args), envelopes_of(side, args))
+            for side in self._names.sides
+        }
+
+    def run(self, arrived: Arrived, runner: Runner, progress: Progress, interruption: Interruption) -> Ended | None:
+        """A run over the files among these that no run has read; ``None`` if there is none, or with --follow
+        at first none of one side.
+
+        Raises InputError, StateRefused, CorruptData and what Beam raises; what earlier runs have left is as
+        it was then.
+        """
+        with StateFolder(self._args.state_dir) as folder:
+            memory = self._memory(folder)
+            new, remarks = self._new(folder, {side: seen.unseen(arrived[side]) for side, seen in memory.seen.items()})
+            if self._slot is not None and not remarks:  # nothing to do
+                return None
+            if folder.is_new and (missing := [side for side, files in new.items() if not files]):
+                if self._args.follow:
+                    return None
+                what = "are no records in" if missing[0] in self._args.topics else "is no file"
+                raise InputError(f"{missing[0]}: there {what} {self._paths[missing[0]]}")
+            if not any(new.values()) and not remarks:
+                return None
+            read = {side: [*memory.waiting(side, arrived[side]), *files] for side, files in new.items()}
+            job = self._job(memory, read)
+            outputs = tuple(self._output(name, folder.run, job) for name in self._places)
+            if self._database is not None:
+                self._database.prepare(job, outputs[-1])
+            memory.learn(job, in_columns=any(output.columns is not None for output in outputs))
+            in_folders = {side: files for side, files in new.items() if self._slot is None and side not in self._args.topics}
+            for side, files in in_folders.items():
+                memory.seen[side].add(files)
+            with Staging(outputs) as staging:
+                report_path = f"{staging.attempt(outputs[0].claimed)}/report.json"
+                with ExitStack() as running:
+                    with progress.phase("starting the runner"):
+                        ready = running.enter_context(runner)
+                    run = WatchedRun(job.changelogs, report_path, staging.size_text)
+                    watched = run.run(job.pipeline(outputs, ready, staging, report_path, folder), progress)
+                with progress.phase("finishing"):
+                    report = run.report(watched)
+                    moves = _whole(staging, outputs, report)
+                    for side, files in in_folders.items():
+                        memory.seen[side].require_unchanged(files)
+                    report = replace(report, tallies=memory.in_all(report.tallies))
+                    folder.inputs[self._remembered] = memory.stored()
+                    with interruption.later(), staging.until_renamed():
+                        if self._database is not None:
+                            self._database.merge(moves.pop().source, first=folder.is_new)
+                        folder.commit([(move.source, absolute(move.target)) for move in moves])
+            count = sum(map(len, new.values()))
+            paths = {output.name: [output.path] for output in outputs}
+            if self._database is not None:
+                paths[TO] = [self._database.shown]
+            remarks.insert(0, f"run {folder.run} with {self._args.state_dir}: {count:,} files that no run had read")
+            waits = [each.sentence for changelog in job.changelogs for each in changelog.waiting if each.sentence]
+            return Ended(folder.run, count, report, lambda seconds: job.summary(report, paths, seconds, remarks), waits)
+
+    def _new(self, folder: StateFolder, unseen: Mapping[str, Sequence[File]]) -> tuple[Mapping[str, Sequence[File]], list[str]]:
+        """The new files of each side, and what the summary says of a slot or topics that had something."""
+        if self._slot is not None:
+            read_of_slot = self._slot.read(folder)
+            keys = {side.name: envelopes_of(side, self._args).key for side in self._names.sides}
+            new = self._slot.files(read_of_slot, keys)
+            return new, [] if is_idle(read_of_slot) else [self._slot.remark(read_of_slot)]
+        rounds = rounds_in_run(self._args.topics, folder)
+        files, remarks = dict(unseen), list[str]()
+        for side in self._names.sides:
+            if (read := rounds.get(side.name)) is not None:
+                topic = self._args.topics[side.name].topic
+                spooled = find_files(side.name, read.pattern, envelopes_of(side, self._args)) if read.records else ()
+                files[side.name] = [replace(file, shown=f"topic {topic}") for file in spooled]
+                remarks += [f"topic {topic}: {read.records:,} records"] * bool(spooled)
+        return files, list(dict.fromkeys(remarks))
+
+    def _memory(self, folder: StateFolder) -> Memory:
+        options = fixed_options(self._args, self._names)
+        if folder.is_new:
+            return Memory({"options": options}, self._names)
+        if self._remembered not in folder.inputs:
+            raise InputError(f"--state-dir: {self._args.state_dir} is of another program: name another folder")
+        memory = Memory(folder.inputs[self._remembered], self._names)
+        require_same(options, memory.options, self._args.state_dir)
+        return memory
+
+    def _job(self, memory: Memory, new: Arrived) -> Job:
+        changelogs = tuple(
+            memory.changelog(side, new[side.name], columns, self._layouts[side]) for side, columns in self._columns.items()
+        )
+        job = Job(
+            names=self._names,
+            changelogs=changelogs,
+            one_file=True,
+            known_kinds=memory.kinds,
+            known_types=memory.known_types,
+            **what_is_made(self._names, self._args),
+        )
+        job.check()
+        return job
+
+    def _output(self, name: str, number: int, job: Job) -> Output:
+        place = self._places[name]
+        path = of_run(place, number) if name == CHANGES else place
+        if name == CHANGES and FileSystems.exists(absolute(path)):
+            raise InputError(
+                f"{path} is there already, and is not of a run with {self._args.state_dir}: name another folder for the "
+                "changes, or move it away"
+            )
+        return job.output(name, path, self._formats[name], place)
+
+
+def _database(args: Namespace) -> "PostgresResult":
+    from beam_joins.pipelines.commands.to_postgres import PostgresResult  # noqa: PLC0415  # psycopg is an extra
+
+    return PostgresResult(args.to_address, args)
+
+
+def _whole(staging: Staging, outputs: Sequence[Output], report: Report) -> list[Move]:
+    """The results, whole, and the names that they are to get."""
+    parts = report.parts_of(outputs)
+    moves = [move for output in outputs for move in staging.prepared(output, parts[output.name], one_file=True)]
+    staging.require_held()
+    return moves
+
+
+def _finds(pattern: str, path: str) -> bool:
+    """Whether a pattern, or a folder, finds a path once it is there."""
+    parent, name = os.path.split(absolute(pattern))
+    if os.path.isdir(pattern):
+        parent, name = absolute(pattern), "*"
+    return real(os.path.dirname(absolute(path))) == real(parent) and fnmatch(os.path.basename(path), name)

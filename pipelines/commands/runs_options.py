@@ -1,0 +1,217 @@
+"""The options for results, and for runs that go on where the one before ended."""
+
+import argparse
+import os
+import re
+from typing import Any, Final
+
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.commands.command_spec import Names
+
+SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)?")
+_COLUMNS: Final = (
+    "format",
+    "table",
+    "key",
+    "schema",
+    "sequence",
+    "timestamp",
+    "timestamp_unit",
+    "delete_column",
+    "deletes",
+    "upserts",
+)
+
+
+def add_runs_options(parser: argparse.ArgumentParser, names: Names) -> None:
+    """Add them to the command line."""
+    out = parser.add_argument_group(
+        "results",
+        "The suffix says the format, as for inputs. Existing files are replaced when "
+        "the run has succeeded. -: JSON lines on the standard output, once the run has succeeded; the summary is "
+        "then on the standard error.",
+    )
+    out.add_argument(
+        "--output",
+        metavar="PATH",
+        help=f"changelog of the result, in the order of positions: key, op, old, new, timestamp, position{names.without_results[0]}",
+    )
+    out.add_argument("--latest", metavar="PATH", help=f"the final rows of the result{names.without_results[1]}")
+    out.add_argument(
+        "--parts",
+        action="store_true",
+        help="leave each result in the parts in which it was written, PATH-00000-of-00016, instead of joining them",
+    )
+    out.add_argument(
+        "--json",
+        metavar="FILE",
+        help="the summary of the run, for programs, as a JSON object; with --follow a line for each run; -: on the "
+        "standard output, in place of the text",
+    )
+    out.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="say what would be read and written, and write nothing; of a file at most the first megabyte is read",
+    )
+    out.add_argument(
+        "--report",
+        metavar="PATH",
+        help="a page about the run, PATH.html: what took the time, changes over time, the rows that cause most work, "
+        "samples of what was dropped or late; counted in the workers",
+    )
+    paths = " and ".join(f"--{side.path_option}" for side in names.sides)
+    group = parser.add_argument_group(
+        "runs that go on",
+        f"With --state-dir a run reads the files that no run has read, and goes on where the one before ended. {paths} "
+        "may be folders.",
+    )
+    group.add_argument(
+        "--state-dir", metavar="DIR", help="what is remembered from run to run; made by the first one (default: nothing is remembered)"
+    )
+    group.add_argument(
+        "--changes",
+        metavar="PLACE",
+        help="the changes of each run in a file of its own, in the order of their positions: a folder, for "
+        "changes-000001.jsonl and so on, or a name "
+        "with a * for the number of the run",
+    )
+    group.add_argument(
+        "--to",
+        metavar="ADDRESS",
+        help="a table of PostgreSQL, postgres://HOST/DATABASE?table=NAME, that each run brings up to date in one transaction; made "
+        "by the first one where it is not there, which replaces all rows of it",
+    )
+    group.add_argument("--follow", action="store_true", help="run again and again, until SIGINT or SIGTERM")
+    group.add_argument(
+        "--every",
+        type=_seconds,
+        default="10s",
+        metavar="TIME",
+        help="with --follow, how long after the beginning of a round the next one begins: 500ms, 10s, 5m (default: %(default)s)",
+    )
+    group.add_argument(
+        "--whole-files",
+        action="store_true",
+        help="with --follow, files are whole as soon as they have their names: take them at once, not when they have "
+        "stayed the same for a round",
+    )
+
+
+def check_runs_options(args: argparse.Namespace, names: Names) -> None:
+    """Raise InputError for options that do not go together."""
+    if args.json and (os.path.isdir(args.json) or not os.path.isdir(os.path.dirname(args.json) or os.curdir)):
+        raise InputError(f"--json: {args.json} is no file in a directory that is there: name another one, or make the directory")
+    if args.whole_files and not args.follow:
+        raise InputError("--whole-files is for --follow: a single run takes all files that are there")
+    if args.report:
+        _check_report(args.report, args.follow)
+    if not args.state_dir:
+        for value, option in ((args.changes, "--changes"), (args.to, "--to"), (args.follow, "--follow")):
+            if value:
+                raise InputError(f"{option} is for runs that go on: give --state-dir too")
+        return
+    if os.path.lexists(args.state_dir) and not os.path.isdir(args.state_dir):
+        raise InputError(f"--state-dir: {args.state_dir} is no folder: name one, which the first run makes")
+    if args.output:
+        raise InputError("--output is one file for a run that stands alone: with --state-dir name a folder with --changes")
+    _refuse_streams(names, args)
+    if args.parts:
+        raise InputError("--parts is for a run that stands alone: with --state-dir each result is one file, leave it out")
+    if any(side.path(args) is None for side in names.sides):
+        paths = " and ".join(f"--{side.path_option}" for side in names.sides)
+        raise InputError(f"--state-dir needs {paths}: a file, a folder or a pattern that finds those that arrive")
+    if not args.changes and not args.latest and not args.to and not args.dry_run:
+        raise InputError("--state-dir needs --changes, --latest or --to, for what the run gives")
+
+
+def _check_report(path: str, follow: bool) -> None:
+    if not path.endswith(".html"):
+        raise InputError(f"--report: {path} must end in .html")
+    if os.path.isdir(path) or not os.access(os.path.dirname(path) or os.curdir, os.W_OK):
+        raise InputError(f"--report: {path} cannot be written: name a file in a directory that is there")
+    if follow:
+        raise InputError("--report is of one run: leave it out with --follow")
+
+
+def _refuse_streams(names: Names, args: argparse.Namespace) -> None:
+    inputs = ((side.path_option, side.path(args)) for side in names.sides)
+    for option, path in (*inputs, ("changes", args.changes), ("latest", args.latest)):
+        if path == "-":
+            raise InputError(f"--{option} - is for a run that stands alone: with --state-dir name a file or a folder")
+
+
+def changes_pattern(place: str) -> str:
+    """The path with a * for the number of the run that ``--changes`` means.
+
+    Raises InputError for a name that is the same in every run.
+
+    >>> changes_pattern("out/changes"), changes_pattern("out/c-*.jsonl.gz")
+    ('out/changes/changes-*.jsonl', 'out/c-*.jsonl.gz')
+    """
+    from beam_joins.pipelines.formats.registry import has_format  # noqa: PLC0415  # with Arrow and Beam, which --help does without
+
+    folder, name = os.path.split(place)
+    if "*" in folder or name.count("*") > 1:
+        raise InputError(f"--changes: {place} has another * than one for the number of the run in the name of the file")
+    if "*" in name:
+        return place
+    if os.path.isfile(place) or has_format(name) or has_format(os.path.splitext(name)[0]):
+        raise InputError(
+            f"--changes: {place} is one file, and each run writes another one: name a folder, or a file with a * in its name"
+        )
+    return os.path.join(place, "changes-*.jsonl")
+
+
+def of_run(pattern: str, number: int) -> str:
+    """The path of a run's changes.
+
+    >>> of_run("out/changes-*.jsonl", 12)
+    'out/changes-000012.jsonl'
+    """
+    return pattern.replace("*", f"{number:06d}")
+
+
+def fixed_options(args: argparse.Namespace, names: Names) -> dict[str, str]:
+    """The options that must be the same in all runs, those that are given or have a default."""
+    values = {
+        f"--{name.replace('_', '-')}": vars(args)[name]
+        for name in (*names.fixed, *(side.dest(column) for side in names.sides for column in _COLUMNS))
+    }
+    formats = {option: _suffix(place) for option, place in (("--changes", args.changes), ("--latest", args.latest)) if place}
+    values["--to"] = args.to
+    return {option: str(value) for option, value in values.items() if value is not None} | formats
+
+
+def require_same(options: dict[str, str], before: dict[str, str], state_dir: str) -> None:
+    """Raise InputError, naming option and value, if an option is not as in the runs before.
+
+    >>> require_same({"--how": "left"}, {"--how": "inner"}, "state")  # doctest: +NORMALIZE_WHITESPACE
+    Traceback (most recent call last):
+    beam_joins.pipelines.base.input_error.InputError: --how is left, but inner in the runs before: give it
+        as it was, or another --state-dir than state
+    """
+    for option in sorted({*options, *before}):
+        now, then = (each.get(option) for each in (options, before))
+        if now != then:
+            raise InputError(
+                f"{option} is {_shown(now)}, but {_shown(then)} in the runs before: give it as it was, or another "
+                f"--state-dir than {state_dir}"
+            )
+
+
+def _shown(value: str | None) -> str:
+    return "not given" if value is None else value or "empty"
+
+
+def _suffix(place: str) -> str:
+    """The format of a place as its suffix says it; of a folder JSON lines."""
+    ending = os.path.splitext(place)[1].removeprefix(".")
+    return {"feather": "arrow"}.get(ending, ending) if ending in ("avro", "parquet", "arrow", "feather", "csv") else "json lines"
+
+
+def _seconds(text: str) -> Any:
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time: give a number with ms, s, m or h, as in 10s")
+    return float(match[1]) * SECONDS[match[2] or "s"]

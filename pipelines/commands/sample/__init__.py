@@ -1,0 +1,1 @@
+"""A made-up shop whose changes behave like real ones."""

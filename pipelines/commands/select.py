@@ -1,0 +1,112 @@
+"""``--select``: which columns of the inputs a row of the result has, and what they are called."""
+
+import re
+from collections import Counter
+from collections.abc import Container, Sequence
+from typing import Final, NamedTuple
+
+from beam_joins.pipelines.base.input_error import InputError
+
+ALL: Final = "*"
+ROW: Final = ""
+_NAME: Final = r'"(?:[^"]|"")+"|[^\s",.]+'
+_ITEM: Final = re.compile(rf"\s*(?P<first>{_NAME})(?:\.(?P<column>{_NAME}))?(?:\s+as\s+(?P<name>{_NAME}))?\s*(?:,|$)")
+
+
+class Item(NamedTuple):
+    """A column of a side, ``ALL`` of them, or the whole ``ROW`` as an object; ``name``: what it is called in
+    the result, if otherwise.
+    """
+
+    side: int
+    column: str
+    name: str = ""
+
+
+class Share(NamedTuple):
+    """What the rows of a side give to a row of the result.
+
+    ``columns`` and what they are called there, None: all that a row has. ``nested``: the row is an object of
+    this name. ``allowed``: the columns that a row may have, where those of the first records stand for all.
+    """
+
+    columns: tuple[tuple[str, str], ...] | None = None
+    nested: str = ""
+    allowed: frozenset[str] | None = None
+
+
+def parse_select(text: str, sides: Sequence[str]) -> tuple[Item, ...]:
+    """The items of ``--select``; with one side alone columns have no name of a side before them.
+
+    Raises InputError.
+
+    >>> parse_select('left.*, right."full name" as customer, right as raw', ("left", "right"))
+    (Item(side=0, column='*', name=''), Item(side=1, column='full name', name='customer'), Item(side=1, column='', name='raw'))
+    >>> parse_select("id,name as n", ("",))
+    (Item(side=0, column='id', name=''), Item(side=0, column='name', name='n'))
+    """
+    items, at = [], 0
+    while at < len(text):
+        match = _ITEM.match(text, at)
+        first, column, name = (_unquoted(each or "") for each in match.groups()) if match else ("", "", "")
+        if len(sides) == 1 and match and not column:
+            items.append(Item(0, first, name))
+        elif len(sides) > 1 and match and first in sides and (column or name):
+            items.append(Item(sides.index(first), column or ROW, name))
+        else:
+            raise InputError(f"--select: {text[at:].split(',', maxsplit=1)[0].strip()!r} is none of {_forms(sides)}")
+        if items[-1].column == ALL and name:
+            raise InputError(f"--select: all columns have no name together: leave 'as {name}' out")
+        at = match.end() if match else len(text)
+    return tuple(items)
+
+
+def shares_of(
+    items: Sequence[Item], sides: Sequence[str], columns: Sequence[Sequence[str]], lacking: Container[int], rename: str
+) -> dict[int, Share]:
+    """What each side gives to a row of the result, by its number; none for a side that gives nothing.
+
+    ``columns`` are those that the sides are known to have; ``lacking`` are the sides that a row of the result
+    may be without. All columns of a side are taken as they come where no other name can be one of theirs.
+    Raises InputError for two columns of one name.
+
+    >>> shares_of([Item(0, "*"), Item(1, "*")], ("left", "right"), (["id", "by"], ["id"]), (), "")[0].columns
+    (('id', 'left_id'), ('by', 'by'))
+    """
+    shares: dict[int, Share] = {}
+    taken: dict[int, list[tuple[str, str, bool]]] = {}
+    for side in sorted({item.side for item in items}):
+        of_side, others = ([item for item in items if (item.side == side) is mine] for mine in (True, False))
+        if any(item.column == ROW for item in of_side):
+            if len(of_side) > 1:
+                raise InputError(f"--select has the {sides[side]} row as an object and columns of it: choose one")
+            shares[side] = Share(nested=of_side[0].name)
+        elif [item.column for item in of_side] == [ALL] and side not in lacking and all(item.column == ROW for item in others):
+            shares[side] = Share()
+        else:
+            taken[side] = [
+                (name, item.name or name, item.column == ALL)
+                for item in of_side
+                for name in (columns[side] if item.column == ALL else [item.column])
+            ]
+    counts = Counter(
+        [name for each in taken.values() for _, name, _ in each] + [share.nested for share in shares.values() if share.nested]
+    )
+    for side, each in taken.items():
+        named = tuple((column, f"{sides[side]}_{name}" if of_all and counts[name] > 1 else name) for column, name, of_all in each)
+        allowed = frozenset(columns[side]) if any(of_all for _, _, of_all in each) else None
+        shares[side] = Share(named, allowed=allowed)
+    names = [name for share in shares.values() for name in (share.nested, *(name for _, name in share.columns or ())) if name]
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise InputError(f"the result would have two columns '{twice[0]}': {rename}")
+    return dict(sorted(shares.items()))
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name
+
+
+def _forms(sides: Sequence[str]) -> str:
+    if len(sides) == 1:
+        return "COLUMN, COLUMN as NAME, *"
+    return ", ".join(f"{side}.COLUMN, {side}.COLUMN as NAME, {side}.*, {side} as NAME" for side in sides)

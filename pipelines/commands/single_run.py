@@ -1,0 +1,56 @@
+"""The job of a run without state, or of a dry run: finds and inspects its files, and checks its results,
+before anything runs.
+"""
+
+from argparse import Namespace
+from collections.abc import Iterable
+
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.base.paths import real
+from beam_joins.pipelines.changelogs.changelog import find_changelog
+from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, Names
+from beam_joins.pipelines.commands.job import Job
+from beam_joins.pipelines.commands.options import columns_of, envelopes_of, layout_given, what_is_made
+from beam_joins.pipelines.commands.runs_options import changes_pattern
+from beam_joins.pipelines.results.outputs import Output, check_output, refuse_inputs
+
+
+def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool = True) -> tuple[Job, tuple[Output, ...]]:
+    """The job and its results. Raises InputError.
+
+    ``look_bytes`` says how much of a file is looked at, 0 as much as is needed; ``make``: directories for the
+    results, and whatever else the command makes on first use. Without it there may be no result.
+    """
+    if any(side.path(args) is None for side in names.sides) and not names.without_path:
+        raise InputError(f"give {' and '.join(f'--{side.path_option}' for side in names.sides)}: a file or a glob")
+    names.prepare(args)
+    places = {CHANGES: changes_pattern(args.changes) if args.changes else args.output, LATEST: args.latest}
+    if make and not any(places.values()):
+        raise InputError("give --output, --latest or both, for what the run gives")
+    _refuse_same({"--output": args.output, "--latest": args.latest, "--json": None if args.json == "-" else args.json}.items())
+    flags = {CHANGES: "--output", LATEST: "--latest"}
+    formats = {(name, path): check_output(flags[name], path, make=make) for name, path in places.items() if path}
+    changelogs = tuple(
+        find_changelog(
+            side.name,
+            side.path(args),
+            columns_of(side, args),
+            layout_given(side, args),
+            envelopes_of(side, args),
+            look_bytes,
+            folders=bool(args.state_dir),
+        )
+        for side in names.sides
+    )
+    for path in [path for _, path in formats] + [args.json] * (args.json not in (None, "-")):
+        refuse_inputs(path, [file.path for changelog in changelogs for file in changelog.files])
+    job = Job(names=names, changelogs=changelogs, one_file=not args.parts, **what_is_made(names, args))
+    job.check()
+    return job, tuple(job.output(name, path, format_) for (name, path), format_ in formats.items())
+
+
+def _refuse_same(paths: Iterable[tuple[str, str | None]]) -> None:
+    seen: dict[str, str] = {}
+    for option, path in paths:
+        if path and (other := seen.setdefault(real(path), option)) != option:
+            raise InputError(f"{other} and {option} are both {path}: give them different names")

@@ -1,0 +1,236 @@
+"""The end-of-run summary: what came in, what came out, what was dropped and why, how long it took, where it
+lies.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from beam_joins.pipelines.base.paths import matching
+from beam_joins.pipelines.changelogs.read_records import READ, SKIPPED
+from beam_joins.pipelines.commands.command_spec import LATEST, TO, Names
+from beam_joins.pipelines.commands.watched_run import watched_of
+from beam_joins.pipelines.results.counts import NULL_FOREIGN_KEY, Tally, add_up
+from beam_joins.pipelines.results.write_parts import Report
+
+REASONS: Final = {
+    "bad_record": "not usable as a record",
+    "null_key": "without a key",
+    "null_sequence": "without a sequence",
+    "null_timestamp": "without a time",
+    "duplicate_position": "repeated: the same record again",
+    "ambiguous_position": "other records of one key and position: the last in time counts, then in the files; give a finer order: "
+    "{flag} commit_lsn,lsn",
+    "null_foreign_key": "{unreferring}",
+    "no_earlier_row": "left large values out that did not change, and no earlier row has them",
+}
+PASSED_OVER: Final = {
+    "skipped_empty_transaction": "transactions without a change: of other tables, or a TRUNCATE, which format 1 of "
+    "wal2json does not show, and format 2 does",
+}
+LATE: Final = {
+    "late_applied": "at or before the end of the last run: applied behind it",
+    "late_stale": "at or before the end of the last run, and nothing new: not applied",
+}
+ROWS: Final = "rows"
+"""Rows of the first input in the end; of these:"""
+MATCHED: Final = "matched"
+UNREFERRING: Final = "unreferring"
+_NOT_DROPPED: Final = frozenset({READ, ROWS, MATCHED, UNREFERRING, *LATE})
+JOIN: Final = "join"
+
+
+class Stage(NamedTuple):
+    """A stage of a run: its name in words, the step of the pipeline, rows in and out, and the seconds that all
+    workers together spent in it. ``bytes_in``: of the files that hold the rows, where that is counted.
+    """
+
+    name: str
+    step: str
+    rows_in: int
+    rows_out: int
+    seconds: float
+    bytes_in: float = 0.0
+
+
+class Summary:
+    """The figures of a run that has ended: rows read, dropped and written, files, seconds; as text, and as data
+    for programs.
+
+    ``matches``: rows of the first input are counted with and without a row of the second one. ``remarks`` are
+    sentences, ``title`` says what the run has made.
+    """
+
+    def __init__(
+        self,
+        names: Names,
+        report: Report,
+        files: Mapping[str, Sequence[str]],
+        seconds: Mapping[str, float],
+        remarks: Sequence[str] = (),
+        *,
+        matches: bool,
+        title: str = "",
+    ) -> None:
+        self.names, self.seconds, self.matches, self.title = names, seconds, matches, title
+        self.sides = [side.name for side in names.sides]
+        self.figures, self.watched = report.figures, watched_of(report)
+        self.files, self._remarks, self._parts, self._tallies = files, remarks, report.parts, add_up(report.tallies)
+
+    def text(self) -> str:
+        """The summary for people.
+
+        >>> from beam_joins.pipelines.results.write_parts import WrittenPart
+        >>> from beam_joins.pipelines.orders import ORDERS
+        >>> report = Report([Tally("orders", "read", 1200), Tally("orders", "null_key", 2)], [WrittenPart("latest", "p", 7)])
+        >>> print(Summary(ORDERS, report, {}, {"run": 1.25}, matches=True).text())
+        records in
+          orders                   1,200
+          customers                    0
+        dropped
+          orders                       2  without a key (null_key)
+        without a customer
+          orders                       0  of 0 in the end; 0 of them refer to none
+        seconds
+          run                        1.2
+          all                        1.2
+        """
+        names, first = self.names, self.sides[0]
+        lines = ["records in", *(_line(side, self.read(side)) for side in self.sides), "dropped"]
+        dropped = self.dropped()
+        for tally in dropped:
+            lines += [f"{_line(tally.place, tally.records)}  {self.reason(tally)}", *(f"    {each}" for each in tally.examples)]
+        if not dropped:
+            lines.append("  nothing")
+        if passed := self._passed_over():
+            lines += [
+                "passed over",
+                *(f"{_line(tally.place, tally.records)}  {_about(tally.what)} ({tally.what})" for tally in passed),
+            ]
+        if late := self.late():
+            lines += ["late", *(f"{_line(tally.place, tally.records)}  {self.reason(tally)}" for tally in late)]
+        if self.matches:
+            refers = (first, UNREFERRING) in self._tallies or not self.rows()
+            of_them = f"; {self.unreferring():,} of them refer to none" if refers else ""
+            lines += [f"without {names.match}", f"{_line(first, self.unmatched())}  of {self.rows():,} in the end{of_them}"]
+        if self.files:
+            lines.append("out")
+        for output, paths in self.files.items():
+            place = paths[0] if len(paths) == 1 else f"{len(paths)} files {paths[0]} ..."
+            holds = f"{self.what(output)} into" if output == TO else f"{self.what(output)}, {_bytes(paths):,} bytes in"
+            lines.append(f"{_line(output, self.written(output))}  {holds} {place}")
+        if self.watched is not None and self.watched.engine is not None:
+            lines += ["engine", *self.watched.engine.lines()]
+        lines.append("seconds")
+        lines += [f"  {phase:<19} {taken:>10,.1f}" for phase, taken in (*self.seconds.items(), ("all", sum(self.seconds.values())))]
+        if self._remarks:
+            lines += ["remarks", *(f"  {remark}" for remark in self._remarks)]
+        return "\n".join(lines)
+
+    def data(self) -> dict[str, Any]:
+        """The summary for programs; ``docs/command_line.md`` says what is in it."""
+        dropped, late = self.dropped(), self.late()
+        inputs: dict[str, dict[str, Any]] = {
+            side.path_option: {
+                "read_records": self.read(side.name),
+                "dropped_records": {tally.what: tally.records for tally in dropped if tally.place == side.name},
+                "passed_over_records": {tally.what: tally.records for tally in self._passed_over() if tally.place == side.name},
+                "late_records": {tally.what: tally.records for tally in late if tally.place == side.name},
+            }
+            for side in self.names.sides
+        }
+        rows = inputs[self.names.sides[0].path_option]
+        rows["rows"] = self.rows()
+        if self.matches:
+            rows |= {"unmatched_rows": self.unmatched(), "unreferring_rows": self.unreferring()}
+        return {
+            "command": self.names.command,
+            "inputs": inputs,
+            "dropped_by_join_records": {tally.what: tally.records for tally in dropped if tally.place == JOIN},
+            "outputs": {
+                output: {"written_records": self.written(output), "paths": list(paths)}
+                | ({} if output == TO else {"size_bytes": _bytes(paths)})
+                for output, paths in self.files.items()
+            },
+            "phase_seconds": {phase: round(taken, 3) for phase, taken in self.seconds.items()},
+            "total_seconds": round(sum(self.seconds.values()), 3),
+            "remarks": list(self._remarks),
+        }
+
+    def read(self, side: str) -> int:
+        """How many records of an input were read."""
+        return self._count(side, READ)
+
+    def rows(self) -> int:
+        """How many rows the first input has in the end."""
+        return self._count(self.sides[0], ROWS)
+
+    def unmatched(self) -> int:
+        """How many of these rows have no row of the second input."""
+        return self.rows() - self._count(self.sides[0], MATCHED)
+
+    def unreferring(self) -> int:
+        """How many of these rows refer to none."""
+        return self._count(self.sides[0], UNREFERRING)
+
+    def written(self, output: str) -> int:
+        """How many records the parts of an output have."""
+        return sum(part.records for part in self._parts if part.output == output)
+
+    def what(self, output: str) -> str:
+        """What an output holds, in words."""
+        return "changes merged" if output == TO else self.names.results[output == LATEST]
+
+    def dropped(self) -> list[Tally]:
+        """The records that were not applied, by input and reason."""
+        dropped = [tally for (place, what), tally in self._tallies.items() if place and what not in _NOT_DROPPED]
+        return self._sorted(tally for tally in dropped if not tally.what.startswith(SKIPPED))
+
+    def lost(self) -> list[Tally]:
+        """The dropped records but for those without a foreign key, which an inner join leaves out."""
+        return [tally for tally in self.dropped() if tally.what != NULL_FOREIGN_KEY]
+
+    def late(self) -> list[Tally]:
+        """The records at or before the end of the run before, by input and by what became of them."""
+        return [self._tallies[side, what] for side in self.sides for what in LATE if (side, what) in self._tallies]
+
+    def reason(self, tally: Tally) -> str:
+        """Why records were dropped or late, in words."""
+        flag = next((side.flag("sequence") for side in self.names.sides if side.name == tally.place), "")
+        reason = {**REASONS, **LATE}.get(tally.what, tally.what)
+        return f"{reason.format(flag=flag, unreferring=self.names.unreferring)} ({tally.what})"
+
+    def stages(self) -> list[Stage]:
+        """The stages that workers were timed in, in the order of the data."""
+        if self.watched is None:
+            return []
+        read = [
+            Stage(f"read {side}", f"Read {side}", each.rows, each.rows, each.seconds, each.rows / each.whole_rows * each.bytes)
+            for side, each in zip(self.sides, self.watched.read, strict=True)
+            if each.whole_rows
+        ]
+        steps = {} if self.watched.engine is None else self.watched.engine.steps
+        labels = {**{side.capitalize(): f"table of {side}" for side in self.sides}, "Join": "join", "Latest": "final table"}
+        timed = [(label, step, steps[step]) for step, label in labels.items() if step in steps]
+        return [*read, *(Stage(label, step, each.rows_in, each.rows_out, each.seconds) for label, step, each in timed)]
+
+    def _count(self, place: str, what: str) -> int:
+        tally = self._tallies.get((place, what))
+        return tally.records if tally else 0
+
+    def _passed_over(self) -> list[Tally]:
+        return self._sorted(tally for tally in self._tallies.values() if tally.what.startswith(SKIPPED))
+
+    def _sorted(self, tallies: Iterable[Tally]) -> list[Tally]:
+        return sorted(tallies, key=lambda tally: ([*self.sides, JOIN].index(tally.place), tally.what))
+
+
+def _about(what: str) -> str:
+    return PASSED_OVER.get(what, what.removeprefix(SKIPPED).replace("_", " "))
+
+
+def _line(what: str, count: int) -> str:
+    return f"  {what:<19} {count:>10,}"
+
+
+def _bytes(paths: Sequence[str]) -> int:
+    return sum(file.bytes for path in paths for file in matching(path))

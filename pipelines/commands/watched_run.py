@@ -1,0 +1,83 @@
+"""Runs a pipeline over changelogs, shows its progress, and collects what was counted."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import apache_beam as beam
+
+from beam_joins.pipelines.base.paths import is_local
+from beam_joins.pipelines.base.progress import Progress
+from beam_joins.pipelines.changelogs.changelog import Changelog
+from beam_joins.pipelines.changelogs.read_log import LogEntries, ReadLog, WasRead, read_said
+from beam_joins.pipelines.commands.engine_figures import EngineFigures
+from beam_joins.pipelines.commands.steps import Step, steps_of
+from beam_joins.pipelines.results.write_parts import Report, read_report
+
+_LOG: Final = "read.log"
+
+
+def log_beside(path: str, changelog: int) -> LogEntries | None:
+    """Where workers say how far they have come with a changelog, in the folder of a file; ``None`` where
+    files cannot be appended to.
+    """
+    return LogEntries(os.path.join(os.path.dirname(path), _LOG), changelog) if is_local(path) else None
+
+
+class Watched(NamedTuple):
+    """What was seen of a run that has ended: what the engine has counted, if its runner reports it; what was
+    read of each changelog; its steps.
+    """
+
+    engine: EngineFigures | None
+    read: tuple[WasRead, ...]
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class WatchedReport(Report):
+    """What a run brought home, and what was seen of it."""
+
+    watched: Watched | None = None
+
+
+def watched_of(report: Report) -> Watched | None:
+    """What was seen of a run, if it was watched."""
+    return report.watched if isinstance(report, WatchedReport) else None
+
+
+class WatchedRun:
+    """Runs pipelines that read these changelogs, and log that beside a path; ``written`` says what there is
+    of results.
+    """
+
+    def __init__(self, changelogs: Sequence[Changelog], path: str, written: Callable[[], str]) -> None:
+        entries = log_beside(path, 0)
+        self._log = ReadLog(None if entries is None else entries.path, [changelog.parts() for changelog in changelogs])
+        self._written = written
+        self._path = path
+        self._begin = time.monotonic()
+
+    def size_text(self) -> str:
+        """How far the run has come, in words."""
+        read = self._log.read()
+        reading = read_said(read, self._log.bytes, time.monotonic() - self._begin)
+        if reading and sum(each.bytes for each in read) < self._log.bytes:
+            return reading
+        return ", ".join(filter(None, (reading, self._written())))
+
+    def report(self, watched: Watched) -> WatchedReport:
+        """What the run brought home. Raises OSError if it has written no report."""
+        report = read_report(self._path)
+        return WatchedReport(report.tallies, report.parts, report.figures, watched)
+
+    def run(self, pipeline: beam.Pipeline, progress: Progress) -> Watched:
+        """Run to the end; gives what was seen."""
+        self._begin = time.monotonic()
+        with progress.phase("run", self.size_text):
+            result = pipeline.run()
+            result.wait_until_finish()
+        steps = steps_of(pipeline)
+        return Watched(EngineFigures.of(result, [step.name for step in steps]), tuple(self._log.read()), steps)

@@ -1,0 +1,127 @@
+"""Reads and writes Arrow IPC files, which are Feather version 2.
+
+In changelogs times are whole numbers, as they are stored; a growing file is read by record batches once it is
+whole.
+"""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from beam_joins.exact_casts import as_plain
+from beam_joins.pipelines.base.paths import is_local
+from beam_joins.pipelines.formats.columns import Unit
+from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
+from beam_joins.pipelines.formats.json_text import stored
+from beam_joins.pipelines.formats.parquet_rows import ParquetRecords, RowsWriter, column_rows
+from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.record_batch_parser import RawRows
+
+_RECORDS: Final = 1 << 16
+_MAGIC: Final = b"ARROW1"
+
+
+class Arrow:
+    """How Arrow files are read: a :class:`~beam_joins.pipelines.formats.files.Source`."""
+
+    suffixes = (".arrow", ".feather")
+
+    def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
+        """By record batches."""
+        with opened(file.path) as batches:
+            return [(number, number + 1) for number in range(batches.num_record_batches)]
+
+    def unit(self, file: File, column: str) -> Unit | None:
+        """That of a column of timestamps."""
+        schema = arrow_schema(file.path)
+        kind = schema.field(column).type if column in schema.names else pa.null()
+        unit: Unit | None = kind.unit if pa.types.is_timestamp(kind) else None
+        return unit
+
+    def types(self, file: File) -> list[tuple[str, str]]:
+        """Those of its schema."""
+        return [(field.name, str(field.type)) for field in arrow_schema(file.path)]
+
+    def first(self, file: File) -> Iterator[dict[str, Any]]:
+        """The rows."""
+        left = file.look_bytes or file.bytes
+        with opened(file.path) as batches:
+            for number in range(batches.num_record_batches):
+                batch = _batch(batches, number)
+                for start in range(0, len(batch), 1_000):
+                    some = batch.slice(start, 1_000)
+                    left -= some.nbytes if file.look_bytes else 0
+                    if left < 0:
+                        return
+                    yield from _stored(some).to_pylist()
+
+    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+        """The rows of a record batch, some at a time."""
+        with opened(part.file.path) as batches:
+            batch = _batch(batches, part.start)
+        for start in range(0, len(batch), _RECORDS):
+            some = batch.slice(start, _RECORDS)
+            some = pa.record_batch(list(map(as_plain, some.columns)), names=some.schema.names)
+            begin = part.first_place + start
+            yield column_rows(some, pa.array(np.arange(begin, begin + len(some))), reading)
+
+    def where(self, part: Part, place: int) -> str:
+        """The number of the row in its record batch."""
+        return f"row {place % PLACES + 1:,} of record batch {part.start + 1:,}"
+
+
+def whole_arrow(file: Growing) -> Iterator[Whole]:
+    """Record batches, once the footer is there; the place is the number of a record batch."""
+    with FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED) as begun:
+        head = begun.read(len(_MAGIC))
+        begun.seek(max(len(head), begun.seek(0, io.SEEK_END) - len(_MAGIC)))
+        if _MAGIC.startswith(head) and begun.read() != _MAGIC:
+            raise NotWhole
+    with opened(file.path) as batches:
+        for number in range(file.place, batches.num_record_batches):
+            table = pa.Table.from_batches([_batch(batches, number)])
+            names = table.column_names
+            yield number + 1, table if file.columns is None else table.select([name for name in file.columns if name in names])
+
+
+def arrow_schema(path: str) -> pa.Schema:
+    """The columns of a file; raises ValueError as :func:`opened` does."""
+    with opened(path) as batches:
+        return batches.schema
+
+
+class ArrowRecords(ParquetRecords):
+    """Rows as structs."""
+
+    def writer(self, file: Any) -> RowsWriter:
+        """What writes rows to a file, compressed as Feather does by default."""
+        return RowsWriter(file, pa.ipc.new_file(file, self._columns, options=pa.ipc.IpcWriteOptions(compression="lz4")))
+
+
+@contextmanager
+def opened(path: str) -> Iterator[pa.ipc.RecordBatchFileReader]:
+    """The file; raises ValueError, a sentence without the path, for one that is not of Arrow IPC."""
+    file: Any = pa.OSFile(path) if is_local(path) else FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+    with file:
+        try:
+            yield pa.ipc.open_file(file)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            if isinstance(error, OSError) and (error.errno or not is_local(path)):
+                raise
+            raise ValueError(f"is not an Arrow file, or is damaged ({str(error).splitlines()[0]})") from error
+
+
+def _batch(batches: pa.ipc.RecordBatchFileReader, number: int) -> pa.RecordBatch:
+    batch = batches.get_batch(number)
+    batch.validate(full=True)  # lengths and offsets are the file's own, and Arrow follows them
+    return batch
+
+
+def _stored(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.record_batch([stored(as_plain(column)) for column in batch.columns], names=batch.schema.names)

@@ -1,0 +1,272 @@
+"""Reads and writes Avro files: times as whole numbers, as they are stored, and errors that name the file."""
+
+import copy
+import datetime as dt
+import io
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import fastavro
+import pyarrow as pa
+from apache_beam.io.avroio import _FastAvroSource
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.range_trackers import OffsetRangeTracker
+from fastavro.write import Writer
+
+from beam_joins.exact_values import Place, exact_column
+from beam_joins.pipelines.formats.columns import Unit
+from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows, Schema, rows_of_avro
+from beam_joins.pipelines.formats.envelopes.typed_texts import typed
+from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
+from beam_joins.pipelines.formats.json_text import stored
+from beam_joins.pipelines.formats.lines import content_of, parts_by_bytes
+from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.record_batch_parser import RawRows, structs_of
+from beam_joins.pipelines.formats.target_types import target_type
+
+_RECORDS: Final = 4096
+_SAID: Final = 100
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_STORED: Final[dict[str, Callable[[Any], Any]]] = {
+    "timestamp-millis": lambda time: (time - _EPOCH) // dt.timedelta(milliseconds=1),
+    "timestamp-micros": lambda time: (time - _EPOCH) // dt.timedelta(microseconds=1),
+    "date": lambda day: day.toordinal() - 719_163,
+}
+UNIT_OF: Final[dict[str | None, Unit]] = {"timestamp-millis": "ms", "timestamp-micros": "us"}
+
+
+def read_schema(path: str) -> Schema:
+    """The schema of a file of records.
+
+    Raises:
+        ValueError: it is not an Avro file, or not one of records; one sentence without the path.
+        OSError: it cannot be read.
+    """
+    with FileSystems.open(path) as file:
+        try:
+            schema = fastavro.reader(file).writer_schema
+        except OSError:
+            raise
+        except Exception as error:
+            raise ValueError(f"is not an Avro file ({avro_reason(error)})") from error
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise ValueError("is an Avro file, but not one of records")
+    return schema
+
+
+def logical_type(schema: Schema, column: str) -> str | None:
+    """The logical type of a column, also where the column is nullable."""
+    for field in schema["fields"]:
+        if field["name"] == column:
+            types = field["type"] if isinstance(field["type"], list) else [field["type"]]
+            return next((t["logicalType"] for t in types if isinstance(t, dict) and "logicalType" in t), None)
+    return None
+
+
+def read_avro(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """What :func:`read_records` gives, with times and dates as the whole numbers that they are stored as."""
+    as_stored = _storing(read_schema(path))
+    for number, record in read_records(path, start, stop):
+        yield number, as_stored(record)
+
+
+def _storing(schema: Schema) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """What makes of the times and dates of a record the whole numbers that they are stored as."""
+    stored = {field["name"]: _STORED[kind] for field in schema["fields"] if (kind := logical_type(schema, field["name"])) in _STORED}
+    if not stored:
+        return lambda record: record
+    return lambda record: {
+        name: stored[name](value) if name in stored and value is not None else value for name, value in record.items()
+    }
+
+
+def read_records(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Number (from 1) and record of every record in the blocks that begin in ``[start, stop)``.
+
+    Raises:
+        ValueError: the file is damaged or cut off; one sentence without the path.
+        OSError: it cannot be read.
+    """
+    read_schema(path)
+    records = _FastAvroSource(path, validate=False).read_records(path, OffsetRangeTracker(start, stop))
+    number = 0
+    while True:
+        try:
+            record = next(records, None)
+        except OSError:
+            raise
+        except Exception as error:  # fastavro raises whatever its decoder stumbles over
+            after = f"record {number}" if not start else f"record {number} of the blocks from byte {start}"
+            raise ValueError(f"is damaged or cut off after {after} ({avro_reason(error)})") from error
+        if record is None:
+            return
+        number += 1
+        yield number, record
+
+
+def avro_reason(error: Exception) -> str:
+    """What fastavro says, which may be all of a schema, or nothing."""
+    reason = (str(error).splitlines() or [type(error).__name__])[0] or type(error).__name__
+    return reason if len(reason) <= _SAID else f"{reason[:_SAID]}..."
+
+
+class Avro:
+    """How Avro files are read: a :class:`~beam_joins.pipelines.formats.files.Source`."""
+
+    suffixes = (".avro",)
+
+    def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
+        """By bytes, to the next block."""
+        return parts_by_bytes(file, size)
+
+    def unit(self, file: File, column: str) -> Unit | None:
+        """That of its logical type."""
+        return UNIT_OF.get(logical_type(read_schema(file.path), column))
+
+    def types(self, file: File) -> list[tuple[str, str]]:
+        """Those of its schema."""
+        return [(field["name"], _shown(field["type"])) for field in read_schema(file.path)["fields"]]
+
+    def first(self, file: File) -> Iterator[dict[str, Any]]:
+        """The records."""
+        return (record for _, record in read_avro(file.path, 0, min(file.look_bytes or file.bytes, file.bytes)))
+
+    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+        """The records, some at a time, all to be read one by one."""
+        schema = read_schema(part.file.path)
+        as_stored, rows, records = _storing(schema), rows_of_avro(schema), read_records(part.file.path, part.start, part.stop)
+        while some := list(itertools.islice(records, _RECORDS)):
+            structs = None
+            if rows is not None and reading is not None and reading.typed is not None:
+                structs = _structs([record for _, record in some], rows, reading)
+            places = pa.array([part.first_place + number for number, _ in some])
+            yield RawRows(places, [as_stored(record) for _, record in some].__getitem__, structs=structs)
+
+    def where(self, part: Part, place: int) -> str:
+        """The number of the record in its part."""
+        return f"record {place % PLACES}" + (f" after byte {part.start:,}" if part.start else "")
+
+
+def _structs(records: list[dict[str, Any]], rows: RecordRows, reading: Reading) -> pa.StructArray:
+    """The rows of records in typed columns; a value that Arrow has no type for is the text of its JSON."""
+    read = reading.typed or pa.schema([])
+    taken = reading.taken or [(name, name) for name in read.names]
+    columns = {column: _column(records, column, read.field(name).type, rows) for column, name in taken}
+    return structs_of([columns[column] for column, _ in taken], read, len(records))
+
+
+def _column(records: list[dict[str, Any]], column: str, kind: pa.DataType, rows: RecordRows) -> pa.Array:
+    values = [record.get(column) for record in records]
+    try:
+        return exact_column(values, kind, Place("a record", column))
+    except ValueError:
+        texts = [rows.text({column: value}) if column in record else b"{}" for record, value in zip(records, values, strict=True)]
+        return typed(texts, pa.schema([(column, kind)])).column(0)
+
+
+def _shown(type_: Any) -> str:
+    if isinstance(type_, list):
+        return " or ".join(map(_shown, type_))
+    return str(type_.get("logicalType") or type_.get("name") or type_["type"]) if isinstance(type_, dict) else str(type_)
+
+
+def whole_avro(file: Growing) -> Iterator[Whole]:
+    """Whole blocks; the place is the byte behind a block."""
+    with FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED) as opened:
+        size = opened.seek(0, io.SEEK_END)
+        opened.seek(0)
+        with _may_be_cut_off():
+            blocks = fastavro.block_reader(opened)
+        opened.seek(file.place or opened.tell())
+        while opened.tell() < size:
+            with _may_be_cut_off():
+                block: Any = next(blocks)
+                records = list(block)
+            yield block.offset + block.size, records
+
+
+@contextmanager
+def _may_be_cut_off() -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, EOFError, StopIteration) as error:
+        raise NotWhole from error
+
+
+class AvroRecords:
+    """Rows as records of a schema."""
+
+    def __init__(self, columns: pa.Schema, pairs: bool) -> None:
+        """Raises ``ValueError`` for a column of a type or a name that Avro does not have."""
+        self._columns = columns
+        self._schema = target_type("avro", "", pa.struct(list(columns)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_parsed"}
+
+    @cached_property
+    def _parsed(self) -> Any:
+        return fastavro.parse_schema(self._schema)
+
+    def encoded(self, columns: list[pa.Array]) -> pa.Array:
+        """The rows, each encoded without a header."""
+        return pa.array(map(self._encoded, _rows(columns, self._schema)), pa.binary())
+
+    def _encoded(self, row: dict[str, Any]) -> bytes:
+        written = io.BytesIO()
+        fastavro.schemaless_writer(written, self._parsed, row)
+        return written.getvalue()
+
+    def writer(self, file: BinaryIO) -> "AvroWriter":
+        """What writes encoded rows to a file."""
+        return AvroWriter(file, self._schema)
+
+
+def _rows(columns: list[pa.Array], record: Schema) -> Iterator[dict[str, Any]]:
+    """The rows of columns as fastavro takes records of a schema."""
+    names = [field["name"] for field in record["fields"]]
+    values = [_values(column, field["type"][1]) for column, field in zip(columns, record["fields"], strict=True)]
+    return (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
+
+
+def _values(column: pa.Array, type_: Any) -> list[Any]:
+    """The values of a column: times and dates as the numbers that are stored, rows with the name of their
+    type, so that fastavro need not look for it among those of a union.
+    """
+    if not pa.types.is_struct(column.type) or not column.type.num_fields:
+        values: list[Any] = stored(column).to_pylist()
+        return values
+    rows = _rows(column.flatten(), type_)
+    return [(type_["name"], row) if is_valid else None for row, is_valid in zip(rows, column.is_valid().to_pylist(), strict=True)]
+
+
+class Records(NamedTuple):
+    """Encoded records, as fastavro writes those of a block."""
+
+    num_records: int
+    bytes_: io.BytesIO
+
+
+class AvroWriter:
+    """Writes encoded records of a schema, compressed with deflate as Beam does."""
+
+    def __init__(self, file: BinaryIO, schema: Schema) -> None:
+        self._file = file
+        self._writer = Writer(file, fastavro.parse_schema(copy.deepcopy(schema)), codec="deflate")
+
+    def write(self, records: pa.Array) -> None:
+        """Write records, each encoded without a header."""
+        for start in range(0, len(records), _RECORDS):
+            some = records.slice(start, _RECORDS)
+            self._writer.write_block(Records(len(some), io.BytesIO(content_of(some))))
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
+        try:
+            self._writer.flush()
+        finally:
+            self._file.close()

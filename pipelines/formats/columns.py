@@ -1,0 +1,221 @@
+"""The columns of a changelog by their role: key, event time, sequence, operation."""
+
+import datetime as dt
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+from beam_joins.operations import DELETES, UPSERTS, word
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Row: TypeAlias = Mapping[str, Any]
+Unit = Literal["us", "ms", "s", "ns"]
+NANOSECONDS: Final[dict[Unit, int]] = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "ns": 1}
+EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+OPERATION, TIME, POSITION, ORDER, LOG, LEFT_OUT = "(operation)", "(time)", "(position)", "(order)", "(log)", "(left out)"
+"""The columns that are made of what envelopes say; ``LEFT_OUT`` has a list of names as JSON text, or null."""
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+_BARE: Final = re.compile(r"[0-9]{9}|[0-9]+$")
+"""A number rather than a date: Python's ISO 8601 takes any character between date and time, and so reads
+1712011512301 as the year 1712.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """The columns of one changelog that say how to read it.
+
+    ``key`` are those of the primary key. ``sequence`` None: the event time is the position; ``within``:
+    columns that order the changes of a row at one position. ``delete`` None: there are no deletes; else the
+    column's text, in any case (``true`` for true, ``null`` for null), is among ``deletes``, among
+    ``upserts``, or among ``truncates``, which empty the table and have no key. ``unit`` is what a whole
+    number in ``timestamp`` counts. ``log`` names what the sequence is of (null: not known), ``left_out`` the
+    columns that a row does not have as they did not change. ``side`` is what the options of these columns
+    begin with, ``orders`` for ``--orders-key``; empty: nothing. ``enveloped``: all but the key are made of
+    what envelopes say.
+
+    >>> columns = Columns(key=("id",), timestamp="at", sequence="lsn", delete="op", unit="ms", side="orders")
+    >>> row = {"id": 1, "at": 5, "lsn": "17", "op": "D"}
+    >>> columns.time_of(row), columns.position_of(row), columns.is_delete(row), columns.fault(row)
+    (5000, 17, True, None)
+    >>> columns.fault({"id": 1, "at": "yesterday", "lsn": 1, "op": "c"})
+    "column 'at' is not a time: 'yesterday'"
+    >>> columns.fault({"id": 1, "at": 5, "lsn": 1, "op": None})
+    "column 'op' is null: add null to --orders-upserts or --orders-deletes to say what that means"
+    """
+
+    key: tuple[str, ...]
+    timestamp: str
+    sequence: str | None = None
+    within: tuple[str, ...] = ()
+    delete: str | None = None
+    deletes: frozenset[str] = DELETES
+    upserts: frozenset[str] = UPSERTS
+    truncates: frozenset[str] = frozenset()
+    unit: Unit = "us"
+    side: str = ""
+    log: str | None = None
+    left_out: str | None = None
+    enveloped: bool = False
+
+    def flag(self, name: str) -> str:
+        """The option that says something of these columns.
+
+        >>> Columns(key=("id",), timestamp="at", side="orders").flag("key"), Columns(key=("id",), timestamp="at").flag("key")
+        ('--orders-key', '--key')
+        """
+        return f"--{self.side}-{name}" if self.side else f"--{name}"
+
+    def time_of(self, row: Row) -> int:
+        """The event time in microseconds since the epoch; text is ISO 8601, in UTC if it does not say, and
+        not of digits alone.
+
+        Raises:
+            ValueError: it is neither a whole number nor such a text.
+            KeyError: there is no such column.
+        """
+        value = row[self.timestamp]
+        if type(value) is int:
+            return value * NANOSECONDS[self.unit] // 1_000
+        if isinstance(value, str) and not _BARE.match(value):
+            value = dt.datetime.fromisoformat(value)
+        if not isinstance(value, dt.datetime):
+            raise ValueError("not a time")
+        if value.tzinfo is None:
+            value = value.replace(tzinfo=dt.UTC)
+        return (value - EPOCH) // dt.timedelta(microseconds=1)
+
+    def position_of(self, row: Row) -> int | None:
+        """The sequence number, a whole number or its digits (0 to 9, with a sign or without) as text; None
+        where it is null.
+
+        Raises:
+            ValueError: it is something else.
+            KeyError: there is no such column.
+        """
+        return self.time_of(row) if self.sequence is None else _whole_number(row[self.sequence])
+
+    def sequence_of(self, row: Row) -> tuple[int | None, ...]:
+        """The position, and what orders the changes of a row within it."""
+        return (self.position_of(row), *(_whole_number(row[column]) for column in self.within))
+
+    def is_delete(self, row: Row) -> bool:
+        """Whether the record deletes its row."""
+        return self.delete is not None and word(row.get(self.delete)) in self.deletes
+
+    def is_truncate(self, row: Row) -> bool:
+        """Whether the record empties the table."""
+        return bool(self.truncates) and word(row.get(self.delete or "")) in self.truncates
+
+    def about_the_change(self) -> tuple[str, ...]:
+        """The columns that describe the change and not the row: they are not part of the row's value."""
+        return tuple(
+            column
+            for column in (
+                self.delete,
+                self.sequence,
+                *self.within,
+                self.log,
+                self.left_out,
+                *([self.timestamp] if self.enveloped else []),
+            )
+            if column is not None and (self.enveloped or column not in (*self.key, self.timestamp))
+        )
+
+    def fault(self, row: Row) -> str | None:
+        """What makes the record unusable, or None.
+
+        A null key or sequence is no fault here: the table drops and counts it.
+        """
+        try:
+            if self.is_truncate(row):
+                return self._order_fault(row)
+            of_key = next(filter(None, (key_fault(column, row[column]) for column in self.key)), None)
+            return of_key or self._operation_fault(row) or self._order_fault(row)
+        except KeyError as error:
+            return f"no column {error}"
+
+    def _operation_fault(self, row: Row) -> str | None:
+        if self.delete is None:
+            return None
+        operation = word(row.get(self.delete))
+        if operation in self.upserts or operation in self.deletes:
+            return None
+        seen = "null" if row.get(self.delete) is None else repr(row[self.delete])
+        options = f"{self.flag('upserts')} or {self.flag('deletes')}"
+        return f"column '{self.delete}' is {seen}: add {operation} to {options} to say what that means"
+
+    def _order_fault(self, row: Row) -> str | None:
+        try:
+            time = self.time_of(row)
+        except (ValueError, OverflowError):
+            return f"column '{self.timestamp}' is not a time: {row[self.timestamp]!r}"
+        if not _LEAST <= time <= _MOST:
+            return f"column '{self.timestamp}' does not fit in 64 bits as microseconds: {row[self.timestamp]!r}"
+        for column in (self.sequence, *self.within):
+            try:
+                number = None if column is None else _whole_number(row[column])
+            except ValueError:
+                return f"column '{column}' is not a whole number: {row[column or '']!r}"
+            if number is not None and not _LEAST <= number <= _MOST:
+                return f"column '{column}' does not fit in 64 bits: {number}"
+        return None
+
+
+class Envelopes(NamedTuple):
+    """What is told of envelopes.
+
+    Their ``format``, None for rows without; the ``table`` whose rows count, by its full name or the last part
+    of it (empty: all rows); the names of its primary ``key`` (empty: those that the envelopes name); all
+    ``columns`` of its rows, where they are known; and the ``placeholders`` that stand for values that did not
+    change, other than Debezium's own.
+    """
+
+    format: Literal["debezium", "wal2json", "maxwell"] | None = None
+    table: str = ""
+    key: tuple[str, ...] = ()
+    columns: "pa.Schema | None" = None
+    placeholders: tuple[str, ...] = ()
+
+
+def enveloped(side: str) -> Columns:
+    """The columns of changes in envelopes, without the key."""
+    return Columns(
+        key=(),
+        timestamp=TIME,
+        sequence=POSITION,
+        within=(ORDER,),
+        delete=OPERATION,
+        deletes=frozenset({"d"}),
+        upserts=frozenset({"u"}),
+        truncates=frozenset({"t"}),
+        side=side,
+        log=LOG,
+        left_out=LEFT_OUT,
+        enveloped=True,
+    )
+
+
+def key_fault(column: str, key: object) -> str | None:
+    """What makes a value unusable as a key or a reference, or None.
+
+    >>> key_fault("id", 1.5)
+    "column 'id' is no key: 1.5 (keys are whole numbers, text, true or false)"
+    """
+    if key is None or isinstance(key, int | str | bytes):
+        return None
+    return f"column '{column}' is no key: {key!r} (keys are whole numbers, text, true or false)"
+
+
+def _whole_number(value: object) -> int | None:
+    if value is None or type(value) is int:
+        return value
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    raise ValueError("not a whole number")

@@ -1,0 +1,272 @@
+"""Reads changelogs in CSV: a header, one record a line, an empty field for null.
+
+Numbers keep their digits, as they are text.
+"""
+
+import csv
+import itertools
+from collections.abc import Iterator
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from beam_joins.keys.columns import Bools
+from beam_joins.pipelines.formats.columns import Unit
+from beam_joins.pipelines.formats.exact_json import loads
+from beam_joins.pipelines.formats.files import File, Part
+from beam_joins.pipelines.formats.json_text import objects, texts_of
+from beam_joins.pipelines.formats.layout import DECIMAL, Layout
+from beam_joins.pipelines.formats.lines import cut_lines, line_number, lines_of, parts_by_bytes, whole_lines
+from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.record_batch_parser import RawRows
+
+_LOOKED_AT: Final = 1 << 20
+_WHOLE: Final = r"^-?(0|[1-9][0-9]{0,17})$"
+_NUMBER: Final = r"^-?(0|[1-9][0-9]{0,200})(\.[0-9]{1,200})?([eE][+-]?[0-9]{1,2})?$"
+_DIGITS: Final = 38
+_EXACT: Final = r"^-?(0|[1-9][0-9]{0,27})(\.[0-9]{1,28})?([eE][+-]?[0-9])?$"
+"""Decimals; Arrow takes those of more digits too, but reads beyond its tables then."""
+_PATTERNS: Final = {"int64": _WHOLE, "double": _NUMBER}
+_FIELD: Final = r'(?:[^",]*|"(?:[^"]|"")*")'
+_RECORD: Final = rf"^{_FIELD}(?:,{_FIELD})*\r?\n?$"
+"""A line whose quotes begin and end fields, or are doubled within them: Arrow also takes others."""
+_TRUTH: Final = {"true": True, "false": False}
+csv.field_size_limit(2**31 - 1)  # a field may be as long as its line
+
+
+def layout_of(file: File, declared: Layout, remembered: Layout = ()) -> Layout:
+    """The columns of a file and their types: those that are declared or known, the others as the first
+    megabyte has them.
+
+    Raises ValueError, one sentence without the path, for a file without a header and for a declared column
+    that it does not have.
+    """
+    lines, size = [], 0
+    for line in lines_of(file):
+        lines.append(line)
+        if (size := size + len(line)) > _LOOKED_AT:
+            break
+    head = lines[0].removeprefix(b"\xef\xbb\xbf") if lines else b""
+    names = _fields_or_none(head)
+    if not names or not all(names) or len(set(names)) < len(names):
+        begins = f"begins with {head[:40]!r}" if head else "is empty"
+        raise ValueError(f"{begins}, where a CSV file has the names of its columns, each once: add that line")
+    kinds = dict(declared)
+    if missing := [name for name in kinds if name not in names]:
+        raise ValueError(f"has no column '{missing[0]}'; it has {', '.join(names)}")
+    records = [fields for fields in map(_fields_or_none, lines[1:]) if fields is not None and len(fields) == len(names)]
+    texts = (
+        pa.array([text or None for text in column], pa.string())
+        for column in (zip(*records, strict=True) if records else [[]] * len(names))
+    )
+    types = {**dict(remembered), **kinds}
+    return tuple((name, types.get(name) or _type_in(column)) for name, column in zip(names, texts, strict=True))
+
+
+def type_named(kind: str) -> pa.DataType:
+    """The type of a column that an option names.
+
+    >>> type_named("double"), type_named("decimal(12,2)")
+    (DataType(double), Decimal128Type(decimal128(12, 2)))
+    """
+    named = {"int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_(), "string": pa.string()}
+    return named[kind] if kind in named else _decimal(kind)
+
+
+def layout_by(schema: pa.Schema, layout: Layout) -> Layout:
+    """The layout of a CSV file whose columns of ``schema`` are to be made of its types: times, dates and
+    others of text.
+
+    >>> layout_by(pa.schema({"zip": pa.string(), "n": pa.int8()}), (("zip", "int64"), ("n", "int64"), ("x", "bool")))
+    (('zip', 'string'), ('n', 'int64'), ('x', 'bool'))
+    """
+    return tuple((name, _kind_of(schema.field(name).type) if name in schema.names else kind) for name, kind in layout)
+
+
+def _kind_of(type_: pa.DataType) -> str:
+    if pa.types.is_decimal(type_):
+        return f"decimal({type_.precision},{type_.scale})"
+    kinds = (("int64", pa.types.is_integer), ("double", pa.types.is_floating), ("bool", pa.types.is_boolean))
+    return next((kind for kind, is_kind in kinds if is_kind(type_)), "string")
+
+
+class Csv:
+    """How CSV files are read: a :class:`~beam_joins.pipelines.formats.files.Source`."""
+
+    suffixes = (".csv",)
+
+    def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
+        """By bytes."""
+        return parts_by_bytes(file, size)
+
+    def types(self, file: File) -> list[tuple[str, str]]:
+        """Those that it is read with."""
+        return list(file.layout)
+
+    def first(self, file: File) -> Iterator[dict[str, Any]]:
+        """The records."""
+        for line in itertools.islice(lines_of(file), 1, None):
+            if line.strip() and isinstance(row := _row(line, file.layout), dict):
+                yield row
+
+    def unit(self, file: File, column: str) -> Unit | None:
+        """Not known."""
+        return None
+
+    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+        """The lines, some at a time."""
+        for place, block in whole_lines(part):
+            header = 0 if part.start + place else block.find(b"\n") + 1 or len(block)
+            if (rows := _rows(block[header:], part.first_place + place + header, part.file.layout, reading)) is not None:
+                yield rows
+
+    def where(self, part: Part, place: int) -> str:
+        """The number of the line."""
+        return line_number(part, place)
+
+
+def _rows(data: bytes, start: int, layout: Layout, reading: Reading | None) -> RawRows | None:
+    begins, ends, lines, present = cut_lines(data, b"\r\n")
+    if not present.any():
+        return None
+
+    def row(n: int) -> dict[str, Any] | str:
+        return _row(data[begins[n] : ends[n]], layout)
+
+    places = pa.array(begins + start)
+    names = [name for name, _ in layout]
+    if reading is None or not reading.fits(names):
+        return RawRows(places, row)
+    if data.count(b"\r") > data.count(b"\r\n"):  # Arrow ends a line at each
+        return RawRows(places, row)
+    try:
+        table = _table(data, names)
+    except pa.ArrowInvalid:
+        return RawRows(places, row)
+    if len(table) != len(begins):
+        return RawRows(places, row)
+    columns: dict[str, pa.Array] = {}
+    texts: dict[str, pa.Array] = {}
+    sure = np.ones(len(table), np.bool_)
+    if b'"' in data:
+        sure &= _true(pc.match_substring_regex(lines, _RECORD))[present]
+    asked = reading.names()
+    for name, kind in layout:
+        column = table[name].combine_chunks()
+        typed, text, right = _typed(column, kind)
+        sure &= right
+        if name in asked:
+            columns[name] = typed
+        texts[name] = text
+    missing = {name: pa.nulls(len(table)) for name in asked if name not in columns}
+    return RawRows(
+        places, row, columns | missing, objects(reading.value_of(texts, pa.nulls(len(table), pa.binary())), len(table)), sure
+    )
+
+
+def _typed(column: pa.Array, kind: str) -> tuple[pa.Array, pa.Array, Bools]:
+    """A column of texts as it is compared, its JSON texts, and for which records both are right."""
+    if kind == "string":
+        return column, texts_of(column), np.ones(len(column), np.bool_)
+    if kind == "bool":
+        lower = pc.utf8_lower(column)
+        right = pc.is_in(lower, pa.array([*_TRUTH, None]))
+        text = pc.if_else(right, lower, pa.scalar(None, pa.string()))
+        return pc.equal(text, "true"), text.cast(pa.binary()), _true(right)
+    plain = pc.match_substring_regex(column, _PATTERNS.get(kind, _EXACT)).fill_null(True)
+    text = pc.if_else(plain, column, pa.scalar(None, pa.string()))
+    right = _true(plain)
+    if kind == "int64":
+        return text.cast(pa.int64()), text.cast(pa.binary()), right
+    if kind != "double":
+        try:
+            text.cast(_decimal(kind))
+        except pa.ArrowInvalid:  # one of them does not fit
+            right = np.zeros(len(column), np.bool_)
+    return text.cast(pa.float64()), text.cast(pa.binary()), right
+
+
+def _row(line: bytes, layout: Layout) -> dict[str, Any] | str:
+    """The record of a line, or what is wrong with it."""
+    try:
+        fields = _fields(line)
+    except ValueError as error:
+        return f"not CSV: {error}"
+    if len(fields) != len(layout):
+        return f"{len(fields)} fields, where the header has {len(layout)}"
+    row: dict[str, Any] = {}
+    for (name, kind), text in zip(layout, fields, strict=True):
+        try:
+            row[name] = _value(text, kind) if text else None
+        except (ValueError, InvalidOperation):
+            return f"column '{name}' is not of type {kind}: {text!r}"
+    return row
+
+
+def _value(text: str, kind: str) -> Any:
+    if kind == "string":
+        return text
+    if kind == "bool":
+        if (value := _TRUTH.get(text.lower())) is None:
+            raise ValueError("neither true nor false")
+        return value
+    if not text.isascii() or "_" in text or text != text.strip():
+        raise ValueError("no number")
+    if kind == "int64":
+        return int(text)
+    exact = Decimal(text)
+    if not exact.is_finite():
+        raise ValueError("no number")
+    if kind != "double":
+        if not -_DIGITS <= exact.as_tuple().exponent <= _DIGITS:  # type: ignore[operator]  # it is finite
+            raise ValueError("of more digits than a decimal has")
+        pa.scalar(exact, _decimal(kind))
+        return exact
+    return loads(str(exact).encode())
+
+
+def _fields_or_none(line: bytes) -> list[str] | None:
+    try:
+        return _fields(line)
+    except ValueError:  # a line that is none is the run's business
+        return None
+
+
+def _fields(line: bytes) -> list[str]:
+    try:
+        return next(csv.reader([line.decode().rstrip("\r\n")], strict=True))
+    except csv.Error as error:
+        raise ValueError(str(error)) from error
+
+
+def _table(data: bytes, names: list[str]) -> pa.Table:
+    """The fields of lines as texts, null where one is empty."""
+    read = pa.csv.ReadOptions(use_threads=False, column_names=names, block_size=max(len(data), 1))
+    texts = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True)
+    return pa.csv.read_csv(pa.BufferReader(data), read, pa.csv.ParseOptions(newlines_in_values=False), texts)
+
+
+def _type_in(texts: pa.Array) -> str:
+    """The type that all of the texts have: numbers are not written with zeros before them, as postal codes
+    are.
+    """
+    present = texts.drop_null()
+    for kind in ("int64", "double", "bool") if len(present) else ():
+        if _typed(present, kind)[2].all():
+            return kind
+    return "string"
+
+
+def _decimal(kind: str) -> pa.DataType:
+    match = DECIMAL.fullmatch(kind)
+    assert match is not None
+    return pa.decimal128(int(match[1]), int(match[2]))
+
+
+def _true(column: pa.Array) -> Bools:
+    chosen: Bools = column.to_numpy(zero_copy_only=False)
+    return chosen

@@ -1,0 +1,147 @@
+"""Interprets Debezium's events, whole or unwrapped (ExtractNewRecordState), in any serialization.
+
+What of an event's source gives its position is in :mod:`beam_joins.pipelines.formats.envelopes.log_places`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from beam_joins.pipelines.formats.envelopes.log_places import Place, Source, place_of
+from beam_joins.pipelines.formats.envelopes.row_change import (
+    DELETE,
+    NO_ROW,
+    TRUNCATE,
+    UPSERT,
+    RowChange,
+    full_name,
+    is_meant,
+)
+from beam_joins.pipelines.formats.envelopes.unavailable import Placeholders
+
+NULL: Final = b"null"
+TRANSACTION, HEARTBEAT, MESSAGE, SCHEMA_CHANGE = "transaction_metadata", "heartbeat", "message", "schema_change"
+"""What is about no row."""
+_TOMBSTONES_ALONE: Final = (
+    "a tombstone among unwrapped events without __deleted: it is the only sign of a delete and does not say of which "
+    "row: let the connector's"
+    " ExtractNewRecordState rewrite deletes (delete.tombstone.handling.mode=rewrite)"
+)
+_FULL: Final = "set the table's REPLICA IDENTITY to FULL"
+_PRE_IMAGES: Final = "run MongoDB's connector with capture.mode=change_streams_update_full_with_pre_image"
+_OPERATIONS: Final[Mapping[str, str]] = {"c": UPSERT, "u": UPSERT, "r": UPSERT, "d": DELETE, "t": TRUNCATE}
+_PLACED_BY: Final = ("lsn", "pos", "commit_lsn", "scn", "ord")
+_ABOUT: Final = ("op", "deleted", "ts_ns", *Source.__struct_fields__)
+MARKS: Final = frozenset(f"__{prefix}{name}" for prefix in ("", "source_") for name in _ABOUT)
+"""The columns that an unwrapped event may have about itself."""
+_BOUNDS: Final = ("BEGIN", "END")
+
+
+class Debezium:
+    """Interprets events; a changed primary key arrives as a delete and an insert."""
+
+    def __init__(self, table: str, placeholders: Iterable[str] = ()) -> None:
+        self._table = table
+        self.placeholders = Placeholders(placeholders)
+        self.skipped: Counter[str] = Counter()
+        self._has_tombstones = self._unmarked = False
+
+    def tombstone(self) -> None:
+        """Skips the tombstone that follows a delete in a topic.
+
+        Raises ValueError where there is no other sign of deletes.
+        """
+        self._has_tombstones = True
+        self._require_deletes()
+
+    def _require_deletes(self) -> None:
+        if self._has_tombstones and self._unmarked:
+            raise ValueError(_TOMBSTONES_ALONE)
+
+    def about_no_row(self, names: Mapping[str, Any], status: Any) -> str | None:
+        """The kind of an event without an operation that is about no row: a transaction's boundary, a
+        heartbeat, a schema change.
+        """
+        if status in _BOUNDS and "id" in names and names.keys() <= {"status", "id", "ts_ms", "event_count", "data_collections"}:
+            return TRANSACTION
+        if "databaseName" in names and ("ddl" in names or "tableChanges" in names):
+            return SCHEMA_CHANGE
+        return HEARTBEAT if names.keys() == {"ts_ms"} else None
+
+    def is_meant(self, source: Source | None) -> bool:
+        """Whether an event is of the table that is asked for; raises ValueError if it does not say where it
+        is from.
+        """
+        if source is None:
+            raise ValueError("an event without its source")
+        return is_meant(self._table, source.schema or source.db, source.table or source.collection)
+
+    def operation(self, code: object) -> str:
+        """The operation of a code: an upsert, a delete or a truncate. Raises ValueError for an unknown code."""
+        operation = _OPERATIONS.get(code) if isinstance(code, str) else None
+        if operation is None:
+            raise ValueError(f"an event of the unknown operation {code!r}")
+        return operation
+
+    def change(
+        self, code: str, source: Source, sent: int | None, row: bytes, types: pa.Schema | None, unchanged: tuple[str, ...] = ()
+    ) -> RowChange:
+        """The change of an event: its operation, the time when it was sent, the row that it is about, and the
+        columns that this does not have as they did not change.
+        """
+        operation = _OPERATIONS[code]
+        if operation == TRUNCATE:
+            row, types = NO_ROW, None
+        elif row == NULL:
+            remedy = _PRE_IMAGES if source.collection is not None else _FULL
+            raise ValueError(f"an event of operation {code!r} without its row: {remedy}")
+        position, order, log = place_of(source)
+        time = source.ts_us if source.ts_us is not None else (source.ts_ms or sent or 0) * 1_000
+        table = full_name(source.schema or source.db, source.table or source.collection)
+        return RowChange(table, operation, row, time, position, order, types=types, log=log, unchanged=unchanged)
+
+    def unwrapped(
+        self, marks: Mapping[str, Any], row: bytes, types: pa.Schema | None, unchanged: tuple[str, ...] = ()
+    ) -> Iterator[RowChange]:
+        """The change of an unwrapped event, given its marks without underscores, its row, and the columns
+        that this does not have as they did not change.
+
+        Without a place in the log its position is its time, and of one time that which comes later in the
+        file is the later one.
+        """
+        if "deleted" not in marks:
+            self._unmarked = True
+            self._require_deletes()
+        table = str(marks.get("table") or "")
+        schema = marks.get("schema") or marks.get("db")
+        if self._table and (not table or ("." in self._table and schema is None)):
+            raise ValueError(
+                "an unwrapped event says at most __table, and the schema if add.fields has source.schema: name the "
+                "table so, or name none if the files"
+                " have one alone"
+            )
+        if not is_meant(self._table, schema, table):
+            return
+        operation = DELETE if str(marks.get("deleted")).lower() == "true" else self.operation(marks.get("op") or "u")
+        source = msgspec.convert({name: marks[name] for name in Source.__struct_fields__ if name in marks}, Source, strict=False)
+        if source.ts_ms is None and source.ts_us is None:
+            raise ValueError("no Debezium event: it has no op, and no __source_ts_ms as unwrapped events can have")
+        unchanged = unchanged if operation == UPSERT else ()
+        time = source.ts_us if source.ts_us is not None else (source.ts_ms or 0) * 1_000
+        placed = any(getattr(source, name) is not None for name in _PLACED_BY)
+        position, order, log = place_of(source) if placed else Place(time, None)
+        yield RowChange(full_name(schema, table), operation, row, time, position, order, types=types, log=log, unchanged=unchanged)
+
+
+def marks_in(members: Mapping[str, Any]) -> dict[str, Any]:
+    """The marks among the columns of an unwrapped event, without underscores; those of its source come first.
+
+    >>> marks_in({"id": 1, "__op": "c", "__ts_ms": 9, "__source_ts_ms": 5})
+    {'op': 'c', 'ts_ms': 5}
+    """
+    marks = {name: members[name] for name in members if name in MARKS}
+    plain = {name[2:]: value for name, value in marks.items() if not name.startswith("__source_")}
+    return plain | {name[9:]: value for name, value in marks.items() if name.startswith("__source_")}

@@ -1,0 +1,68 @@
+"""Reads Debezium's events as Avro records or Parquet rows."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from beam_joins.pipelines.formats.envelopes.debezium import MARKS, MESSAGE, NULL, Debezium, marks_in
+from beam_joins.pipelines.formats.envelopes.log_places import Source
+from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows
+from beam_joins.pipelines.formats.envelopes.row_change import UPSERT, RowChange
+
+RowsAt = Callable[..., RecordRows | None]
+"""The columns of the record at a path within those of a schema."""
+
+
+class EventRows(NamedTuple):
+    """The columns of the rows within the events of a schema, and of events that are the rows themselves."""
+
+    within: RecordRows | None
+    flat: RecordRows | None
+
+    @classmethod
+    def of(cls, rows_at: RowsAt) -> "EventRows":
+        """Those of a schema."""
+        return cls(rows_at("after") or rows_at("before"), rows_at())
+
+
+class RecordEvents(Debezium):
+    """Interprets events that are records, whatever their schema comes from."""
+
+    def changes_in(self, record: Mapping[str, Any], rows: EventRows) -> Iterator[RowChange]:
+        """The changes of a record; empty for an event that is about no row."""
+        code = record.get("op")
+        if code is None or rows.within is None:
+            yield from self._flattened(record, rows.flat)
+        elif code == "m":
+            self.skipped[MESSAGE] += 1
+        else:
+            sent = record.get("source")
+            source = None if sent is None else msgspec.convert(sent, Source)
+            if self.is_meant(source) and source is not None:
+                row = record.get("after" if self.operation(code) == UPSERT else "before")
+                unchanged: tuple[str, ...] = ()
+                if code == "u" and row is not None:
+                    row, unchanged = self.placeholders.replaced(row, record.get("before"))
+                text = NULL if row is None else rows.within.text(row)
+                yield self.change(code, source, record.get("ts_ms"), text, rows.within.types, unchanged)
+
+    def _flattened(self, record: Mapping[str, Any], rows: RecordRows | None) -> Iterator[RowChange]:
+        what = self.about_no_row(record, record.get("status"))
+        if what is not None:
+            self.skipped[what] += 1
+        elif rows is not None:
+            row, unchanged = self.placeholders.replaced({name: value for name, value in record.items() if name not in MARKS}, None)
+            yield from self.unwrapped(marks_in(record), rows.text(row), rows.types_without(MARKS), unchanged)
+
+
+class DebeziumRecords(RecordEvents):
+    """Reads the records of one file, whose columns ``rows_at`` tells."""
+
+    def __init__(self, rows_at: RowsAt, table: str, placeholders: Iterable[str] = ()) -> None:
+        super().__init__(table, placeholders)
+        self._rows = EventRows.of(rows_at)
+
+    def changes(self, item: Mapping[str, Any]) -> Iterator[RowChange]:
+        """The changes of a record; empty for an event that is about no row."""
+        return self.changes_in(item, self._rows)

@@ -1,0 +1,172 @@
+"""Reads files of change events as lines of JSON: the row, with the columns that the envelope adds."""
+
+import itertools
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import pyarrow as pa
+from apache_beam.metrics import Metrics
+
+from beam_joins.pipelines.formats.columns import LEFT_OUT, LOG, OPERATION, ORDER, POSITION, TIME, Unit
+from beam_joins.pipelines.formats.envelopes.row_change import Envelope, RowChange
+from beam_joins.pipelines.formats.exact_json import object_of
+from beam_joins.pipelines.formats.files import File, Part
+from beam_joins.pipelines.formats.json_rows import json_rows
+from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.record_batch_parser import RawRows
+
+_NO_ROW: Final = b"null"
+
+
+class Marked(NamedTuple):
+    """Rows as JSON texts with the columns that envelopes add, their places, the faults of some, and the
+    number of skipped events by kind.
+    """
+
+    texts: list[bytes]
+    places: list[int]
+    faults: dict[int, str]
+    skipped: Counter[str]
+
+
+class Enveloped(ABC):
+    """How files of envelopes are read: a :class:`~beam_joins.pipelines.formats.files.Source`, but for where
+    their parts begin and end.
+    """
+
+    @abstractmethod
+    def _envelope(self, file: File) -> Envelope:
+        """What understands the items of a file."""
+
+    @abstractmethod
+    def _items(self, part: Part) -> Iterator[list[tuple[int, Any]]]:
+        """The lines or records of a part, each with its place, some at a time."""
+
+    def unit(self, file: File, column: str) -> Unit | None:
+        """The unit of the envelopes' times."""
+        return "us"
+
+    def types(self, file: File) -> list[tuple[str, str]]:
+        """None: those of the rows are not those of the file."""
+        return []
+
+    def first(self, file: File) -> Iterator[dict[str, Any]]:
+        """The rows, with the columns that envelopes add."""
+        rows = (object_of(marked_text(change, 0)) for change in self.changes(file))
+        return (row for row in rows if isinstance(row, dict))
+
+    def changes(self, file: File) -> Iterator[RowChange]:
+        """The changes of a whole file; bad records are left out."""
+        envelope = self._envelope(file)
+        for _, item in itertools.chain.from_iterable(self._looked_at(file)):
+            changes = changes_of(envelope, item)
+            yield from () if isinstance(changes, str) else (change for change in changes if not isinstance(change, str))
+
+    def _looked_at(self, file: File) -> Iterator[list[tuple[int, Any]]]:
+        """The items of a whole file, or of what may be looked at."""
+        return self._items(Part(0, file, 0, file.look_bytes))
+
+    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+        """The changes of a part, some at a time."""
+        for texts, places, faults, skipped in self.marked(part):
+            rows = json_rows(b"\n".join(texts), 0, reading)
+            if rows is not None:
+                yield rows._replace(places=pa.array(places), row=_with_faults(rows.row, faults), skipped=skipped)
+            elif skipped:
+                yield RawRows(pa.array([], pa.int64()), lambda n: {}, skipped=skipped)
+
+    def marked(self, part: Part, expected: pa.Schema | None = None) -> Iterator[Marked]:
+        """The rows with what the envelopes say of them; a row whose envelope says other types than
+        ``expected`` has a fault.
+        """
+        envelope = self._envelope(part.file)
+        types = _Types(expected)
+        for some in self._items(part):
+            marked = Marked([], [], {}, Counter())
+            for place, item in some:
+                changes = changes_of(envelope, item)
+                for number, change in enumerate([changes] if isinstance(changes, str) else changes):
+                    fault = change if isinstance(change, str) else types.fault(change)
+                    if fault is not None:
+                        marked.faults[len(marked.texts)] = fault
+                    marked.texts.append(_NO_ROW if fault is not None or isinstance(change, str) else marked_text(change, place))
+                    marked.places.append(place + number)
+            marked.skipped.update(envelope.skipped)
+            count_skipped(envelope)
+            yield marked
+
+
+class _Types:
+    """Compares the column types of envelopes with the expected ones."""
+
+    def __init__(self, expected: pa.Schema | None) -> None:
+        self._expected = expected
+        self._same: list[pa.Schema] = []
+
+    def fault(self, change: RowChange) -> str | None:
+        """What is other than expected, or None."""
+        schema = change.types
+        if self._expected is None or schema is None or any(schema is same for same in self._same):
+            return None
+        for field in schema:
+            if field.name not in self._expected.names:
+                return f"a column '{field.name}' that the first changes did not have: say with schema= which columns there are"
+            if self._expected.field(field.name).type != field.type:
+                return (
+                    f"column '{field.name}' is {field.type} here, and {self._expected.field(field.name).type} in the "
+                    "first changes: say with"
+                    " schema= what it is"
+                )
+        self._same.append(schema)
+        return None
+
+
+def _with_faults(row: Callable[[int], dict[str, Any] | str], faults: dict[int, str]) -> Callable[[int], dict[str, Any] | str]:
+    return lambda n: faults.get(n) or row(n)
+
+
+def count_skipped(envelope: Envelope) -> None:
+    """Count what was about no row by what it is: ``skipped_transaction_metadata`` and others, in the
+    namespace ``beam_joins``.
+    """
+    for what, count in envelope.skipped.items():
+        Metrics.counter("beam_joins", f"skipped_{what}").inc(count)
+    envelope.skipped.clear()
+
+
+def changes_of(envelope: Envelope, item: Any) -> list[RowChange | str] | str:
+    """The changes of a line or record, each or all replaced by the reason if they are bad."""
+    try:
+        changes = list(envelope.changes(item)) if item else []
+    except msgspec.ValidationError as error:
+        return f"no envelope of this format: {error}"
+    except msgspec.DecodeError as error:
+        return f"not JSON: {error}"
+    except RecursionError:
+        return "nested too deeply"
+    except ValueError as error:
+        return str(error)
+    return [_checked(change) for change in changes]
+
+
+def _checked(change: RowChange | str) -> RowChange | str:
+    return change if isinstance(change, str) or change.row.startswith(b"{") else f"a row that is no object: {change.row[:40]!r}"
+
+
+def marked_text(change: RowChange, place: int) -> bytes:
+    """The JSON text of a row with the columns that its envelope adds."""
+    order = place if change.order is None else change.order
+    left_out = msgspec.json.encode(change.unchanged).decode() if change.unchanged else None
+    members = {
+        OPERATION: change.operation,
+        TIME: change.time,
+        POSITION: change.position,
+        ORDER: order,
+        LOG: change.log,
+        LEFT_OUT: left_out,
+    }
+    row = change.row[1:].lstrip()
+    return msgspec.json.encode(members)[:-1] + (b"" if row.startswith(b"}") else b",") + row

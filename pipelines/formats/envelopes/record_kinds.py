@@ -1,0 +1,143 @@
+"""Converts the columns of Avro records and Parquet rows to typed values and to JSON."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import pyarrow as pa
+
+from beam_joins.pipelines.formats.envelopes.column_kind import (
+    DECIMAL,
+    NAMED,
+    Kind,
+    Types,
+    date_text,
+    decimal_kind,
+    text_of,
+    time_text,
+    timestamp_text,
+    whole_digits,
+)
+from beam_joins.pipelines.formats.envelopes.row_change import object_text
+
+Schema: TypeAlias = dict[str, Any]
+_PLAIN: Final = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "bytes": pa.binary(),
+    "fixed": pa.binary(),
+    "enum": pa.string(),
+}
+_LOGICAL: Final = {
+    "date": Kind(pa.date32(), date_text),
+    "time-millis": Kind(pa.time32("ms"), time_text("ms")),
+    "time-micros": Kind(pa.time64("us"), time_text("us")),
+    "timestamp-millis": Kind(pa.timestamp("ms", "UTC"), timestamp_text("ms", "Z")),
+    "timestamp-micros": Kind(pa.timestamp("us", "UTC"), timestamp_text("us", "Z")),
+    "local-timestamp-millis": Kind(pa.timestamp("ms"), timestamp_text("ms")),
+    "local-timestamp-micros": Kind(pa.timestamp("us"), timestamp_text("us")),
+    "uuid": Kind(pa.string()),
+}
+_CONNECT: Final = {"int8": pa.int8(), "int16": pa.int16()}
+"""What Kafka Connect says of an int that is smaller."""
+_NO_NAMES: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class RecordRows(Types):
+    """The columns of rows that are dicts, and :meth:`text`, which writes a row in JSON."""
+
+    def __init__(self, kinds: Mapping[str, Kind]) -> None:
+        super().__init__(kinds)
+        self._texts: dict[str, Callable[[Any], bytes]] = {name: kind.text or text_of for name, kind in kinds.items()}
+
+    def text(self, row: Mapping[str, Any]) -> bytes:
+        """The row as a JSON object."""
+        parts = (b"null" if value is None else self._texts[name](value) for name, value in row.items())
+        return object_text(row, map(msgspec.Raw, parts))
+
+
+def rows_of_avro(schema: Schema, *path: str, names: Mapping[str, Any] = _NO_NAMES) -> RecordRows | None:
+    """The columns of the record that lies at a path within another one; none where there is no such record.
+
+    ``names`` are types that others define.
+    """
+    named = dict(names)
+    record = _described(schema, named, "")
+    for name in path:
+        fields = {field["name"]: field["type"] for field in record["fields"]}
+        record_type = _record_in(fields.get(name), named)
+        if record_type is None:
+            return None
+        record = record_type
+    return RecordRows({field["name"]: _avro_kind(field["type"], named) for field in record["fields"]})
+
+
+def rows_of_columns(fields: pa.Schema | pa.StructType) -> RecordRows:
+    """The rows of columns of Arrow types."""
+    return RecordRows({field.name: Kind(field.type) for field in fields})
+
+
+def _described(type_: Any, named: dict[str, Any], namespace: str) -> Any:
+    """The type, after noting all types with a name in it."""
+    if isinstance(type_, list):
+        for member in type_:
+            _described(member, named, namespace)
+    elif isinstance(type_, dict):
+        inner = type_.get("namespace", namespace)
+        if "name" in type_:
+            name = type_["name"]
+            full = name if "." in name or not inner else f"{inner}.{name}"
+            named[full] = named[name] = type_
+            inner = full.rpartition(".")[0]
+        for part in ("items", "values", "type"):
+            if part in type_:
+                _described(type_[part], named, inner)
+        for field in type_.get("fields", ()):
+            _described(field["type"], named, inner)
+    return type_
+
+
+def _record_in(type_: Any, named: dict[str, Any]) -> Any:
+    members = type_ if isinstance(type_, list) else [type_]
+    whole = (named.get(member, member) if isinstance(member, str) else member for member in members)
+    return next((member for member in whole if isinstance(member, dict) and member.get("type") == "record"), None)
+
+
+def _avro_kind(type_: Any, named: dict[str, Any]) -> Kind:
+    if isinstance(type_, list):
+        members = [member for member in type_ if member != "null"]
+        return _avro_kind(members[0], named) if len(members) == 1 else Kind(pa.string())
+    if isinstance(type_, str):
+        if type_ not in named:
+            return Kind(_PLAIN.get(type_, pa.string()))
+        within = {name: each for name, each in named.items() if each is not named[type_]}  # a type may have itself within
+        return _avro_kind(named[type_], within)
+    return _annotated_kind(type_) or _inner_kind(type_, named)
+
+
+def _annotated_kind(type_: dict[str, Any]) -> Kind | None:
+    """What a logical type, of Avro or of Kafka Connect, says."""
+    meant, logical = type_.get("connect.name"), type_.get("logicalType")
+    if logical == "decimal":
+        return decimal_kind(type_.get("scale", 0), type_["precision"])
+    if meant == DECIMAL:
+        return decimal_kind(whole_digits(type_.get("connect.parameters", {}).get("scale", 0)), None)
+    if type_["type"] == "int" and type_.get("connect.type") in _CONNECT:
+        return Kind(_CONNECT[type_["connect.type"]])
+    return NAMED.get(meant or "") or _LOGICAL.get(logical or "")
+
+
+def _inner_kind(type_: dict[str, Any], named: dict[str, Any]) -> Kind:
+    if type_["type"] == "array":
+        item = _avro_kind(type_["items"], named)
+        inner = item.text or text_of
+        return Kind(pa.list_(item.type), lambda values: b"[" + b",".join(b"null" if v is None else inner(v) for v in values) + b"]")
+    if type_["type"] == "record":
+        rows = RecordRows({field["name"]: _avro_kind(field["type"], named) for field in type_["fields"]})
+        return Kind(pa.struct(list(rows.types)), rows.text)
+    return _avro_kind(type_["type"], named)

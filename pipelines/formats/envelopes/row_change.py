@@ -1,0 +1,140 @@
+"""One change of one row, read from an envelope."""
+
+import datetime as dt
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+import pyarrow as pa
+
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+UPSERT, DELETE, TRUNCATE = "u", "d", "t"
+_LSN: Final = re.compile("([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
+NO_ROW = b"{}"
+"""The row of a truncate."""
+
+
+class RowChange(NamedTuple):
+    """``row`` is the JSON text of the row, of a deleted one at least its key, and of a truncate none;
+    ``time`` are microseconds since the epoch.
+
+    ``position`` is the same for all changes of a transaction where the envelope tells transactions apart, and
+    ``order`` says which comes later within it. Without an order (``None``) the later one in the file is the
+    later one. ``key`` are the columns of the primary key, none where the envelope does not say. ``table`` is
+    the full name. ``types`` are the columns of a whole row, where the envelope says them; changes that say
+    the same share one schema. A ``partial`` row is that of an update that nothing shows to be whole. ``log``
+    names what ``position`` is of, where that can change: numbers of two logs cannot be compared.
+    ``unchanged`` are the columns that the row does not have, as they did not change.
+    """
+
+    table: str
+    operation: str
+    row: bytes
+    time: int
+    position: int
+    order: int | None = 0
+    key: tuple[str, ...] = ()
+    types: pa.Schema | None = None
+    partial: bool = False
+    log: str | None = None
+    unchanged: tuple[str, ...] = ()
+
+
+class Envelope(Protocol):
+    """Reads the changes of the lines or records of a file, in order, for one table or all; counts skipped
+    events by kind in ``skipped``.
+    """
+
+    skipped: Counter[str]
+
+    def changes(self, item: Any) -> Iterable[RowChange | str]:
+        """The changes of a line, a sentence for one that cannot be used, nothing for an event that is about
+        no row; raises ValueError for a line of another format.
+        """
+
+
+def lists_of_names(texts: pa.Array, wanted: Callable[[str], bool] = bool) -> pa.Array:
+    """Parses JSON lists of names and drops names that are not ``wanted``; null where none is left.
+
+    >>> lists_of_names(pa.array(['["bio","name"]', None]), {"bio"}.__contains__).to_pylist()
+    [['bio'], None]
+    """
+    if texts.null_count == len(texts):
+        return pa.nulls(len(texts), pa.list_(pa.string()))
+    encoded = texts.dictionary_encode()
+    names = [[name for name in msgspec.json.decode(text) if wanted(name)] or None for text in encoded.dictionary.to_pylist()]
+    return pa.array(names, pa.list_(pa.string())).take(encoded.indices)
+
+
+def full_name(schema: str | None, table: str | None) -> str:
+    """The name of a table with that of its schema or database, where it has one."""
+    return ".".join(filter(None, (schema, table)))
+
+
+def is_meant(wanted: str, schema: str | None, table: str | None) -> bool:
+    """Whether a table is the requested one, by its full name or its last part; every table is if none is
+    named.
+
+    >>> is_meant("orders", "public", "orders"), is_meant("shop.orders", "public", "orders"), is_meant("", None, "orders")
+    (True, False, True)
+    """
+    return not wanted or wanted in (table, full_name(schema, table))
+
+
+def object_text(names: Iterable[str], values: Iterable[msgspec.Raw]) -> bytes:
+    """A JSON object of members that are JSON texts.
+
+    >>> object_text(["a"], [msgspec.Raw(b"1.10")])
+    b'{"a":1.10}'
+    """
+    members = (msgspec.json.encode(name) + b":" + bytes(value) for name, value in zip(names, values, strict=True))
+    return b"{" + b",".join(members) + b"}"
+
+
+def microseconds(text: str) -> int:
+    """Microseconds since the epoch of an ISO 8601 text, in UTC if it does not say; raises ValueError.
+
+    >>> microseconds("1970-01-01 01:00:00.5+01")
+    500000
+    """
+    time = dt.datetime.fromisoformat(text)
+    return (time.replace(tzinfo=time.tzinfo or dt.UTC) - EPOCH) // dt.timedelta(microseconds=1)
+
+
+def lsn(text: str) -> int:
+    """The number of a PostgreSQL log sequence number. Raises ValueError for other text.
+
+    >>> lsn("16/B374D848")
+    97500059720
+    """
+    match = _LSN.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no log sequence number of PostgreSQL, such as 16/B374D848")
+    return (int(match[1], 16) << 32) + int(match[2], 16)
+
+
+def in_binary_log(position: str | None, offset: int) -> int:
+    """The number of a place in MySQL's binary log, of the file's name and the offset in it.
+
+    >>> in_binary_log("mysql-bin.000003", 154) == (3 << 40) + 154
+    True
+    """
+    _, _, number = (position or "").rpartition(".")
+    return ((int(number) if number.isdigit() else 0) << 40) + offset
+
+
+def key_left(old: bytes | None, new: bytes, key: tuple[str, ...]) -> bytes | None:
+    """The key that a row has left for another one, as a JSON object; ``old`` has some columns as they were
+    before, or is None.
+
+    >>> key_left(b'{"id":1}', b'{"shop":7,"id":2}', ("shop", "id"))
+    b'{"shop":7,"id":1}'
+    """
+    if old is None or not key:
+        return None
+    before, after = (msgspec.json.decode(text, type=dict[str, msgspec.Raw]) for text in (old, new))
+    if all(bytes(before.get(name, after[name])) == bytes(after[name]) for name in key if name in after):
+        return None
+    return object_text(key, (before.get(name, after.get(name, msgspec.Raw(b"null"))) for name in key))

@@ -1,0 +1,87 @@
+"""The serializations that envelopes are read from: lines of JSON, Avro records, Parquet rows."""
+
+import io
+import itertools
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+
+from beam_joins.pipelines.formats.avro_records import Avro, read_records, read_schema
+from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
+from beam_joins.pipelines.formats.envelopes.debezium_records import DebeziumRecords
+from beam_joins.pipelines.formats.envelopes.enveloped import Enveloped
+from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows, rows_of_avro, rows_of_columns
+from beam_joins.pipelines.formats.envelopes.row_change import Envelope
+from beam_joins.pipelines.formats.files import File, Part
+from beam_joins.pipelines.formats.json_lines import JsonLines
+from beam_joins.pipelines.formats.lines import whole_lines
+from beam_joins.pipelines.formats.parquet_rows import Parquet, opened
+
+_RECORDS: Final = 4096
+OfLines = Callable[[tuple[str, ...], str, pa.Schema | None], Envelope]
+"""Makes what understands lines, given the columns of the key, the table, and the columns of its rows."""
+
+
+class EnvelopeLines(Enveloped, JsonLines):
+    """Lines of JSON."""
+
+    def __init__(self, envelope: OfLines) -> None:
+        self._of_lines = envelope
+
+    def _envelope(self, file: File) -> Envelope:
+        return self._of_lines(file.key, file.table, file.columns)
+
+    def _items(self, part: Part) -> Iterator[list[tuple[int, Any]]]:
+        for place, data in whole_lines(part):
+            lines = list(io.BytesIO(data))  # a line may have a carriage return between its members
+            begins = itertools.accumulate(map(len, lines), initial=part.first_place + place)
+            yield [(begin, line.strip()) for begin, line in zip(begins, lines, strict=False)]
+
+
+class DebeziumLines(EnvelopeLines):
+    """Debezium's events as lines of JSON."""
+
+    def __init__(self) -> None:
+        super().__init__(DebeziumJson)
+
+    def _envelope(self, file: File) -> Envelope:
+        return DebeziumJson(file.key, file.table, file.columns, file.placeholders)
+
+
+class DebeziumAvro(Enveloped, Avro):
+    """Debezium's events as records of Avro."""
+
+    def _envelope(self, file: File) -> Envelope:
+        return DebeziumRecords(partial(rows_of_avro, read_schema(file.path)), file.table, file.placeholders)
+
+    def _items(self, part: Part) -> Iterator[list[tuple[int, Any]]]:
+        records = read_records(part.file.path, part.start, part.stop or part.file.bytes)
+        while some := list(itertools.islice(records, _RECORDS)):
+            yield [(part.first_place + number, record) for number, record in some]
+
+
+class DebeziumParquet(Enveloped, Parquet):
+    """Debezium's events as rows of Parquet."""
+
+    def _envelope(self, file: File) -> Envelope:
+        with opened(file.path) as parquet:
+            return DebeziumRecords(partial(_columns_at, parquet.schema_arrow), file.table, file.placeholders)
+
+    def _items(self, part: Part) -> Iterator[list[tuple[int, Any]]]:
+        place = part.first_place
+        with opened(part.file.path) as parquet:
+            groups = [part.start] if part.stop and parquet.num_row_groups else None  # without an end: all of them
+            for batch in parquet.iter_batches(_RECORDS, row_groups=groups):
+                yield list(zip(range(place, place + len(batch)), batch.to_pylist(), strict=True))
+                place += len(batch)
+
+
+def _columns_at(schema: pa.Schema, *path: str) -> RecordRows | None:
+    fields: Any = schema
+    for name in path:
+        if name not in [field.name for field in fields] or not pa.types.is_struct(fields.field(name).type):
+            return None
+        fields = fields.field(name).type
+    return rows_of_columns(fields)

@@ -1,0 +1,157 @@
+"""Parses the JSON texts of rows into typed columns: with Arrow where it is exact, else value by value."""
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Callable, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.json
+
+from beam_joins.exact_casts import exact_cast
+from beam_joins.exact_values import Place, exact_column
+from beam_joins.pipelines.formats.envelopes.column_kind import text_of
+from beam_joins.pipelines.formats.exact_json import loads
+
+_NULL: Final = b"null"
+_QUOTE: Final = b'"'
+_BINARY: Final = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+
+
+def typed(texts: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of a schema in rows of JSON; a row without one has null there.
+
+    Other columns are left out; fields that a struct does not have are refused.
+
+    Times and dates are text in ISO 8601, bytes text in base64. Text may be given as a number, which keeps its
+    digits. Raises ``ValueError`` for a value that does not fit its column.
+
+    >>> schema = pa.schema([("id", pa.int64()), ("day", pa.date32()), ("n", pa.string())])
+    >>> typed([b'{"id": 1, "day": "2026-01-02", "n": 1.50}'], schema).to_pylist()
+    [{'id': 1, 'day': datetime.date(2026, 1, 2), 'n': '1.50'}]
+    """
+    read_by_arrow = pa.schema([field.with_type(pa.string()) if _is_cast(field.type) else field for field in schema])
+    # what is inferred of a struct is refused where it is cast
+    behavior = "infer" if any(field.type.num_fields for field in schema) else "ignore"
+    data = b"\n".join(texts)
+    options = pa.json.ParseOptions(explicit_schema=read_by_arrow, newlines_in_values=False, unexpected_field_behavior=behavior)
+    try:
+        if any(_is_otherwise(field.type) for field in schema if field.type.num_fields):
+            raise pa.ArrowNotImplementedError
+        table = pa.json.read_json(pa.BufferReader(data), pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1), options)
+        columns = [_read(table[field.name].combine_chunks(), field) for field in schema]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, binascii.Error):
+        columns = _one_by_one(texts, schema)
+    return pa.record_batch(columns, schema=schema)
+
+
+def _is_otherwise(kind: pa.DataType) -> bool:
+    """Whether a type is one of timestamps or bytes, or has them within: Arrow takes text without a zone for
+    UTC, leaves zones out, and takes the text of bytes for the bytes.
+    """
+    within = any(_is_otherwise(kind.field(i).type) for i in range(kind.num_fields))
+    return within or pa.types.is_timestamp(kind) or _is_bytes(kind)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return any(is_such(kind) for is_such in _BINARY)
+
+
+def _is_infinite(column: pa.Array) -> bool:
+    """Whether a number is, which is how Arrow reads one beyond the range."""
+    if column.type.num_fields:
+        return any(map(_is_infinite, column.flatten() if pa.types.is_struct(column.type) else [column.flatten()]))
+    return bool(pa.types.is_floating(column.type) and pa.compute.any(pa.compute.is_inf(column)).as_py())
+
+
+def _is_cast(kind: pa.DataType) -> bool:
+    """Whether Arrow reads the text of such a value, and then makes it of the text."""
+    return bool(pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_timestamp(kind) or _is_bytes(kind))
+
+
+def _read(column: pa.Array, field: pa.Field) -> pa.Array:
+    if _is_infinite(column):
+        raise pa.ArrowInvalid("a number beyond the range")
+    if field.type.num_fields:
+        return exact_cast(column, field.type, Place("a row", field.name))
+    return _cast(column, field.type)
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_time(kind) and not pa.types.is_time(column.type):
+        at = pa.compute.binary_join_element_wise("1970-01-01T", column, "")
+        return at.cast(pa.timestamp(kind.unit)).cast(kind)
+    if _is_bytes(kind):
+        return pa.array([None if text is None else base64.b64decode(text, validate=True) for text in column.to_pylist()], kind)
+    return column if column.type == kind else column.cast(kind)
+
+
+def _one_by_one(texts: Sequence[bytes], schema: pa.Schema) -> list[pa.Array]:
+    decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+    rows = [decoder.decode(text) for text in texts]
+    columns = []
+    for field in schema:
+        values = [bytes(row.get(field.name, _NULL)) for row in rows]
+        try:
+            columns.append(_column([None if text == _NULL else text for text in values], field))
+        except (pa.ArrowException, InvalidOperation, TypeError, ValueError, KeyError) as error:
+            raise ValueError(f"column '{field.name}' is not of type {field.type}: {str(error).splitlines()[0]}") from None
+    return columns
+
+
+def _column(texts: list[bytes | None], field: pa.Field) -> pa.Array:
+    kind = field.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return pa.array([None if text is None else _as_text(text) for text in texts], kind)
+    if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
+        if wrong := [text for text in texts if text is not None and not text.startswith(_QUOTE)]:
+            raise ValueError(f"{wrong[0].decode()} is no text in ISO 8601")
+        return _cast(pa.array([None if text is None else json.loads(text) for text in texts], pa.string()), kind)
+    values = [None if text is None else _value(loads(text), kind) for text in texts]
+    return exact_column(values, kind, Place("a row", field.name))
+
+
+def _as_text(text: bytes) -> str:
+    value: str = json.loads(text) if text.startswith(_QUOTE) else text.decode()
+    return value
+
+
+def _value(value: Any, kind: pa.DataType) -> Any:
+    """The value of a type that a value of JSON stands for; null stays null."""
+    if value is None:
+        return None
+    if isinstance(value, list) and (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        return [_value(item, kind.value_type) for item in value]
+    if isinstance(value, dict) and pa.types.is_struct(kind):
+        return value | {field.name: _value(value.get(field.name), field.type) for field in kind}
+    for is_such, made in _MADE:
+        if is_such(kind):
+            return made(value, kind)
+    return value
+
+
+def _number(value: Any, kind: pa.DataType) -> float:
+    """The nearest number that a column of the type holds."""
+    if isinstance(value, bool):
+        raise ValueError("true or false is no number")
+    with np.errstate(over="ignore"):
+        nearest = float(np.dtype(f"f{kind.bit_width // 8}").type(value))
+    if math.isinf(nearest) and not Decimal(str(value)).is_infinite():
+        raise ValueError(f"{value} is beyond the range")
+    return nearest
+
+
+_MADE: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataType], Any]], ...]] = (
+    (pa.types.is_binary, lambda value, kind: base64.b64decode(value, validate=True)),
+    (pa.types.is_large_binary, lambda value, kind: base64.b64decode(value, validate=True)),
+    (pa.types.is_fixed_size_binary, lambda value, kind: base64.b64decode(value, validate=True)),
+    (pa.types.is_decimal, lambda value, kind: Decimal(str(value))),
+    (pa.types.is_floating, _number),
+    (pa.types.is_string, lambda value, kind: value if isinstance(value, str) else text_of(value).decode()),
+    (pa.types.is_temporal, lambda value, kind: _cast(pa.array([value], pa.string()), kind)[0].as_py()),
+)

@@ -1,0 +1,234 @@
+"""Reads wal2json's output: format 1, a transaction a line, and format 2, a change a line between lines for
+begin and commit.
+
+All changes of a transaction have the position behind its commit (``nextlsn``; needs ``include-lsn`` and, for
+times, ``include-timestamp``). Within it those of format 2 are ordered by their own ``lsn``, so that a
+transaction may begin in one file and go on in another.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from beam_joins.pipelines.formats.envelopes.postgres_types import arrow_type, may_be_left_out
+from beam_joins.pipelines.formats.envelopes.row_change import (
+    DELETE,
+    NO_ROW,
+    TRUNCATE,
+    UPSERT,
+    RowChange,
+    full_name,
+    is_meant,
+    key_left,
+    lsn,
+    microseconds,
+    object_text,
+)
+
+_KINDS = {"insert": "I", "update": "U", "delete": "D", "truncate": "T"}
+_Row = dict[str, msgspec.Raw]
+_MESSAGE = b'{"change":[,'
+"""How wal2json writes a message outside of transactions in format 1."""
+_SAME_BITS = 8
+
+
+class _Column(msgspec.Struct):
+    name: str
+    type: str | None = None
+    value: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Keys(msgspec.Struct):
+    keynames: list[str] = []
+    keytypes: list[str] = []
+    keyvalues: list[msgspec.Raw] = []
+
+
+class _Names(msgspec.Struct):
+    pknames: list[str] = []
+
+
+class _Change(msgspec.Struct):
+    kind: str
+    schema: str | None = None
+    table: str = ""
+    columnnames: list[str] = []
+    columntypes: list[str] = []
+    columnvalues: list[msgspec.Raw] = []
+    oldkeys: _Keys | None = None
+    pk: _Names | None = None
+
+
+class _Line(msgspec.Struct):
+    change: list[_Change] | None = None
+    action: str | None = None
+    timestamp: str | None = None
+    lsn: str | None = None
+    nextlsn: str | None = None
+    schema: str | None = None
+    table: str = ""
+    columns: list[_Column] = []
+    identity: list[_Column] = []
+    pk: list[_Column] = []
+    unchanged: list[str] | None = None
+    """The columns that an update leaves out, where the line says it, as those made of pgoutput do."""
+
+
+class Wal2Json:
+    """Reads lines; ``key`` are the columns by which a row that gets another primary key is deleted first,
+    ``columns`` those that a row is known to have.
+
+    An update does not have large values (TOAST) that did not change: they are those of the old row where the
+    log has it, as with REPLICA IDENTITY FULL. Elsewhere the columns of the rows before, or ``columns``, say
+    which ones are ``unchanged``; an update of which nothing shows that it is whole is ``partial``.
+    """
+
+    def __init__(self, key: tuple[str, ...] = (), table: str = "", columns: pa.Schema | None = None) -> None:
+        self.skipped: Counter[str] = Counter()
+        self._line = msgspec.json.Decoder(_Line)
+        self._key = key
+        self._table = table
+        self._begin: _Line | None = None
+        self._order = self._same = 0
+        self._lsn: str | None = None
+        self._given = pa.schema([]) if columns is None else columns
+        self._columns: dict[str, pa.Schema] = {}
+        """Of each table those that its last row has, or has left out."""
+        self._whole: set[str] = set()
+        """The tables of which a row has shown all columns."""
+        self._has_old_rows: set[str] = set()
+        """The tables whose REPLICA IDENTITY is FULL, as their last changes show."""
+        self._schemas: dict[tuple[tuple[str, str | None], ...], pa.Schema] = {}
+
+    def changes(self, item: bytes) -> Iterator[RowChange | str]:
+        """The changes of a line."""
+        if item == b"{" or item.endswith(b'"change":['):
+            raise ValueError("a part of a transaction: read the slot without pretty-print and write-in-chunks")
+        line = self._line.decode(item.replace(b"[,", b"[", 1) if item.startswith(_MESSAGE) else item)
+        if line.change is not None:
+            self.skipped["empty_transaction"] += not line.change
+            for number, change in enumerate(line.change):
+                if change.kind == "message":
+                    self.skipped["message"] += 1
+                elif is_meant(self._table, change.schema, change.table):
+                    new = dict(zip(change.columnnames, change.columnvalues, strict=True))
+                    keys = change.oldkeys or _Keys()
+                    old = dict(zip(keys.keynames, keys.keyvalues, strict=True))
+                    types = dict(zip(keys.keynames, keys.keytypes, strict=False)) | dict(
+                        zip(change.columnnames, change.columntypes, strict=False)
+                    )
+                    key = tuple(change.pk.pknames) if change.pk else ()
+                    described = full_name(change.schema, change.table), _KINDS.get(change.kind, change.kind)
+                    yield from self._or_fault(*described, new, old, types, line, number, None, key)
+        elif line.action in ("B", "C"):
+            self._begin, self._order, self._lsn = (line if line.action == "B" else None), 0, None
+        elif line.action is None:
+            raise ValueError("no line of wal2json: it has neither change nor action")
+        elif line.action == "M":
+            self.skipped["message"] += 1
+        else:
+            order = self._next_order(line.lsn)
+            if is_meant(self._table, line.schema, line.table):
+                new, old = ({column.name: column.value for column in columns} for columns in (line.columns, line.identity))
+                types = {column.name: column.type for column in (*line.identity, *line.columns) if column.type is not None}
+                key = tuple(column.name for column in line.pk)
+                described = full_name(line.schema, line.table), line.action
+                if self._begin is None:
+                    raise ValueError("a change of no transaction: read the slot with include-transaction, which is the default")
+                yield from self._or_fault(*described, new, old, types, self._begin, order, line.unchanged, key)
+
+    def _next_order(self, at: str | None) -> int:
+        """The order of a change within its transaction; rows that PostgreSQL logs together have one ``lsn``."""
+        if at is None:
+            self._order += 1
+            return self._order
+        self._same = self._same + 1 if at == self._lsn else 0
+        self._lsn = at
+        return (lsn(at) << _SAME_BITS) + self._same
+
+    def _or_fault(self, table: str, action: str, new: _Row, old: _Row, *rest: Any) -> Iterator[RowChange | str]:
+        """The changes of one that the log has, or what is wrong with it and which row of the table is not
+        right without it.
+        """
+        try:
+            changes = list(self._of_row(table, action, new, old, *rest))
+        except ValueError as error:
+            key = self._key or rest[-1]
+            row = {name: value for name in key if (value := old.get(name, new.get(name))) is not None}
+            which = f"the row {_text(row).decode(errors='replace')}" if row else "a row"
+            yield f"{error}; without the change {which} of {table} is not right"
+        else:
+            yield from changes
+
+    def _of_row(
+        self,
+        table: str,
+        action: str,
+        new: _Row,
+        old: _Row,
+        types: Mapping[str, str],
+        place: _Line,
+        order: int,
+        said_unchanged: list[str] | None,
+        key: tuple[str, ...],
+    ) -> Iterator[RowChange]:
+        if action not in ("I", "U", "D", "T"):
+            raise ValueError(f"a change of the unknown kind {action!r}")
+        at = place.nextlsn or place.lsn
+        if at is None or place.timestamp is None:
+            raise ValueError("a line without lsn or timestamp: read the slot with include-lsn and include-timestamp")
+        time, position = microseconds(place.timestamp), lsn(at)
+        if action == "T":
+            yield RowChange(table, TRUNCATE, NO_ROW, time, position, order, key)
+            return
+        if not (old if action == "D" else new):
+            raise ValueError(f"a change without its row: give {table} a primary key, or set its REPLICA IDENTITY")
+        if action == "D":
+            yield RowChange(table, DELETE, _text(old), time, position, order, key)
+            return
+        if said_unchanged is not None:
+            columns = self._schema(new, types)
+            row = _text({name: value for name, value in new.items() if name not in said_unchanged})
+            if old and (left := key_left(_text(old), row, self._key)) is not None:
+                yield RowChange(table, DELETE, left, time, position, order, key)
+            yield RowChange(table, UPSERT, row, time, position, order, key, columns, unchanged=tuple(said_unchanged))
+            return
+        of_table, left_out = self._columns.get(table, self._given), list[pa.Field]()
+        if action == "I" or self._has_old_row(table, new, old, key):
+            self._whole.add(table)
+        else:
+            left_out = [field for field in of_table if field.name not in new and field.name not in old and may_be_left_out(field.type)]
+        if action == "U" and not new.keys() >= {*of_table.names, *old}:
+            names = (name for name in dict.fromkeys([*of_table.names, *new, *old]) if name in new or name in old)
+            new = {name: new[name] if name in new else old[name] for name in names}
+        partial = table not in self._whole and not self._given.names
+        columns = self._schema(new, types)
+        self._columns[table] = pa.schema([*columns, *left_out]) if left_out else columns
+        unchanged = tuple(field.name for field in left_out)
+        row, described = _text(new), columns if types.keys() >= new.keys() else None
+        if action == "U" and old and (left := key_left(_text(old), row, self._key)) is not None:
+            yield RowChange(table, DELETE, left, time, position, order, key)
+        yield RowChange(table, UPSERT, row, time, position, order, key, described, partial, unchanged=unchanged)
+
+    def _has_old_row(self, table: str, new: _Row, old: _Row, key: tuple[str, ...]) -> bool:
+        """Whether an update has its whole old row, so that a column that is in neither row is gone: the log
+        leaves only nulls out of old rows.
+        """
+        if old.keys() <= {*(key or self._key)}:
+            self._has_old_rows.discard(table)
+        elif all(name in old or bytes(value) == b"null" for name, value in new.items()):
+            self._has_old_rows.add(table)
+        return table in self._has_old_rows
+
+    def _schema(self, row: _Row, types: Mapping[str, str]) -> pa.Schema:
+        described = tuple((name, types.get(name)) for name in row)
+        if described not in self._schemas:
+            self._schemas[described] = pa.schema([(name, pa.null() if kind is None else arrow_type(kind)) for name, kind in described])
+        return self._schemas[described]
+
+
+def _text(row: _Row) -> bytes:
+    return object_text(row, row.values())

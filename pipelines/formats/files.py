@@ -1,0 +1,132 @@
+"""The files of a changelog and the parts in which they are read in parallel."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+import pyarrow as pa
+from apache_beam.coders import registry
+
+from beam_joins.coders.values import ValueCoder
+from beam_joins.pipelines.formats.columns import Unit
+from beam_joins.pipelines.formats.layout import Layout
+from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.record_batch_parser import RawRows
+
+Format: TypeAlias = str
+"""The name of a format: one of :data:`~beam_joins.pipelines.formats.registry.SOURCES`."""
+Line: TypeAlias = bytes
+PLACES: Final = 1 << 40
+"""A place is the number of its part times this, and the place in the part."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    """A file: ``path`` is absolute, for workers with another working directory; ``shown`` is as the user
+    knows it; ``written`` as in ``Found``.
+
+    ``unit`` is what the file itself says that its times count, ``layout`` what a CSV file has. Of a file of
+    envelopes the rows of one ``table`` are read, by its full name or the last part of it (empty: all rows),
+    ``key`` are the columns of its primary key, ``columns`` those that its rows are known to have, and
+    ``placeholders`` stand for values that did not change. Whoever looks at its records reads ``look_bytes``
+    at most (0: no limit). Of a log that is cut into files the bytes from ``start`` to ``stop`` (``None``: the
+    end) are read, as if the line ``begin`` stood before them and ``end`` behind them.
+    """
+
+    path: str
+    bytes: int
+    shown: str
+    format: Format
+    unit: Unit | None = None
+    layout: Layout = ()
+    table: str = ""
+    key: tuple[str, ...] = ()
+    columns: pa.Schema | None = None
+    placeholders: tuple[str, ...] = ()
+    written: int = 0
+    look_bytes: int = 0
+    start: int = 0
+    stop: int | None = None
+    begin: Line = b""
+    end: Line = b""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The records of a file that begin in ``[start, stop)``; stop 0: all that follow.
+
+    ``number`` is that of the part among all of a changelog.
+    """
+
+    number: int
+    file: File
+    start: int
+    stop: int
+
+    @property
+    def first_place(self) -> int:
+        """The place of what the part begins with."""
+        return self.number * PLACES
+
+
+registry.register_coder(Part, ValueCoder)
+
+
+class Source(Protocol):
+    """How the files of a format are read.
+
+    Its functions raise ValueError, one sentence without the path, OSError and EOFError.
+    """
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """What the names of its files end in."""
+
+    def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
+        """Where the parts of a file of about so many bytes begin and end."""
+
+    def unit(self, file: File, column: str) -> Unit | None:
+        """What the file says that a column of times counts."""
+
+    def types(self, file: File) -> list[tuple[str, str]]:
+        """The columns that the file itself names, and their types."""
+
+    def first(self, file: File) -> Iterator[dict[str, Any]]:
+        """The records of a file, one by one; what is no record is left out."""
+
+    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+        """The records of a part; without ``reading`` all of them are to be read one by one."""
+
+    def where(self, part: Part, place: int) -> str:
+        """Where in its file a record is, for people."""
+
+
+class Growing(NamedTuple):
+    """A file from a place in it on.
+
+    ``is_whole``: nothing more will be written into it. Of a file in columns only ``columns`` are read
+    (``None``: all).
+    """
+
+    path: str
+    place: int
+    is_whole: bool
+    columns: tuple[str, ...] | None
+
+
+Whole: TypeAlias = tuple[int, bytes | list[Any] | pa.Table]
+"""What of a file is whole: lines, records or rows in columns, with the place behind it."""
+
+
+class NotWhole(Exception):
+    """The file ends within a line, a block or its footer, and more may come."""
+
+
+class Records(Protocol):
+    """How rows of certain columns are written."""
+
+    def encoded(self, columns: list[pa.Array]) -> pa.Array:
+        """The records of rows."""
+
+    def writer(self, file: Any) -> Any:
+        """What writes records to a file, which it closes."""

@@ -1,0 +1,129 @@
+"""Reads and writes JSON lines, one object a line: in parts by byte offset, and a part per bundle."""
+
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final
+
+import msgspec
+import pyarrow as pa
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from beam_joins.pipelines.formats.columns import Unit
+from beam_joins.pipelines.formats.connect_json import connect_rows, connect_texts, iso_texts
+from beam_joins.pipelines.formats.exact_json import object_of
+from beam_joins.pipelines.formats.files import File, Growing, NotWhole, Part, Whole
+from beam_joins.pipelines.formats.json_rows import json_rows
+from beam_joins.pipelines.formats.json_text import NULL, joined, objects, row_texts
+from beam_joins.pipelines.formats.lines import content_of, line_number, lines_of, parts_by_bytes, whole_lines
+from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.record_batch_parser import RawRows
+from beam_joins.pipelines.formats.target_types import target_type
+
+_CHUNK: Final = 4 << 20
+
+
+def read_objects(path: str) -> Iterator[dict[str, Any]]:
+    """The objects of a file; lines that are none are left out.
+
+    Raises OSError and EOFError for what cannot be read.
+    """
+    return objects_in(File(path=path, bytes=0, shown=path, format="json lines"))
+
+
+def objects_in(file: File) -> Iterator[dict[str, Any]]:
+    """The same of a file that may only be looked at."""
+    return (row for line in lines_of(file) if line.strip() and isinstance(row := object_of(line), dict))
+
+
+class JsonLines:
+    """How files of JSON lines are read: a :class:`~beam_joins.pipelines.formats.files.Source`."""
+
+    suffixes = (".jsonl", ".json", ".ndjson")
+
+    def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
+        """By bytes."""
+        return parts_by_bytes(file, size)
+
+    def unit(self, file: File, column: str) -> Unit | None:
+        """Not known."""
+        return None
+
+    def types(self, file: File) -> list[tuple[str, str]]:
+        """Not known."""
+        return []
+
+    def first(self, file: File) -> Iterator[dict[str, Any]]:
+        """The objects."""
+        return objects_in(file)
+
+    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+        """The lines, some at a time."""
+        for place, data in whole_lines(part):
+            if (rows := json_rows(data, part.first_place + place, reading)) is not None:
+                yield rows
+
+    def where(self, part: Part, place: int) -> str:
+        """The number of the line."""
+        return line_number(part, place)
+
+
+def whole_json(file: Growing) -> Iterator[Whole]:
+    """Whole lines; the place is a byte.
+
+    What is behind the last newline of a file that is whole is a line if it is a whole object.
+    """
+    with FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED) as opened:
+        at, rest = file.place, b""
+        opened.seek(at)
+        while chunk := opened.read(_CHUNK):
+            rest += chunk
+            cut = rest.rfind(b"\n") + 1
+            if cut:
+                at += cut
+                yield at, rest[:cut]
+                rest = rest[cut:]
+    if rest.strip():
+        if not file.is_whole or not isinstance(object_of(rest), dict):
+            raise NotWhole
+        yield at + len(rest), rest
+
+
+class JsonRecords:
+    """Rows as lines of JSON: with ISO times, or in pairs as Kafka Connect's JsonConverter writes them, with
+    their schema.
+    """
+
+    def __init__(self, columns: pa.Schema, pairs: bool) -> None:
+        """Raises ``ValueError`` for a column in pairs of a type that Debezium does not have."""
+        self._names = columns.names
+        self._head = b""
+        if pairs:
+            fields = target_type("connect", "", pa.struct(list(columns)))["fields"]
+            self._head = b'{"schema":' + msgspec.json.encode({"type": "struct", "fields": fields}) + b',"payload":'
+
+    def encoded(self, columns: list[pa.Array]) -> pa.Array:
+        """The lines of rows."""
+        named, count = dict(zip(self._names, columns, strict=True)), len(columns[0])
+        if not self._head:
+            return joined(row_texts({name: iso_texts(column) for name, column in named.items()}, count), b"\n")
+        texts = {name: (connect_rows if pa.types.is_struct(column.type) else connect_texts)(column) for name, column in named.items()}
+        return joined(self._head, objects(texts, count), b"}\n", null=NULL)
+
+    def writer(self, file: BinaryIO) -> "JsonLinesWriter":
+        """What writes lines to a file."""
+        return JsonLinesWriter(file)
+
+
+class JsonLinesWriter:
+    """Writes lines, each with its newline."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, lines: pa.Array) -> None:
+        """Write lines of bytes."""
+        self._file.write(content_of(lines))
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
+        self._file.close()

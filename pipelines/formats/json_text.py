@@ -1,0 +1,94 @@
+"""Writes Arrow columns as JSON text: exact numbers, times as stored, bytes in base64."""
+
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_joins.pipelines.formats.exact_json import dumps_line
+
+NULL: Final = b"null"
+_ESCAPED: Final = r'["\\\x00-\x1f]'
+_WHOLE: Final = r"^-?[0-9]+$"
+_NOT_FINITE: Final = (("NaN", "nan"), ("Infinity", "inf"), ("-Infinity", "-inf"))
+
+
+def joined(*parts: Any, null: bytes = b"") -> pa.Array:
+    """The parts one after the other, ``null`` where one is null.
+
+    >>> joined(b"<", pa.array([b"a", None]), b">", null=b"-").to_pylist()
+    [b'<a>', b'<->']
+    """
+    return pc.binary_join_element_wise(*parts, b"", null_handling="replace", null_replacement=null)
+
+
+def row_texts(columns: dict[str, pa.Array], length: int) -> pa.Array:
+    r"""A JSON object for each row.
+
+    >>> row_texts({"a": pa.array([1, None]), "b": pa.array(['x"', "y"])}, 2).to_pylist()
+    [b'{"a":1,"b":"x\\""}', b'{"a":null,"b":"y"}']
+    """
+    return objects({name: texts_of(column) for name, column in columns.items()}, length)
+
+
+def objects(texts: dict[str, pa.Array], length: int) -> pa.Array:
+    """A JSON object for each row, of the JSON texts of its members; null is written as null."""
+    if not texts:
+        return pa.array([b"{}"] * length, pa.binary())
+    names = [orjson.dumps(name) + b":" for name in texts]
+    parts = [part for n, (name, text) in enumerate(zip(names, texts.values(), strict=True)) for part in (b"," * (n > 0) + name, text)]
+    return joined(b"{", *parts, b"}", null=NULL)
+
+
+def texts_of(column: pa.Array) -> pa.Array:
+    """The JSON text of each value, null for null.
+
+    >>> texts_of(pa.array([0.5, 2.0, float("nan"), 1e22])).to_pylist()
+    [b'0.5', b'2.0', b'"NaN"', b'1e+22']
+    """
+    column = stored_key(column)
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return texts_of(column.dictionary_decode())
+    column = stored(column)
+    if pa.types.is_boolean(kind) or pa.types.is_integer(column.type) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
+        return column.cast(pa.string()).cast(pa.binary())
+    if pa.types.is_floating(kind):
+        return _fractions(column.cast(pa.float64()))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _quoted(column.cast(pa.string()))
+    return pa.array([None if value is None else dumps_line(value)[:-1] for value in column.to_pylist()], pa.binary())
+
+
+def stored_key(column: pa.Array) -> pa.Array:
+    """Keys of two parts as structs of them; other columns as they are."""
+    return column.storage if isinstance(column, pa.ExtensionArray) else column
+
+
+def stored(column: pa.Array) -> pa.Array:
+    """Times and dates as the whole numbers that they are stored as; other columns as they are."""
+    kind = column.type
+    if pa.types.is_timestamp(kind) or pa.types.is_time64(kind) or pa.types.is_date64(kind) or pa.types.is_duration(kind):
+        return column.cast(pa.int64())
+    return column.cast(pa.int32()) if pa.types.is_date32(kind) or pa.types.is_time32(kind) else column
+
+
+def _quoted(texts: pa.Array) -> pa.Array:
+    quoted = joined(b'"', texts.cast(pa.binary()), b'"')
+    if texts.null_count:
+        quoted = pc.if_else(texts.is_valid(), quoted, pa.scalar(None, pa.binary()))
+    escaped = pc.match_substring_regex(texts, _ESCAPED).fill_null(False)
+    if not pc.any(escaped).as_py():
+        return quoted
+    return pc.replace_with_mask(quoted, escaped, pa.array(map(orjson.dumps, texts.filter(escaped).to_pylist()), pa.binary()))
+
+
+def _fractions(numbers: pa.Array) -> pa.Array:
+    texts = numbers.cast(pa.string())
+    whole = pc.match_substring_regex(texts, _WHOLE)
+    texts = pc.if_else(whole, pc.binary_join_element_wise(texts, "0", "."), texts)
+    if not pc.all(pc.is_finite(numbers)).as_py():
+        for name, text in _NOT_FINITE:
+            texts = pc.if_else(pc.equal(texts, text), f'"{name}"', texts)
+    return texts.cast(pa.binary())

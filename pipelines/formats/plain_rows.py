@@ -1,0 +1,79 @@
+"""Flattens the rows of a table into plain columns: those of the key, then those of the value."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_joins.keys.nested import is_combined, is_windowed
+from beam_joins.pipelines.formats.target_types import target_type
+from beam_joins.transforms.connect import TableType
+
+_OF_WINDOWS: Final = ("key", "window_start", "window_end")
+
+
+class PlainRows:
+    """How the rows of a table become columns; ``schema`` are these, ``keys`` the names of those that are the
+    key.
+
+    The key's columns are named as ``key`` says, by default as the columns that it was made of, ``key`` where
+    there was one. A column of the value that has the name of one of the key gives way to it. A value that is
+    no struct is the column ``value``. Types are those of Parquet in
+    :func:`~beam_joins.pipelines.formats.target_types.target_type`.
+
+    >>> rows = PlainRows("Write", TableType(pa.int64(), pa.struct([("id", pa.int64()), ("n", pa.string())])), "id")
+    >>> rows.schema.names
+    ['id', 'n']
+    >>> rows.structs(pa.array([7]), pa.array([{"id": 7, "n": "a"}])).to_pylist()
+    [{'id': 7, 'n': 'a'}]
+    """
+
+    def __init__(self, transform: str, of_table: TableType, key: str | Sequence[str] | None = None) -> None:
+        """Raises ``ValueError`` for a table of Python objects, for as many names as the key has no columns,
+        and for a name that is there twice.
+        """
+        if not of_table.is_typed:
+            raise ValueError(
+                f"{transform} writes typed columns, and the keys or the values of this table are Python objects "
+                "(opaque): say schema= where they are made, and take"
+                " key= of columns by name"
+            )
+        self.nullable_key = is_combined(of_table.key_column)
+        parts = _parts(of_table.key_column)
+        key_names = (key,) if isinstance(key, str) else tuple(key or (name for name, _ in parts))
+        if len(key_names) != len(parts):
+            raise ValueError(
+                f"{transform}: key={key!r} names {len(key_names)} columns, and the key has {len(parts)}: "
+                f"{', '.join(name for name, _ in parts)}"
+            )
+        self.keys = key_names
+        value = of_table.value_column
+        self._is_struct = pa.types.is_struct(value)
+        fields = list(value) if self._is_struct else [pa.field("value", value)]
+        self._values = [field.name for field in fields if field.name not in key_names]
+        names = [*key_names, *self._values]
+        if len(set(names)) < len(names):
+            raise ValueError(f"{transform}: the columns {', '.join(names)} have not all a name of their own")
+        types = {field.name: field.type for field in fields} | {name: kind for name, (_, kind) in zip(key_names, parts, strict=True)}
+        self.schema = pa.schema([(name, target_type("parquet", name, types[name])) for name in names])
+
+    def columns(self, keys: pa.Array, values: pa.Array) -> list[pa.Array]:
+        """The columns of rows; one whose value is null has its key all the same."""
+        storage = keys.storage if isinstance(keys, pa.ExtensionArray) else keys
+        of_key = storage.flatten() if pa.types.is_struct(storage.type) else [storage]
+        of_value = [pc.struct_field(values, name) if self._is_struct else values for name in self._values]
+        return [column.cast(field.type) for column, field in zip([*of_key, *of_value], self.schema, strict=True)]
+
+    def structs(self, keys: pa.Array, values: pa.Array) -> pa.StructArray:
+        """Rows as structs of these columns, null where the value is null."""
+        return pa.StructArray.from_arrays(self.columns(keys, values), fields=list(self.schema), mask=values.is_null())
+
+
+def _parts(key: Any) -> list[tuple[str, pa.DataType]]:
+    """The columns that a key consists of."""
+    storage = key.storage_type if isinstance(key, pa.ExtensionType) else key
+    if not pa.types.is_struct(storage):
+        return [("key", storage)]
+    names = _OF_WINDOWS if is_windowed(key) else [field.name for field in storage]
+    return [(name, field.type) for name, field in zip(names, storage, strict=True)]

@@ -1,0 +1,201 @@
+"""Defines which columns of a changelog's records are read, and their types."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Final, Literal, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from beam_joins.pipelines.formats.columns import Columns, Row, Unit, key_fault
+
+T = TypeVar("T")
+Form = Literal["columns", "json lines"]
+Kind: TypeAlias = str
+"""What a column holds, in words: those of :func:`kind`."""
+
+KEY: Final = "key"
+TIME: Final = "time"
+DELETED: Final = "deleted"
+PLACE: Final = "place"
+REFERENCE: Final = "reference"
+LOG: Final = "log"
+LEFT_OUT: Final = "left_out"
+TEXT: Final = "text"
+KEY_TYPES: Final[Mapping[Kind, pa.DataType]] = {
+    "text": pa.string(),
+    "whole numbers": pa.int64(),
+    "true or false": pa.bool_(),
+    "bytes": pa.binary(),
+}
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What is read of each record; a record that does not have it is a bad one.
+
+    ``key`` and ``refers`` are what the columns of the key (empty: anything) and of the ``reference`` (columns
+    with another table's key; empty: none) hold, in words, and ``numbers`` columns that hold numbers or null.
+    A key of several columns is a struct, whose fields are called ``key_names``, and of a reference
+    ``refers_names``. ``added`` is a column that
+    a record must not have, as it is added later, and ``rename`` what to do where one has it. ``taken`` are
+    the columns of the row's value with the names that they get there (None: all), and ``allowed`` those that a
+    record may have (None: any). ``forms`` are those that each row is kept in: ``json lines`` for its JSON
+    text, ``columns`` for a struct of the types ``typed``, by the names that columns get.
+
+    >>> reading = Reading(columns=Columns(key=("id",), timestamp="at", sequence="lsn"), reference=("by",))
+    >>> reading.schema.names
+    ['key', 'time', 'sequence_0', 'deleted', 'place', 'reference', 'json lines']
+    """
+
+    columns: Columns
+    key: tuple[Kind, ...] = ("text",)
+    key_names: tuple[str, ...] = ()
+    reference: tuple[str, ...] = ()
+    refers: tuple[Kind, ...] = ("text",)
+    refers_names: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    added: str | None = None
+    rename: str = ""
+    taken: tuple[tuple[str, str], ...] | None = None
+    allowed: frozenset[str] | None = None
+    forms: tuple[Form, ...] = ("json lines",)
+    typed: pa.Schema | None = None
+
+    @property
+    def sequences(self) -> tuple[str, ...]:
+        """The columns of the records that order them."""
+        columns = self.columns
+        return () if columns.sequence is None else (columns.sequence, *columns.within)
+
+    @property
+    def value(self) -> pa.Schema:
+        """The columns that are the row's value."""
+        types = {"json lines": pa.binary(), "columns": pa.struct(list(self.typed or ()))}
+        fields: list[tuple[str, pa.DataType]] = [(form, types[form]) for form in self.forms]
+        if self.reference:
+            fields.insert(0, (REFERENCE, self.reference_type))
+        return pa.schema(fields)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns: those that say what the record is, then those of the row's value."""
+        numbers = [TIME, *(sequence_name(n) for n in range(len(self.sequences)))]
+        fields = [(KEY, self.key_type), *((name, pa.int64()) for name in numbers), (DELETED, pa.bool_()), (PLACE, pa.int64())]
+        optional = [
+            (name, pa.string()) for name, column in ((LOG, self.columns.log), (LEFT_OUT, self.columns.left_out)) if column is not None
+        ]
+        return pa.schema([*fields, *optional, *self.value])
+
+    @property
+    def key_type(self) -> pa.DataType:
+        """The type of the column of keys."""
+        return _type_of(self.key or ("text",), self.key_names or self.columns.key)
+
+    @property
+    def reference_type(self) -> pa.DataType:
+        """The type of the column of references."""
+        return _type_of(self.refers, self.refers_names or self.reference)
+
+    @property
+    def keys(self) -> dict[str, pa.DataType]:
+        """The columns of the records with keys and parts of keys, and their types."""
+        kinds = [*zip(self.columns.key, self.key or ["text"] * len(self.columns.key), strict=True)]
+        kinds += zip(self.reference, self.refers if self.reference else (), strict=True)
+        return {column: KEY_TYPES[kind] for column, kind in reversed(kinds)}
+
+    def of_unit(self, unit: Unit | None) -> "Reading":
+        """The same of files that say themselves what their times count."""
+        return self if unit is None or unit == self.columns.unit else replace(self, columns=replace(self.columns, unit=unit))
+
+    def names(self) -> tuple[str, ...]:
+        """The columns of the records that are read, each once."""
+        columns = self.columns
+        names = (
+            *columns.key,
+            columns.timestamp,
+            *self.sequences,
+            columns.delete,
+            columns.log,
+            columns.left_out,
+            *self.reference,
+            *self.numbers,
+        )
+        return tuple(dict.fromkeys(name for name in names if name is not None))
+
+    def fault(self, row: Row) -> str | None:
+        """What makes the record unusable, or None."""
+        fault = self.columns.fault(row)
+        if self.columns.is_truncate(row):
+            return fault
+        for column in self.reference:
+            fault = fault or key_fault(column, row.get(column))
+        for column in self.numbers:
+            if fault is None and not isinstance(number := row.get(column), int | float | Decimal | None):
+                fault = f"column '{column}' is not a number: {number!r}"
+        if fault is None and self.added is not None and self.added in row:
+            fault = f"there is a column '{self.added}' already: {self.rename}"
+        if fault is None and self.allowed is not None and (other := next((name for name in row if name not in self.allowed), None)):
+            fault = f"column '{other}' is none of those of the first records: name the columns that you want in --select"
+        kinds = [*zip(self.reference, self.refers if self.reference else (), strict=True)]
+        kinds += zip(self.columns.key if self.key else (), self.key, strict=True)
+        for column, expected in kinds:
+            fault = fault or _kind_fault(row, column, expected)
+        return fault
+
+    def fits(self, names: Collection[str]) -> bool:
+        """Whether rows of these columns, all of which are known, can be kept many at a time."""
+        return self.added not in names and (self.allowed is None or self.allowed.issuperset(names))
+
+    def value_of(self, columns: Mapping[str, T], missing: T) -> dict[str, T]:
+        """The columns of the row's value, by the names that they get; ``missing`` for one that is not there.
+
+        >>> reading = Reading(columns=Columns(key=("id",), timestamp="at", delete="op"), taken=(("id", "nr"), ("x", "y")))
+        >>> reading.value_of({"id": 1, "at": 5, "op": "c"}, 0)
+        {'nr': 1, 'y': 0}
+        """
+        if self.taken is not None:
+            return {name: columns.get(column, missing) for column, name in self.taken}
+        left_out = self.columns.about_the_change()
+        return {name: column for name, column in columns.items() if name not in left_out}
+
+    def takes(self, column: str) -> bool:
+        """Whether the row's value has something of a column.
+
+        >>> Reading(columns=Columns(key=("id",), timestamp="at"), taken=(("id", "nr"),), reference=("by",)).takes("bio")
+        False
+        """
+        return column in self.reference or self.taken is None or any(column == taken for taken, _ in self.taken)
+
+
+def sequence_name(number: int) -> str:
+    """The column of the position (0) or of the order within it."""
+    return f"sequence_{number}"
+
+
+def _type_of(kinds: tuple[Kind, ...], names: tuple[str, ...]) -> pa.DataType:
+    """The type of keys of columns that hold these kinds."""
+    types = [KEY_TYPES[kind] for kind in kinds]
+    return types[0] if len(types) == 1 else pa.struct(list(zip(names, types, strict=True)))
+
+
+def kind(value: object) -> Kind:
+    """What a value is, in words.
+
+    >>> kind(7)
+    'whole numbers'
+    """
+    kinds = {bool: "true or false", int: "whole numbers", str: "text", bytes: "bytes", float: "fractions"}
+    return kinds.get(type(value), type(value).__name__)
+
+
+def _kind_fault(row: Row, column: str, expected: Kind) -> str | None:
+    value = row.get(column)
+    if value is None:
+        return None
+    if kind(value) != expected:
+        return f"column '{column}' holds {expected}, but here {kind(value)}: {value!r}"
+    if isinstance(value, int) and not _LEAST <= value <= _MOST:
+        return f"column '{column}' does not fit in 64 bits: {value}"
+    return None

@@ -1,0 +1,97 @@
+"""The formats of files: a row of :data:`FILE_FORMATS` for each, and the envelopes that some of them may hold."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Literal, NamedTuple
+
+import pyarrow as pa
+
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.formats.arrow_rows import Arrow, ArrowRecords, arrow_schema, whole_arrow
+from beam_joins.pipelines.formats.avro_records import Avro, AvroRecords, whole_avro
+from beam_joins.pipelines.formats.csv_records import CsvRecords
+from beam_joins.pipelines.formats.csv_rows import Csv
+from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
+from beam_joins.pipelines.formats.envelopes.slot_lines import SlotLines
+from beam_joins.pipelines.formats.envelopes.sources import DebeziumAvro, DebeziumLines, DebeziumParquet, EnvelopeLines
+from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
+from beam_joins.pipelines.formats.files import Format, Growing, Records, Source, Whole
+from beam_joins.pipelines.formats.json_lines import JsonLines, JsonRecords, whole_json
+from beam_joins.pipelines.formats.lines import PACKED
+from beam_joins.pipelines.formats.parquet_rows import Parquet, ParquetRecords, parquet_schema, whole_parquet
+
+
+class FileFormat(NamedTuple):
+    """What there is for files of a format; what is ``None`` the format does not have.
+
+    ``source`` reads changelogs, ``whole`` files that grow, and ``schema`` the columns that a file says it
+    has. ``records`` writes rows of these columns, or changes in pairs; ``option`` is the name of the format
+    in ``WriteChangelog``. ``lines`` is what a format of lines is called; these may be compressed.
+    """
+
+    name: Format
+    source: Source
+    option: str | None = None
+    whole: Callable[[Growing], Iterator[Whole]] | None = None
+    schema: Callable[[str], pa.Schema] | None = None
+    records: Callable[[pa.Schema, bool], Records] | None = None
+    lines: str | None = None
+
+
+Written = Literal["jsonl", "avro", "parquet", "arrow"]
+"""The formats in which changes are written, by their options."""
+FILE_FORMATS: Final = (
+    FileFormat("avro", Avro(), "avro", whole_avro, None, AvroRecords),
+    FileFormat("json lines", JsonLines(), "jsonl", whole_json, None, JsonRecords, "JSON lines"),
+    FileFormat("parquet", Parquet(), "parquet", whole_parquet, parquet_schema, ParquetRecords),
+    FileFormat("arrow", Arrow(), "arrow", whole_arrow, arrow_schema, ArrowRecords),
+    FileFormat("csv", Csv(), records=CsvRecords, lines="CSV"),
+)
+PLAIN_FORMATS: Final = tuple(each.name for each in FILE_FORMATS)
+GROWING: Final = tuple(suffix for each in FILE_FORMATS if each.whole is not None for suffix in each.source.suffixes)
+"""The suffixes of files that may grow."""
+ENVELOPES: Final[dict[Format, EnvelopeLines | DebeziumAvro | DebeziumParquet]] = {
+    "debezium": DebeziumLines(),
+    "debezium avro": DebeziumAvro(),
+    "debezium parquet": DebeziumParquet(),
+    "wal2json": SlotLines(Wal2Json),
+    "maxwell": EnvelopeLines(Maxwell),
+}
+DEBEZIUM: Final[dict[Format, Format]] = {"json lines": "debezium", "avro": "debezium avro", "parquet": "debezium parquet"}
+"""The formats in which Debezium's events may be written."""
+SOURCES: Final[dict[Format, Source]] = {**{each.name: each.source for each in FILE_FORMATS}, **ENVELOPES}
+
+
+def format_of(what: str, path: str, formats: Sequence[Format] = PLAIN_FORMATS) -> FileFormat:
+    """The format, among these, that a path's suffix stands for; raises InputError, naming the suffixes that
+    there are.
+    """
+    possible = [each for each in FILE_FORMATS if each.name in formats]
+    for each in possible:
+        if _is_of(each, path):
+            return each
+    suffixes = ", ".join(suffix for each in possible for suffix in each.source.suffixes)
+    lines = " and ".join(filter(None, (each.lines for each in possible)))
+    raise InputError(f"{what}: {path} must end in {suffixes} ({lines} also with {' or '.join(PACKED)}), which says what format it has")
+
+
+def has_format(path: str) -> bool:
+    """Whether a path's suffix stands for one of the formats."""
+    return any(_is_of(each, path) for each in FILE_FORMATS)
+
+
+def growing_format(path: str) -> FileFormat:
+    """The format of a file that may grow; raises InputError that lists the suffixes.
+
+    >>> growing_format("orders.parquet").name
+    'parquet'
+    """
+    for each in FILE_FORMATS:
+        if each.whole is not None and path.endswith(each.source.suffixes):
+            return each
+    raise InputError(f"{path} does not end with one of {', '.join(GROWING)}")
+
+
+def _is_of(each: FileFormat, path: str) -> bool:
+    for packed in PACKED if each.lines else ():
+        path = path.removesuffix(packed)
+    return path.endswith(each.source.suffixes)

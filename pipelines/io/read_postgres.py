@@ -1,0 +1,185 @@
+"""Tables of PostgreSQL from a logical replication slot, over psycopg (``pip install 'beam-joins[postgres]'``)."""
+
+import atexit
+import logging
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.pvalue import PBegin, PCollection
+
+from beam_joins.content import Emit
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.base.paths import remove
+from beam_joins.pipelines.formats.envelopes.postgres_types import arrow_type
+from beam_joins.pipelines.formats.files import File, Part
+from beam_joins.pipelines.io.sinks.postgres_table import checked_conninfo
+from beam_joins.pipelines.io.sources.enveloped_parts import MARKS, enveloped_batches, enveloped_dicts, marked_table
+from beam_joins.pipelines.io.sources.postgres_server import PublishedTable
+from beam_joins.pipelines.io.sources.slot_rounds import Round, Slot, read_round
+from beam_joins.pipelines.io.sources.slot_runs import read_in_run
+from beam_joins.transforms import connect
+from beam_joins.transforms.connect import as_arrow, folder_for, schema_text, text_schema
+
+__all__ = ["ReadPostgres"]
+
+_READ: Final = "_beam_joins_slots"
+_log = logging.getLogger(__name__)
+
+
+class ReadPostgres(beam.PTransform[PBegin, Any]):
+    """Tables of PostgreSQL: their rows, and with ``--beam_joins_state`` every change since the run before,
+    from a logical replication slot of PostgreSQL's own plugin, ``pgoutput``.
+
+    The first run reads the rows as they are at one place in the server's log, each later one the transactions
+    from there up to the end of the log when the pipeline is built. A change has the position of its
+    transaction's commit, and the event time of the commit. When the run has been committed, with its results,
+    the slot is moved on; a run that fails or is killed reads the same again. Without a state the rows are
+    read, and the slot stays where it is.
+
+    * ``conninfo``: what psycopg connects with, a string of ``name=value`` or a URL. Only the process that
+      builds the pipeline connects.
+    * ``slot``, ``publication``: their names; the publication has the slot's name by default.
+      ``beam-joins slot create`` makes both.
+    * ``table``: the name of a table, or SCHEMA.NAME; gives the table. ``tables``: several of one pipeline,
+      which are then read up to the same place; gives a dict of them.
+    * ``key``: the columns of the primary key; by default as the database has it. ``schema``: the columns of
+      the values, a ``pyarrow.Schema``, by default those of the first run and their types; ``None``: values
+      are dicts. Of several tables both are a dict, by the names in ``tables``.
+    * ``emit``, ``without_earlier``: as of :class:`~beam_joins.TableFromChangelog`.
+
+    A table is read anew, at one place, where the log does not tell its rows: once its columns have changed,
+    and when a row has got another key in an update that leaves a large value of it out.
+
+    Raises ``ValueError`` at construction for a wrong option, and
+    :class:`~beam_joins.pipelines.base.input_error.InputError`, a ``ValueError`` too, when it is applied: if
+    the server does not answer or its ``wal_level`` is not logical, for a slot that is not there, lost, in use
+    or of another job, a missing privilege, a table that is not published or whose changes do not say of which
+    row they are.
+
+    >>> ReadPostgres("dbname=shop", slot="shop", table="orders", tables=["customers"])
+    Traceback (most recent call last):
+    ValueError: table='orders', tables=['customers']: give the name of a table, or a list of names as tables=
+    """
+
+    def __init__(
+        self,
+        conninfo: str,
+        *,
+        slot: str,
+        publication: str | None = None,
+        table: str | None = None,
+        tables: Sequence[str] = (),
+        key: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
+        schema: pa.Schema | Mapping[str, pa.Schema | None] | Literal["said"] | None = "said",
+        emit: Emit = "updates",
+        without_earlier: Literal["fail", "drop"] = "fail",
+    ) -> None:
+        super().__init__()
+        connect.text("slot", slot, "the name of a slot")
+        if publication is not None:
+            connect.text("publication", publication, "the name of a publication")
+        if not isinstance(tables, list | tuple) or (table is None) == (not tables):
+            raise ValueError(f"table={table!r}, tables={tables!r}: give the name of a table, or a list of names as tables=")
+        self._names = connect.columns("tables", tables) if table is None else [connect.text("table", table, "the name of a table")]
+        self._alone = table is not None
+        connect.choice("emit", emit, Emit)
+        connect.choice("without_earlier", without_earlier, Literal["fail", "drop"])
+        self._keys = {
+            name: connect.columns("key", each) for name, each in self._by_table("key", key, None).items() if each is not None
+        }
+        self._schemas = self._by_table("schema", schema, "said")
+        for each in self._schemas.values():
+            if not (each is None or each == "said" or isinstance(each, pa.Schema)):
+                raise ValueError(f"schema={each!r}: give a pyarrow.Schema, 'said' or None")
+        self._slot = Slot(checked_conninfo(conninfo), slot, publication or slot)
+        self._emit: Emit = emit
+        self._without_earlier: Literal["fail", "drop"] = without_earlier
+
+    def _by_table(self, option: str, value: Any, default: Any) -> dict[str, Any]:
+        """What an option says of each table."""
+        if self._alone:
+            return {self._names[0]: value}
+        if value is not default and not isinstance(value, Mapping):
+            raise ValueError(f"{option}={value!r}: with tables= give a dict by their names")
+        by_table = {} if value is default else value
+        if unread := [name for name in by_table if name not in self._names]:
+            raise ValueError(f"{option}= names {', '.join(unread)}, and tables= {', '.join(self._names)}")
+        return {name: by_table.get(name, default) for name in self._names}
+
+    def expand(self, begin: PBegin) -> Any:
+        """Apply the transform."""
+        read, stored, is_first = self._read(begin)
+        tables = {}
+        for name, published in zip(self._names, read.tables.values(), strict=True):
+            full = published.table.full_name
+            key = self._keys.get(name) or list(published.table.key)
+            if not key:
+                raise InputError(f"{full} has no primary key: name its columns with key=")
+            schema = self._schema(name, published, key, stored, is_first=is_first)
+            table = _Table(read.files_of(full, key), key, schema, self._emit, self._without_earlier)
+            tables[name] = begin | (table if self._alone else name >> table)
+        return tables[self._names[0]] if self._alone else tables
+
+    def _read(self, begin: PBegin) -> tuple[Round, dict[str, str], bool]:
+        """What this run reads; the columns of the tables that are remembered, which may be added to; and
+        whether no run was before.
+        """
+        slots = begin.pipeline.__dict__.setdefault(_READ, set())
+        if self._slot.name in slots:
+            raise ValueError(f"slot={self._slot.name!r} is read twice in this pipeline: read all its tables at once, with tables=")
+        slots.add(self._slot.name)
+        state = folder_for(begin)
+        if state is None:
+            folder = tempfile.mkdtemp(prefix="beam-joins-slot-")
+            atexit.register(remove, folder)
+            return read_round(self._slot, self._names, None, folder), {}, True
+        read, remembered = read_in_run(self._slot, self._names, state)
+        return read, remembered.setdefault("schemas", {}), state.is_new
+
+    def _schema(
+        self, name: str, published: PublishedTable, key: Sequence[str], stored: dict[str, str], *, is_first: bool
+    ) -> pa.Schema | None:
+        full, schema = published.table.full_name, self._schemas[name]
+        of_server = pa.schema([(column.name, arrow_type(column.type)) for column in published.table.columns])
+        for option, names in (("key=", key), ("schema=", schema.names if is_first and isinstance(schema, pa.Schema) else ())):
+            for column in names:
+                if column not in of_server.names:
+                    raise InputError(f"{full} has no column '{column}' ({option}); it has {', '.join(of_server.names)}")
+        if schema != "said":
+            return schema
+        first = text_schema(stored.setdefault(full, schema_text(of_server)))
+        if new := [column for column in of_server.names if column not in first.names]:
+            _log.warning(
+                "%s has the column %s, which the first run did not have: it is left out; begin with an empty state for it",
+                full,
+                ", ".join(new),
+            )
+        return first
+
+
+class _Table(beam.PTransform[PBegin, PCollection[Any]]):
+    def __init__(
+        self,
+        files: Sequence[File],
+        key: list[str],
+        schema: pa.Schema | None,
+        emit: Emit,
+        without_earlier: Literal["fail", "drop"],
+    ) -> None:
+        super().__init__()
+        self._parts = [Part(number, file, 0, 0) for number, file in enumerate(files)]
+        self._schema = None if schema is None else pa.schema([*schema, *MARKS])
+        self._table = marked_table(key, emit=emit, without_earlier=without_earlier, in_columns=schema is not None, nested=False)
+
+    def expand(self, begin: PBegin) -> PCollection[Any]:
+        parts = begin | "Parts" >> beam.Create(self._parts, reshuffle=False).with_output_types(Part) | "Spread" >> beam.Reshuffle()
+        if self._schema is None:
+            rows: Any = parts | "Read" >> beam.FlatMap(enveloped_dicts)
+        else:
+            batches = beam.FlatMap(enveloped_batches, self._schema, None).with_output_types(pa.RecordBatch)
+            rows = as_arrow(parts | "Read" >> batches, self._schema, size=sum(part.file.bytes for part in self._parts))
+        table: PCollection[Any] = rows | "Table" >> self._table
+        return table

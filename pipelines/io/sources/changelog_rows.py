@@ -1,0 +1,146 @@
+"""Reads the rows of a changelog, from files or topics, plain or in envelopes, with the columns that are known
+when the pipeline is built.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.pvalue import PBegin, PCollection
+
+from beam_joins.pipelines.changelogs.changelog import Changelog, find_changelog
+from beam_joins.pipelines.formats.columns import Columns, Envelopes, enveloped
+from beam_joins.pipelines.formats.csv_rows import layout_by
+from beam_joins.pipelines.formats.envelopes.look import together
+from beam_joins.pipelines.io.sources.enveloped_parts import MARKS, enveloped_batches, enveloped_dicts, placeholders
+from beam_joins.pipelines.io.sources.envelopes import EnvelopedRecords, TopicFormat
+from beam_joins.pipelines.io.sources.plain_parts import IN_COLUMNS, PLACE, plain_batches, plain_dicts
+from beam_joins.pipelines.io.sources.schema_registry import registry_settings
+from beam_joins.pipelines.io.sources.topic_records import TopicRecords
+from beam_joins.transforms.connect import as_arrow, choice, plain_schema
+
+FileFormat = Literal["debezium", "wal2json", "maxwell"]
+_log = logging.getLogger(__name__)
+
+
+class ChangelogRows(NamedTuple):
+    """What reads the rows, as batches where they are ``in_columns`` and dicts elsewhere; and the ``key`` of
+    envelopes.
+    """
+
+    read: beam.PTransform[PBegin, Any]
+    in_columns: bool
+    key: list[str]
+
+
+class _ReadParts(beam.PTransform[PBegin, PCollection[Any]]):
+    """What a function makes of the parts of files: batches with the columns of ``schema``, or dicts."""
+
+    def __init__(self, changelog: Changelog, of_part: Callable[..., Any], schema: pa.Schema | None) -> None:
+        super().__init__()
+        self.changelog, self._of_part, self._schema = changelog, of_part, schema
+
+    def expand(self, begin: PBegin) -> PCollection[Any]:
+        """Apply the transform."""
+        parts = begin | "Parts" >> beam.Create(self.changelog.parts(), reshuffle=False) | "Spread" >> beam.Reshuffle()
+        read = beam.FlatMap(self._of_part)
+        rows: PCollection[Any] = parts | "Read" >> (read if self._schema is None else read.with_output_types(pa.RecordBatch))
+        return rows if self._schema is None else as_arrow(rows, self._schema, size=self.changelog.bytes)
+
+
+class _ReadTopics(beam.PTransform[PBegin, PCollection[Any]]):
+    """The rows of topics: batches with the columns of ``schema``, or dicts."""
+
+    def __init__(self, records: TopicRecords, schema: pa.Schema | None) -> None:
+        super().__init__()
+        self._records, self._schema = records, schema
+
+    def expand(self, begin: PBegin) -> PCollection[Any]:
+        """Apply the transform."""
+        rows: PCollection[Any] = begin | "Records" >> self._records
+        return rows if self._schema is None else as_arrow(rows, self._schema)
+
+
+def rows_of_plain_files(pattern: str, timestamp_by: str, columns: Sequence[str], schema: Any) -> ChangelogRows:
+    """The rows of files whose records are rows, in which the options name these columns."""
+    changelog = find_changelog("the files", pattern, Columns(key=(columns[0],), timestamp=timestamp_by))
+    if schema == "said":
+        schema = _schema_of(changelog)
+    of_schema = [] if schema is None else schema.names
+    for option, names in (("schema=", of_schema), ("key=, timestamp_by= or sequence_by=", columns)):
+        for column in names:
+            changelog.require(option, column)
+    if schema is None:
+        return ChangelogRows(_ReadParts(changelog, plain_dicts, None), False, [])
+    files = tuple(replace(file, layout=layout_by(schema, file.layout)) for file in changelog.files)
+    with_place = schema.append(pa.field(PLACE, pa.int64()))
+    return ChangelogRows(_ReadParts(replace(changelog, files=files), partial(plain_batches, schema=schema), with_place), True, [])
+
+
+def _schema_of(changelog: Changelog) -> pa.Schema | None:
+    """The columns of the first file, where all files say which they have, whose values then are typed without
+    being asked for.
+    """
+    first = IN_COLUMNS.get(changelog.files[0].format)
+    if first is None or first.schema is None or not all(file.format in IN_COLUMNS for file in changelog.files):
+        return None
+    return plain_schema(first.schema(changelog.files[0].path))
+
+
+def rows_of_enveloped_files(
+    pattern: str, format: FileFormat, table: str, key: list[str], schema: Any, unavailable_value: str | Sequence[str]
+) -> ChangelogRows:
+    """The rows that the envelopes in files are about."""
+    name, columns = table or "changelog", schema if isinstance(schema, pa.Schema) else None
+    tops = top_columns(key)
+    envelopes = Envelopes(format, table, tops, columns, placeholders(unavailable_value, format))
+    changelog = find_changelog(name, pattern, enveloped(name), (), envelopes)
+    evidence = changelog.evidence
+    expected = together(name, evidence.types) if schema == "said" and evidence.types else None
+    typed = expected if columns is None else columns
+    for column in () if columns is None else columns.names:  # Arrow would make a column of nulls of a name with a typo
+        changelog.require("schema=", column)
+    for column in () if expected is None else tops:
+        changelog.require("key=", column)
+    for doubt in (evidence.doubt if columns is None else "", *(each.sentence for each in changelog.waiting)):
+        if doubt:
+            _log.warning("%s", doubt)
+    key = key or list(changelog.files[0].key)
+    if typed is None:
+        return ChangelogRows(_ReadParts(changelog, enveloped_dicts, None), False, key)
+    marked = pa.schema([*typed, *MARKS])
+    return ChangelogRows(_ReadParts(changelog, partial(enveloped_batches, schema=marked, expected=expected), marked), True, key)
+
+
+def rows_of_topics(
+    topics: str | Sequence[str],
+    format: str,
+    table: str,
+    key: list[str],
+    schema: pa.Schema | None,
+    schema_registry: str | Mapping[str, Any] | None,
+    unavailable_value: str | Sequence[str],
+    consumer: Mapping[str, Any],
+) -> ChangelogRows:
+    """The rows that the envelopes in topics are about; ``consumer``: the options of :class:`TopicRecords`."""
+    in_topics = choice("format", format, TopicFormat)
+    tops = top_columns(key)
+    missing = [] if schema is None else [column for column in tops if column not in schema.names]
+    if missing:
+        raise ValueError(f"key={key!r}: schema= has no column {missing[0]!r}")
+    if schema_registry is not None and format != "debezium":
+        raise ValueError(f"schema_registry= is for format='debezium': Avro is not what format={format!r} is written in")
+    registry = None if schema_registry is None else registry_settings(schema_registry)
+    marked = None if schema is None else pa.schema([*schema, *MARKS])
+    records = EnvelopedRecords(in_topics, table, tops, marked, registry, placeholders(unavailable_value, format))
+    elements = TopicRecords(topics, records, dict[str, Any] if schema is None else pa.RecordBatch, option="source", **consumer)
+    return ChangelogRows(_ReadTopics(elements, marked), marked is not None, key)
+
+
+def top_columns(key: Iterable[str]) -> tuple[str, ...]:
+    """The columns that names lead into, each once: ``customer`` for ``customer.id``."""
+    return tuple(dict.fromkeys(column.partition(".")[0] for column in key))

@@ -1,0 +1,139 @@
+"""Reads files of envelopes as rows, and makes their table."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial, reduce
+from typing import Any, Literal
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_joins import TableFromChangelog, vectorized
+from beam_joins.content import Emit
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.formats.columns import LEFT_OUT, LOG, OPERATION, ORDER, POSITION, TIME
+from beam_joins.pipelines.formats.envelopes.enveloped import Marked
+from beam_joins.pipelines.formats.envelopes.row_change import DELETE, TRUNCATE, lists_of_names
+from beam_joins.pipelines.formats.envelopes.typed_texts import typed
+from beam_joins.pipelines.formats.exact_json import object_of
+from beam_joins.pipelines.formats.files import Part
+from beam_joins.pipelines.formats.registry import ENVELOPES
+from beam_joins.transforms import connect
+
+MARKS = pa.schema(
+    [
+        *((OPERATION, pa.string()), (TIME, pa.int64()), (POSITION, pa.int64())),
+        *((ORDER, pa.int64()), (LOG, pa.string()), (LEFT_OUT, pa.string())),
+    ]
+)
+"""The columns for what envelopes say."""
+
+
+def placeholders(unavailable_value: str | Sequence[str], format: str) -> tuple[str, ...]:
+    """The placeholders for unchanged values, from the option.
+
+    Raises ValueError for other values, and for a format that has none.
+    """
+    named = (
+        tuple(unavailable_value)
+        if isinstance(unavailable_value, Sequence) and not isinstance(unavailable_value, str)
+        else (unavailable_value,)
+    )
+    for each in named:
+        connect.text("unavailable_value", each, "a placeholder, as in the connector's unavailable.value.placeholder")
+    if named and format != "debezium":
+        raise ValueError(f"unavailable_value= is for format='debezium': format={format!r} has no placeholders")
+    return named
+
+
+def marked_table(
+    key: list[str], *, emit: Emit, without_earlier: Literal["fail", "drop"], in_columns: bool, nested: bool = True
+) -> TableFromChangelog:
+    """Makes a table of rows whose envelopes have added columns, by the columns of its key; ``nested``: a dot in
+    their names leads into a column.
+    """
+    return TableFromChangelog(
+        key=key_of(key, in_columns=in_columns) if nested else key[0] if len(key) == 1 else key,
+        timestamp_by=TIME,
+        sequence_by=[POSITION, ORDER],
+        one_log_by=LOG,
+        unchanged_by=vectorized(_lists_left_out) if in_columns else _left_out,
+        without_earlier=without_earlier,
+        apply_as_deletes={OPERATION: [DELETE]},
+        apply_as_truncates={OPERATION: [TRUNCATE]},
+        except_columns=MARKS.names,
+        emit=emit,
+    )
+
+
+def _left_out(row: Any) -> Any:
+    names = row[LEFT_OUT]
+    return None if names is None else msgspec.json.decode(names)
+
+
+def _lists_left_out(rows: pa.RecordBatch) -> pa.Array:
+    return lists_of_names(rows[LEFT_OUT])
+
+
+def enveloped_dicts(part: Part) -> Iterator[dict[str, Any]]:
+    """Reads the rows of a part as dicts, with the columns that their envelopes add."""
+    for marked in _read(part):
+        for text, place in zip(marked.texts, marked.places, strict=True):
+            row = object_of(text)
+            if isinstance(row, str):
+                raise _bad(part, place, row)
+            yield row
+
+
+def enveloped_batches(part: Part, schema: pa.Schema, expected: pa.Schema | None) -> Iterator[pa.RecordBatch]:
+    """Reads the rows of a part as record batches of these types, with the columns that their envelopes add."""
+    for marked in _read(part, expected):
+        if marked.texts:
+            try:
+                yield typed(marked.texts, schema)
+            except ValueError:
+                for text, place in zip(marked.texts, marked.places, strict=True):
+                    try:
+                        typed([text], schema)
+                    except ValueError as error:
+                        raise _bad(part, place, f"{error}") from None
+                raise
+
+
+def _read(part: Part, expected: pa.Schema | None = None) -> Iterator[Marked]:
+    marked = ENVELOPES[part.file.format].marked(part, expected)
+    while True:
+        try:
+            some = next(marked, None)
+        except (OSError, EOFError, ValueError) as error:
+            raise InputError(f"{part.file.shown}: {'is cut off' if isinstance(error, EOFError) else error}") from error
+        if some is None:
+            return
+        for n, fault in some.faults.items():
+            raise _bad(part, some.places[n], fault)
+        yield some
+
+
+def key_of(names: list[str], *, in_columns: bool) -> Any:
+    """The key of a row, from the names of its columns, which may be nested."""
+    if not any("." in name for name in names):
+        return names[0] if len(names) == 1 else names
+    paths = [name.split(".") for name in names]
+    return vectorized(partial(_nested_columns, paths)) if in_columns else partial(_nested_values, paths)
+
+
+def _nested_values(paths: list[list[str]], row: Any) -> Any:
+    key = tuple(reduce(lambda value, name: None if value is None else value.get(name), path, row) for path in paths)
+    return key[0] if len(key) == 1 else None if None in key else key
+
+
+def _nested_columns(paths: list[list[str]], rows: pa.RecordBatch) -> pa.Array:
+    columns = [pc.struct_field(rows[path[0]], path[1:]) if path[1:] else rows[path[0]] for path in paths]
+    if len(columns) == 1:
+        return columns[0]
+    missing = reduce(pc.or_, (column.is_null() for column in columns))
+    return pa.StructArray.from_arrays(columns, names=[".".join(path) for path in paths], mask=missing)
+
+
+def _bad(part: Part, place: int, fault: str) -> InputError:
+    return InputError(f"{part.file.shown}, {ENVELOPES[part.file.format].where(part, place)}: {fault}")

@@ -1,0 +1,112 @@
+"""Reads files of plain rows, whose columns give time and sequence, as elements."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import pyarrow as pa
+
+from beam_joins.arrow_types import python_list
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.formats.avro_records import read_records
+from beam_joins.pipelines.formats.envelopes.typed_texts import typed
+from beam_joins.pipelines.formats.exact_json import dumps_line
+from beam_joins.pipelines.formats.files import Growing, NotWhole, Part
+from beam_joins.pipelines.formats.registry import FILE_FORMATS, SOURCES
+from beam_joins.sorting import combine_chunks
+from beam_joins.transforms.connect import struct_of
+from beam_joins.typed_rows import column_writer
+
+PLACE: Final = "(place)"
+"""The column with the place of a record in its files, which orders records that nothing else orders."""
+IN_COLUMNS: Final = {each.name: each for each in FILE_FORMATS if each.schema is not None}
+"""The formats whose files say which columns they have."""
+_BATCH_ROWS: Final = 65_536
+
+
+def plain_dicts(part: Part) -> Iterator[dict[str, Any]]:
+    """The records of a part as dicts, with their places."""
+    with _named(part):
+        for place, row in _rows(part):
+            yield {**row, PLACE: place}
+
+
+def plain_batches(part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The records of a part in the columns of ``schema``, with their places."""
+    with _named(part):
+        if part.file.format in IN_COLUMNS:
+            rows_in_columns = pa.RecordBatch.from_struct_array(struct_of(_table(part, tuple(schema.names)), schema))
+            places = pa.array(range(part.first_place, part.first_place + len(rows_in_columns)), pa.int64())
+            for start in range(0, len(places), _BATCH_ROWS):
+                columns = rows_in_columns.slice(start, _BATCH_ROWS).columns
+                yield _with_places(columns, schema, places.slice(start, _BATCH_ROWS))
+            return
+        rows = _rows(part)
+        while some := list(itertools.islice(rows, _BATCH_ROWS)):
+            places, values = zip(*some, strict=True)
+            if part.file.format == "avro":
+                columns = column_writer("a record", schema)({name: row.get(name) for name in schema.names} for row in values).flatten()
+            else:
+                columns = _typed(part, places, [dumps_line(row) for row in values], schema).columns
+            yield _with_places(columns, schema, pa.array(places, pa.int64()))
+
+
+def _rows(part: Part) -> Iterator[tuple[int, dict[str, Any]]]:
+    if part.file.format == "avro":  # times are datetimes here, and what is stored of them in the readers of commands
+        yield from ((part.first_place + number, record) for number, record in read_records(part.file.path, part.start, part.stop))
+        return
+    if part.file.format in IN_COLUMNS:
+        yield from enumerate(python_list(combine_chunks(_table(part).to_struct_array())), part.first_place)
+        return
+    for raw in SOURCES[part.file.format].rows(part, None):
+        for n, place in enumerate(raw.places.to_pylist()):
+            row = raw.row(n)
+            if isinstance(row, str):
+                raise _bad(part, place, row)
+            yield place, row
+
+
+def _table(part: Part, columns: tuple[str, ...] | None = None) -> pa.Table:
+    """The rows of a part, which is one piece of a file in columns, such as a row group."""
+    whole = IN_COLUMNS[part.file.format].whole
+    assert whole is not None
+    try:
+        _, table = next(whole(Growing(part.file.path, part.start, True, columns)))
+    except NotWhole:
+        raise EOFError from None
+    assert isinstance(table, pa.Table)
+    return table
+
+
+def _typed(part: Part, places: Sequence[int], texts: list[bytes], schema: pa.Schema) -> pa.RecordBatch:
+    try:
+        return typed(texts, schema)
+    except ValueError:
+        for place, text in zip(places, texts, strict=True):
+            try:
+                typed([text], schema)
+            except ValueError as error:
+                raise _bad(part, place, f"{error}") from None
+        raise
+
+
+def _with_places(columns: Sequence[pa.Array], schema: pa.Schema, places: pa.Array) -> pa.RecordBatch:
+    return pa.record_batch([*columns, places], schema=schema.append(pa.field(PLACE, pa.int64())))
+
+
+def _bad(part: Part, place: int, fault: str) -> InputError:
+    return InputError(f"{part.file.shown}, {SOURCES[part.file.format].where(part, place)}: {fault}")
+
+
+@contextmanager
+def _named(part: Part) -> Iterator[None]:
+    """Adds the name of the file to errors of reading."""
+    try:
+        yield
+    except InputError:
+        raise
+    except EOFError as error:
+        raise InputError(f"{part.file.shown} is cut off") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{part.file.shown}: {getattr(error, 'strerror', None) or error}") from error

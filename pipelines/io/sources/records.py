@@ -1,0 +1,158 @@
+"""The records of a Kafka topic as elements: pairs of key and value, or Arrow batches of declared columns."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+
+from beam_joins.exact_values import Place, exact_column
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.formats.envelopes.debezium_records import RowsAt
+from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows
+from beam_joins.pipelines.formats.envelopes.typed_texts import typed
+from beam_joins.pipelines.formats.exact_json import loads
+from beam_joins.pipelines.io.sources.follow import Piece, Timed
+from beam_joins.pipelines.io.sources.registered_avro import RegisteredAvro
+from beam_joins.pipelines.io.sources.rows import Rows, time_given
+from beam_joins.pipelines.io.sources.schema_registry import registry_settings
+from beam_joins.transforms.connect import choice
+
+Value = Literal["bytes", "json", "avro"]
+_NO_ROW: Final = b"{}"
+_COLUMNS: Final[dict[str, Callable[[Any], Any]]] = {
+    "kafka_key": lambda message: message.key(),
+    "kafka_partition": lambda message: message.partition(),
+    "kafka_offset": lambda message: message.offset(),
+    "kafka_timestamp": lambda message: int(message.timestamp()[1]) * 1_000,
+}
+"""Columns of a schema that are filled with what Kafka knows of a record."""
+
+
+@dataclass(frozen=True)
+class Records:
+    """Converts records of Kafka to elements.
+
+    ``timestamp_by`` is a column of the schema, or a function of key and value; ``None``: the record's own
+    time.
+
+    ``registry`` are the settings of the schema registry of values in Avro.
+    """
+
+    value: Value
+    timestamp_by: Any
+    rows: Rows | None
+    registry: Mapping[str, Any] | None
+
+    @classmethod
+    def of(cls, value: Value, timestamp_by: Any, schema: Any, schema_registry: str | Mapping[str, Any] | None) -> "Records":
+        """From the options. Raises ``ValueError`` that lists the choices."""
+        choice("value", value, Value)
+        if (value == "avro") != (schema_registry is not None):
+            raise ValueError("value='avro' and schema_registry= belong together: give both or none")
+        registry = None if schema_registry is None else registry_settings(schema_registry)
+        if schema is not None:
+            if value == "bytes":
+                raise ValueError("schema= gives the columns of JSON and Avro: say value='json' or value='avro'")
+            return cls(value, timestamp_by, Rows.of("kafka_timestamp" if timestamp_by is None else timestamp_by, schema), registry)
+        if timestamp_by is not None and not callable(timestamp_by):
+            raise ValueError(
+                f"timestamp_by={timestamp_by!r}: without a schema give a function of key and value, or none for Kafka's own time"
+            )
+        return cls(value, timestamp_by, None, registry)
+
+    def piece(self, after: int, messages: Sequence[Any]) -> Piece:
+        """The elements of these records.
+
+        Raises InputError for a value or a time that is not what it should be.
+        """
+        if self.rows is not None and self.value == "avro":
+            return self._batches(after, messages, self.rows, self.rows.schema)
+        if self.rows is not None:
+            rows = [self._row(message, self.rows.schema) for message in messages]
+            with said_of(*messages[:1], *messages[-1:]):
+                return self.rows.of_dicts(after, rows)
+        timed = []
+        for message in messages:
+            with said_of(message):
+                key, value = message.key(), self._value(message)
+                time = (
+                    _COLUMNS["kafka_timestamp"](message)
+                    if self.timestamp_by is None
+                    else time_given("ReadKafka", self.timestamp_by, key, value)
+                )
+            timed.append(Timed((key, value), time))
+        return Piece(after, timed, max((each.micros for each in timed), default=None), len(timed))
+
+    @cached_property
+    def _avro(self) -> RegisteredAvro[RecordRows]:
+        assert self.registry is not None
+        return RegisteredAvro(self.registry, _columns_of)
+
+    def _batches(self, after: int, messages: Sequence[Any], rows: Rows, schema: pa.Schema) -> Piece:
+        """The elements of values in Avro."""
+        texts = []
+        for message in messages:
+            with said_of(message):
+                texts.append(self._text(message) or _NO_ROW)
+        with said_of(*messages[:1], *messages[-1:]):
+            batch = typed(texts, pa.schema([field for field in schema if field.name not in _COLUMNS]))
+        with said_of(*messages[:1], *messages[-1:]):
+            columns = [
+                exact_column([_value_of(message, field) for message in messages], field.type, Place("a record", field.name))
+                if field.name in _COLUMNS
+                else batch[field.name]
+                for field in schema
+            ]
+        with said_of(*messages[:1], *messages[-1:]):
+            return rows.of_table(after, pa.table(columns, schema=schema))
+
+    def _text(self, message: Any) -> bytes | None:
+        """The row of a value in Avro as a JSON object, as its schema means it."""
+        value = message.value()
+        read = None if value is None else self._avro.read(value)
+        if read is None:
+            return None
+        record, columns = read
+        return columns.text(record)
+
+    def _value(self, message: Any) -> Any:
+        if self.value == "avro":
+            text = self._text(message)
+            return None if text is None else loads(text)
+        value = message.value()
+        return value if value is None or self.value == "bytes" else loads(value)
+
+    def _row(self, message: Any, schema: pa.Schema) -> dict[str, Any]:
+        with said_of(message):
+            row = self._value(message) or {}
+            if not isinstance(row, dict):
+                raise ValueError("the value is not a JSON object")
+        return {**row, **{field.name: _value_of(message, field) for field in schema if field.name in _COLUMNS}}
+
+
+def _value_of(message: Any, field: pa.Field) -> Any:
+    value = _COLUMNS[field.name](message)
+    if not pa.types.is_timestamp(field.type):
+        return value
+    return datetime(1970, 1, 1, tzinfo=UTC if field.type.tz else None) + timedelta(microseconds=value)
+
+
+@contextmanager
+def said_of(*messages: Any) -> Iterator[None]:
+    """The message for bad records, with topic and offset of the first and the last one."""
+    try:
+        yield
+    except ValueError as error:
+        first, *more = messages
+        offsets = " to ".join(dict.fromkeys(f"{message.offset()}" for message in (first, *more)))
+        raise InputError(f"{first.topic()}, partition {first.partition()}, offset {offsets}: {error}") from error
+
+
+def _columns_of(rows_at: RowsAt) -> RecordRows:
+    columns = rows_at()
+    assert columns is not None
+    return columns

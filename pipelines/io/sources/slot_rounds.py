@@ -1,0 +1,277 @@
+"""Rounds of reading a PostgreSQL slot: each reads what was committed since the one before into files, and the
+first one the rows that are there.
+
+A transaction belongs to the round in whose range its commit begins. A table is read as it is at the end of a
+round where the log does not say what its rows are: in the first round, and once its columns have changed.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+import psycopg
+from psycopg import sql
+
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.formats.envelopes.pgoutput import Lines, Pgoutput
+from beam_joins.pipelines.formats.envelopes.row_change import lsn
+from beam_joins.pipelines.formats.envelopes.slot_lines import place_text
+from beam_joins.pipelines.formats.files import File
+from beam_joins.pipelines.io.sources.postgres_server import (
+    PublishedTable,
+    connected,
+    flushed,
+    published_tables,
+    qualified,
+    require_logical,
+    server_errors,
+    slot_status,
+    type_names,
+)
+from beam_joins.pipelines.io.sources.round_files import RoundFiles
+
+_PEEK: Final = """
+    SELECT lsn::text, data FROM pg_logical_slot_peek_binary_changes(%s, %s, NULL, 'proto_version', '1', 'publication_names', %s)
+"""
+_FETCHED: Final = 2_000
+_ACTIVE_SECONDS: Final = 15
+"""How long a slot is waited for that a connection still uses, such as that of a run that was killed."""
+_ATTEMPTS: Final = 5
+_TRUNCATED, _THERE = b',"lsn":"0/1"', b',"lsn":"0/2"'
+"""The order at one position: a table that is read anew is emptied before its rows are there."""
+
+
+class Slot(NamedTuple):
+    """Where changes come from: a slot of the database that ``conninfo`` names, and a publication."""
+
+    conninfo: str
+    name: str
+    publication: str
+
+
+class Round(NamedTuple):
+    """What a round has read: paths and sizes of the ``files`` of each table, and the tables as they are.
+
+    The next round begins at ``end``, and ``state`` is what it must be told. ``behind`` is how many bytes of
+    the log the slot was behind the server. ``anew`` are the tables that were read as they are.
+    """
+
+    files: dict[str, list[tuple[str, int]]]
+    tables: dict[str, PublishedTable]
+    end: int
+    behind: int
+    transactions: int
+    anew: tuple[str, ...]
+
+    def files_of(self, table: str, key: Sequence[str]) -> tuple[File, ...]:
+        """The files of a table, which is read by a key."""
+        files = self.files.get(table, [])
+        return tuple(
+            File(path=path, bytes=size, shown=f"slot, {table}", format="wal2json", table=table, key=tuple(key)) for path, size in files
+        )
+
+    def then(self, later: "Round") -> "Round":
+        """The two rounds, one right behind the other, as one."""
+        files = {table: [*self.files.get(table, []), *later.files.get(table, [])] for table in (*self.files, *later.files)}
+        anew = tuple(table for table in later.tables if table in (*self.anew, *later.anew))
+        return later._replace(files=files, transactions=self.transactions + later.transactions, anew=anew)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What the next round must be told, as JSON has it."""
+        return {"end": place_text(self.end), "columns": {name: table.columns_said for name, table in self.tables.items()}}
+
+
+def read_round(
+    slot: Slot,
+    tables: Sequence[str],
+    before: dict[str, Any] | None,
+    folder: str,
+    *,
+    counts: bool = True,
+    most_rows: int | None = None,
+) -> Round:
+    """Read what was committed since the round before, whose ``state`` is given, into files in ``folder``.
+
+    The slot stays where it is until :func:`advance`, or the next round that is read behind one that
+    ``counts``. ``most_rows``: of a table at most so many are read, for a look.
+
+    Raises InputError for a slot, a publication or a table that cannot be used.
+    """
+    with server_errors(f"PostgreSQL, slot {slot.name}"), connected(slot.conninfo) as connection:
+        require_logical(connection)
+        confirmed = _usable(connection, slot, before)
+        if before is not None and counts:  # the last run may have been cut off right behind its commit
+            _advance(connection, slot, lsn(before["end"]))
+        reader = _Reader(connection, slot, tables, RoundFiles(folder))
+        end = flushed(connection)
+        behind, columns = end - confirmed, {} if before is None else before["columns"]
+        if before is not None:
+            reader.read_changes(lsn(before["end"]), end)
+        # behind the changes: what is altered later shows in the next round
+        now = published_tables(connection, slot.publication, tables)
+        anew = {name for name, table in now.items() if table.columns_said != columns.get(name)}
+        if anew or reader.moved:
+            end, now = reader.read_tables(anew, None if before is None else end, most_rows)
+            anew |= reader.moved
+        return Round(reader.files.close(), now, end, behind, reader.transactions, tuple(name for name in now if name in anew))
+
+
+def advance(slot: Slot, end: int) -> None:
+    """Let the server forget the log of a slot before ``end``."""
+    with server_errors(f"PostgreSQL, slot {slot.name}"), connected(slot.conninfo) as connection:
+        _advance(connection, slot, end)
+
+
+def _advance(connection: Any, slot: Slot, end: int) -> None:
+    status = slot_status(connection, slot.name)
+    if status is None or status.confirmed >= end:
+        return
+    for is_last in _attempts():
+        try:
+            connection.execute("SELECT pg_replication_slot_advance(%s, %s)", [slot.name, place_text(end)])
+            return
+        except psycopg.errors.ObjectInUse:
+            if is_last:
+                raise
+
+
+def _attempts() -> Iterator[bool]:
+    """Attempts to use a slot; whether one is the last."""
+    until = time.monotonic() + _ACTIVE_SECONDS
+    while (left := until - time.monotonic()) > 0:
+        yield False
+        time.sleep(min(left, 0.2))
+    yield True
+
+
+def _usable(connection: Any, slot: Slot, before: dict[str, Any] | None) -> int:
+    """Where the slot has been read up to; raises InputError for one that cannot be read from where the last
+    run ended.
+    """
+    name, status = slot.name, slot_status(connection, slot.name)
+    anew = "" if before is None else ", and with an empty state, as changes since the last run are missing"
+    if status is None:
+        raise InputError(f"there is no slot {name}: make it with beam-joins slot create{anew}")
+    if not status.is_here:
+        raise InputError(f"the slot {name} is of another database: name that database in the address")
+    if status.plugin != "pgoutput":
+        raise InputError(f"the slot {name} is of the plugin {status.plugin}: make one of pgoutput with beam-joins slot create")
+    if status.is_lost:
+        why = status.invalidation or "max_slot_wal_keep_size"
+        raise InputError(f"the slot {name} is lost, as the server has removed its log ({why}): drop it and make it again{anew}")
+    if before is not None and status.confirmed > lsn(before["end"]):
+        raise InputError(
+            f"the slot {name} was read up to {place_text(status.confirmed)} by somebody else, or made again, and the last "
+            f"run ended at {before['end']}: begin with an empty state, and give each job a slot"
+        )
+    return max(status.confirmed, 0 if before is None else lsn(before["end"]))
+
+
+class _Reader:
+    def __init__(self, connection: Any, slot: Slot, wanted: Sequence[str], files: RoundFiles) -> None:
+        self._connection, self._slot, self._wanted, self.files = connection, slot, wanted, files
+        self._names = frozenset(published_tables(connection, slot.publication, wanted))
+        self.moved: set[str] = set()
+        self.transactions = 0
+
+    def read_changes(self, begin: int, end: int) -> None:
+        """The transactions of a range."""
+        with connected(self._slot.conninfo) as catalog:
+            types = type_names(catalog)
+            keys = {each.oid: each.table.key for each in published_tables(catalog, self._slot.publication, self._wanted).values()}
+            read = Pgoutput(lambda *of: types[of], lambda oid: keys.get(oid, ()), self._names, begin, end)
+            read.moved = self.moved
+            for at, data in self._peeked(end):
+                for table, line in read.lines(at, data):
+                    self.files.write(table, line)
+        self.transactions += read.transactions
+
+    def _peeked(self, end: int) -> Iterator[tuple[str, bytes]]:
+        """The messages up to a place; the slot stays where it is."""
+        publication = sql.Identifier(self._slot.publication).as_string()
+        for is_last in _attempts():
+            with self._connection.transaction(), self._connection.cursor(name="beam_joins", binary=True) as cursor:
+                try:
+                    cursor.execute(_PEEK, [self._slot.name, place_text(end), publication])
+                    some = cursor.fetchmany(_FETCHED)
+                except psycopg.errors.ObjectInUse:
+                    if is_last:
+                        raise
+                    raise psycopg.Rollback from None
+                while some:
+                    yield from some
+                    some = cursor.fetchmany(_FETCHED)
+                return
+
+    def read_tables(self, anew: set[str], begin: int | None, most_rows: int | None) -> tuple[int, dict[str, PublishedTable]]:
+        """The rows of tables as they are at a place in the log, and the changes up to there from ``begin`` on;
+        gives the place, and all tables as they are there.
+        """
+        for attempt in range(_ATTEMPTS):
+            with _snapshot(self._slot) as (end, snapshot), connected(self._slot.conninfo) as connection:
+                if begin is not None:
+                    self.read_changes(begin, end)
+                    begin = end
+                mark = self.files.mark()
+                with connection.transaction():
+                    connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                    connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
+                    try:
+                        tables = published_tables(connection, self._slot.publication, self._wanted)
+                        read = [table for name, table in tables.items() if name in {*anew, *self.moved}]
+                        for table in read:
+                            self._copy(connection, table, end, most_rows)
+                        if all(_is_in_place(connection, table) for table in read):
+                            return end, tables
+                    except (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedTable):
+                        if attempt + 1 == _ATTEMPTS:
+                            raise
+                    raise psycopg.Rollback
+                self.files.discard(mark)
+        raise InputError("tables are truncated or rewritten faster than they are read: run again")
+
+    def _copy(self, connection: Any, published: PublishedTable, end: int, most_rows: int | None) -> None:
+        table, lines, write = published.table, Lines(published.table), self.files.write
+        (now,) = connection.execute("SELECT now()").fetchone()
+        bounds = f'"timestamp":"{now}","lsn":"{place_text(end - 1)}"}}'.encode()
+        begin, commit = b'{"action":"B",' + bounds, b'{"action":"C",' + bounds
+        write(table.full_name, begin)
+        write(table.full_name, lines.truncate(_TRUNCATED))
+        with connection.cursor().copy(_copy_statement(published, most_rows)) as copy:
+            for row in copy.rows():
+                if write(table.full_name, lines.insert(row, _THERE)):
+                    write(table.full_name, commit)
+                    write(table.full_name, begin)
+        write(table.full_name, commit)
+
+
+def _copy_statement(published: PublishedTable, most_rows: int | None) -> sql.Composed:
+    columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in published.table.columns)
+    only = sql.SQL("ONLY " if published.storage else "")  # a partitioned table has no storage of its own
+    rows = sql.SQL(f" WHERE {published.rows}" if published.rows else "")  # as the catalog has it
+    most = sql.SQL("" if most_rows is None else " LIMIT {}").format(sql.Literal(most_rows))
+    return sql.SQL("COPY (SELECT {} FROM {}{}{}{}) TO STDOUT").format(columns, only, qualified(published.table), rows, most)
+
+
+def _is_in_place(connection: Any, table: PublishedTable) -> bool:
+    """Whether a table still lies where the snapshot has it: a TRUNCATE and an ALTER TABLE that rewrites it
+    show in older snapshots too.
+    """
+    (storage,) = connection.execute("SELECT coalesce(pg_relation_filenode(%s), 0)::int8", [table.oid]).fetchone()
+    return bool(storage == table.storage)
+
+
+@contextmanager
+def _snapshot(slot: Slot) -> Iterator[tuple[int, str]]:
+    """A place in the log, and the name of a snapshot that has every transaction whose commit begins before it
+    and no other.
+    """
+    with connected(slot.conninfo, replication="database") as connection:
+        name = f"beam_joins_{uuid4().hex}"
+        made = connection.pgconn.exec_(f'CREATE_REPLICATION_SLOT "{name}" TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT'.encode())
+        if made.status != psycopg.pq.ExecStatus.TUPLES_OK:
+            raise psycopg.OperationalError(made.error_message.decode(errors="replace").removeprefix("ERROR:").strip())
+        yield lsn(made.get_value(0, 1).decode()), made.get_value(0, 2).decode()

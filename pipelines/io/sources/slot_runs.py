@@ -1,0 +1,84 @@
+"""Reads a slot in a run: the round counts, and the slot advances, when the run commits.
+
+Rows that were read as they are cannot be read a second time, so a run that is done again takes those that the
+run before it has left, and the changes since.
+"""
+
+import logging
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from apache_beam.io.filesystems import FileSystems
+
+from beam_joins.pipelines.base.input_error import InputError, writing
+from beam_joins.pipelines.base.paths import matching, remove
+from beam_joins.pipelines.formats.envelopes.slot_lines import place_text
+from beam_joins.pipelines.io.sources.slot_rounds import Round, Slot, advance, read_round
+from beam_joins.transforms.connect import StateFolder, write_whole
+
+_ROUND: Final = "round.json"
+_log: Final = logging.getLogger(__name__)
+
+
+class _Kept(msgspec.Struct):
+    """A round whose run does not count yet, and what it was to read."""
+
+    slot: str
+    publication: str
+    tables: list[str]
+    before: str | None
+    round: Round
+
+
+def read_in_run(slot: Slot, tables: Sequence[str], state: StateFolder) -> tuple[Round, dict[str, Any]]:
+    """What was committed since the last run with this state; and what the state remembers of the slot, which
+    may be added to.
+
+    Raises InputError.
+    """
+    folder, name = os.path.join(state.files.root, "slots", slot.name), f"slot {slot.name}"
+    before = state.inputs.get(name)
+    asked = (slot.name, slot.publication, [*tables], None if before is None else before["end"])
+    kept = _kept(folder, asked)
+    if kept is None:
+        read = read_round(slot, tables, before, folder)
+    else:
+        read = kept.then(read_round(slot, tables, kept.state, folder, counts=False))
+    if read.anew:
+        with writing(folder):
+            write_whole(os.path.join(folder, _ROUND), msgspec.json.encode(_Kept(*asked, read)))
+    remembered = {**(before or {}), **read.state}
+    state.inputs[name] = remembered
+    state.when_committed.append(partial(_move_on, slot, read, folder))
+    return read, remembered
+
+
+def _kept(folder: str, asked: tuple[Any, ...]) -> Round | None:
+    """The round that a run has left that did not come to its end, if this one is to read the same."""
+    path = os.path.join(folder, _ROUND)
+    try:
+        if not FileSystems.exists(path):
+            return None
+        with FileSystems.open(path) as file:
+            kept = msgspec.json.decode(file.read(), type=_Kept)
+        is_same = (kept.slot, kept.publication, kept.tables, kept.before) == asked
+        files = [each for files in kept.round.files.values() for each in files]
+        return kept.round if is_same and all(_size(path) == size for path, size in files) else None
+    except (OSError, ValueError):
+        return None
+
+
+def _size(path: str) -> int:
+    return next((file.bytes for file in matching(path)), -1)
+
+
+def _move_on(slot: Slot, read: Round, folder: str) -> None:
+    """The run counts: the server need not keep what it has read, and nobody needs the files."""
+    remove(folder)
+    try:
+        advance(slot, read.end)
+    except InputError as error:
+        _log.warning("%s; the next run moves the slot to %s", error, place_text(read.end))

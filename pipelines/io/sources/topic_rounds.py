@@ -1,0 +1,108 @@
+"""Rounds of reading a Kafka topic: each reads what has come since the one before into files of JSON lines."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.base.paths import remove
+from beam_joins.pipelines.io.sources.follow import Piece, Timed
+from beam_joins.pipelines.io.sources.round_files import RoundFiles
+from beam_joins.pipelines.io.sources.topics import Topics, kafka, partitions_of
+from beam_joins.transforms.connect import StateFolder
+
+_TOMBSTONE: Final = b"null"
+_SILENT_SECONDS: Final = 60.0
+
+
+class TopicRound(NamedTuple):
+    """What a round has read: the pattern of its files, the number of records, and the ``offsets`` at which the
+    next round begins, by partition.
+    """
+
+    pattern: str
+    records: int
+    offsets: dict[str, int]
+
+
+def read_topic(
+    topic: str, config: Mapping[str, Any], offsets: Mapping[str, int], folder: str, most_records: int | None = None
+) -> TopicRound:
+    """Read the values from these offsets up to the ends that the partitions have now into files below
+    ``folder``; of a partition without an offset from its first record on. ``most_records``: of a partition
+    about so many at most, for a look.
+
+    Raises InputError if no broker answers, there is no such topic, or records that were not read are gone.
+    """
+    files, records, ends = RoundFiles(folder), 0, dict(offsets)
+    source = Topics(config, _Lines(), "earliest", follow=False)
+    try:
+        for element in partitions_of(topic, config):
+            _, partition = element
+            begin, end = source.range(element)
+            assert end is not None
+            place, count = offsets.get(str(partition), begin), 0
+            if place > end:
+                raise InputError(
+                    f"partition {partition} of the topic {topic} ends at {end}, and runs have read up to {place}: the topic was made "
+                    "anew, begin with an empty state"
+                )
+            for piece in _pieces(source, element, place, end):
+                for line in piece.elements:
+                    files.write(str(partition), line.value)
+                count += piece.rows
+                ends[str(partition)] = piece.after
+                if most_records is not None and count >= most_records:
+                    break
+            records += count
+    finally:
+        source.close()
+    return TopicRound(files.pattern(), records, ends)
+
+
+def read_topic_in_run(topic: str, config: Mapping[str, Any], state: StateFolder) -> TopicRound:
+    """What has come since the last run with this state, whose offsets count when the run does.
+
+    Raises InputError.
+    """
+    folder, name = os.path.join(state.files.root, "topics", topic), f"topic {topic}"
+    remove(folder)  # of a run that did not come to its end
+    read = read_topic(topic, config, state.inputs.get(name, {}).get("offsets", {}), folder)
+    state.inputs[name] = {"offsets": read.offsets}
+    state.when_committed.append(partial(remove, folder))
+    return read
+
+
+def _pieces(source: Topics, element: tuple[str, int], place: int, end: int) -> Iterator[Piece]:
+    heard = time.monotonic()
+    try:
+        while place < end:
+            for piece in source.pieces(element, place, end):
+                place, heard = piece.after, time.monotonic()
+                yield piece
+            if time.monotonic() - heard > _SILENT_SECONDS:
+                raise InputError(f"partition {element[1]} of the topic {element[0]} has given no record for {_SILENT_SECONDS:.0f} s")
+    except kafka().KafkaException as error:
+        topic, partition = element
+        if error.args and error.args[0].code() in (kafka().KafkaError.OFFSET_OUT_OF_RANGE, kafka().KafkaError._AUTO_OFFSET_RESET):
+            raise InputError(
+                f"the topic {topic} has lost records of partition {partition} that no run has read: begin with an empty state, and let"
+                " the topic keep its records for longer"
+            ) from None
+        raise InputError(f"the topic {topic} cannot be read: {error.args[0].str() if error.args else error}") from None
+
+
+class _Lines:
+    """Values as lines."""
+
+    def piece(self, after: int, messages: Sequence[Any]) -> Piece:
+        """The values of these records, each on one line."""
+        lines = [Timed(_on_one_line(message.value() or _TOMBSTONE), 0) for message in messages]
+        return Piece(after, lines, None, len(lines))
+
+
+def _on_one_line(value: bytes) -> bytes:
+    # within JSON a newline is only between its tokens
+    return value.replace(b"\r", b" ").replace(b"\n", b" ")

@@ -1,0 +1,156 @@
+"""WriteChangelog: writes the changes of a table into one file, which appears when it is complete."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.pvalue import PCollection
+
+from beam_joins import ChangeBatch
+from beam_joins.pipelines.base.input_error import writing
+from beam_joins.pipelines.base.paths import absolute
+from beam_joins.pipelines.formats.change_records import As, ChangeRecords
+from beam_joins.pipelines.formats.plain_rows import PlainRows
+from beam_joins.pipelines.formats.registry import FILE_FORMATS, Written, format_of
+from beam_joins.pipelines.results.in_order import changes_in_order, merge, some_at_a_time
+from beam_joins.pipelines.results.outputs import split_suffix
+from beam_joins.pipelines.results.publication import Move, Publication
+from beam_joins.pipelines.results.write_parts import WriteParts, WrittenPart
+from beam_joins.transforms.connect import choice, columns, folder_for, in_batches, require_bounded, require_global, table_type, text
+
+_WRITTEN: Final = tuple(each.name for each in FILE_FORMATS if each.option is not None)
+
+
+class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
+    """Writes the changes of a table into one file, in the order of their positions; gives its path.
+
+    * ``path``: the file, on any filesystem that Beam knows, with the suffix of its format; JSON lines also
+      ``.gz``, ``.bz2`` and ``.zst``. With ``--beam_joins_state`` each run writes a file of its own,
+      ``orders-000001.jsonl`` for ``orders.jsonl``, and so on: one after the other they hold what one run
+      would have written.
+    * ``format``: ``"jsonl"``, ``"avro"``, ``"parquet"`` or ``"arrow"`` (Arrow IPC, also called Feather).
+    * ``as_``: ``"upserts"``, a record for each change with the columns of the key and of the value (null
+      after a delete), ``timestamp``, ``position`` and ``deleted``; or ``"pairs"``, the old and the new row in
+      Debezium's form (``before``, ``after``, ``op``, ``source`` with ``lsn`` for the position and ``ts_us``
+      for the time, ``ts_ms``), in JSON with a schema. ``ReadChangelog(format="debezium")`` makes the same
+      table of it.
+    * ``key``: how the columns of the key are named; by default as those that it was made of, ``key`` where
+      there was one. A column of the value with such a name gives way to it.
+    * ``table``: the name of the table in pairs.
+
+    The file gets its name when it is whole, in the place of one that is there; until then its parts lie in a
+    hidden folder beside it.
+
+    Raises ``ValueError`` at construction for a wrong option and for a suffix of another format; when applied
+    for a table of Python objects (opaque), for unbounded input, and for columns that the format does not
+    have. In the run :class:`~beam_joins.pipelines.base.input_error.InputError` when another run writes to the
+    path; OutputError if it cannot be written.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from beam_joins import TableFromChangelog
+    >>> path = Path(tempfile.mkdtemp()) / "stock.jsonl"
+    >>> rows = pa.table({"item": ["apple", "apple"], "count": [7, 8], "lsn": [1, 2]})
+    >>> with beam.Pipeline() as pipeline:
+    ...     log = pipeline | beam.Create([rows]).with_output_types(pa.Table)
+    ...     stock = log | TableFromChangelog(key="item", sequence_by="lsn", timestamp_by="lsn", except_columns=["lsn"])
+    ...     _ = stock | WriteChangelog(str(path), key="item")
+    >>> print(path.read_text(), end="")
+    {"item":"apple","count":7,"timestamp":"1970-01-01T00:00:00.000001Z","position":1,"deleted":false}
+    {"item":"apple","count":8,"timestamp":"1970-01-01T00:00:00.000002Z","position":2,"deleted":false}
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        format: Written = "jsonl",
+        as_: As = "upserts",
+        key: str | Sequence[str] | None = None,
+        table: str = "",
+    ) -> None:
+        super().__init__()
+        text("path", path, "the path of a file")
+        text("table", table, "the name of a table", empty=True)
+        if key is not None:
+            columns("key", key)
+        choice("format", format, Written)
+        choice("as_", as_, As)
+        named = format_of("path", path, _WRITTEN).option
+        if named != format:
+            raise ValueError(f"path={path!r} is named as a file of format={named!r}, and format={format!r}: give both alike")
+        self._path = path
+        self._format: Written = format
+        self._as: As = as_
+        self._key = key
+        self._table = table
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[str]:
+        """Apply the transform."""
+        require_global("WriteChangelog", pcoll)
+        require_bounded("WriteChangelog", "write it in runs that go on, with --beam_joins_state", pcoll)
+        rows = PlainRows("WriteChangelog", table_type(pcoll), self._key)
+        folder = folder_for(pcoll)
+        stem, suffix = split_suffix(self._path)
+        path = self._path if folder is None else f"{stem}-{folder.run:06d}{suffix}"
+        result = _Result(path, ChangeRecords(rows, self._as, self._format, self._table))
+        begin = pcoll.pipeline | "Begin" >> beam.Create([(0, None)], reshuffle=False).with_output_types(tuple[int, Any])
+        parts = in_batches(pcoll) | "Write" >> beam.ParDo(WriteParts(result, result.staging, result.encoded)).with_output_types(
+            WrittenPart
+        )
+        written: PCollection[str] = (
+            (parts | "Parts" >> beam.Map(lambda part: (0, part)).with_output_types(tuple[int, Any]), begin)
+            | "All" >> beam.Flatten()
+            | "Together" >> beam.GroupByKey()
+            | "Name" >> beam.MapTuple(lambda _, parts: result.publish(parts)).with_output_types(str)
+        )
+        return written
+
+
+class _Result:
+    """What a run writes to a path."""
+
+    name = "changes"
+
+    def __init__(self, path: str, records: ChangeRecords) -> None:
+        self.path = path
+        self._target = absolute(path)
+        self._records = records
+        self.publication = Publication(self._target, in_workers=True)
+        self._claimed = False
+        self.staging = self.publication.attempt(self._target)
+
+    def create(self, path: str) -> Any:
+        """A writer to a new file."""
+        # a name without the suffix of a compression, but that of the path
+        raw = CompressionTypes.UNCOMPRESSED
+        packed = FileSystems.create(path, compression_type=CompressionTypes.detect_compression_type(self.path) or raw)
+        return self._records.writer(packed)
+
+    def encoded(self, batch: ChangeBatch) -> Iterator[pa.RecordBatch]:
+        """The records of the changes of a batch, some at a time."""
+        if not self._claimed:
+            with writing(self.path):
+                self.publication.claim()
+            self._claimed = True
+        for some, old, new in some_at_a_time(batch, batch.values):
+            yield changes_in_order(some, self._records.records(some, old, new))
+
+    def publish(self, written: Iterable[WrittenPart | None]) -> str:
+        """Put the parts of this run together in the file; gives its path."""
+        parts = sorted(part.path for part in written if part is not None)
+        with writing(self.path):
+            if parts and not FileSystems.exists(parts[0]) and FileSystems.exists(self._target):
+                self.publication.release()  # an attempt before this one has done it, and its success was not heard of
+                return self.path
+            if parts:
+                self.publication.require_held()
+            with self.publication:  # a run without changes has not claimed the path
+                whole = os.path.join(self.staging, "whole")
+                merge(self, parts, whole, removes=False)  # another attempt may need them
+                self.publication.publish([Move(whole, self._target)])
+        return self.path

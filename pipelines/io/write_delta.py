@@ -1,0 +1,240 @@
+"""WriteDelta: keeps a Delta Lake table equal to a table, by one merge a run, which is applied once."""
+
+import random
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any, Final
+
+import apache_beam as beam
+import pyarrow as pa
+import xxhash
+from apache_beam.pvalue import PCollection
+
+from beam_joins import ChangeBatch
+from beam_joins.coders.block import read_blocks
+from beam_joins.keys.encoded import encoded_keys
+from beam_joins.keys.hashes import hashes
+from beam_joins.pipelines.base.input_error import InputError, OutputError
+from beam_joins.pipelines.formats.plain_rows import PlainRows
+from beam_joins.pipelines.formats.target_types import target_type
+from beam_joins.sorted_bytes import bytes_order
+from beam_joins.sorting import combine_chunks
+from beam_joins.transforms.connect import (
+    BlockWriter,
+    Route,
+    columns,
+    folder_for,
+    in_batches,
+    last_of_each,
+    newest,
+    require_bounded,
+    require_global,
+    table_type,
+    text,
+)
+
+_ROWS: Final = "rows"
+_DELETED: Final = "(deleted)"
+_CHECKSUMS: Final = 1 << 62
+ATTEMPTS: Final = 12
+"""How often a merge is tried that others have come before."""
+_WAIT: Final = 0.1
+
+
+class WriteDelta(beam.PTransform[PCollection[Any], PCollection[int]]):
+    """Merges a table into a Delta Lake table: inserts, updates and deletes rows there, so that it holds what
+    the table holds. Gives the version of the Delta table.
+
+    All changes of a run are one merge, one version of the Delta table, which is made if it is not there. The
+    last change of each row counts. Without ``--beam_joins_state`` each run has to read the whole changelog: a
+    delete of a row that a run does not know changes nothing.
+
+    * ``path``: a folder, or an address that the package ``deltalake`` knows (``s3://...``), with its
+      ``storage_options``.
+    * ``key``: how the columns of the key are named there; by default as those that it was made of, ``key``
+      where there was one. A column of the value with such a name gives way to it.
+    * ``application``: what Delta's log names these runs by (the ``appId`` of a transaction identifier), by
+      default the label of the transform.
+
+    A run counts once. The version of its transaction identifier is the number of the run with
+    ``--beam_joins_state``, else the time when the pipeline was built: a bundle that is tried again, and a run
+    that is done again with the same records since it failed afterwards, find it in the log and write nothing.
+    A run that is done again with more records merges them all. Others may write to the Delta table at the
+    same time: a merge that they come before is done again.
+
+    Raises ``ValueError`` at construction without the package (``pip install 'beam-joins[delta]'``) or for a
+    wrong option; when applied for a table of Python objects, for unbounded input, and for a column of a type
+    that Delta does not have. In the run :class:`~beam_joins.pipelines.base.input_error.InputError` if the
+    Delta table has other columns, or had a later run of the same application; OutputError if it cannot be
+    written.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        key: str | Sequence[str] | None = None,
+        application: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__()
+        text("path", path, "the path of a folder")
+        if key is not None:
+            columns("key", key)
+        if application is not None:
+            text("application", application, "a name, or leave it out")
+        if not (storage_options is None or isinstance(storage_options, Mapping)):
+            raise ValueError(f"storage_options={storage_options!r}: give settings by their names, or None")
+        if find_spec("deltalake") is None:
+            raise InputError("WriteDelta needs the package deltalake: pip install 'beam-joins[delta]'")
+        self._path = path
+        self._key = key
+        self._application = application
+        self._storage = dict(storage_options or {})
+        self._built = time.time_ns() // 1_000
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[int]:
+        """Apply the transform."""
+        require_global("WriteDelta", pcoll)
+        require_bounded("WriteDelta", "write it in runs that go on, with --beam_joins_state", pcoll)
+        rows = PlainRows("WriteDelta", table_type(pcoll), self._key)
+        folder = folder_for(pcoll)
+        version = self._built if folder is None else folder.run
+        application = self._application or pcoll.pipeline.transforms_stack[-1].full_label
+        merged = _Merge(self._path, self._storage, rows, application, version)
+        routed = in_batches(pcoll) | "By key" >> Route(_last_rows, to=(_ROWS,))
+        begin = pcoll.pipeline | "Begin" >> beam.Create([(0, b"")], reshuffle=False).with_output_types(tuple[int, bytes])
+        parts = (
+            routed[_ROWS]
+            | "Of a partition" >> beam.GroupByKey()
+            | "Last" >> beam.MapTuple(lambda _, blocks: (0, merged.part(blocks))).with_output_types(tuple[int, bytes])
+        )
+        versions: PCollection[int] = (
+            (parts, begin)
+            | "All" >> beam.Flatten()
+            | "Together" >> beam.GroupByKey()
+            | "Merge" >> beam.MapTuple(lambda _, written: merged.merge(written)).with_output_types(int)
+        )
+        return versions
+
+
+class _Merge:
+    """What a run does to a Delta table."""
+
+    def __init__(self, path: str, storage: dict[str, str], rows: PlainRows, application: str, version: int) -> None:
+        self._path = path
+        self._storage = storage
+        self._rows = rows
+        self._application = application
+        self._version = version
+        self.schema = _delta_schema(rows)
+        self._source = self.schema.append(pa.field(_DELETED, pa.bool_()))
+
+    def part(self, blocks: Iterable[bytes]) -> bytes:
+        """The last changes of a partition's rows as an Arrow stream, in the order of their keys' encodings,
+        however they arrived.
+        """
+        last = last_of_each(read_blocks(blocks)[_ROWS])
+        last = last.take(pa.array(bytes_order(encoded_keys(combine_chunks(last["key"])))))
+        key, value = (combine_chunks(last[name]) for name in ("key", "value"))
+        columns = [column.cast(field.type) for column, field in zip(self._rows.columns(key, value), self.schema, strict=True)]
+        batch = pa.record_batch([*columns, value.is_null()], schema=self._source)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self._source, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+            writer.write_batch(batch)
+        return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+    def merge(self, written: Iterable[bytes]) -> int:
+        """Merge the parts, unless this run has done so; gives the version of the Delta table."""
+        from deltalake.exceptions import CommitFailedError, DeltaError  # noqa: PLC0415  # an extra
+
+        parts = list(filter(None, written))
+        checksum = sum(map(xxhash.xxh3_64_intdigest, parts)) % _CHECKSUMS
+        for attempt in range(ATTEMPTS):
+            try:
+                return self._merged(parts, checksum)
+            except CommitFailedError as error:
+                if attempt + 1 == ATTEMPTS:
+                    raise OutputError(
+                        f"cannot write {self._path}: others have written to it {ATTEMPTS} times meanwhile: {_line(error)}"
+                    ) from error
+                time.sleep(_WAIT * 2 ** min(attempt, 5) * random.random())
+            except (DeltaError, OSError) as error:
+                raise OutputError(f"cannot write {self._path}: {_line(error)}") from error
+        raise AssertionError
+
+    def _merged(self, parts: list[bytes], checksum: int) -> int:
+        from deltalake import CommitProperties, DeltaTable, Transaction  # noqa: PLC0415
+
+        if not DeltaTable.is_deltatable(self._path, self._storage):
+            DeltaTable.create(self._path, self.schema, mode="ignore", storage_options=self._storage)
+        table = DeltaTable(self._path, storage_options=self._storage)
+        self._require_same_columns(pa.schema(table.schema()))
+        name, rows = self._application, f"{self._application}: rows"
+        done = table.transaction_version(name)
+        if done is not None and done > self._version:
+            raise InputError(
+                f"{self._path} has had run {done} of {name!r}, and this is run {self._version}: give application= "
+                "another name if these runs"
+                " begin anew"
+            )
+        if parts and (done, table.transaction_version(rows)) != (self._version, checksum):
+            properties = CommitProperties(app_transactions=[Transaction(name, self._version), Transaction(rows, checksum)])
+            equal = "IS NOT DISTINCT FROM" if self._rows.nullable_key else "="
+            columns = {_quoted(column): f"s.{_quoted(column)}" for column in self.schema.names}
+            (
+                table.merge(
+                    pa.RecordBatchReader.from_batches(self._source, _batches(parts)),
+                    " AND ".join(f"(t.{_quoted(column)} {equal} s.{_quoted(column)})" for column in self._rows.keys),
+                    source_alias="s",
+                    target_alias="t",
+                    commit_properties=properties,
+                )
+                .when_matched_delete(f"s.{_quoted(_DELETED)}")
+                .when_matched_update(columns)
+                .when_not_matched_insert(columns, predicate=f"NOT s.{_quoted(_DELETED)}")
+                .execute()
+            )
+        return int(table.version())
+
+    def _require_same_columns(self, existing: pa.Schema) -> None:
+        if sorted(existing.names) != sorted(self.schema.names):
+            raise InputError(f"{self._path} has the columns {', '.join(existing.names)}, and the table {', '.join(self.schema.names)}")
+        for field in self.schema:
+            kind = existing.field(field.name).type
+            if target_type("parquet", field.name, kind) != field.type:  # of lists whose items may have another name
+                raise InputError(f"{self._path}: column '{field.name}' is {kind} there, and {field.type} in the table")
+
+
+def _delta_schema(rows: PlainRows) -> pa.Schema:
+    """The columns as Delta holds them.
+
+    Raises ``ValueError`` for a key whose values are not equal to themselves, or have others within.
+    """
+    for name in rows.keys:
+        kind = rows.schema.field(name).type
+        if pa.types.is_floating(kind) or pa.types.is_nested(kind):
+            raise ValueError(
+                f"WriteDelta: the key's column '{name}' is {kind}, by which Delta finds no row: make the key text or a whole number"
+            )
+    return pa.schema([(field.name, target_type("delta", field.name, field.type)) for field in rows.schema])
+
+
+def _last_rows(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
+    rows = last_of_each(newest(batch))
+    writer.send(_ROWS, hashes(rows["key"]), rows)
+
+
+def _batches(parts: list[bytes]) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        with pa.ipc.open_stream(part) as stream:
+            yield from stream
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

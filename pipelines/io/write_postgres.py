@@ -1,0 +1,114 @@
+"""WritePostgres: merges tables into PostgreSQL by key and position, with psycopg (``pip install
+'beam-joins[postgres]'``).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.pvalue import PCollection, PDone
+
+from beam_joins.batch import ChangeBatch
+from beam_joins.pipelines.io.sinks.postgres_table import PostgresTable, checked_conninfo
+from beam_joins.pipelines.io.sinks.table_columns import TableColumns
+from beam_joins.transforms.connect import columns, flag, in_batches, table_type, text
+
+__all__ = ["WritePostgres"]
+
+_BYTES = 16 << 20  # so much is merged in one transaction
+
+
+class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
+    """Writes a table, as batches of changes or single changes, into a table of PostgreSQL, which keeps each
+    row as of its largest position.
+
+    A change is merged only where the row there has a smaller position. So bundles may be done again, in any
+    order and by several workers, and the table ends as if each change had come once, in order. A deleted row
+    stays, its values null and ``deleted`` true, for what comes after it may be older; read the view.
+
+    * ``conninfo``: what psycopg connects with, a string of ``name=value`` or a URL. It is part of the
+      pipeline: keep the password in ``PGPASSWORD`` or a ``.pgpass`` file of the workers.
+    * ``table``: its name, or SCHEMA.NAME.
+    * ``key``: the name of the column of the key; of several, one for each part of it. They are a primary key
+      or have a unique index.
+    * ``schema``: the columns of key and values. By default those of a table with typed columns; a value
+      without columns is in ``value``.
+    * ``position``, ``deleted``: the columns for these two.
+    * ``create=True``: create the table where it is not there, and the view ``{table}_live`` of the rows that
+      are not deleted, where nothing has that name.
+
+    Raises ``ValueError`` at construction for a wrong option, and
+    :class:`~beam_joins.pipelines.base.input_error.InputError`, a ``ValueError`` too, when it is applied: if
+    PostgreSQL does not answer, or the table is not there, lacks a column or the unique index, or has a column
+    of values that cannot be null. Raises OutputError in the run for a value that does not fit its column,
+    when PostgreSQL does not answer for some seconds, and for a row that another transaction keeps locked:
+    each of five attempts waits for it for 30 seconds, or as long as ``lock_timeout`` says in ``options`` of
+    ``conninfo`` or for the role.
+
+    >>> WritePostgres("dbname=shop", "enriched", key=[])
+    Traceback (most recent call last):
+    ValueError: key=[]: give the name of a column, or several
+    """
+
+    def __init__(
+        self,
+        conninfo: str,
+        table: str,
+        *,
+        key: str | Sequence[str],
+        schema: pa.Schema | None = None,
+        position: str = "position",
+        deleted: str = "deleted",
+        create: bool = False,
+    ) -> None:
+        super().__init__()
+        if not isinstance(table, str) or not 1 <= len([part for part in table.split(".") if part]) == table.count(".") + 1 <= 2:
+            raise ValueError(f"table={table!r}: give the name of a table, or SCHEMA.NAME")
+        names = columns("key", key)
+        text("position", position, "the name of a column")
+        text("deleted", deleted, "the name of a column")
+        flag("create", create)
+        if schema is not None and not isinstance(schema, pa.Schema):
+            raise ValueError(f"schema={schema!r}: give a pyarrow.Schema")
+        if len({*names, position, deleted}) < len(names) + 2:
+            raise ValueError(f"key={key!r}, position={position!r}, deleted={deleted!r}: give each column a name of its own")
+        self._conninfo, self._table, self._key, self._schema = checked_conninfo(conninfo), table, names, schema
+        self._position, self._deleted, self._create = position, deleted, create
+
+    def expand(self, table: PCollection[Any]) -> PDone:
+        """Apply the transform."""
+        columns = TableColumns(table_type(table), self._key, self._schema)
+        if reserved := {self._position, self._deleted} & {*columns.values.names}:
+            raise ValueError(f"the values have a column {', '.join(sorted(reserved))}: give position= or deleted= another name")
+        into = PostgresTable(self._conninfo, self._table, columns, self._position, self._deleted)
+        into.prepare(create=self._create)
+        _ = in_batches(table) | "Merge" >> beam.ParDo(_Merge(into))
+        return PDone(table.pipeline)
+
+
+class _Merge(beam.DoFn):
+    def __init__(self, into: PostgresTable) -> None:
+        self._into = into
+
+    def start_bundle(self) -> None:
+        self._lines: list[bytes] = []
+        self._bytes = 0
+
+    def process(self, element: ChangeBatch) -> None:
+        lines = self._into.lines(self._into.columns.of(element))
+        self._lines.append(lines)
+        self._bytes += len(lines)
+        if self._bytes >= _BYTES:
+            self._flush()
+
+    def finish_bundle(self) -> None:
+        self._flush()
+
+    def teardown(self) -> None:
+        self._into.close()
+
+    def _flush(self) -> None:
+        lines, self._lines, self._bytes = b"".join(self._lines), [], 0
+        if lines:
+            self._into.merge([lines])

@@ -1,1 +1,0 @@
-"""A page about a run: what was counted in the workers, drawn for people."""

@@ -1,0 +1,158 @@
+"""Sorts the records of a result: parts sorted by bundle, and their merge into one file.
+
+Changes are in the order of their positions, so that the files of several runs, one after the other, are the
+file of one run, byte for byte. The final rows of a table are in the order of the hashes of their keys.
+"""
+
+import os
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+from apache_beam.io.filesystems import FileSystems
+
+from beam_joins import ChangeBatch
+from beam_joins.keys.columns import Ints
+from beam_joins.keys.hashes import hashes
+from beam_joins.pipelines.base.paths import is_local, remove
+from beam_joins.sorting import combine_chunks, integers
+
+_WINDOW: Final = 1 << 16
+"""About so many records are merged at a time."""
+_WINDOW_BYTES: Final = 1 << 28
+"""Fewer where they are large, so that a window has no more bytes than this."""
+_PIECE: Final = 1 << 14
+"""Parts that are to be merged have so many records at most."""
+
+_LEAST: Final = -(1 << 63)
+
+AT_A_TIME: Final = 16_384
+"""So many changes are encoded at a time, each with its old and its new row."""
+
+
+class Written(Protocol):
+    """A result of this name at a path; ``create`` gives a writer of its format to a new file."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def path(self) -> str:
+        """Where it goes, for messages and for the suffix."""
+
+    def create(self, path: str) -> Any:
+        """A writer with ``write``, which takes an array of records, and ``close``."""
+
+
+Encode = Callable[[Any], Iterator[pa.RecordBatch]]
+"""Gives the records of an element, some at a time, as :func:`changes_in_order` and :func:`rows_in_order` have
+them.
+"""
+
+
+def changes_in_order(batch: ChangeBatch, records: pa.Array) -> pa.RecordBatch:
+    """The records of changes, to be sorted by position; at one position by the hash of the key."""
+    return _placed(batch.position, hashes(batch.key), records)
+
+
+def rows_in_order(keys: pa.Array, records: pa.Array) -> pa.RecordBatch:
+    """The records of rows, to be sorted by the hashes of their keys."""
+    hashed = hashes(keys)
+    return _placed(pa.array(hashed.view(np.int64)), hashed, records)
+
+
+def some_at_a_time(batch: ChangeBatch, rows: pa.Array) -> Iterator[tuple[ChangeBatch, pa.Array, pa.Array]]:
+    """Cuts a batch of changes into pieces, each with its old and new rows; ``rows`` are those of all values
+    of the batch.
+    """
+    for start in range(0, len(batch), AT_A_TIME):
+        columns = {name: getattr(batch, name).slice(start, AT_A_TIME) for name in ("key", "new", "before", "timestamp", "position")}
+        some = ChangeBatch(**columns)
+        yield some, rows.take(some.before), rows.slice(start, len(some))
+
+
+def ordered(rows: pa.Table) -> pa.Table:
+    """Records in their order."""
+    by = np.lexsort([integers(rows["key"]), integers(rows["position"])])
+    return rows.take(pa.array(by))
+
+
+def write_pieces(rows: pa.Table, name: str, directory: str) -> Iterator[tuple[str, int]]:
+    """Writes sorted records into files for :func:`merge`; gives the path and the number of records of each."""
+    for start in range(0, len(rows), _PIECE):
+        piece = rows.slice(start, _PIECE)
+        path = os.path.join(directory, f"{uuid.uuid4().hex}-{name}.arrow")
+        try:
+            with FileSystems.create(path) as file, pa.ipc.new_file(file, rows.schema) as writer:
+                writer.write_table(piece)
+        except BaseException:
+            remove(path)  # so that a full disk has room again
+            raise
+        yield path, len(piece)
+
+
+def merge(output: Written, parts: Sequence[str], whole: str, *, removes: bool) -> None:
+    """Merges sorted parts into a new file. Raises OSError.
+
+    ``removes``: a part is removed once it is in the whole, so that the disk need not hold the result twice.
+    """
+    positions, size = list[Ints](), 0
+    for part in parts:
+        table = _read(part)
+        positions.append(np.array(integers(table["position"])))
+        size += table.nbytes
+    cuts = _cuts(positions, size)
+    edges = [[0, *_places(part, each, cuts), len(each)] for part, each in zip(parts, positions, strict=True)]
+    tables: dict[str, pa.Table] = {}
+    writer = output.create(whole)
+    try:
+        for window in range(len(cuts) + 1 if parts else 0):
+            ends = [(part, edge[window], edge[window + 1], edge[-1]) for part, edge in zip(parts, edges, strict=True)]
+            slices = []
+            for part, start, end, _ in ends:
+                if start < end:
+                    if part not in tables:
+                        tables[part] = _read(part)
+                    slices.append(tables[part].slice(start, end - start))
+            if slices:
+                writer.write(combine_chunks(ordered(pa.concat_tables(slices))["record"]))
+            for part, _, end, last in ends:
+                if end == last and tables.pop(part, None) is not None and removes:
+                    remove(part)
+    finally:
+        writer.close()
+
+
+def _cuts(positions: Sequence[Ints], size: int) -> list[tuple[int, int]]:
+    """Where windows end, as positions and hashes of keys: one position may have more records than a window."""
+    together = np.sort(np.concatenate(positions)) if positions else np.zeros(0, np.int64)
+    most = max(1, min(_WINDOW, _WINDOW_BYTES * len(together) // max(1, size)))
+    cuts = []
+    for position in np.unique(together[most::most]).tolist():
+        count = int(np.searchsorted(together, position, "right") - np.searchsorted(together, position))
+        pieces = -(-count // most)
+        cuts += [(position, _LEAST + (n << 64) // pieces) for n in range(pieces)]
+    return cuts
+
+
+def _places(part: str, positions: Ints, cuts: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """How many records of a part stand before each cut."""
+    for position, hashed in cuts:
+        start = int(np.searchsorted(positions, position))
+        if hashed > _LEAST and (stop := int(np.searchsorted(positions, position, "right"))) > start:
+            start += int(np.searchsorted(integers(_read(part)["key"])[start:stop], hashed))
+        yield start
+
+
+def _placed(position: pa.Array, hashed: Any, records: pa.Array) -> pa.RecordBatch:
+    return pa.record_batch([position, pa.array(hashed.view(np.int64)), records], names=["position", "key", "record"])
+
+
+def _read(part: str) -> pa.Table:
+    if is_local(part):
+        return pa.ipc.open_file(pa.memory_map(part)).read_all()
+    with FileSystems.open(part) as file:
+        return pa.ipc.open_file(file.read()).read_all()

@@ -1,0 +1,151 @@
+"""Locks an output for one run at a time, by a hidden file beside it.
+
+On this machine's file systems nobody comes between looking and writing. On those in a cloud two runs that
+begin within the same moment may both believe that they own the output; each looks again before it publishes,
+so that the results are those of one run.
+"""
+
+import json
+import os
+import re
+import socket
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import Final, NamedTuple
+
+from apache_beam.io.filesystems import FileSystems
+
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.base.paths import absolute, is_local, remove
+from beam_joins.transforms.connect import FileLock, write_whole
+
+_TOKEN: Final = re.compile(r"[0-9a-f]{12}")
+
+
+class Claim(NamedTuple):
+    """A run's claim: ``token`` is its own; ``host``, ``pid`` and ``process`` (when that began) say where it
+    runs; ``at`` in ns since 1970.
+    """
+
+    token: str
+    host: str
+    pid: int
+    process: str
+    at: int
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the process of the claim has ended, as far as this machine can tell."""
+        if self.host != socket.gethostname():
+            return False
+        beginning = _beginning_of(self.pid)
+        return beginning is None or bool(beginning and self.process and beginning != self.process)
+
+    def same_process(self, other: "Claim") -> bool:
+        """Whether two claims belong to the same process."""
+        return self[1:4] == other[1:4]
+
+
+def new_claim() -> Claim:
+    """The claim of a run that this process starts."""
+    pid = os.getpid()
+    return Claim(uuid.uuid4().hex[:12], socket.gethostname(), pid, _beginning_of(pid) or "", time.time_ns())
+
+
+def lock_of(output: str) -> str:
+    """The file that holds the claim on an output.
+
+    >>> lock_of("/out/e.jsonl")
+    '/out/.e.jsonl.lock'
+    """
+    parent, base = os.path.split(absolute(output))
+    return f"{parent}/.{base}.lock"
+
+
+def staging_of(output: str, claim: Claim) -> str:
+    """The hidden directory beside an output for what a run has not yet finished."""
+    return os.path.join(os.path.dirname(absolute(output)), f".beam_joins-{claim.token}")
+
+
+def take(output: str, mine: Claim, *, again: bool = False) -> None:
+    """Claims an output; removes what a dead run has left of it.
+
+    ``again``: an earlier run of the same process is given up, since a process that goes on does not tell that
+    its pipeline has failed.
+
+    Raises:
+        InputError: another run writes it.
+        OSError: the claim cannot be written.
+    """
+    lock = lock_of(output)
+    with _alone(os.path.dirname(lock)):
+        other = _read(lock)
+        if other is not None and other.token != mine.token:
+            given_up = again and mine.same_process(other) and mine.at > other.at
+            if not given_up and not other.is_dead:
+                raise InputError(
+                    f"{output} is being written by another run, process {other.pid} on {other.host}: wait for it or "
+                    "name another output"
+                    f" (if that run has ended, delete {lock})"
+                )
+            remove(staging_of(output, other))
+        if other is None or other.token != mine.token:
+            write_whole(lock, json.dumps(mine).encode())
+    if not is_local(output) and not held(output, mine):
+        raise InputError(f"{output} is being written by another run, which began in the same moment: name another output")
+
+
+def held(output: str, mine: Claim) -> bool:
+    """Whether this run still holds the claim on the output."""
+    other = _read(lock_of(output))
+    return other is not None and other.token == mine.token
+
+
+def release(output: str, mine: Claim) -> None:
+    """Releases the claim on an output."""
+    lock = lock_of(output)
+    with _alone(os.path.dirname(lock)):
+        if held(output, mine):
+            remove(lock)
+
+
+def _read(lock: str) -> Claim | None:
+    """The claim in a file; one that was cut off, or is none of ours, is as good as none."""
+    try:
+        with open(lock, "rb") if is_local(lock) else FileSystems.open(lock) as file:
+            token, host, pid, process, at = json.loads(file.read())
+    except (OSError, ValueError, TypeError):
+        return None
+    return Claim(token, host, pid, process, at) if isinstance(pid, int) and _TOKEN.fullmatch(str(token)) else None
+
+
+@contextmanager
+def _alone(directory: str) -> Iterator[None]:
+    """Within the block no other process of this machine is in a block for the directory."""
+    if not is_local(directory):
+        yield
+        return
+    os.makedirs(directory, exist_ok=True)
+    with closing(FileLock(directory)) as lock:
+        with suppress(OSError):  # a network's file system without locks is as one in a cloud
+            lock.take(wait=True)
+        yield
+
+
+def _beginning_of(pid: int) -> str | None:
+    """What tells a process from another that gets its number later, where the system says it; None if there
+    is no such process.
+    """
+    try:
+        with suppress(PermissionError):  # another user's
+            os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            state, *fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return None if state in "ZX" else fields[18]

@@ -1,0 +1,154 @@
+"""Result files that appear whole or not at all: made in a hidden sibling directory, renamed when the run has
+succeeded.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import pyarrow as pa
+from apache_beam.io.filesystems import FileSystems
+
+from beam_joins.pipelines.base.input_error import InputError, writing
+from beam_joins.pipelines.base.paths import absolute, is_local, real, require_file_system
+from beam_joins.pipelines.formats.files import Format, Records
+from beam_joins.pipelines.formats.registry import FILE_FORMATS, format_of
+from beam_joins.pipelines.results.in_order import merge
+from beam_joins.pipelines.results.publication import Move, Publication, part_name, parts_of
+
+
+@dataclass(frozen=True)
+class Output:
+    """One result: what it is called in the summary, where it goes, its format, and the ``columns`` of its
+    records (``None``: lines that are JSON text already).
+
+    ``owner`` is what a run claims where several runs have paths of their own.
+    """
+
+    name: str
+    path: str
+    format: Format
+    columns: pa.Schema | None = None
+    owner: str = ""
+
+    @property
+    def claimed(self) -> str:
+        """The path that one run at a time may claim."""
+        return self.owner or self.path
+
+    @cached_property
+    def records(self) -> Records:
+        """How its records are written. Raises ValueError for a column that the format does not take."""
+        made = next(each.records for each in FILE_FORMATS if each.name == self.format)
+        assert made is not None
+        return made(self.columns or pa.schema([]), False)
+
+    def create(self, path: str) -> Any:
+        """A writer of this format to a new file."""
+        return self.records.writer(FileSystems.create(path))
+
+
+def check_output(option: str, path: str, *, make: bool = True) -> Format:
+    """The format of a path to be written; makes its directory, unless told not to.
+
+    Raises InputError if nothing can be written there.
+    """
+    format_ = format_of(option, path).name
+    if not is_local(path):
+        require_file_system(option, path)
+        return format_
+    if os.path.isdir(path):
+        raise InputError(f"{option}: {path} is a directory: name a file in it")
+    parent = os.path.dirname(path) or os.curdir
+    if not make:
+        return format_
+    try:
+        os.makedirs(parent, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{option}: cannot make the directory {parent}: {error.strerror}") from error
+    if not os.access(parent, os.W_OK):
+        raise InputError(f"{option}: the directory {parent} cannot be written")
+    return format_
+
+
+def refuse_inputs(path: str, inputs: Iterable[str]) -> None:
+    """Raise InputError if a result at this path would take the place of an input: of its file, or of one
+    named as an earlier part of it.
+    """
+    with writing(path):
+        replaced = set(map(real, (absolute(path), *parts_of(*split_suffix(path)))))
+    for file in inputs:
+        if real(file) in replaced:
+            shown = path if real(file) == real(path) else f"{file}, which {path} would replace as a part of an earlier result,"
+            raise InputError(f"{shown} is an input: give the result another name")
+
+
+class Staging(Publication):
+    """The publication of a command's outputs.
+
+    Entering it raises InputError if another run writes one of them, OutputError if nothing can be written.
+    """
+
+    def __init__(self, outputs: Sequence[Output]) -> None:
+        super().__init__(*(output.claimed for output in outputs))
+        self._outputs = outputs
+
+    def __enter__(self) -> Self:
+        with writing(self._outputs[0].path):
+            return super().__enter__()
+
+    def whole(self, output: Output) -> str:
+        """Where an output is made whole before it is renamed."""
+        return os.path.join(self.attempt(output.claimed), f"whole-{output.name}-{os.path.basename(output.path)}")
+
+    def size_text(self) -> str:
+        """How much the outputs hold so far, in words; empty where that is not visible from here."""
+        sizes = []
+        for directory in {self.attempt(output.claimed) for output in self._outputs}:
+            with suppress(OSError):  # a failed bundle removes its file
+                sizes += [entry.stat().st_size for entry in os.scandir(directory)]
+        return f"{sum(sizes) / 1e6:,.1f} MB written" if sizes else ""
+
+    def publish_parts(self, parts: Mapping[str, Sequence[str]], *, one_file: bool) -> dict[str, list[str]]:
+        """Give the outputs their parts, merged or as they are, all outputs or none; gives the paths of each
+        output's files.
+
+        Raises:
+            InputError: another run has taken an output over.
+            OutputError: they cannot be written.
+        """
+        moves = [self.prepared(output, parts[output.name], one_file=one_file) for output in self._outputs]
+        with writing(self._outputs[0].path):
+            self.publish([move for each in moves for move in each], [path for output in self._outputs for path in _earlier(output)])
+        return {output.name: [move.target for move in each] for output, each in zip(self._outputs, moves, strict=True)}
+
+    def prepared(self, output: Output, parts: Sequence[str], *, one_file: bool) -> list[Move]:
+        """The files of an output, its parts merged into one and removed, or as they are, and their names.
+
+        Raises OutputError.
+        """
+        if one_file or not parts:
+            with writing(output.path):
+                merge(output, parts, self.whole(output), removes=True)
+            return [Move(self.whole(output), output.path)]
+        stem, suffix = split_suffix(output.path)
+        return [Move(part, part_name(stem, number, len(parts), suffix)) for number, part in enumerate(parts)]
+
+
+def split_suffix(path: str) -> tuple[str, str]:
+    """A path before and from the suffix that says its format.
+
+    >>> split_suffix("out/a.b.jsonl.gz")
+    ('out/a.b', '.jsonl.gz')
+    """
+    match = re.search(r"\.\w+(\.(gz|bz2|zst))?$", path)
+    return (path[: match.start()], match[0]) if match else (path, "")
+
+
+def _earlier(output: Output) -> set[str]:
+    path = absolute(output.path)
+    return {*parts_of(*split_suffix(output.path)), *({path} if FileSystems.exists(path) else ())}

@@ -1,0 +1,155 @@
+"""Writes sorted parts of results in a pipeline, and a report that lists the parts that count."""
+
+import json
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.io.filesystems import FileSystems
+
+from beam_joins.pipelines.base.input_error import writing
+from beam_joins.pipelines.base.paths import remove
+from beam_joins.pipelines.results.counts import Tally, at_bundle_end
+from beam_joins.pipelines.results.figure import Figure
+from beam_joins.pipelines.results.in_order import Encode, Written, ordered, write_pieces
+from beam_joins.pipelines.results.outputs import Output
+from beam_joins.transforms.connect import rename
+
+_SORTED_BYTES: Final = 1 << 25
+"""About so many bytes of records are sorted at a time."""
+
+
+class WrittenPart(NamedTuple):
+    """A file that a bundle has written, with the number of its sorted records."""
+
+    output: str
+    path: str
+    records: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the workers of a run have reported: counts, written parts, figures."""
+
+    tallies: list[Tally]
+    parts: list[WrittenPart]
+    figures: Sequence[Figure] = ()
+
+    def parts_of(self, outputs: Sequence[Output]) -> dict[str, list[str]]:
+        """The paths of each output's parts, in order."""
+        return {output.name: sorted(part.path for part in self.parts if part.output == output.name) for output in outputs}
+
+
+class WriteParts(beam.DoFn):
+    """Elements, as records that ``encode`` makes of each, into sorted parts in the directory; gives a
+    :class:`WrittenPart` for each.
+
+    A part that a failed bundle left is never named. Parts are for
+    :func:`~beam_joins.pipelines.results.in_order.merge` if they are to be ``merged``, else in the output's
+    own format.
+    """
+
+    def __init__(self, output: Written, directory: str, encode: Encode, *, merged: bool = True) -> None:
+        self._output = output
+        self._directory = directory
+        self._encode = encode
+        self._merged = merged
+
+    def start_bundle(self) -> None:
+        """Begin with no records."""
+        self._rows: list[pa.RecordBatch] = []
+        self._bytes = 0
+
+    def process(self, element: Any) -> Iterator[WrittenPart]:
+        """Take the records of an element, and write the buffered records if they are many."""
+        for rows in self._encode(element):
+            self._rows.append(rows)
+            self._bytes += rows.nbytes
+            if self._bytes >= _SORTED_BYTES:
+                yield from self._written()
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """Write the others."""
+        yield from map(at_bundle_end, self._written())
+
+    def _written(self) -> Iterator[WrittenPart]:
+        if not self._rows:
+            return
+        rows = ordered(pa.Table.from_batches(self._rows))
+        self.start_bundle()
+        name = self._output.name
+        with writing(self._output.path):
+            parts = write_pieces(rows, name, self._directory) if self._merged else [self._as_it_is(rows)]
+            yield from (WrittenPart(name, path, records) for path, records in parts)
+
+    def _as_it_is(self, rows: pa.Table) -> tuple[str, int]:
+        # parts are numbered in the order of their first records; the output's own name says how to compress
+        first = rows["position"][0].as_py() + (1 << 63) if len(rows) else 0
+        name = f"{first:020d}-{uuid.uuid4().hex}-{self._output.name}-{os.path.basename(self._output.path)}"
+        path = os.path.join(self._directory, name)
+        writer = None
+        try:
+            writer = self._output.create(path)
+            for records in rows["record"].chunks:
+                writer.write(records)
+            writer.close()
+        except BaseException:
+            if writer is not None:
+                with suppress(OSError):
+                    writer.close()
+            remove(path)  # so that a full disk has room again
+            raise
+        return path, len(rows)
+
+
+class WriteReport(beam.PTransform[Any, Any]):
+    """Writes collections of :class:`Tally`, :class:`WrittenPart` and :class:`Figure` into one small file,
+    which exists only if the whole pipeline has run.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+
+    def expand(self, facts: Any) -> Any:
+        """Apply the transform."""
+        begin = facts[0].pipeline | "Begin" >> beam.Create([_as_line(Tally("", "", 0))], reshuffle=False)
+        return (
+            (*(each | f"Lines {n}" >> beam.Map(_as_line) for n, each in enumerate(facts)), begin)
+            | "All" >> beam.Flatten()
+            | beam.GroupByKey()
+            | "Write" >> beam.Map(_write_report, self._path)
+        )
+
+
+def read_report(path: str) -> Report:
+    """Reads what :class:`WriteReport` has written. Raises OSError if it has not."""
+    tallies, parts, figures = list[Tally](), list[WrittenPart](), list[Figure]()
+    with FileSystems.open(path) as file:
+        for line in file.read().decode().splitlines():
+            kind, fields = json.loads(line)
+            if kind == WrittenPart.__name__:
+                parts.append(WrittenPart(*fields))
+            elif kind == Figure.__name__:
+                figures.append(Figure(*fields))
+            else:
+                place, what, count, examples = fields
+                tallies.append(Tally(place, what, count, tuple(examples)))
+    return Report(tallies, parts, figures)
+
+
+def _as_line(fact: Tally | WrittenPart | Figure) -> tuple[int, str]:
+    return 0, json.dumps([type(fact).__name__, fact])
+
+
+def _write_report(lines_of_all: tuple[int, Iterable[str]], path: str) -> None:
+    part = f"{path}.{uuid.uuid4().hex}"
+    with writing(os.path.dirname(path)):
+        with FileSystems.create(part) as file:
+            file.write("\n".join(lines_of_all[1]).encode())
+        rename(part, path)

@@ -1,0 +1,192 @@
+"""The process that forks a warm Python worker for each request of the runner.
+
+The keeper itself is a fork of the job's process, or a fresh interpreter that runs `main`.
+"""
+
+import ctypes
+import gc
+import json
+import logging
+import os
+import shutil
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from apache_beam.internal import cloudpickle_pickler
+from apache_beam.runners.worker import sdk_worker, sdk_worker_main
+
+GRACE_SECONDS = 5.0
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
+_PR_SET_PDEATHSIG = 1
+
+# What a fresh interpreter runs: first of all it looks for modules where the job's process does.
+FRESH = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from beam_joins.pipelines.runners import keeper; keeper.main()"
+
+
+def main() -> None:
+    """Runs the keeper for the process at the other end of the pipe whose number is the first argument."""
+    pipe: Connection = Connection(int(sys.argv[1]))
+    options, log, orphan, idle_seconds, classes = cloudpickle_pickler.loads(pipe.recv_bytes())
+    put_into_main(classes)
+    keep(pipe, None, options, log, orphan, idle_seconds)
+
+
+def classes_of_main() -> dict[str, bytes]:
+    """The classes that the script which is running has defined, pickled by value, each under its name.
+
+    Beam pickles functions of the main script by value, but elements of its classes name their class.
+    """
+    classes = {}
+    for name, value in vars(sys.modules["__main__"]).items():
+        if isinstance(value, type) and value.__module__ == "__main__":
+            try:
+                classes[name] = cloudpickle_pickler.dumps(value)
+            except Exception:  # what cannot be pickled is not in an element either
+                continue
+    return classes
+
+
+def put_into_main(classes: Mapping[str, bytes]) -> None:
+    """Define those classes in the main module of this process."""
+    for name, pickled in classes.items():
+        try:
+            setattr(sys.modules["__main__"], name, cloudpickle_pickler.loads(pickled))
+        except Exception:  # it is an error only where an element needs the class, and is raised there
+            continue
+
+
+def keep(
+    pipe: Connection,
+    inherited: Connection | None,
+    options: dict[str, Any],
+    log: Path,
+    orphan: Path | None,
+    idle_seconds: int | None,
+) -> None:
+    """Answers requests until the pipe closes, and ends all workers then.
+
+    `inherited` is a fork's copy of the other end. `orphan` is removed when the pipe closes before the request
+    to end. `idle_seconds` is that of the `Runner`.
+    """
+    if inherited is not None:
+        inherited.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    _streams(log)
+    _keep_memory()
+    if idle_seconds is not None:
+        end_idle_processors(idle_seconds)
+    gc.freeze()  # a worker's collector would copy every page that it shares with the others
+    workers: dict[str, int] = {}
+    while True:
+        try:
+            verb, worker_id, control = pipe.recv()
+        except (EOFError, OSError):
+            break
+        answer = ""
+        if verb == "start":
+            answer = _fork(workers, worker_id, control, options)
+        elif verb == "stop":
+            end([workers.pop(worker_id)] if worker_id in workers else [], GRACE_SECONDS)
+        else:
+            orphan = None
+            end(list(workers.values()), 0)
+            workers.clear()
+        pipe.send(answer)
+    end(list(workers.values()), 0)
+    if orphan is not None:
+        time.sleep(GRACE_SECONDS)  # the JVM is ending, too
+        shutil.rmtree(orphan, ignore_errors=True)
+
+
+def _keep_memory() -> None:
+    """Makes the workers keep freed memory for reuse, instead of returning it to the system after every array.
+
+    Measured in a join on columns: half of the workers' time in the kernel was for new pages.
+    """
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        for option, value in ((_M_MMAP_THRESHOLD, 32 << 20), (_M_TRIM_THRESHOLD, 64 << 20), (_M_ARENA_MAX, 1)):
+            if hasattr(libc, "mallopt"):
+                libc.mallopt(option, value)
+        pa.set_memory_pool(pa.system_memory_pool())
+
+
+def end_idle_processors(seconds: int) -> None:
+    """Makes the workers end bundle processors that have been idle for so many seconds; Beam keeps them for a
+    minute.
+
+    Each holds the buffer that its output was written into, 8 to 16 MB: in a minute 60 partitions came to 600
+    MB.
+    """
+    sdk_worker.DEFAULT_BUNDLE_PROCESSOR_CACHE_SHUTDOWN_THRESHOLD_S = seconds
+
+
+def _fork(workers: dict[str, int], worker_id: str, control: str, options: dict[str, Any]) -> str:
+    sys.stdout.flush()
+    keeper = os.getpid()
+    try:
+        workers[worker_id] = os.fork()
+    except OSError as error:
+        return f"no more worker processes: {error}"
+    if workers[worker_id] == 0:
+        _work(worker_id, control, options, keeper)
+    return ""
+
+
+def _work(worker_id: str, control: str, options: dict[str, Any], keeper: int) -> None:
+    code = 1
+    try:
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != keeper:
+                os._exit(1)
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(line_buffering=True)
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed()
+        # as Beam's own worker begins, without the logging service: its messages are for the log
+        environment = {
+            "WORKER_ID": worker_id,
+            "PIPELINE_OPTIONS": json.dumps({"options": options}, default=str),
+            "CONTROL_API_SERVICE_DESCRIPTOR": f'url: "{control}"',
+        }
+        sdk_worker_main.create_harness(environment)[1].run()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def end(pids: list[int], grace: float) -> None:
+    """Waits so long for these children to end, then terminates them, then kills them."""
+    for number, seconds in ((0, grace), (signal.SIGTERM, 2.0), (signal.SIGKILL, 60.0)):
+        for pid in pids if number else ():
+            os.kill(pid, number)
+        until = time.monotonic() + seconds
+        while pids and time.monotonic() < until:
+            pids = [pid for pid in pids if os.waitpid(pid, os.WNOHANG) == (0, 0)]
+            time.sleep(0.01 if pids else 0)
+
+
+def _streams(log: Path) -> None:
+    """Redirects stdin to nothing and stderr to the log."""
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+    for number, path, flags in ((0, os.devnull, os.O_RDONLY), (2, log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)):
+        file = os.open(path, flags, 0o644)
+        os.dup2(file, number)
+        os.close(file)
+    # for as long as the process lives; the job's may be another file
+    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115

@@ -1,0 +1,129 @@
+"""Python workers for a portable runner, forked from one process that has imported everything.
+
+Beam's own worker pool starts each worker as a new interpreter, which imports Beam for seconds. Here a keeper
+process, single-threaded and free of gRPC, forks a worker per request. The keeper is itself a fork of the
+job's process, with all its modules, as long as gRPC has not been used there (gRPC does not survive a fork);
+else it is a fresh interpreter.
+"""
+
+import json
+import multiprocessing
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+from apache_beam.internal import cloudpickle_pickler
+from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
+
+from beam_joins.pipelines.runners.keeper import FRESH, GRACE_SECONDS, classes_of_main, end, keep
+
+_START_SECONDS = 120.0
+
+
+class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
+    """Beam's external worker pool service on this machine, for `--environment_type=EXTERNAL`.
+
+    Create it before anything else uses gRPC, so that its workers start warm; `serve` then returns the address
+    for `--environment_config`. What workers write to stderr goes to `log`; their stdout is the job's. When
+    the job's process ends in whatever way, the keeper sees its pipe close and ends the workers.
+
+    >>> with WorkerPool({}, log=Path(os.devnull)) as pool:
+    ...     pool.serve().startswith("127.0.0.1:")
+    True
+    """
+
+    def __init__(self, options: Mapping[str, Any], *, log: Path, orphan: Path | None = None, idle_seconds: int | None = None) -> None:
+        """Start the keeper.
+
+        `options` are the pipeline's, as `PipelineOptions.get_all_options()` gives them. `orphan` is a
+        directory that the keeper removes when the job's process has vanished without a word. `idle_seconds`
+        is that of the `Runner`.
+        """
+        self._pipe, theirs = multiprocessing.Pipe()
+        values, classes = dict(options), classes_of_main()  # before a fork: both sides know them by the names that pickling gives them
+        if fork_is_safe():
+            sys.stdout.flush()
+            sys.stderr.flush()
+            self._keeper = os.fork()
+            if self._keeper == 0:
+                try:
+                    keep(theirs, self._pipe, values, log, orphan, idle_seconds)
+                except BaseException:
+                    traceback.print_exc()
+                finally:
+                    os._exit(0)
+        else:
+            # not by multiprocessing, which would run the main script of the job once more
+            os.set_inheritable(theirs.fileno(), True)
+            command = [sys.executable, "-c", FRESH, str(theirs.fileno()), json.dumps([str(place) for place in sys.path])]
+            self._keeper = os.posix_spawn(sys.executable, command, os.environ)
+            self._pipe.send_bytes(cloudpickle_pickler.dumps((values, log, orphan, idle_seconds, classes)))
+        theirs.close()
+        self._one_at_a_time = threading.Lock()
+        self._server: grpc.Server | None = None
+
+    def serve(self) -> str:
+        """Start the service on a free port and return its address, `127.0.0.1:port`."""
+        # "localhost" may come to be served on ::1 alone, while another server answers on 127.0.0.1; and by
+        # default gRPC shares ports
+        alone = [("grpc.so_reuseport", 0)]
+        self._server = grpc.server(ThreadPoolExecutor(thread_name_prefix="worker-pool"), options=alone)
+        beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(self, self._server)
+        port = self._server.add_insecure_port("127.0.0.1:0")
+        self._server.start()
+        return f"127.0.0.1:{port}"
+
+    def StartWorker(self, request: Any, context: Any) -> Any:
+        """Fork a worker that connects to the control endpoint of the request."""
+        error = self._ask("start", request.worker_id, request.control_endpoint.url)
+        return beam_fn_api_pb2.StartWorkerResponse(error=error)
+
+    def StopWorker(self, request: Any, context: Any) -> Any:
+        """Ends a worker: it may finish by itself, as its control stream is closed; later it is terminated."""
+        return beam_fn_api_pb2.StopWorkerResponse(error=self._ask("stop", request.worker_id, ""))
+
+    def _ask(self, verb: str, worker_id: str, control: str) -> str:
+        with self._one_at_a_time:
+            try:
+                self._pipe.send((verb, worker_id, control))
+                if not self._pipe.poll(_START_SECONDS):
+                    return f"the worker keeper did not answer within {_START_SECONDS:.0f} s"
+                return str(self._pipe.recv())
+            except (OSError, EOFError):
+                return "the worker keeper has ended"
+
+    def close(self) -> None:
+        """End the service, the workers and the keeper; calling it again does nothing."""
+        if self._server is not None:
+            self._server.stop(None)
+        if not self._pipe.closed:
+            self._ask("end", "", "")
+            self._pipe.close()
+            end([self._keeper], 2 * GRACE_SECONDS)
+
+    def __enter__(self) -> "WorkerPool":
+        """Return the pool."""
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        """Close the pool."""
+        self.close()
+
+
+def fork_is_safe() -> bool:
+    """Whether this process may be forked: on Linux, no other Python thread, and no thread of gRPC's."""
+    if sys.platform != "linux" or threading.active_count() > 1:
+        return False
+    names = set()
+    for task in os.listdir("/proc/self/task"):
+        try:
+            names.add(Path("/proc/self/task", task, "comm").read_text("utf-8").strip())
+        except OSError:
+            continue
+    return not any(name.startswith(("grpc", "event_engine", "lifeguard")) for name in names)

@@ -1,1 +1,0 @@
-"""Where tables are written to, other than files."""

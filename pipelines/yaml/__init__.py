@@ -1,0 +1,1 @@
+"""The transforms, readers and writers of tables for Beam YAML: rows of Beam schemas in and out."""

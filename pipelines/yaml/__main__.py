@@ -1,0 +1,61 @@
+"""``python -m beam_joins.pipelines.yaml PIPELINE.yaml``: a pipeline of Beam YAML with the transforms of beam_joins,
+also on Spark and Flink, which are started for it.
+"""
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.commands.command_line import WRONG_INPUT, sentence_and_code
+from beam_joins.pipelines.commands.runner import any_runner
+
+PROGRAM = "python -m beam_joins.pipelines.yaml"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a pipeline; returns 0, 2 for an invalid pipeline or option, 1 if the run failed."""
+    parser = argparse.ArgumentParser(prog=PROGRAM, description="Run a pipeline of Beam YAML with the transforms of beam_joins.")
+    parser.add_argument("pipeline", type=Path, metavar="PIPELINE.yaml", help="the pipeline; all other options are Beam's")
+    args, flags = parser.parse_known_args(argv)
+    try:
+        run(args.pipeline, flags)
+    except Exception as error:
+        # Beam names the transform and its line in an error of building, and not in one of running
+        is_of_building = " at line " in str(error)
+        sentence, code = (" ".join(str(error).split()), WRONG_INPUT) if is_of_building else sentence_and_code(error)
+        print(f"{PROGRAM}: {sentence}", file=sys.stderr)
+        return code
+    return 0
+
+
+def run(path: Path, flags: Sequence[str] = ()) -> None:
+    """Run the pipeline of a file with Beam's options. Raises what the pipeline and the runner raise."""
+    try:
+        import yaml
+        from apache_beam.yaml.yaml_provider import parse_providers
+        from apache_beam.yaml.yaml_transform import SafeLineLoader, expand_pipeline
+    except ImportError:
+        raise InputError("Beam YAML needs more packages: pip install 'beam-joins[yaml]'") from None
+    try:
+        spec: Any = yaml.load(path.read_text(encoding="utf-8"), Loader=SafeLineLoader)
+    except yaml.YAMLError as error:
+        raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(spec, dict) or "pipeline" not in spec:
+        raise InputError(f"{path} has no pipeline: write pipeline: with its transforms")
+    of_file = SafeLineLoader.strip_metadata(spec.get("options", {}))
+    options = PipelineOptions([*flags], pickle_library="cloudpickle", **of_file)
+    providers = parse_providers("", [{"include": str(Path(__file__).with_name("providers.yaml"))}])
+    with any_runner(options) as ready, beam.Pipeline(options=ready) as pipeline:
+        expand_pipeline(pipeline, spec, providers, pipeline_path=str(path))
+
+
+if __name__ == "__main__":
+    logging.getLogger().setLevel(logging.ERROR)
+    sys.exit(main())

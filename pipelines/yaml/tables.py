@@ -1,0 +1,239 @@
+"""The transforms of ``providers.yaml``: Beam YAML calls each function with the entries of ``config``, and reads its
+signature and docstring.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Literal
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.pvalue import PCollection
+
+import beam_joins
+from beam_joins import ChangeBatch
+from beam_joins.pipelines.formats.plain_rows import PlainRows
+from beam_joins.pipelines.io.read_changelog import ReadChangelog
+from beam_joins.pipelines.io.write_changelog import WriteChangelog
+from beam_joins.pipelines.yaml.rows import as_columns, columns_of, row_type, rows_of
+from beam_joins.transforms.connect import table_type
+
+Columns = list[str]
+
+
+class _Applied(beam.PTransform[Any, Any]):
+    """What a function makes of the input."""
+
+    def __init__(self, apply: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._apply = apply
+
+    def expand(self, pcolls: Any) -> Any:
+        """Apply the transform."""
+        return self._apply(pcolls)
+
+
+def _of_two(join: beam.PTransform[Any, Any]) -> beam.PTransform[Any, Any]:
+    """The join of the inputs that are named ``left`` and ``right``."""
+
+    def apply(tables: Any) -> Any:
+        if not isinstance(tables, Mapping) or {*tables} != {"left", "right"}:
+            raise ValueError("give the inputs names: input: {left: NAME, right: NAME}")
+        return (tables["left"], tables["right"]) | "Join" >> join
+
+    return _Applied(apply)
+
+
+def table_from_changelog(
+    key: Columns,
+    timestamp_by: str,
+    sequence_by: Columns | None = None,
+    deletes: dict[str, Any] | None = None,
+    except_columns: Columns | None = None,
+) -> beam.PTransform[Any, Any]:
+    """Makes the table of a changelog of rows.
+
+    Args:
+      key: The columns of the primary key.
+      timestamp_by: The column with the event time, microseconds since the epoch or a timestamp.
+      sequence_by: The columns that order the changes of a row; by default their event times do.
+      deletes: A column and its values that mean that the row is deleted.
+      except_columns: Columns that are no part of the values.
+    """
+
+    def apply(rows: PCollection[Any]) -> Any:
+        return as_columns(rows, columns_of(rows)) | "Table" >> beam_joins.TableFromChangelog(
+            key=key[0] if len(key) == 1 else key,
+            timestamp_by=timestamp_by,
+            sequence_by=sequence_by,
+            apply_as_deletes=deletes,
+            except_columns=except_columns or (),
+        )
+
+    return _Applied(apply)
+
+
+def read_changelog(
+    path: str,
+    key: Columns | None = None,
+    format: Literal["debezium", "wal2json", "maxwell"] | None = None,
+    table: str = "",
+    timestamp_by: str | None = None,
+    sequence_by: Columns | None = None,
+    deletes: dict[str, Any] | None = None,
+    except_columns: Columns | None = None,
+    schema: dict[str, str] | None = None,
+) -> beam.PTransform[Any, Any]:
+    """Reads the table of a changelog in files: JSON lines, CSV, Avro, Parquet, Arrow.
+
+    Args:
+      path: A path or a glob.
+      key: The columns of the primary key; of envelopes by default those that the first change names.
+      format: The envelopes of the records; by default each record is a row.
+      table: Of envelopes, the table whose rows count.
+      timestamp_by: Of plain rows, the column with the event time.
+      sequence_by: Of plain rows, the columns that order the changes of a row.
+      deletes: Of plain rows, a column and its values that mean that the row is deleted.
+      except_columns: Of plain rows, columns that are no part of the values.
+      schema: The types of the columns, as Arrow calls them, such as int64, string, timestamp[us].
+    """
+    columns = None if schema is None else pa.schema([(name, _type(name, kind)) for name, kind in schema.items()])
+    return ReadChangelog(
+        path,
+        key=key,
+        format=format,
+        table=table,
+        timestamp_by=timestamp_by,
+        sequence_by=sequence_by,
+        apply_as_deletes=deletes,
+        except_columns=except_columns or (),
+        schema="said" if columns is None else columns,
+    )
+
+
+def _type(name: str, kind: str) -> pa.DataType:
+    try:
+        return pa.type_for_alias(kind)
+    except ValueError:
+        raise ValueError(f"schema: {name}: {kind} is no type of Arrow: write int64, double, string, timestamp[us] and so on") from None
+
+
+def foreign_key_join(
+    foreign_key: str, fields: dict[str, str], type: Literal["inner", "left", "right", "outer"] = "inner"
+) -> beam.PTransform[Any, Any]:
+    """Joins each row of the table ``left`` with the row of ``right`` that it refers to.
+
+    Args:
+      foreign_key: The column of the left rows with the key of a right row.
+      fields: The columns of the result, each with the column that it is of: left.NAME or right.NAME.
+      type: Which rows without a match stay.
+    """
+    return _of_two(beam_joins.ForeignKeyJoin(fields, foreign_key=foreign_key, how=type))
+
+
+def table_table_join(fields: dict[str, str], type: Literal["inner", "left", "right", "outer"] = "inner") -> beam.PTransform[Any, Any]:
+    """Joins the rows of one key of the tables ``left`` and ``right``.
+
+    Args:
+      fields: The columns of the result, each with the column that it is of: left.NAME or right.NAME.
+      type: Which rows without a match stay.
+    """
+    return _of_two(beam_joins.TableTableJoin(fields, how=type))
+
+
+def count_table(group_by: str) -> beam.PTransform[Any, Any]:
+    """Counts the rows of each group.
+
+    Args:
+      group_by: The column with the group.
+    """
+    return beam_joins.CountTable(group_by=group_by)
+
+
+def sum_table(group_by: str, of: str) -> beam.PTransform[Any, Any]:
+    """Sums a column of the rows of each group.
+
+    Args:
+      group_by: The column with the group.
+      of: The column with the numbers.
+    """
+    return beam_joins.SumTable(group_by=group_by, of=of)
+
+
+def latest_table(key: Columns | None = None) -> beam.PTransform[Any, Any]:
+    """Gives the final rows of a table: the columns of the key, then those of the value.
+
+    Args:
+      key: The names of the columns of the key.
+    """
+
+    def apply(table: PCollection[Any]) -> Any:
+        plain = PlainRows("LatestTable", table_type(table), key)
+        latest = table | "Latest" >> beam_joins.LatestTable()
+        return latest | "Rows" >> beam.FlatMap(partial(_latest, plain)).with_output_types(row_type(plain.schema))
+
+    return _Applied(apply)
+
+
+def _latest(plain: PlainRows, batch: pa.RecordBatch) -> Any:
+    return rows_of(plain.structs(batch["key"], batch["value"]))
+
+
+def table_to_changes(key: Columns | None = None) -> beam.PTransform[Any, Any]:
+    """Gives the changes of a table, as rows of ``old`` and ``new``, null where the row does not exist, ``timestamp``
+    in microseconds, and ``position``.
+
+    Args:
+      key: The names of the columns of the key.
+    """
+
+    def apply(table: PCollection[Any]) -> Any:
+        plain = PlainRows("TableToChanges", table_type(table), key)
+        schema = _changes_schema(plain)
+        return table | "Changes" >> beam.FlatMap(partial(_changes, plain)).with_output_types(row_type(schema))
+
+    return _Applied(apply)
+
+
+def _changes_schema(plain: PlainRows) -> pa.Schema:
+    row = pa.struct(list(plain.schema))
+    return pa.schema([("old", row), ("new", row), ("timestamp", pa.int64()), ("position", pa.int64())])
+
+
+def _changes(plain: PlainRows, batch: ChangeBatch) -> Any:
+    rows = [plain.structs(batch.key, values) for values in (batch.old, batch.new)]
+    columns = [*rows, batch.timestamp, batch.position]
+    return rows_of(pa.StructArray.from_arrays(columns, fields=list(_changes_schema(plain))))
+
+
+def write_changelog(
+    path: str,
+    format: Literal["jsonl", "avro", "parquet", "arrow"] = "jsonl",
+    records: Literal["upserts", "pairs"] = "upserts",
+    key: Columns | None = None,
+    table: str = "",
+) -> beam.PTransform[Any, Any]:
+    """Writes the changes of a table into a file, in the order of their positions.
+
+    Args:
+      path: The file.
+      format: How it is written.
+      records: upserts, the row after each change; or pairs of the old and the new row, as Debezium has them.
+      key: The names of the columns of the key.
+      table: The name of the table that pairs say.
+    """
+    return WriteChangelog(path, format=format, as_=records, key=key, table=table)
+
+
+def write_postgres(conninfo: str, table: str, key: Columns, create: bool = False) -> beam.PTransform[Any, Any]:
+    """Keeps a table of PostgreSQL up to date.
+
+    Args:
+      conninfo: What psycopg connects with: name=value pairs, or a URL.
+      table: The table, or SCHEMA.NAME.
+      key: The columns of the key.
+      create: Whether a table that is missing is created.
+    """
+    from beam_joins.pipelines.io.write_postgres import WritePostgres
+
+    return WritePostgres(conninfo, table, key=key, create=create)

@@ -1,0 +1,111 @@
+"""The page of Beam YAML: its pipeline runs as it says, and its table has the words of each transform."""
+
+import inspect
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from beam_joins.pipelines.yaml import __main__ as program
+from beam_joins.pipelines.yaml import tables
+from tests.docs.page import DOCS, blocks
+
+yaml = pytest.importorskip("yaml")
+pytest.importorskip("apache_beam.yaml.yaml_transform", reason="Beam YAML is not installed: pip install 'beam-joins[yaml]'")
+
+PROVIDED = yaml.safe_load((Path(tables.__file__).with_name("providers.yaml")).read_text(encoding="utf-8"))[0]["transforms"]
+ORDERS = [
+    {"id": 1, "customer": "ann", "amount": 5, "op": "c", "at": 1},
+    {"id": 2, "customer": "bob", "amount": 7.25, "op": "c", "at": 2},
+    {"id": 1, "customer": "eve", "amount": 5, "op": "u", "at": 5},
+    {"id": 3, "customer": "bob", "amount": 1, "op": "c", "at": 6},
+    {"id": 3, "customer": "bob", "amount": 1, "op": "d", "at": 7},
+]
+ENRICHED = [{"id": 1, "amount": 5.0, "name": None}, {"id": 2, "amount": 7.25, "name": "Bob"}]
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The pipeline of the page, in a directory with its input."""
+    monkeypatch.chdir(tmp_path)
+    Path("orders.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ORDERS))
+    return next(block.text for block in blocks(DOCS / "yaml.md") if block.language == "yaml")
+
+
+def enriched() -> list[dict[str, object]]:
+    rows = [json.loads(line) for path in Path().glob("enriched*") for line in path.read_text().splitlines()]
+    return sorted(rows, key=lambda row: row["id"])
+
+
+@pytest.mark.parametrize(
+    "runner",
+    [
+        "DirectRunner",
+        pytest.param("SparkRunner", marks=[pytest.mark.spark, pytest.mark.sweep]),
+        pytest.param("FlinkRunner", marks=[pytest.mark.flink, pytest.mark.sweep]),
+    ],
+)
+def test_the_pipeline_of_the_page_gives_the_joined_rows(pipeline: str, runner: str) -> None:
+    Path("orders.yaml").write_text(pipeline)
+    assert program.main(["orders.yaml", f"--runner={runner}"]) == 0
+    assert enriched() == ENRICHED
+
+
+def test_beams_own_program_runs_it_with_the_providers(pipeline: str) -> None:
+    from apache_beam.yaml import main
+
+    include = Path(tables.__file__).with_name("providers.yaml")
+    Path("orders.yaml").write_text(f"{pipeline}\nproviders:\n  - include: {include}\n")
+    main.run(["--yaml_pipeline_file=orders.yaml", "--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner"])
+    assert enriched() == ENRICHED
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        (
+            "foreign_key: customer",
+            "foreign_key: custumer",
+            r'"ForeignKeyJoin" at line \d+: foreign_key=.custumer.: there is no such',
+        ),
+        ("type: left,", "type: middle,", r'"ForeignKeyJoin" at line \d+: .*choose one of'),
+        ("{left: Orders, right: Customers}", "[Orders, Customers]", r"at line \d+: give the inputs names: input: .left: NAME"),
+        ("amount: double", "amount: dubble", r'"Orders" at line \d+.*schema: amount: dubble is no type of Arrow'),
+        ("amount: double", "amount: int64", r"orders.jsonl, line 2: .*amount"),
+        ("path: orders.jsonl", "path: nowhere.jsonl", r'"Orders" at line \d+.*there is no file nowhere.jsonl'),
+        ("pipeline:", "pipelines:", "orders.yaml has no pipeline"),
+        ("pipeline:", "pipeline: [", "orders.yaml is not YAML"),
+    ],
+)
+def test_an_error_is_a_sentence_that_names_the_line(
+    pipeline: str, capsys: pytest.CaptureFixture[str], right: str, wrong: str, message: str
+) -> None:
+    Path("orders.yaml").write_text(pipeline.replace(right, wrong, 1))
+    assert program.main(["orders.yaml", "--runner=DirectRunner"]) == 2
+    text_of_error = capsys.readouterr().err
+    assert len(text_of_error.splitlines()) == 1, text_of_error
+    assert re.search(message, text_of_error), text_of_error
+
+
+def test_the_table_has_the_transforms_and_their_words() -> None:
+    table = next(re.findall(r"(?:^\|.*\|\n)+", (DOCS / "yaml.md").read_text(encoding="utf-8"), re.MULTILINE).__iter__())
+    written = {}
+    for row in table.splitlines()[2:]:
+        names, _, config = (re.findall(r"`(\w+)`", cell) for cell in row.strip("|").split("|"))
+        written |= dict.fromkeys(names, config)
+    reference = {name: list(inspect.signature(getattr(tables, path.rpartition(".")[2])).parameters) for name, path in PROVIDED.items()}
+    assert written == reference
+
+
+def test_rows_come_out_as_they_went_in_with_their_types() -> None:
+    import apache_beam as beam
+    from apache_beam.testing.util import assert_that, equal_to
+    from apache_beam.utils.timestamp import Timestamp
+
+    row = beam.Row(id=1, at=Timestamp(micros=1_700_000_000_123_456), tags=["a"], inner=beam.Row(x=1.5, y=b"z"), lsn=3)
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        table = pipeline | beam.Create([row]) | "table" >> tables.table_from_changelog(["id"], "at", ["lsn"], except_columns=["lsn"])
+        assert_that(
+            table | "latest" >> tables.latest_table(["id"]), equal_to([beam.Row(id=1, at=row.at, tags=["a"], inner=row.inner)])
+        )

@@ -1,0 +1,222 @@
+"""Options of public transforms, readers and writers with values of wrong types and ranges: each is a
+ValueError that names the option, or is of its form.
+"""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.transforms.window import FixedWindows
+
+import beam_joins
+from beam_joins.io import (
+    ReadChangelog,
+    ReadGrowingFiles,
+    ReadKafka,
+    ReadParquet,
+    ReadPostgres,
+    WriteChangelog,
+    WriteDelta,
+    WriteParquet,
+    WritePostgres,
+)
+
+SCHEMA = pa.schema({"id": pa.int64()})
+VALUES: dict[str, list[Any]] = {
+    "none": [None],
+    "flag": [True],
+    "seconds": [1.5],
+    "empty": [""],
+    "text": ["x"],
+    "nothing": [[], ()],
+    "settings": [{}, {"a": 1}],
+    "function": [int],
+    "schema": [SCHEMA],
+    "wrong": [-1, 2**63, float("nan"), b"x", [1], object()],
+}
+"""Values by what they can be taken for."""
+NAME, NAMES = "none text", "none text function"
+DATED = {"out_of_orderness": (0, "seconds"), "idle_after": (None, "none seconds"), "follow": (True, "flag")}
+KAFKA = {
+    **{
+        "topics": ("t", "text"),
+        "bootstrap_servers": ("h:1", "text"),
+        "config": (None, "none settings"),
+        "schema_registry": (None, "none"),
+    },
+    **{"start": ("earliest", ""), **DATED},
+}
+OF_FILES = {
+    **{"source": ("d.jsonl", "text"), "out_of_orderness": (0, ""), "start": ("earliest", "")},
+    **dict.fromkeys(("idle_after", "schema_registry", "config"), (None, "none")),
+}
+FORMS: dict[str, dict[str, tuple[Any, str]]] = {
+    "AggregateTable": {
+        **{"group_by": ("g", "text function"), "initial": (0, "none flag seconds empty text function schema")},
+        **{"add": (max, "function"), "subtract": (max, "function")},
+    },
+    "CountTable": {"group_by": ("g", "text function")},
+    "SumTable": {"group_by": ("g", "text function"), "of": ("n", "text function")},
+    "ReduceTable": {"group_by": ("g", "text function"), "add": (max, "function"), "subtract": (max, "function")},
+    "FilterTable": {"predicate": (max, "function"), "negate": (False, "flag")},
+    "MapTable": {"fn": (max, "function"), "schema": (None, "none schema")},
+    "TableTableJoin": {"joiner": (max, "function"), "how": ("inner", ""), "schema": (None, "none schema")},
+    "ForeignKeyJoin": {
+        **{"joiner": (max, "function"), "foreign_key": ("x", "text function"), "how": ("inner", ""), "schema": (None, "none schema")},
+        **{"broadcast": (None, "none flag"), "foreign_keys": (None, "none")},
+    },
+    "OneToManyJoin": {
+        **{"joiner": (max, "function"), "foreign_key": ("x", "text function"), "how": ("inner", ""), "schema": (None, "none schema")},
+        **{"key_mapper": (str, "function"), "key_inverse": (str, "function")},
+    },
+    "StreamForeignKeyJoin": {
+        **{"joiner": (max, "function"), "foreign_key": ("x", "text function"), "how": ("inner", "")},
+        "sequence_by": ("s", NAMES),
+    },
+    "StreamTableJoin": {
+        **{"joiner": (max, "function"), "how": ("inner", ""), "sequence_by": ("s", NAMES), "window_of": (None, "none function")},
+    },
+    "TableFromChangelog": {
+        **{"key": ("id", NAMES), "timestamp_by": ("t", NAMES), "sequence_by": ("s", NAMES), "tie_break_by": ("u", NAMES)},
+        **{"one_log_by": ("l", NAME), "apply_as_deletes": (bool, NAMES), "apply_as_truncates": (bool, "none function")},
+        **{"except_columns": ((), "nothing"), "emit": ("updates", ""), "schema": (None, "none schema")},
+        **{"unchanged_by": ("c", NAMES), "completed_by": (None, "none function"), "without_earlier": ("fail", "")},
+    },
+    "WindowedAggregate": {
+        **{
+            "window_fn": (FixedWindows(5), ""),
+            "initial": (0, "none flag seconds empty text function schema"),
+            "add": (max, "function"),
+        },
+        **{"grace": (1, "none seconds"), "key": ("k", NAMES), "timestamp_by": ("t", NAMES), "sequence_by": ("s", NAMES)},
+        "schema": (SCHEMA, "none schema"),
+    },
+    "WindowedStreamJoin": {
+        **{
+            "joiner": (max, "function"),
+            "how": ("inner", ""),
+            "before": (1, "seconds"),
+            "after": (1, "seconds"),
+            "grace": (1, "seconds"),
+        },
+        **{"key": ("k", NAMES), "timestamp_by": ("t", NAMES), "sequence_by": ("s", NAMES), "schemas": ((SCHEMA, SCHEMA), "none")},
+        "schema": (None, "none schema"),
+    },
+    "WindowedTableJoin": {
+        **{"joiner": (max, "function"), "how": ("inner", ""), "shift": (None, "none function"), "window_of": (None, "none function")},
+        "schema": (None, "none schema"),
+    },
+    "WindowedTableToStream": {"fn": (max, "function")},
+    "LatestTable": {},
+    "TableToChanges": {},
+    "TableToStream": {},
+    "ReadKafka": {**KAFKA, "value": ("bytes", ""), "schema": (None, "none"), "timestamp_by": (None, "none function")},
+    "ReadGrowingFiles": {**DATED, "pattern": ("a.jsonl", ""), "timestamp_by": ("at", "text function"), "schema": (None, "none")},
+    "ReadChangelog": {
+        **OF_FILES,
+        **{
+            "format": ("debezium", ""),
+            "follow": (None, "none"),
+            "bootstrap_servers": (None, "none text"),
+            "table": ("", "empty text"),
+            "key": ("id", "text"),
+        },
+        **{"schema": (None, "none schema"), "emit": ("updates", "")},
+        **{"unavailable_value": ((), "text nothing"), "without_earlier": ("fail", ""), "except_columns": ((), "nothing")},
+        **dict.fromkeys(("timestamp_by", "sequence_by", "apply_as_deletes", "apply_as_truncates"), (None, "none")),
+    },
+    "ReadParquet": {"pattern": ("p.parquet", "text"), "columns": (None, "none nothing")},
+    "ReadPostgres": {
+        **{"conninfo": ("dbname=x", "empty"), "slot": ("s", "text"), "publication": (None, "none text"), "table": ("t", "text")},
+        **{"tables": ((), "nothing"), "key": (None, "none text"), "schema": ("said", "none schema"), "emit": ("updates", "")},
+        "without_earlier": ("fail", ""),
+    },
+    "WriteChangelog": {
+        **{"path": ("w.jsonl", ""), "format": ("jsonl", ""), "as_": ("upserts", ""), "key": ("id", NAME), "table": ("", "empty text")},
+    },
+    "WriteDelta": {
+        **{"path": ("d", "text"), "key": ("id", NAME), "application": (None, NAME), "storage_options": (None, "none settings")},
+    },
+    "WriteParquet": {"prefix": ("p", "text"), "schema": (None, "none schema"), "compression": ("snappy", "")},
+    "WritePostgres": {
+        **{"conninfo": ("dbname=x", "empty"), "table": ("t", "text"), "key": ("id", "text"), "schema": (SCHEMA, "none schema")},
+        **{"position": ("p", "text"), "deleted": ("d", "text"), "create": (False, "flag")},
+    },
+}
+"""Of each option a value of its form, and what else is one."""
+OF_PLAIN_ROWS: dict[str, tuple[Any, str]] = {
+    **OF_FILES,
+    **{"follow": (None, "none flag"), "bootstrap_servers": (None, "none")},
+    **{"format": (None, "none"), "key": ("id", "text"), "schema": (None, "none schema")},
+    **{"timestamp_by": ("at", "text"), "sequence_by": ("lsn", "none text"), "apply_as_deletes": ("gone", "none text function")},
+    **{"apply_as_truncates": (None, "none function"), "except_columns": ((), "text nothing"), "emit": ("updates", "")},
+    **{"table": ("", "empty"), "unavailable_value": ((), "nothing"), "without_earlier": ("fail", "")},
+}
+"""The same of ReadChangelog without a format."""
+OF_TOPICS: dict[str, tuple[Any, str]] = {
+    **{name: form for name, form in KAFKA.items() if name != "topics"},
+    **{"source": ("t", "text"), "follow": (None, "none flag"), "format": ("debezium", ""), "key": ("id", "text")},
+    **{"table": ("", "empty text"), "schema": (None, "none schema"), "emit": ("updates", "")},
+    **{"unavailable_value": ((), "text nothing"), "without_earlier": ("fail", ""), "except_columns": ((), "nothing")},
+    **dict.fromkeys(("timestamp_by", "sequence_by", "apply_as_deletes", "apply_as_truncates"), (None, "none")),
+}
+"""The same of its topics."""
+READERS_AND_WRITERS = (
+    *(ReadKafka, ReadGrowingFiles, ReadChangelog, ReadParquet, ReadPostgres),
+    *(WriteChangelog, WriteDelta, WriteParquet, WritePostgres),
+)
+TRANSFORMS: dict[str, Callable[..., Any]] = {
+    transform.__name__: transform
+    for transform in [*(getattr(beam_joins, name) for name in beam_joins.__all__), *READERS_AND_WRITERS]
+    if inspect.isclass(transform) and issubclass(transform, beam.PTransform)
+}
+EXTRAS = {
+    "ReadKafka": "confluent_kafka",
+    "ReadPostgres": "psycopg",
+    "WriteDelta": "deltalake",
+    "WritePostgres": "psycopg",
+}
+
+
+def test_every_option_of_every_public_transform_has_a_form():
+    signatures = {
+        name: [
+            option
+            for option, each in inspect.signature(transform).parameters.items()
+            if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+        ]
+        for name, transform in TRANSFORMS.items()
+    }
+    assert {name: sorted(options) for name, options in signatures.items()} == {name: sorted(forms) for name, forms in FORMS.items()}
+
+
+@pytest.mark.parametrize(("name", "forms"), [*FORMS.items(), ("ReadChangelog", OF_PLAIN_ROWS), ("ReadChangelog", OF_TOPICS)])
+def test_an_option_of_another_form_is_a_value_error_that_names_it(
+    name: str, forms: dict[str, tuple[Any, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name in EXTRAS or forms is OF_TOPICS:
+        pytest.importorskip(EXTRAS.get(name, "confluent_kafka"), reason="an extra is not installed")
+    monkeypatch.chdir(tmp_path)
+    Path("d.jsonl").touch()
+    pq.write_table(pa.table({"id": [1]}), "p.parquet")
+    transform, usual = TRANSFORMS[name], {option: value for option, (value, _) in forms.items()}
+    transform(**usual)
+    for option, (_, takes) in forms.items():
+        for what, values in VALUES.items():
+            for value in values:
+                try:
+                    transform(**{**usual, option: value})
+                except ValueError as error:
+                    sentence = str(error)
+                    about_the_file = option in ("pattern", "source", "bootstrap_servers") and "there is no file" in sentence
+                    assert about_the_file or what not in takes.split(), (option, value, sentence)
+                    assert about_the_file or (option in sentence and "\n" not in sentence), (option, value, sentence)
+                except Exception as error:
+                    pytest.fail(f"{name}({option}={value!r}) raised {type(error).__name__}: {error}")
+                else:
+                    assert what in takes.split() or (option == "initial" and what != "settings"), (option, value, "was taken")

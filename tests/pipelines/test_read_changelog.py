@@ -1,0 +1,185 @@
+"""Plain changelogs in files as tables: the same rows in each format give the table that the same records in
+memory give.
+"""
+
+import datetime as dt
+import json
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from beam_joins import Change, TableToChanges
+from beam_joins.io import ReadChangelog
+
+ROWS: list[dict[str, Any]] = [
+    {"id": 1, "shop": "a", "price": "9007199254740993.25", "at": 10, "lsn": 3, "op": "u"},
+    {"id": 1, "shop": "a", "price": "1.50", "at": 5, "lsn": 2, "op": "c"},
+    {"id": 2, "shop": "b", "price": None, "at": 7, "lsn": 4, "op": "c"},
+    {"id": 2, "shop": "b", "price": None, "at": 8, "lsn": 5, "op": "d"},
+]
+SCHEMA = pa.schema(
+    {"id": pa.int64(), "shop": pa.string(), "price": pa.decimal128(20, 2), "at": pa.int64(), "lsn": pa.int64(), "op": pa.string()}
+)
+EXACT = [{**row, "price": None if row["price"] is None else Decimal(row["price"])} for row in ROWS]
+ABOUT = ["at", "lsn", "op"]
+BIG, SMALL = {"id": 1, "shop": "a", "price": Decimal("9007199254740993.25")}, {"id": 1, "shop": "a", "price": Decimal("1.50")}
+OTHER = {"id": 2, "shop": "b", "price": None}
+EXPECTED = [
+    Change(1, None, SMALL, timestamp=5, position=2),
+    Change(1, SMALL, BIG, timestamp=10, position=3),
+    Change(2, None, OTHER, timestamp=7, position=4),
+    Change(2, OTHER, None, timestamp=8, position=5),
+]
+
+
+def write_json_lines(path: Path, rows: Sequence[dict[str, Any]] = ROWS) -> None:
+    lines = [json.dumps(row).replace(f'"{row["price"]}"', str(row["price"])) for row in rows]
+    path.write_text("\n".join(lines))
+
+
+def write_csv(path: Path) -> None:
+    lines = [",".join("" if value is None else str(value) for value in row.values()) for row in ROWS]
+    path.write_text("\n".join([",".join(SCHEMA.names), *lines]))
+
+
+def write_avro(path: Path) -> None:
+    kinds: dict[str, Any] = {"price": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 2}]}
+    fields = [{"name": name, "type": kinds.get(name, "string" if name in ("shop", "op") else "long")} for name in SCHEMA.names]
+    with path.open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "Row", "fields": fields}, EXACT)
+
+
+def write_parquet(path: Path) -> None:
+    pq.write_table(pa.Table.from_pylist(EXACT, SCHEMA), path, row_group_size=2)
+
+
+def write_arrow(path: Path) -> None:
+    with pa.ipc.new_file(path, SCHEMA) as file:
+        file.write_table(pa.Table.from_pylist(EXACT, SCHEMA), max_chunksize=2)
+
+
+FORMATS: dict[str, Callable[[Path], None]] = {
+    "jsonl": write_json_lines,
+    "csv": write_csv,
+    "avro": write_avro,
+    "parquet": write_parquet,
+    "arrow": write_arrow,
+}
+
+
+MADE: list[Change[Any, Any]] = []
+
+
+def keep(change: Change[Any, Any]) -> None:
+    MADE.append(change)
+
+
+def changes_of(read: ReadChangelog) -> list[Change[Any, Any]]:
+    MADE.clear()
+    with beam.Pipeline(options=PipelineOptions(["--runner=DirectRunner"])) as pipeline:
+        _ = pipeline | read | TableToChanges() | beam.Map(keep)
+    return sorted(MADE, key=lambda change: change.position)
+
+
+@pytest.fixture(params=FORMATS)
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    path = tmp_path / f"rows.{request.param}"
+    FORMATS[request.param](path)
+    return str(path)
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, "said", None], ids=["schema", "said", "none"])
+@pytest.mark.each_value
+def test_each_format_gives_the_same_exact_table(path: str, schema: Any) -> None:
+    read = ReadChangelog(
+        path, key="id", schema=schema, timestamp_by="at", sequence_by="lsn", apply_as_deletes={"op": ["d"]}, except_columns=ABOUT
+    )
+    assert changes_of(read) == EXPECTED
+
+
+def test_a_key_may_be_of_several_columns(path: str) -> None:
+    read = ReadChangelog(path, key=["shop", "id"], timestamp_by="at", sequence_by="lsn", except_columns=ABOUT)
+    assert {change.key for change in changes_of(read)} == {("a", 1), ("b", 2)}
+
+
+def test_records_that_nothing_else_orders_are_in_the_order_of_the_file(path: str) -> None:
+    read = ReadChangelog(path, key="shop", schema=SCHEMA, timestamp_by="id", except_columns=ABOUT)
+    assert [change.new for change in changes_of(read)] == [SMALL, OTHER]
+
+
+def test_large_files_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.changelog.PART_BYTES", 64)
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(f'{{"id": {n}, "at": {n}}}\n' for n in range(100)))
+    made = changes_of(ReadChangelog(str(path), key="id", timestamp_by="at"))
+    assert [change.new for change in made] == [{"id": n, "at": n} for n in range(100)]
+
+
+def test_times_are_those_of_columns_of_timestamps(tmp_path: Path) -> None:
+    time = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    pq.write_table(pa.table({"id": [1], "at": pa.array([time], pa.timestamp("ms", "UTC"))}), tmp_path / "rows.parquet")
+    schema = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "long"}, {"name": "at", "type": TIMESTAMP}]}
+    with (tmp_path / "rows.avro").open("wb") as file:
+        fastavro.writer(file, schema, [{"id": 1, "at": time}])
+    (tmp_path / "rows.jsonl").write_text('{"id": 1, "at": "2026-01-01T01:00:00+01:00"}')
+    columns = pa.schema({"id": pa.int64(), "at": pa.timestamp("us", "UTC")})
+    for name, schema_ in (("parquet", "said"), ("avro", None), ("jsonl", columns)):
+        read: Any = ReadChangelog(str(tmp_path / f"rows.{name}"), key="id", schema=schema_, timestamp_by="at")
+        assert [change.timestamp for change in changes_of(read)] == [1_767_225_600_000_000]
+
+
+TIMESTAMP = {"type": "long", "logicalType": "timestamp-millis"}
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"key": "id"}, "timestamp_by=None: give the column with the event time"),
+        ({"timestamp_by": "at"}, "key=None: give the name of a column, or several"),
+        ({"key": "id", "timestamp_by": "when"}, "no column 'when' .* has id, shop, price, at, lsn, op"),
+        ({"key": "nr", "timestamp_by": "at"}, "no column 'nr'"),
+        ({"key": "id", "timestamp_by": "at", "sequence_by": ["lsn", "nr"]}, "no column 'nr'"),
+        ({"key": "id", "timestamp_by": "at", "schema": pa.schema({"idd": pa.int64()})}, "no column 'idd' .schema=."),
+        ({"key": "id", "timestamp_by": "at", "table": "orders"}, "table= is for envelopes: give format= too"),
+        ({"key": "id", "format": "debezium", "timestamp_by": "at"}, "timestamp_by= is for plain rows: format='debezium' says it"),
+        ({"key": "id", "format": "csv"}, "format='csv': choose one of 'debezium', 'wal2json', 'maxwell'"),
+    ],
+)
+def test_wrong_options_are_refused_at_construction(tmp_path: Path, options: Any, sentence: str) -> None:
+    write_json_lines(tmp_path / "rows.jsonl")
+    with pytest.raises(ValueError, match=sentence):
+        ReadChangelog(str(tmp_path / "rows.jsonl"), **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "schema", "sentence"),
+    [
+        ("rows.jsonl", '{"id": 1, "at": 2}\n\n[3]\n', None, "rows.jsonl, line 3: not a JSON object but .3."),
+        ("rows.jsonl", '{"id": 1, "at": 2}\n{"id": 1', None, "rows.jsonl, line 2: not JSON"),
+        ("rows.jsonl", '{"id": 1, "at": 2}\n{"id": 1.5, "at": 3}', {"id": pa.int64(), "at": pa.int64()}, "rows.jsonl, line 2: .*'id'"),
+        ("rows.csv", "id,at\n1,2\n1,2,3\n", None, "rows.csv, line 3: 3 fields, where the header has 2"),
+        ("rows.csv", "id,at\n1,2\nx,3\n", {"id": pa.int64(), "at": pa.int64()}, "rows.csv, line 3: .*'id'"),
+    ],
+)
+def test_a_bad_record_fails_the_run_with_its_place(tmp_path: Path, name: str, text: str, schema: Any, sentence: str) -> None:
+    (tmp_path / name).write_text(text)
+    read = ReadChangelog(str(tmp_path / name), key="id", schema=None if schema is None else pa.schema(schema), timestamp_by="at")
+    with pytest.raises(Exception, match=sentence):
+        changes_of(read)
+
+
+@pytest.mark.parametrize("kind", ["avro", "parquet", "arrow"])
+def test_a_truncated_file_fails_with_its_name(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"rows.{kind}"
+    FORMATS[kind](path)
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(Exception, match=f"rows.{kind}.* (cut off|damaged)"):
+        changes_of(ReadChangelog(str(path), key="id", timestamp_by="at"))

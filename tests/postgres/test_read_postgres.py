@@ -1,0 +1,227 @@
+"""Tables that are read from a slot are those of the database, whatever is done to it and whenever."""
+
+import datetime as dt
+import random
+from decimal import Decimal
+from typing import Any
+
+import apache_beam as beam
+import psycopg
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from beam_joins import ForeignKeyJoin, LatestTable
+from beam_joins.io import ReadPostgres, WritePostgres
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.io.sources.postgres_server import require_logical
+from tests.postgres.slot_tables import asked, database, run, tables, writing
+
+ORDERS = "CREATE TABLE orders (id int PRIMARY KEY, customer int, amount numeric(12,2), note text)"
+FILL = "INSERT INTO orders SELECT i, i % 100, i * 1.25, repeat('x', 10) FROM generate_series(1, 3000) i"
+
+
+def transact(connection: psycopg.Connection[Any], number: int) -> None:
+    chance = random.Random(number)
+    with connection.transaction():
+        for _ in range(chance.randint(1, 5)):
+            row, what = chance.randint(1, 4000), chance.random()
+            if what < 0.2:
+                connection.execute("DELETE FROM orders WHERE id = %s", [row])
+            elif what < 0.5:
+                connection.execute(
+                    "INSERT INTO orders VALUES (%s, %s, %s, 'n') ON CONFLICT (id) DO UPDATE SET amount = excluded.amount",
+                    [row, number, chance.randint(1, 10**6) / 100],
+                )
+            else:
+                connection.execute("UPDATE orders SET amount = %s WHERE id = %s", [chance.randint(1, 10**6) / 100, row])
+
+
+def test_no_row_is_missing_or_twice_where_the_changes_begin_beside_writers_at_work(postgres: str, tmp_path: Any) -> None:
+    conninfo = database(postgres, "seam", ORDERS, FILL)
+    with writing(conninfo, transact):
+        for _ in range(3):
+            tables(conninfo, ["orders"], tmp_path)
+    run(conninfo)
+    assert tables(conninfo, ["orders"], tmp_path)["orders"] == asked(conninfo, "SELECT * FROM orders")
+    assert asked(conninfo, "SELECT pg_current_wal_flush_lsn() - confirmed_flush_lsn < 1000 FROM pg_replication_slots") == [(True,)]
+
+
+def test_values_are_what_they_are_in_the_database(postgres: str, tmp_path: Any) -> None:
+    conninfo = database(
+        postgres,
+        "exact",
+        """CREATE TABLE t (id bigint PRIMARY KEY, a numeric(20,4), b numeric, c float8, d real, e bool, f bytea, g timestamptz,
+            h timestamp, i date, j time, k jsonb, l int[], m text, n uuid)""",
+    )
+    row = """'9007199254740993.2500', 1234567890123456789012345678901234567890.5, 0.1, 1e-7, true, '\\x00ff',
+        '2026-01-02 03:04:05.678901+02', '1999-12-31 23:59:59', '0001-01-01', '23:59:59.999999', '{"a": 1.0}', '{1,NULL}',
+        E'tab\\t"\\\\ Zoë', '00000000-0000-0000-0000-00000000000a'"""
+    run(conninfo, f"INSERT INTO t VALUES (1, {row})")
+    first = tables(conninfo, ["t"], tmp_path)["t"]
+    run(conninfo, f"INSERT INTO t VALUES (2, {row})", "INSERT INTO t (id, c) VALUES (3, 'NaN')")
+    [*both, last] = tables(conninfo, ["t"], tmp_path)["t"]
+    assert both == [*first, (2, *first[0][1:])]
+    assert first[0][1:] == (
+        Decimal("9007199254740993.2500"),
+        "1234567890123456789012345678901234567890.5",
+        0.1,
+        1.0000000116860974e-07,
+        True,
+        "00ff",
+        dt.datetime(2026, 1, 2, 1, 4, 5, 678901, dt.UTC),
+        dt.datetime(1999, 12, 31, 23, 59, 59),
+        dt.date(1, 1, 1),
+        dt.time(23, 59, 59, 999999),
+        '{"a": 1.0}',
+        "{1,NULL}",
+        'tab\t"\\ Zoë',
+        "00000000-0000-0000-0000-00000000000a",
+    )
+    assert repr(last[3]) == "nan"
+
+
+def test_large_values_keys_that_change_and_truncates(postgres: str, tmp_path: Any) -> None:
+    bio = "SELECT string_agg(md5(i::text), '') FROM generate_series(1, 200) i"
+    conninfo = database(
+        postgres,
+        "large",
+        "CREATE TABLE people (id int PRIMARY KEY, name text, bio text)",
+        "CREATE TABLE whole (id int PRIMARY KEY, name text, bio text)",
+        "CREATE TABLE emptied (id int PRIMARY KEY)",
+        "ALTER TABLE whole REPLICA IDENTITY FULL",
+        *(f"INSERT INTO {table} SELECT n, 'a', ({bio}) FROM generate_series(1, 4) n" for table in ("people", "whole")),
+        "INSERT INTO emptied SELECT generate_series(1, 9)",
+    )
+    names = ["people", "whole", "emptied"]
+    tables(conninfo, names, tmp_path)
+    every: list[list[str]] = [
+        [f"UPDATE {table} SET name = '' WHERE id = 1" for table in names[:2]],
+        ["UPDATE whole SET id = 7 WHERE id = 2", "DELETE FROM people WHERE id = 4", "TRUNCATE emptied, people"],
+        [f"INSERT INTO people SELECT n, 'b', ({bio}) FROM generate_series(1, 3) n", "INSERT INTO emptied VALUES (5)"],
+        # the log has neither the large value nor a row that has it
+        ["UPDATE people SET id = 8 WHERE id = 1", "UPDATE people SET name = 'c' WHERE id = 8", "DELETE FROM people WHERE id = 2"],
+    ]
+    for statements in every:
+        run(conninfo, *statements)
+        assert tables(conninfo, names, tmp_path) == {name: asked(conninfo, f"SELECT * FROM {name}") for name in names}
+
+
+def test_columns_that_are_added_dropped_renamed_and_widened_amid_the_changes(postgres: str, tmp_path: Any) -> None:
+    conninfo = database(postgres, "altered", "CREATE TABLE t (id int PRIMARY KEY, a int, b text, c text)")
+    run(conninfo, "INSERT INTO t SELECT n, n, n, n FROM generate_series(1, 5) n")
+
+    def rows() -> Any:
+        return tables(conninfo, ["t"], tmp_path, schema={"t": None})["t"]
+
+    assert len(rows()) == 5
+    for ddl in (
+        "ALTER TABLE t ADD COLUMN d int DEFAULT 7",
+        "ALTER TABLE t DROP COLUMN b",
+        "ALTER TABLE t RENAME COLUMN c TO e",
+        "ALTER TABLE t ALTER COLUMN a TYPE bigint",
+    ):
+        run(conninfo, "UPDATE t SET a = a + 1 WHERE id = 1", ddl, "UPDATE t SET a = a + 1 WHERE id = 2", "DELETE FROM t WHERE id = 5")
+        run(conninfo, "INSERT INTO t (id, a) VALUES (5, 0)")
+        assert rows() == asked(conninfo, "SELECT * FROM t")
+
+
+def enrich(conninfo: str, state: Any, *, fails: bool = False) -> None:
+    """Orders with the names of their customers from the database into the database."""
+    with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([f"--beam_joins_state={state}"])) as pipeline:
+        read = pipeline | ReadPostgres(conninfo, slot="enriched", publication="s", tables=["orders", "customers"])
+        enriched = (read["orders"], read["customers"]) | ForeignKeyJoin(
+            {"amount": "left.amount", "name": "right.name"}, foreign_key="customer", how="left"
+        )
+        _ = enriched | WritePostgres(conninfo, "enriched", key="id", create=True)
+        _ = enriched | LatestTable() | beam.Map(lambda rows: 1 // (not fails))  # behind what is written
+
+
+def test_a_join_in_the_database_is_that_of_the_database_though_runs_fail_behind_what_they_have_written(
+    postgres: str, tmp_path: Any
+) -> None:
+    conninfo = database(postgres, "enriched", ORDERS, FILL, "CREATE TABLE customers (id int PRIMARY KEY, name text)")
+    run(conninfo, "INSERT INTO customers SELECT n, n FROM generate_series(0, 90) n")
+    joined = "SELECT o.id, amount, name FROM orders o LEFT JOIN customers c ON c.id = customer"
+    for statements in (
+        ["DELETE FROM orders WHERE id % 7 = 0", "UPDATE customers SET name = 'first' WHERE id = 1"],
+        [
+            "DELETE FROM orders WHERE id % 7 = 1",
+            "DELETE FROM customers WHERE id = 2",
+            "ALTER TABLE orders ADD COLUMN more int DEFAULT 1",
+        ],
+    ):
+        with pytest.raises(Exception, match="modulo by zero"):
+            enrich(conninfo, tmp_path, fails=True)
+        assert asked(conninfo, "SELECT count(*) > 1000 FROM enriched_live") == [(True,)], "the run that failed has written"
+        run(conninfo, *statements, "CHECKPOINT")
+        for _ in range(2):
+            enrich(conninfo, tmp_path)
+            assert asked(conninfo, "SELECT id, amount, name FROM enriched_live") == asked(conninfo, joined)
+
+
+def test_names_of_any_kind_partitions_and_publications_of_some_rows_and_columns(postgres: str, tmp_path: Any) -> None:
+    conninfo = database(
+        postgres,
+        "shapes",
+        """CREATE SCHEMA "we""ird"; CREATE TABLE "we""ird"."na me" ("i.d" int, "k""k" text, v text,
+            g int GENERATED ALWAYS AS ("i.d" * 2) STORED, PRIMARY KEY ("i.d", "k""k"))""",
+        """CREATE TABLE parts (id int, at int, PRIMARY KEY (id, at)) PARTITION BY RANGE (at);
+            CREATE TABLE p1 PARTITION OF parts FOR VALUES FROM (0) TO (10);
+            CREATE TABLE p2 PARTITION OF parts FOR VALUES FROM (10) TO (20)""",
+        "CREATE TABLE several (id int PRIMARY KEY, a int, secret text)",
+    )
+    run(
+        conninfo,
+        "DROP PUBLICATION s; SELECT pg_drop_replication_slot('shapes')",
+        """CREATE PUBLICATION s FOR TABLE "we""ird"."na me", parts, several (id, a) WHERE (id > 5)
+            WITH (publish_via_partition_root = true)""",
+        "SELECT pg_create_logical_replication_slot('shapes', 'pgoutput')",
+        """INSERT INTO "we""ird"."na me" VALUES (1, 'a''"', 'x'), (2, 'b', NULL)""",
+        "INSERT INTO parts VALUES (1, 1), (2, 12)",
+        "INSERT INTO several SELECT n, n, n FROM generate_series(1, 9) n",
+    )
+    queries = {
+        'we"ird.na me': 'SELECT "i.d", "k""k", v FROM "we""ird"."na me"',
+        "parts": "SELECT * FROM parts",
+        "several": "SELECT id, a FROM several WHERE id > 5",
+    }
+    for statements in (
+        [],
+        ["""UPDATE "we""ird"."na me" SET "k""k" = 'z' WHERE "i.d" = 1""", "UPDATE parts SET at = 3 WHERE id = 2"],
+        ["UPDATE several SET id = 12 WHERE id = 2", "UPDATE several SET id = 2 WHERE id = 8", "DELETE FROM several WHERE id = 9"],
+    ):
+        run(conninfo, *statements)
+        assert tables(conninfo, list(queries), tmp_path) == {name: asked(conninfo, query) for name, query in queries.items()}
+
+
+def test_a_slot_whose_log_is_gone_and_one_that_somebody_else_has_read_stop_the_run(postgres: str, tmp_path: Any) -> None:
+    conninfo = database(postgres, "lost", "CREATE TABLE t (id int PRIMARY KEY)")
+    tables(conninfo, ["t"], tmp_path)
+    run(conninfo, "INSERT INTO t VALUES (1)", "CHECKPOINT", "SELECT pg_replication_slot_advance('lost', pg_current_wal_flush_lsn())")
+    with pytest.raises(InputError, match=r"^the slot lost was read up to .* by somebody else, or made again, .*: begin with an empty"):
+        tables(conninfo, ["t"], tmp_path)
+    assert tables(conninfo, ["t"], tmp_path / "anew") == {"t": [(1,)]}
+    try:
+        run(conninfo, "ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'", "SELECT pg_reload_conf()")
+        for number in range(2, 6):
+            run(conninfo, f"INSERT INTO t VALUES ({number})", "SELECT pg_switch_wal()")
+        run(conninfo, "CHECKPOINT")
+        with pytest.raises(
+            InputError, match=r"^the slot lost is lost, as the server has removed its log .*: drop it and make it again"
+        ):
+            tables(conninfo, ["t"], tmp_path / "anew")
+    finally:
+        run(conninfo, "ALTER SYSTEM RESET max_slot_wal_keep_size", "SELECT pg_reload_conf()")
+
+
+def test_a_server_that_keeps_too_little_is_told_what_to_do() -> None:
+    class Server:
+        def execute(self, statement: str) -> Any:
+            return self
+
+        def fetchone(self) -> tuple[str]:
+            return ("replica",)
+
+    with pytest.raises(InputError, match="^the server's wal_level is replica: set it to logical .* and restart it$"):
+        require_logical(Server())

@@ -1,0 +1,167 @@
+"""The commands read tables of a slot: made, shown and dropped by beam-joins slot, whole whenever a run is killed."""
+
+import multiprocessing
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_joins.pipelines.commands import programs
+from tests.pipelines.orders_run import Run, read_lines
+from tests.postgres.shop import JOINED, join_options, joined, shop, transact
+from tests.postgres.slot_tables import asked, run, writing
+
+
+def test_a_slot_is_made_shown_read_in_runs_and_dropped(postgres: str, beam_joins: Run) -> None:
+    conninfo, address = shop(postgres, "commands")
+    ran = beam_joins("slot", "create", address, "--tables", "public.orders,customers")
+    assert (ran.code, ran.out) == (0, "slot commands is there, with the publication commands of public.orders, public.customers\n"), (
+        ran
+    )
+    assert beam_joins(*join_options(address)).code == 0
+    assert joined() == asked(conninfo, JOINED)
+    runs = [*join_options(address), "--state-dir", "state", "--changes", "changes"]
+    assert beam_joins(*runs).code == 0
+    assert joined() == asked(conninfo, JOINED)
+    run(
+        conninfo,
+        "BEGIN; UPDATE customers SET name = 'A' WHERE id = 7; DELETE FROM orders WHERE id = 57; COMMIT",
+        "ALTER TABLE orders ADD COLUMN note text DEFAULT 'x'",
+        "UPDATE orders SET id = 1000 WHERE id = 107",
+        "CHECKPOINT",
+    )
+    shown = beam_joins("slot", "show", address).out
+    assert "of pgoutput" in shown
+    assert "bytes behind the server\npublication  commands, of public.customers, public.orders" in shown
+    ran = beam_joins(*runs)
+    assert (ran.code, ran.err) == (0, ""), ran
+    assert "slot commands: 2 transactions, " in ran.out
+    assert "; read as they are: public.orders" in ran.out
+    assert "secret" not in ran.out + shown
+    assert not any(b"secret" in path.read_bytes() for path in Path("state").rglob("*") if path.is_file())
+    assert joined() == asked(conninfo, JOINED)
+    changes = [each for each in read_lines(Path("changes/changes-000002.jsonl")) if each["old"] != each["new"]]
+    assert len(changes) == 10 + 2, "the orders of a customer, and one that gets another key: rows that are read anew are the same"
+    assert beam_joins(*runs).out == "no new transactions: nothing to do\n"
+    assert "dropped the slot commands and the publication commands" in beam_joins("slot", "drop", address).out
+    ran = beam_joins(*runs)
+    assert (ran.code, ran.err.partition(": ")[2]) == (
+        2,
+        "there is no slot commands: make it with beam-joins slot create, and with an empty state, as changes since the "
+        "last run are missing\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("statements", "arguments", "message"),
+    [
+        (["ALTER TABLE orders REPLICA IDENTITY NOTHING"], [], "the REPLICA IDENTITY of public.orders is NOTHING"),
+        (["ALTER TABLE orders DROP CONSTRAINT orders_pkey"], [], "public.orders has no primary key"),
+        ([], ["--tables", "nowhere.orders"], "there is no table nowhere.orders"),
+        ([], ["--tables", ""], "there is no publication refused"),
+    ],
+)
+def test_a_slot_that_could_not_be_read_is_not_made(
+    postgres: str, beam_joins: Run, statements: list[str], arguments: list[str], message: str
+) -> None:
+    conninfo, address = shop(postgres, "refused")
+    try:
+        run(conninfo, *statements)
+        ran = beam_joins("slot", "create", address, *(arguments or ["--tables", "orders,customers"]))
+        assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1), ran
+        assert message in ran.err
+        assert (
+            asked(conninfo, "SELECT FROM pg_publication")
+            == asked(conninfo, "SELECT FROM pg_replication_slots WHERE slot_name = 'refused'")
+            == []
+        )
+    finally:
+        run(postgres, "DROP DATABASE refused")
+
+
+def test_what_is_missing_to_read_a_slot_is_said_in_a_sentence(postgres: str, beam_joins: Run) -> None:
+    conninfo, address = shop(postgres, "missing")
+    assert beam_joins("slot", "create", address, "--tables", "orders").code == 0
+    run(
+        conninfo,
+        "CREATE ROLE plain LOGIN",
+        "CREATE ROLE replicating LOGIN REPLICATION",
+        "SELECT pg_create_logical_replication_slot('json', 'wal2json')",
+    )
+    plain, other = address.replace("test:secret", "plain"), address.replace("test:secret", "replicating")
+    for path, message in (
+        (address, "the publication missing has no table customers; it has public.orders"),
+        (address.replace("slot=missing", "slot=json"), "the slot json is of the plugin wal2json"),
+        (address.replace("/missing?", "/postgres?"), "the slot missing is of another database"),
+        (address.partition("?")[0], "--left: name a slot in the address"),
+        (f"{address}&publication=none", "there is no publication none"),
+        (address.replace(":secret@127.0.0.1", "@127.0.0.2"), "PostgreSQL, slot missing: connection failed: "),
+    ):
+        ran = beam_joins(*join_options(path))
+        assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1), ran
+        assert message in ran.err
+    for path, message in (
+        (plain, "the role needs REPLICATION"),
+        (other, "permission denied for table orders: the role needs the privilege"),
+    ):
+        ran = beam_joins("table", "--input", path, "--table", "orders", "--latest", "o.jsonl")
+        assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1), ran
+        assert message in ran.err
+    run(conninfo, "GRANT SELECT ON orders TO replicating")
+    assert beam_joins("table", "--input", other, "--table", "orders", "--latest", "o.jsonl").code == 0
+    assert beam_joins("slot", "show", other).code == 0
+    assert "give both the same address" in beam_joins("join", "--left", address, "--right", "r.jsonl", "--latest", "o.jsonl").err
+    assert "--left-table must name a table" in beam_joins("join", "--left", address, "--right", address, "--latest", "o.jsonl").err
+
+
+def test_a_first_run_over_empty_tables_has_nothing_to_do(postgres: str, beam_joins: Run) -> None:
+    conninfo, address = shop(postgres, "empty")
+    run(conninfo, "TRUNCATE orders, customers")
+    assert beam_joins("slot", "create", address, "--tables", "orders,customers").code == 0
+    runs = [*join_options(address), "--state-dir", "state", "--changes", "changes"]
+    first = beam_joins(*runs)
+    run(conninfo, "INSERT INTO customers VALUES (1, 'Ann')", "INSERT INTO orders VALUES (1, 1, 5)", "CHECKPOINT")
+    ran = beam_joins(*runs)
+    assert (ran.code, joined()) == (0, asked(conninfo, JOINED)), (first, ran)
+
+
+def follow(folder: str, options: list[str]) -> None:
+    """Runs until somebody ends the process."""
+    os.chdir(folder)
+    programs.main(options)
+
+
+@pytest.mark.parametrize("kills", [8, pytest.param(200, marks=pytest.mark.sweep)])
+def test_runs_that_are_killed_at_any_moment_lose_and_double_nothing(postgres: str, beam_joins: Run, kills: int) -> None:
+    conninfo, address = shop(postgres, f"killed_{kills}")
+    assert beam_joins("slot", "create", address, "--tables", "orders,customers").code == 0
+    options = [*join_options(address), "--state-dir", "state", "--changes", "changes"]
+    chance, warm = random.Random(kills), multiprocessing.get_context("forkserver")
+    warm.set_forkserver_preload(["beam_joins.pipelines.commands.runs", "beam_joins.pipelines.commands.follow", "psycopg"])
+    a_run, committed = 1.0, 0
+    with writing(conninfo, transact):
+        for _ in range(kills):
+            program = warm.Process(target=follow, args=[os.getcwd(), [*options, "--follow", "--every", "10ms"]])
+            program.start()
+            time.sleep(2 * a_run * chance.random())
+            assert program.is_alive(), program.exitcode
+            program.kill()
+            program.join()
+            now = len(list(Path("changes").glob("*.jsonl")))
+            a_run *= 1.4 if now == committed else 0.8  # as long as it takes on this machine
+            committed = now
+    assert committed > kills // 5
+    run(conninfo, "CHECKPOINT")
+    for _ in range(2):
+        assert beam_joins(*options).code == 0
+    assert joined() == asked(conninfo, JOINED)
+    rows: dict[int, Any] = {}
+    for path in sorted(Path("changes").iterdir()):
+        for change in read_lines(path):
+            assert rows.get(change["key"]) == change["old"], change
+            rows[change["key"]] = change["new"]
+    now = {tuple(row.values()) for row in rows.values() if row is not None}
+    assert {(*row[:2], f"{row[2]:.2f}", *row[3:]) for row in now} == {*joined()}

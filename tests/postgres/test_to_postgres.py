@@ -1,0 +1,195 @@
+"""From database to database with one command: the table is what SQL joins, as of one commit, whatever is killed."""
+
+import json
+import multiprocessing
+import os
+import random
+import re
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from beam_joins.pipelines.commands import programs
+from tests.pipelines.orders_run import Run
+from tests.postgres.shop import JOINED, join_options, shop, transact
+from tests.postgres.slot_tables import asked, run, writing
+
+ENRICHED = "SELECT id, customer, amount::text, name FROM enriched_live"
+
+
+def options_of(address: str, *more: str) -> list[str]:
+    options = [*join_options(address)[:-2], "--state-dir", "state", *more]
+    return [*options, "--to", f"{address.partition('?')[0]}?table=enriched"]
+
+
+def follow(folder: str, options: list[str]) -> None:
+    """Runs until somebody ends the process."""
+    os.chdir(folder)
+    programs.main([*options, "--follow", "--every", "100ms"])
+
+
+@pytest.mark.parametrize(("states_seen", "kills"), [(5, 2), pytest.param(500, 50, marks=pytest.mark.sweep)])
+def test_at_every_moment_the_table_is_the_join_as_of_a_commit(postgres: str, beam_joins: Run, states_seen: int, kills: int) -> None:
+    conninfo, address = shop(postgres, f"followed_{kills}")
+    assert beam_joins("slot", "create", address, "--tables", "orders,customers").code == 0
+    states = {hash(()): -1, hash(tuple(asked(conninfo, JOINED))): 0}  # the table is made before it is filled
+
+    def recorded(connection: psycopg.Connection[Any], number: int) -> None:
+        with connection.transaction():
+            transact(connection, number)
+            rows = sorted(connection.execute(JOINED).fetchall())
+            states[hash(tuple(rows))] = number + 1  # seen before anybody can read what is joined from it
+
+    chance, warm = random.Random(kills), multiprocessing.get_context("forkserver")
+    warm.set_forkserver_preload(["beam_joins.pipelines.commands.runs", "beam_joins.pipelines.commands.follow", "psycopg"])
+    actual, kill_at = list[int](), time.monotonic() + 2 * chance.random()
+
+    def started() -> Any:
+        program = warm.Process(target=follow, args=[os.getcwd(), options_of(address)])
+        program.start()
+        return program
+
+    program = started()
+    with writing(conninfo, recorded, writers=1):
+        while len(actual) < states_seen:
+            if kills and time.monotonic() > kill_at:
+                program.kill()
+                program.join()
+                program, kills, kill_at = started(), kills - 1, time.monotonic() + 4 * chance.random()
+            assert program.is_alive(), program.exitcode
+            if run_if_there(conninfo):
+                state = hash(tuple(asked(conninfo, ENRICHED)))
+                actual += [state] * (actual[-1:] != [state])
+            time.sleep(0.05)
+    program.terminate()
+    program.join()
+    assert program.exitcode in (0, -signal.SIGTERM), "it ends after its round, or has not begun"
+    assert [each for each in actual if each not in states] == []
+    run(conninfo, "CHECKPOINT")
+    for _ in range(2):
+        assert beam_joins(*options_of(address)).code == 0
+    assert asked(conninfo, ENRICHED) == asked(conninfo, JOINED)
+
+
+def run_if_there(conninfo: str) -> bool:
+    return bool(asked(conninfo, "SELECT FROM pg_class WHERE relname = 'enriched_live'"))
+
+
+def test_a_run_says_what_it_has_merged_and_a_dry_run_what_it_would_make(postgres: str, beam_joins: Run) -> None:
+    conninfo, address = shop(postgres, "told")
+    assert beam_joins("slot", "create", address, "--tables", "orders,customers").code == 0
+    looked = beam_joins(*options_of(address), "--dry-run")
+    assert looked.code == 0, looked.err
+    assert "table enriched, which the first run makes" in looked.out
+    assert asked(conninfo, "SELECT FROM pg_class WHERE relname = 'enriched'") == []
+    ran = beam_joins(*options_of(address), "--json", "run.json")
+    assert ran.code == 0, ran.err
+    assert re.search(r"to +500  changes merged into postgres://test@127.0.0.1:\d+/told, table enriched\n", ran.out), ran.out
+    assert json.loads(Path("run.json").read_text())["outputs"]["to"]["written_records"] == 500
+    run(conninfo, "UPDATE customers SET name = 'A' WHERE id = 7", "DELETE FROM orders WHERE id = 57", "CHECKPOINT")
+    ran = beam_joins(*options_of(address))
+    assert ran.code == 0, ran.err
+    assert asked(conninfo, "SELECT count(*) FROM enriched WHERE deleted") == [(1,)]
+    assert asked(conninfo, ENRICHED) == asked(conninfo, JOINED)
+    files = [path for path in Path().rglob("*") if path.is_file()]
+    assert not any(b"secret" in path.read_bytes() for path in files)
+    assert "secret" not in looked.out + ran.out
+    assert [path.name for path in Path().iterdir() if "to-postgres" in path.name] == []
+    shutil.rmtree("state")
+    run(conninfo, "INSERT INTO enriched VALUES (-1, 1, 1, 'of a run before', 1, false)")
+    assert beam_joins("slot", "drop", address).code == beam_joins("slot", "create", address, "--tables", "orders,customers").code == 0
+    assert beam_joins(*options_of(address)).code == 0
+    assert asked(conninfo, ENRICHED) == asked(conninfo, JOINED), "the first run of a state replaces all rows"
+
+
+def test_files_are_joined_into_a_table_by_keys_of_several_columns(postgres: str, beam_joins: Run) -> None:
+    conninfo = postgres.replace("dbname=postgres", "dbname=files")
+    run(postgres, "CREATE DATABASE files")
+    rows = [
+        {"region": "eu", "id": 1, "n": 1.5, "tags": [1], "op": "c", "lsn": 1, "updated_at": 5},
+        {"region": "eu", "id": 2, "n": None},
+    ]
+    rows[1] |= {"op": "c", "lsn": 2, "updated_at": 6}
+    Path("left.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    Path("right.csv").write_text("region,id,who,op,lsn,updated_at\neu,1,Ann,c,3,7\nus,9,Bob,c,4,8\n")
+    keys = ["--left-key", "region,id", "--right-key", "region,id"]
+    select = "left.region as area, left.n, left.tags, right as other"
+    address = f"postgres://{address_of(conninfo)}?table=public.both"
+    options = [
+        "join",
+        "--left",
+        "left.jsonl",
+        "--right",
+        "right.csv",
+        *keys,
+        "--how",
+        "outer",
+        "--select",
+        select,
+        "--state-dir",
+        "state",
+    ]
+    ran = beam_joins(*options, "--to", address)
+    assert ran.code == 0, ran.err
+    assert asked(conninfo, "SELECT area, id, n, tags, other ->> 'who' FROM both_live") == [
+        ("eu", 1, 1.5, "[1]", "Ann"),
+        ("eu", 2, None, None, None),
+        ("us", 9, None, None, "Bob"),
+    ]
+    other = beam_joins(*options, "--to", address.replace("both", "others"))
+    assert "--to is postgres://" in other.err, other
+    assert "table public.both in the runs before: give it as it was" in other.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--to", "{address}?table=t"], "--to is for runs that go on: give --state-dir too"),
+        (["--state-dir", "s", "--to", "t.jsonl"], "--to: give the address of a table, postgres://HOST/DATABASE?table=NAME"),
+        (["--state-dir", "s", "--to", "{address}"], "--to: name a table in the address"),
+        (["--state-dir", "s", "--to", "{address}?table=t&slot=s"], "--to: a slot is for inputs"),
+        (["--state-dir", "s", "--to", "{address}?table=t", "--how", "right"], "--to: --how right with --foreign-key keeps right rows"),
+        (["--state-dir", "s", "--to", "{address}?table=narrow"], "the table narrow has no column by, who, position, deleted"),
+        (
+            ["--state-dir", "s", "--to", "{address}?table=t", "--select", "left.by as position"],
+            "a column of the result is called position",
+        ),
+        (["--state-dir", "s", "--to", "postgres://nobody:secret@127.0.0.1:1/x?table=t"], "PostgreSQL, table t: connection failed"),
+    ],
+)
+def test_a_table_that_cannot_be_written_is_refused_in_a_sentence_and_nothing_is_left(
+    postgres: str, beam_joins: Run, arguments: list[str], message: str
+) -> None:
+    run(postgres, "CREATE TABLE IF NOT EXISTS narrow (id bigint PRIMARY KEY)")
+    Path("left.jsonl").write_text('{"id": 1, "by": "a", "op": "c", "lsn": 1, "updated_at": 5}\n')
+    Path("right.jsonl").write_text('{"id": "a", "who": "Ann", "op": "c", "lsn": 2, "updated_at": 6}\n')
+    options = [
+        "join",
+        "--left",
+        "left.jsonl",
+        "--right",
+        "right.jsonl",
+        "--foreign-key",
+        "by",
+        "--select",
+        "left.id, left.by, right.who",
+    ]
+    here = f"postgres://{address_of(postgres)}"
+    arguments = [each.replace("{address}", here) for each in arguments]
+    for more in ([], ["--dry-run"]):
+        ran = beam_joins(*options, *arguments, *more)
+        assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1), ran
+        assert message in ran.err
+        assert "secret" not in ran.err
+    assert not list(Path().glob("*postgres*"))
+    assert not list(Path().glob("s/runs/*"))
+
+
+def address_of(conninfo: str) -> str:
+    parts = psycopg.conninfo.conninfo_to_dict(conninfo)
+    return f"{parts['user']}:secret@{parts['host']}:{parts['port']}/{parts['dbname']}"

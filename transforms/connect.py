@@ -1,0 +1,76 @@
+"""The parts of the engine that readers and writers may use; they use no other.
+
+A reader gives Arrow batches whose columns, order and size the engine knows (:func:`declared_schema`,
+:func:`as_arrow`); a writer takes tables in batches (:func:`in_batches`), asks what is known of them
+(:func:`table_type`), and routes rows by key (:class:`Route`). Both lock, write and rename files as the engine
+does (:class:`FileLock`, :func:`write_whole`, :func:`rename`).
+"""
+
+from beam_joins.transforms.engine.arrow_input import as_arrow, declared_schema, plain_schema, struct_of
+from beam_joins.transforms.engine.block_writer import BlockWriter
+from beam_joins.transforms.engine.incoming_tables import in_batches
+from beam_joins.transforms.engine.input_checks import require_bounded, require_global
+from beam_joins.transforms.engine.metrics import (
+    BLOCK_BYTES,
+    BLOCK_ROWS,
+    NAMESPACE,
+    ROWS_IN,
+    ROWS_OUT,
+    STATE_BYTES,
+    STATE_ROWS,
+    TURN_MICROS,
+    UNMATCHED,
+)
+from beam_joins.transforms.engine.options import choice, columns, flag, text
+from beam_joins.transforms.engine.output_types import TableOutputs
+from beam_joins.transforms.engine.partitions import growing_partitions, suggested_partitions
+from beam_joins.transforms.engine.prepared import prepared
+from beam_joins.transforms.engine.replay import InlineRoute as Route
+from beam_joins.transforms.engine.replay_options import ReplayOptions, folder_for
+from beam_joins.transforms.engine.resumed.file_lock import FileLock
+from beam_joins.transforms.engine.resumed.manifest import schema_text, text_schema
+from beam_joins.transforms.engine.resumed.state_files import rename, write_whole
+from beam_joins.transforms.engine.resumed.state_folder import StateFolder
+from beam_joins.transforms.engine.table_rows import last_of_each, newest
+from beam_joins.transforms.engine.table_type import TableType, table_type
+
+__all__ = [
+    "BLOCK_BYTES",
+    "BLOCK_ROWS",
+    "NAMESPACE",
+    "ROWS_IN",
+    "ROWS_OUT",
+    "STATE_BYTES",
+    "STATE_ROWS",
+    "TURN_MICROS",
+    "UNMATCHED",
+    "BlockWriter",
+    "FileLock",
+    "ReplayOptions",
+    "Route",
+    "StateFolder",
+    "TableOutputs",
+    "TableType",
+    "as_arrow",
+    "choice",
+    "columns",
+    "declared_schema",
+    "flag",
+    "folder_for",
+    "growing_partitions",
+    "in_batches",
+    "last_of_each",
+    "newest",
+    "plain_schema",
+    "prepared",
+    "rename",
+    "require_bounded",
+    "require_global",
+    "schema_text",
+    "struct_of",
+    "suggested_partitions",
+    "table_type",
+    "text",
+    "text_schema",
+    "write_whole",
+]

@@ -1,0 +1,154 @@
+"""Blocks in files of a folder that all workers of a run reach: what a runner shuffles is then a reference to
+a block, and its memory does not grow with the input.
+
+A bundle writes its blocks into one new file, so that a bundle that is run again writes another one, and what
+arrives names what was written. Where the folder is not, as on a machine that does not have it, blocks travel
+as they are.
+"""
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterable
+from struct import Struct
+from typing import Final, NamedTuple
+from uuid import uuid4
+
+from beam_joins.corrupt import CorruptData
+
+SMALL_BYTES: Final = 4 << 10
+"""A smaller block travels as it is: a file's pages, which are freed as a whole, are as large."""
+_MARK = b"\x01"  # neither a block nor a note begins with it
+_REFERENCE = Struct(">cQQQ")  # the mark, where the block begins, its length, the bytes of its rows; the file's name is behind it
+_PUNCH_HOLE, _KEEP_SIZE = 2, 1  # of Linux's falloc.h
+
+
+class BlocksNotWritten(ValueError):
+    """Blocks that cannot be written: a full disk, a missing permission. The message is one sentence."""
+
+
+class Reference(NamedTuple):
+    """Where a block lies, and how many bytes its rows have in memory."""
+
+    file: str
+    offset: int
+    length: int
+    rows_bytes: int
+
+    def written(self) -> bytes:
+        """The reference as it travels.
+
+        >>> reference = Reference("0a", 4096, 70, 100)
+        >>> reference_of(reference.written()) == reference, reference_of(b"a block")
+        (True, None)
+        """
+        return _REFERENCE.pack(_MARK, self.offset, self.length, self.rows_bytes) + self.file.encode()
+
+
+def reference_of(block: bytes) -> Reference | None:
+    """The reference that stands for a block; ``None`` for a block."""
+    if not block.startswith(_MARK):
+        return None
+    _, offset, length, rows_bytes = _REFERENCE.unpack_from(block)
+    return Reference(block[_REFERENCE.size :].decode(), offset, length, rows_bytes)
+
+
+class BlockFile:
+    """The file of one bundle, made with its first block."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._name = uuid4().hex
+        self._handle: int | None = None
+        self._end = 0
+
+    @property
+    def path(self) -> str:
+        """Where the file is, once there is a block in it."""
+        return os.path.join(self._folder, self._name)
+
+    def write(self, block: bytes, rows_bytes: int) -> bytes:
+        """What travels in the block's place; raises :class:`BlocksNotWritten`."""
+        if len(block) < SMALL_BYTES or not self._open():
+            return block
+        left = memoryview(block)
+        try:
+            while left:
+                left = left[os.write(self._handle or 0, left) :]
+        except OSError as error:
+            raise self._not_written(error) from error
+        offset, self._end = self._end, self._end + len(block)
+        return Reference(self._name, offset, len(block), rows_bytes).written()
+
+    def close(self) -> None:
+        """End writing; a block that comes later is in a new file."""
+        if self._handle is not None:
+            os.close(self._handle)
+        self._handle, self._name, self._end = None, uuid4().hex, 0
+
+    def __del__(self) -> None:
+        if self._handle is not None:  # of a bundle that did not come to its end
+            os.close(self._handle)
+
+    def _open(self) -> bool:
+        if self._handle is None:
+            try:
+                self._handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            except FileNotFoundError:
+                return False
+            except OSError as error:
+                raise self._not_written(error) from error
+        return True
+
+    def _not_written(self, error: OSError) -> BlocksNotWritten:
+        return BlocksNotWritten(
+            f"cannot write blocks of the shuffle to {self._folder}: {error.strerror or error}; name a folder with more room"
+            " with --beam_joins_blocks=DIR, or let the runner carry them with --beam_joins_blocks=inline"
+        )
+
+
+class BlockFolder(NamedTuple):
+    """The folder of a run. ``frees`` says that no partition has its turn twice, so that blocks are not needed
+    behind it.
+    """
+
+    path: str
+    frees: bool
+
+    def file(self) -> BlockFile:
+        """A file for a bundle."""
+        return BlockFile(self.path)
+
+    def read(self, block: bytes) -> bytes:
+        """The block, if it is one or a reference to one; raises :class:`~beam_joins.coders.CorruptData` for
+        one that is gone.
+        """
+        if (reference := reference_of(block)) is None:
+            return block
+        try:
+            handle = os.open(os.path.join(self.path, reference.file), os.O_RDONLY)
+        except FileNotFoundError as error:
+            raise CorruptData(
+                f"the blocks of this run in {self.path} are gone: something has removed them, or this worker does not reach the folder"
+            ) from error
+        try:
+            return os.pread(handle, reference.length, reference.offset)
+        finally:
+            os.close(handle)
+
+    def free(self, blocks: Iterable[bytes]) -> None:
+        """Give the space of blocks back, where the filesystem can do that for a part of a file."""
+        if _fallocate is None:
+            return
+        for reference in filter(None, map(reference_of, blocks)):
+            try:
+                handle = os.open(os.path.join(self.path, reference.file), os.O_WRONLY)
+            except FileNotFoundError:
+                continue
+            try:
+                _fallocate(handle, _PUNCH_HOLE | _KEEP_SIZE, ctypes.c_int64(reference.offset), ctypes.c_int64(reference.length))
+            finally:
+                os.close(handle)
+
+
+_fallocate = getattr(ctypes.CDLL(None), "fallocate64", None) if sys.platform == "linux" else None

@@ -1,0 +1,65 @@
+"""The replay that makes the changes of a table of its records."""
+
+from collections.abc import Callable, Generator
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_joins.arrangement import ORDER
+from beam_joins.batch import ChangeBatch
+from beam_joins.changelog import State, step, upsert
+from beam_joins.content import Emit
+from beam_joins.transforms.engine.block_writer import BlockWriter
+from beam_joins.transforms.engine.operator import Operator, Turn
+from beam_joins.transforms.engine.table_rows import records_of
+from beam_joins.transforms.engine.table_type import TableType
+from beam_joins.truncates import emptied, with_deletes
+from beam_joins.unchanged import Complete
+
+ROWS, TRUNCATES = "rows", "truncates"
+LATE = ("late_applied", "late_stale")
+NO_EARLIER_ROW = "no_earlier_row"
+REASONS = ("duplicate_position", "ambiguous_position", *LATE, NO_EARLIER_ROW)
+
+
+def upserts(emit: Emit, table: TableType, check: Callable[[pa.Table], None], complete: Complete | None = None) -> Operator:
+    """The changes that the ``rows`` of a partition make; ``check`` sees the rows that are dropped, with their
+    ``reason``.
+
+    ``complete`` gives the value of a row that leaves columns out, by default its fields or members with those
+    of the row before.
+    """
+
+    def upserted(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, State | None]:
+        state: State | None = None
+        remembered: State | None = turn.state
+        before = (remembered or State())._replace(frontier=turn.frontier)
+        rows, truncates = _rows(inputs, before), inputs.get(TRUNCATES)
+        if rows is None:  # a truncate of a table without rows
+            return remembered if truncates is None or turn.is_only else emptied(before, truncates)
+        if truncates is not None:
+            rows = with_deletes(before, rows, truncates)
+        if turn.is_only:
+            batch, lost = upsert(rows, emit, complete)
+        else:
+            batch, lost, state = step(before, rows, emit, complete, horizon=turn.horizon)
+            state = state if truncates is None else emptied(state, truncates)
+        if len(lost):
+            check(lost)
+        for reason in REASONS:
+            dropped = lost.filter(pc.equal(lost["reason"], reason))
+            writer.drop_rows(reason, len(dropped), partial(records_of, dropped, table))
+        if len(batch):
+            yield batch
+        return state
+
+    return upserted
+
+
+def _rows(inputs: dict[str, pa.Table], before: State) -> pa.Table | None:
+    """The rows of a turn, none of what is known if there are truncates alone; ``None`` if nothing is known."""
+    if ROWS in inputs:
+        return inputs[ROWS]
+    remembered = before.rows.table()
+    return None if remembered is None else remembered.slice(0, 0).drop_columns([ORDER])

@@ -1,0 +1,157 @@
+"""What the engine does not take as input, refused when the pipeline is built."""
+
+import logging
+from typing import Any
+
+from apache_beam.options.pipeline_options import StandardOptions
+from apache_beam.pvalue import PCollection
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.typehints.typehints import TupleConstraint
+
+from beam_joins.coders.key import common_type, type_name
+from beam_joins.transforms.engine.table_type import NOT_KNOWN_WINDOWED, Order, TableType
+from beam_joins.windowed import Grid
+
+_log = logging.getLogger(__name__)
+_STREAMING = "PrismRunner, or a Flink runner (PortableRunner with its job endpoint)"
+
+
+def require_global(transform: str, *pcolls: PCollection[Any]) -> None:
+    """Raise ``ValueError`` for an input that the engine cannot replay: a windowed one, or one that its runner
+    would not replay right.
+    """
+    for pcoll in pcolls:
+        if not isinstance(pcoll, PCollection):
+            raise ValueError(f"{transform} takes PCollections, not {type(pcoll).__name__}")
+        if not isinstance(pcoll.windowing.windowfn, GlobalWindows):
+            raise ValueError(
+                f"{transform} needs its input in the global window, not in {pcoll.windowing.windowfn}:"
+                " apply beam.WindowInto(beam.window.GlobalWindows()) before it"
+            )
+        _require_runner(transform, pcoll)
+
+
+def require_bounded(transform: str, remedy: str, *pcolls: PCollection[Any]) -> None:
+    """Raise ``ValueError``, which ends with the ``remedy``, for unbounded input."""
+    if not all(pcoll.is_bounded for pcoll in pcolls):
+        raise ValueError(f"{transform} takes bounded input only, as unbounded input has no end: {remedy}")
+
+
+def _require_runner(transform: str, pcoll: PCollection[Any]) -> None:
+    runner = type(pcoll.pipeline.runner).__name__
+    if runner == "SparkRunner" and pcoll.pipeline.options.view_as(StandardOptions).streaming:
+        raise ValueError(
+            f"{transform} on Spark would mix up the state of keys with --streaming: leave --streaming out, and read "
+            "bounded pieces one after"
+            f" the other with --beam_joins_state; or use {_STREAMING}"
+        )
+    if pcoll.is_bounded:
+        return
+    if runner == "SparkRunner":
+        raise ValueError(
+            f"{transform} got unbounded input, which Beam's Spark runner does not read: read bounded pieces one after the other with"
+            f" --beam_joins_state, or use {_STREAMING}"
+        )
+    if runner in ("SwitchingDirectRunner", "DirectRunner"):
+        raise ValueError(f"{transform} got unbounded input, and the DirectRunner loses what comes behind timers: use {_STREAMING}")
+
+
+def perhaps_windowed(*tables: TableType) -> str:
+    """What a message about tables that are not windowed says too if one of them may have been: nothing is
+    known of it.
+    """
+    return f" ({NOT_KNOWN_WINDOWED})" if any(not table.windowed and table.order == "unknown" for table in tables) else ""
+
+
+def require_one_order(table: TableType) -> None:
+    """Raise ``ValueError`` for a table of which some rows are ordered by a sequence and others by event time."""
+    if table.order == "mixed":
+        raise ValueError(
+            "a table ordered by a sequence and one ordered by event time are one table behind a Flatten, and their "
+            "positions say nothing of each other:"
+            " give sequence_by= to both tables, from one common sequence, or to neither"
+        )
+
+
+def common_order(transform: str, *tables: TableType) -> Order:
+    """The order of what is joined from these tables; raises ``ValueError`` if they are known to be ordered by
+    different things.
+    """
+    orders = {table.order for table in tables} - {"unknown"}
+    for table in tables:
+        require_one_order(table)
+    if len(orders) > 1:
+        raise ValueError(
+            f"{transform} joins a table ordered by a sequence with one ordered by event time, and their positions say nothing of each"
+            " other: give sequence_by= to both tables, from one common sequence, or to neither"
+        )
+    if not orders:  # changes that a user has made, whose positions are of one kind
+        return "unknown"
+    if any(table.order == "unknown" for table in tables):
+        _log.warning(
+            "%s cannot check that its tables are ordered by the same, event time or one sequence: nothing is known of "
+            "one of them, as behind a"
+            " beam.Map of your own; use MapTable or FilterTable there, or say .with_output_types(table.element_type)",
+            transform,
+        )
+    return orders.pop()
+
+
+def common_key_type(transform: str, left: TableType, right: TableType, left_keys: str = "keys") -> Any:
+    """The type by which the keys of both tables are written; raises ``ValueError`` if they are of types that
+    are never equal.
+
+    ``left_keys`` is what the message calls the left ones.
+    """
+    common = common_type(left.key, right.key)
+    if common is None:
+        raise ValueError(
+            f"{transform} joins {left_keys} of type {type_name(left.key)} with keys of type {type_name(right.key)}: "
+            "they are never equal;"
+            " convert one of them"
+        )
+    return common
+
+
+def common_windowing(transform: str, left: TableType, right: TableType) -> bool:
+    """Whether both tables are windowed; raises ``ValueError`` if only one is."""
+    if left.windowed != right.windowed:
+        raise ValueError(
+            f"{transform} joins a windowed table with one that is not, so their keys are never equal: use WindowedTableJoin"
+            + perhaps_windowed(left, right)
+        )
+    require_windows_meet(transform, left.windows, right.windows)
+    return left.windowed
+
+
+def require_windows_meet(transform: str, left: Grid | None, right: Grid | None) -> None:
+    """Raise ``ValueError`` for windows of which none is in both tables."""
+    if left is not None and right is not None and not left.meets(right):
+        raise ValueError(
+            f"{transform} joins {left} with {right}, which are never the same window: give both aggregates one window "
+            "function, or WindowedTableJoin a shift"
+        )
+
+
+def two_inputs(transform: str, pvalue: Any, what: str) -> tuple[PCollection[Any], PCollection[Any]]:
+    """The left and the right input; raises ``ValueError`` for anything else, and for input that the engine
+    does not take.
+    """
+    if not isinstance(pvalue, tuple) or len(pvalue) != 2:
+        raise ValueError(f"{transform} takes {what} | {transform}(...)")
+    require_global(transform, *pvalue)
+    left, right = pvalue
+    return left, right
+
+
+def two_tables(transform: str, pvalue: Any) -> tuple[PCollection[Any], PCollection[Any]]:
+    """The left and the right table of a join; raises ``ValueError`` for anything else, and for input that the
+    engine does not take.
+    """
+    left, right = two_inputs(transform, pvalue, "two tables: (left, right)")
+    for table in (left, right):
+        if isinstance(table.element_type, TupleConstraint):
+            raise ValueError(
+                f"{transform} joins tables, but got a collection of {table.element_type}: make a table with TableFromChangelog"
+            )
+    return left, right

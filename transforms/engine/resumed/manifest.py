@@ -1,0 +1,222 @@
+"""The manifest of a folder: what every transform remembers after the last run that ended well, and when
+another run may go on with it.
+"""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from xxhash import xxh3_64_hexdigest
+
+from beam_joins.coders.snapshot import Described, files_of
+from beam_joins.corrupt import CorruptData
+from beam_joins.transforms.engine.resumed.state_files import StateRefused
+
+FORMAT = 3
+Fingerprint = dict[str, Any]
+"""``transform``, its class; ``options`` as display data shows them; ``inputs``, the columns of each."""
+
+
+class Remembered(NamedTuple):
+    """What a transform remembers.
+
+    * ``frontier`` and ``latest``: the largest position and event time, of all that it is connected with.
+    * ``columns``: the schemas of its inputs; ``notes``: what was noted of them.
+    * ``partitions``: their snapshots.
+    """
+
+    fingerprint: Fingerprint
+    frontier: int | None = None
+    latest: int | None = None
+    columns: Mapping[str, str] = {}
+    notes: Mapping[str, list[str]] = {}
+    partitions: Mapping[str, Described] = {}
+
+
+class Manifest(NamedTuple):
+    """``run`` is the number of the last run, ``inputs`` what readers have seen, ``transforms`` are by their
+    full labels.
+    """
+
+    run: int = 0
+    partitions: int | None = None
+    inputs: Mapping[str, Any] = {}
+    transforms: Mapping[str, Remembered] = {}
+
+    @property
+    def files(self) -> set[str]:
+        """The names of all files that it names."""
+        return {file["file"] for each in self.transforms.values() for of in each.partitions.values() for file in files_of(of)}
+
+
+class TurnEnded(NamedTuple):
+    """What a partition has written after its turn: its largest position and timestamp, and the schemas of its
+    inputs.
+    """
+
+    label: str
+    partition: int
+    snapshot: Described | None
+    position: int | None
+    timestamp: int | None
+    columns: dict[str, str]
+    notes: dict[str, list[str]]
+
+
+def write_manifest(manifest: Manifest) -> str:
+    """The manifest as text with a checksum.
+
+    >>> read_manifest(write_manifest(Manifest(run=7)), "manifest.json").run
+    7
+    """
+    content = {
+        **manifest._asdict(),
+        "format": FORMAT,
+        "transforms": {label: each._asdict() for label, each in manifest.transforms.items()},
+    }
+    return json.dumps({**content, "xxh3": _checksum(content)}, indent=1)
+
+
+def read_manifest(text: str, name: str) -> Manifest:
+    """The manifest of its text; raises :class:`CorruptData`, and :class:`StateRefused` for one of another
+    version.
+    """
+    try:
+        content = json.loads(text)
+        checksum, version = content.pop("xxh3"), content.pop("format")
+        if version != FORMAT:
+            raise StateRefused(f"{name} has format {version}, and this version reads format {FORMAT}: begin with an empty folder")
+        if checksum != _checksum({**content, "format": version}):
+            raise CorruptData(f"{name} has changed since it was written: its checksum is another")
+        transforms = {label: Remembered(**each) for label, each in content.pop("transforms").items()}
+        return Manifest(**content, transforms=transforms)
+    except (StateRefused, CorruptData):
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CorruptData(f"{name} is not a manifest: {error}") from error
+
+
+def write_journal(manifest: str, moves: Iterable[tuple[str, str]]) -> str:
+    """What a commit is to do, with a checksum: the manifest that it writes, and the files that it renames.
+
+    >>> read_journal(write_journal("{}", [("a.part", "a")]), "commit.json")
+    ('{}', [('a.part', 'a')])
+    """
+    content = {"manifest": manifest, "moves": list(map(list, moves))}
+    return json.dumps({**content, "xxh3": _checksum(content)})
+
+
+def read_journal(text: str, name: str) -> tuple[str, list[tuple[str, str]]]:
+    """The manifest and the renames of the text; raises :class:`CorruptData`."""
+    try:
+        content = json.loads(text)
+        if content.pop("xxh3") != _checksum(content):
+            raise CorruptData(f"{name} has changed since it was written: its checksum is another")
+        return content["manifest"], [(source, target) for source, target in content["moves"]]
+    except CorruptData:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CorruptData(f"{name} does not say what is to be committed: {error}") from error
+
+
+def require_same(root: str, before: Manifest, now: Mapping[str, Fingerprint]) -> None:
+    """Raise :class:`StateRefused`, which says what has changed, unless the pipeline has the transforms of the
+    runs before.
+    """
+    if not before.transforms:
+        return
+    empty = "begin with an empty folder"
+    if gone := before.transforms.keys() - now.keys():
+        raise StateRefused(
+            f"{root} remembers {_named(gone)}, and this pipeline has no transform of that label: run the same pipeline, or {empty}"
+        )
+    if new := now.keys() - before.transforms.keys():
+        raise StateRefused(
+            f"{root} remembers nothing of {_named(new)}, which the runs before had not: run the same pipeline, or {empty}"
+        )
+    for label, fingerprint in now.items():
+        before_run = before.transforms[label].fingerprint
+        options, after = (
+            {**each["options"], "the transform": each["transform"], "the input": each["inputs"]} for each in (before_run, fingerprint)
+        )
+        for name in sorted({*options, *after}):
+            one, other = options.get(name), after.get(name)
+            if one != other:
+                raise StateRefused(f"{label}: {name} was {one!r} in the runs before and is {other!r}: give the same, or {empty}")
+
+
+def after_run(
+    before: Manifest,
+    now: Mapping[str, Fingerprint],
+    turns: Iterable[TurnEnded],
+    groups: Iterable[set[str]],
+    partitions: int,
+    inputs: dict[str, Any],
+) -> Manifest:
+    """The manifest after a run in which some partitions had a turn; ``groups`` are the labels that have one
+    frontier.
+    """
+    by_label: dict[str, list[TurnEnded]] = {label: [] for label in now}
+    for turn in turns:
+        by_label[turn.label].append(turn)
+    earlier = {label: before.transforms.get(label, Remembered(fingerprint)) for label, fingerprint in now.items()}
+    transforms = {label: _after(earlier[label], by_label[label]) for label in now}
+    for group in groups:
+        ended = [turn for label in group for turn in by_label[label]]
+        frontier = _largest(*(earlier[label].frontier for label in group), *(turn.position for turn in ended))
+        latest = _largest(*(earlier[label].latest for label in group), *(turn.timestamp for turn in ended))
+        for label in group:
+            transforms[label] = transforms[label]._replace(frontier=frontier, latest=latest)
+    return Manifest(before.run + 1, partitions, inputs, transforms)
+
+
+def _after(before: Remembered, turns: Iterable[TurnEnded]) -> Remembered:
+    partitions, columns = dict(before.partitions), dict(before.columns)
+    notes = {name: set(noted) for name, noted in before.notes.items()}
+    for turn in turns:
+        if turn.snapshot is not None:
+            partitions[str(turn.partition)] = turn.snapshot
+        for name, schema in turn.columns.items():
+            columns[name] = _common(turn.label, name, columns[name], schema) if name in columns else schema
+        for name, noted in turn.notes.items():
+            notes.setdefault(name, set()).update(noted)
+    listed = {name: sorted(noted) for name, noted in notes.items()}
+    return before._replace(partitions=partitions, columns=columns, notes=listed)
+
+
+def schema_text(schema: pa.Schema) -> str:
+    """A schema as text.
+
+    >>> text_schema(schema_text(pa.schema({"key": pa.int64()}))).names
+    ['key']
+    """
+    return b64encode(schema.remove_metadata().serialize()).decode()
+
+
+def text_schema(text: str) -> pa.Schema:
+    """The schema of its text."""
+    return pa.ipc.read_schema(pa.py_buffer(b64decode(text)))
+
+
+def _common(label: str, name: str, one: str, other: str) -> str:
+    if one == other:
+        return one
+    schemas = [text_schema(one), text_schema(other)]
+    try:
+        return schema_text(pa.unify_schemas(schemas, promote_options="default"))
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise StateRefused(f"{label}: the columns of '{name}' differ from one partition to another: {error}") from None
+
+
+def _largest(*numbers: int | None) -> int | None:
+    return max((each for each in numbers if each is not None), default=None)
+
+
+def _named(labels: Iterable[str]) -> str:
+    return ", ".join(map(repr, sorted(labels)))
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return str(xxh3_64_hexdigest(json.dumps(content, sort_keys=True).encode()))

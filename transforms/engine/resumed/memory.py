@@ -1,0 +1,144 @@
+"""A partition of a run that goes on: it reads the snapshot of the last run, has its turn, and writes the next
+one.
+"""
+
+import json
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+
+from beam_joins.coders.snapshot import Described, Snapshot, read_snapshot, write_snapshot
+from beam_joins.sorting import combine_chunks, integers, valid
+from beam_joins.transforms.engine.block_writer import BlockWriter
+from beam_joins.transforms.engine.metrics import count_state
+from beam_joins.transforms.engine.notes import read_note, write_note
+from beam_joins.transforms.engine.operator import Operator, Turn
+from beam_joins.transforms.engine.resumed.manifest import TurnEnded, schema_text, text_schema
+from beam_joins.transforms.engine.resumed.state_files import StateFiles, StateRefused
+from beam_joins.unchanged import UNCHANGED
+
+
+class Memory(NamedTuple):
+    """What the workers know of a transform's last run, as in
+    :class:`~beam_joins.transforms.engine.resumed.manifest.Remembered`.
+
+    ``prefix`` begins the names of the files that they write.
+    """
+
+    files: StateFiles
+    prefix: str
+    label: str
+    frontier: int | None
+    horizon: int | None
+    columns: Mapping[str, str]
+    notes: Mapping[str, list[str]]
+    partitions: Mapping[str, Described]
+
+    @property
+    def elements(self) -> list[tuple[int, bytes]]:
+        """An element without rows for each partition that remembers something, so that it has a turn."""
+        return [(int(partition), write_note("", ())) for partition in self.partitions]
+
+
+class _Seen(NamedTuple):
+    """What an operator remembers, and what there was in the rows that it got."""
+
+    state: Any
+    position: int | None
+    timestamp: int | None
+    columns: dict[str, pa.Schema]
+
+
+def observed(operator: Operator, memory: Memory) -> Operator:
+    """The operator, for a :class:`ResumedTurn`: its rows have the columns of the runs before."""
+
+    def observing(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[Any, None, _Seen]:
+        inputs = {name: _conformed(rows, name, memory) for name, rows in inputs.items()}
+        position, timestamp = (_largest(inputs.values(), column) for column in ("position", "timestamp"))
+        state = yield from operator(inputs, writer, turn)
+        behind = getattr(state, "frontier", None)  # of late rows, which are applied behind all others
+        position = max((each for each in (position, behind) if each is not None), default=None)
+        return _Seen(state, position, timestamp, {name: rows.schema for name, rows in inputs.items()})
+
+    return observing
+
+
+class ResumedTurn:
+    """The turn of a partition, the only one of its run."""
+
+    def __init__(self, memory: Memory, released: Callable[[Iterable[bytes], Turn, BlockWriter], Generator[Any, None, Any]]) -> None:
+        self._memory = memory
+        self._released = released
+
+    def __call__(self, partition: int, elements: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
+        """What follows from the elements of the partition."""
+        memory, notes = self._memory, dict[str, list[str]]()
+        described = memory.partitions.get(str(partition))
+        before = read_snapshot(described, memory.files.get)
+        first_notes = [write_note(to, noted) for to, noted in memory.notes.items()] if partition == 0 else []
+        turn = Turn(before.state, memory.frontier, None, memory.horizon)
+        seen = yield from self._released(chain(first_notes, _noting(elements, notes)), turn, writer)
+        if not isinstance(seen, _Seen):  # there were no rows, and the operator was not called
+            seen = _Seen(seen, None, None, {})
+        after = self._written(partition, seen.state, before)
+        if seen.columns or notes or after != described:
+            columns = {name: schema_text(schema) for name, schema in seen.columns.items()}
+            ended = TurnEnded(memory.label, partition, after, seen.position, seen.timestamp, columns, notes)
+            memory.files.put(f"{memory.prefix}-{partition:05d}.json", json.dumps(ended._asdict()).encode())
+
+    def _written(self, partition: int, state: Any, before: Snapshot) -> Described | None:
+        def put(content: pa.Buffer) -> str:
+            name = f"{self._memory.prefix}-{partition:05d}-{uuid4().hex[:12]}.arrow"
+            self._memory.files.put(name, content)
+            return name
+
+        described = write_snapshot(state, put, before)
+        count_state(state, described)
+        return described
+
+
+def _noting(elements: Iterable[bytes], notes: dict[str, list[str]]) -> Iterator[bytes]:
+    for element in elements:
+        if (note := read_note(element)) is not None and note[1]:
+            notes[note[0]] = sorted({*notes.get(note[0], ()), *note[1]})
+        yield element
+
+
+def _conformed(rows: pa.Table, name: str, memory: Memory) -> pa.Table:
+    """The rows with the columns of the runs before; raises :class:`StateRefused` for others."""
+    if name not in memory.columns:
+        return rows
+    expected = text_schema(memory.columns[name])
+    if UNCHANGED in rows.column_names and UNCHANGED not in expected.names:  # it is of this run alone, and never remembered
+        return _conformed(rows.drop_columns([UNCHANGED]), name, memory).append_column(UNCHANGED, rows[UNCHANGED])
+    if rows.schema.remove_metadata().equals(expected):
+        return rows
+    with suppress(pa.ArrowInvalid, pa.ArrowTypeError):  # a column of nulls alone may have no type
+        rows = pa.concat_tables([expected.empty_table(), rows], promote_options="default").combine_chunks()
+    if not rows.schema.remove_metadata().equals(expected):
+        raise StateRefused(
+            f"{memory.label}: the rows of '{name}' had the columns {_shown(expected)} in the runs before, and have "
+            f"{_shown(rows.schema)}: give the"
+            " same, or begin with an empty folder"
+        )
+    return rows
+
+
+def _shown(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} ({field.type})" for field in schema)
+
+
+def _largest(tables: Iterable[pa.Table], column: str) -> int | None:
+    """The largest number in a column of the rows that meet others: what has no key has no position."""
+    maxima = []
+    for rows in tables:
+        if column in rows.column_names and len(rows):
+            meets = [valid(combine_chunks(rows[by])) for by in ("key", "reference", "group") if by in rows.column_names]
+            numbers = integers(rows[column])[np.logical_and.reduce(meets)]
+            maxima += [int(numbers.max())] if len(numbers) else []
+    return max(maxima, default=None)

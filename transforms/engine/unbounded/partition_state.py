@@ -1,0 +1,82 @@
+"""What a partition remembers between its turns, in the state of its DoFn: tables that are never written
+again, and a description of those that count.
+
+A turn adds the sorted runs that it has made and leaves the others where they are. When more than half of what
+lies there counts no longer, all that counts is written anew. A worker keeps what it has last read or written
+of a partition, and uses it as long as the description in the state is still that one.
+"""
+
+import json
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import pyarrow as pa
+
+from beam_joins.coders.snapshot import NO_SNAPSHOT, Snapshot, files_of, read_snapshot, tables_of, write_snapshot
+from beam_joins.transforms.engine.metrics import count_state
+
+_NAME = 16  # Arrow reads what begins at a multiple of 8 bytes without copying it
+_SPARE = 1 << 20
+
+
+class Held(NamedTuple):
+    """What a partition remembers: what its operator does, the largest position that had its turn, and the end
+    of its latest tick.
+    """
+
+    snapshot: Snapshot = NO_SNAPSHOT
+    frontier: int | None = None
+    tick: int | None = None
+    written: bytes = b""
+
+    @property
+    def state(self) -> Any:
+        """What the operator remembers."""
+        return self.snapshot.state
+
+
+class Memory:
+    """Reads and writes what partitions remember; ``state`` is the state of one value, ``tables`` the bag of
+    the tables.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[int, Held] = {}
+
+    def read(self, partition: int, state: Any, tables: Any) -> Held:
+        """What the partition remembers."""
+        written = state.read() or b""
+        held = self._held.get(partition)
+        if held is None or held.written != written:
+            held = self._held[partition] = _read(written, tables) if written else Held()
+        return held
+
+    def write(self, partition: int, held: Held, before: Held, state: Any, tables: Any) -> None:
+        """Write what the partition remembers now."""
+        lying = json.loads(before.written)["bytes"] if before.written else 0
+
+        def put(content: pa.Buffer) -> str:
+            nonlocal lying
+            name = uuid4().hex[:_NAME]
+            tables.add(name.encode() + content.to_pybytes())
+            lying += content.size
+            return name
+
+        described = write_snapshot(held.state, put, before.snapshot)
+        size: int = sum(file["bytes"] for file in files_of(described))
+        if lying > 2 * size + _SPARE:
+            tables.clear()
+            lying = 0
+            described = write_snapshot(held.state, put)
+        files = {id(table): (table, file) for table, file in zip(tables_of(held.state), files_of(described), strict=True)}
+        of = {"state": described, "frontier": held.frontier, "tick": held.tick, "bytes": lying, "written": uuid4().hex}
+        written = json.dumps(of).encode()
+        state.write(written)
+        self._held[partition] = Held(Snapshot(held.state, files), held.frontier, held.tick, written)
+        count_state(held.state, described)
+
+
+def _read(written: bytes, tables: Any) -> Held:
+    state = json.loads(written)
+    contents = {bytes(each[:_NAME]).decode(): pa.py_buffer(each).slice(_NAME) for each in tables.read()}
+    return Held(read_snapshot(state["state"], contents.__getitem__), state["frontier"], state["tick"], written)
