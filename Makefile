@@ -1,56 +1,57 @@
 # One virtual environment, made on first use from the pinned versions in constraints.txt. Everything else is Python.
 PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13,$(shell command -v $(p) 2>/dev/null)))
 BIN := .venv/bin
-# what is used is compiled when it is first imported: that is a small part of what is installed
-INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
+# pip where uv meets something that it cannot do, such as an index that only pip's settings name
+define INSTALL
+$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '$(1)' || \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '$(1)'
+endef
 
-IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest
+# a test that hangs where no signal reaches it ends its process, and is named
+GATE := $(PYTEST) --hypothesis-profile=gate -o faulthandler_timeout=400 -o faulthandler_exit_on_timeout=true --durations=15
 
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*##\(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
 
-.venv/bin/python:
+.venv/bin/uv:
 	@test -n "$(PYTHON)" || { echo "No Python found: install Python 3.11, 3.12 or 3.13, or say make PYTHON=/path/to/python3.11" >&2; exit 2; }
-	@echo "Setting up .venv (a minute or two, once) ..." >&2
+	@echo "Setting up .venv (a minute, once) ..." >&2
 	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
 
-.venv/installed: setup.py constraints.txt | .venv/bin/python
-	$(INSTALL) --editable .
+.venv/installed: setup.py constraints.txt | .venv/bin/uv
+	$(call INSTALL,.)
 	@touch $@
 
-.venv/tested: setup.py constraints.txt | .venv/bin/python
-	$(INSTALL) --editable '.[test]'
+.venv/tested: setup.py constraints.txt | .venv/bin/uv
+	$(call INSTALL,.[test])
 	@touch .venv/installed $@
 
 orders: .venv/installed  ## Enrich the sample orders with their customers, on Spark
 	$(BIN)/python -m pipelines.orders --runner=SparkRunner
 
-# Root on Debian gets PostgreSQL and Chromium from its packages, and all get Prism; with BEAM_JOINS_INSTALL=0 their tests are skipped.
-test test-all: export BEAM_JOINS_INSTALL ?= 1
-test: .venv/tested  ## Run all tests, on the direct runner, on Spark and on Flink
-	$(MAKE) --jobs=2 lint run-tests
-	$(BIN)/python -m pytest -m faults -n 3 tests/faults
+test: lint test-quick test-servers  ## Check what a change must pass: lint, the quick tests, a few on Spark and Flink (ten minutes)
 
-run-tests: .venv/tested
-	$(BIN)/python -m pytest $(IN_PARALLEL) --durations=25
+test-quick: .venv/tested  ## Run the tests that start no program and no server, on Beam's direct runner (five minutes)
+	$(GATE) -n 2 --dist worksteal -m quick
 
-test-all: lint .venv/tested  ## Run these and the sweeps (an hour)
-	$(BIN)/python -m pytest $(IN_PARALLEL) -m "sweep or not sweep"
-	$(BIN)/python -m pytest -m "faults and (sweep or not sweep)" -n 3 tests/faults
+test-servers: .venv/tested  ## Run the few on Spark and Flink that belong to make test (two minutes)
+	$(GATE) -m gate
+
+test-all: .venv/tested  ## Run everything: also sweeps, random examples, faults, PostgreSQL, Kafka, Prism, a browser (two hours)
+	$(BIN)/python -m tests.all_stages
 
 test-postgres: .venv/tested  ## Run the tests on a real PostgreSQL with 100,000 transactions, installed from the system's packages where it is missing
-	BEAM_JOINS_INSTALL=1 BEAM_JOINS_TRANSACTIONS=100000 $(BIN)/python -m pytest tests/postgres
+	BEAM_JOINS_INSTALL=1 BEAM_JOINS_TRANSACTIONS=100000 $(PYTEST) -m postgres
 
-test-quick: .venv/tested  ## Run the tests that need neither Spark nor Flink
-	$(BIN)/python -m pytest -m "not spark and not flink"
-
-test-faults: .venv/tested  ## Kill processes of runs, fill their disks and interrupt them (three minutes)
-	$(BIN)/python -m pytest -m "faults and (sweep or not sweep)" -n 3 tests/faults
+test-faults: .venv/tested  ## Kill processes of runs, fill their disks and interrupt them (five minutes)
+	$(PYTEST) -m faults -n 2
 
 test-versions: .venv/tested  ## Install the package for each Python that is there, pinned and with the oldest Beam, and run it (half an hour)
-	$(BIN)/python -m pytest -m versions tests/packaging
+	$(PYTEST) -m versions
 
 lint: .venv/tested  ## Check style and types
 	$(BIN)/ruff check .
@@ -58,7 +59,7 @@ lint: .venv/tested  ## Check style and types
 	$(BIN)/mypy
 
 .venv/benched: .venv/installed
-	$(INSTALL) --editable '.[bench]'
+	$(call INSTALL,.[bench])
 	@touch $@
 
 bench: .venv/benched  ## Measure next to PySpark SQL, DuckDB, Flink SQL, Pathway and plain Beam (some hours)
@@ -98,4 +99,4 @@ lock: .venv/installed  ## Find anew which jars Beam's runners need (slow)
 clean:  ## Remove the virtual environment and what runs have left
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info orders-out sample-data benchmark-data growth.png growth.svg
 
-.PHONY: help orders test run-tests test-all test-quick test-faults test-postgres test-versions site lint conformance bench bench-small bench-resumed bench-unbounded proofs growth load lock clean
+.PHONY: help orders test test-quick test-servers test-all test-faults test-postgres test-versions site lint conformance bench bench-small bench-resumed bench-unbounded proofs growth load lock clean

@@ -1,7 +1,6 @@
-"""Sweeps run where they are asked for; in continuous integration a test that is skipped has failed."""
+"""Which tests there are, of what kind, and what all of them have: few examples, one Beam that remembers, servers."""
 
 import gc
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,38 +8,37 @@ from typing import Any
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, PrismRunnerOptions
 from apache_beam.runners.portability.prism_runner import PrismRunner
-from hypothesis import settings
-from xdist.scheduler.loadfile import LoadFileScheduling
+from hypothesis import HealthCheck, settings
 
 from beam_joins.pipelines.runners.java import find_java
+from tests import needs
 from tests.beam_that_remembers import beam_that_remembers
 from tests.postgres.server import PACKAGES, programs, server
 from tests.prism import prism_binary
 from tests.quick_asserts import quick_asserts
 from tests.system_packages import needed
 
-IN_CI = os.environ.get("CI") == "true"
-_SERVERS = {"spark", "flink"}
-_WITH_BROKER = ("streaming/test_kafka", "streaming/test_bounded_sources", "streaming/test_restarts")
-settings.register_profile("properties", deadline=None, print_blob=True, max_examples=300)
-settings.register_profile("others", deadline=None, print_blob=True)
-settings.load_profile("others")
+# the machine may be busy: no example has a deadline
+_ALWAYS: Any = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("gate", derandomize=True, database=None, max_examples=100, **_ALWAYS)
+settings.register_profile("random", derandomize=False, database=None, max_examples=300, **_ALWAYS)
+settings.load_profile("gate")
 quick_asserts()
+needs.forbid_programs()
 
 
-@pytest.hookimpl(trylast=True)  # others say what is a sweep
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Sweeps are for ``-m sweep``; files whose tests start servers come first, then the larger ones: no
-    worker has a long one at the end.
-    """
+def pytest_configure(config: pytest.Config) -> None:
+    config.option.markexpr = config.option.markexpr or "quick or gate"
+    config.pluginmanager.register(needs)  # its hooks are for doctests as well
+    for name, meaning in needs.NEEDS.items():
+        config.addinivalue_line("markers", f"{name}: {meaning}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in _others_than_each_value(items):
         item.add_marker(pytest.mark.sweep)
-    if "sweep" not in config.option.markexpr:
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("sweep")])
-        items[:] = [item for item in items if not item.get_closest_marker("sweep")]
-    sizes = Counter(item.path for item in items)
-    others = Counter(item.path for item in items if not _SERVERS & {mark.name for mark in item.iter_markers()})
-    items.sort(key=lambda item: (others[item.path] > 0, -sizes[item.path], str(item.path)))
+    for item in items:
+        needs.mark(item)
 
 
 def _others_than_each_value(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
@@ -62,24 +60,11 @@ def _others_than_each_value(items: Sequence[pytest.Item]) -> Iterator[pytest.Ite
 def _values(item: pytest.Function) -> set[tuple[str, int]]:
     """Names and values of the parameters; those that are listed together are one value."""
     parameters, values = dict(item.callspec.params), set()
-    for mark in item.iter_markers("parametrize"):
-        names = mark.args[0].split(",") if isinstance(mark.args[0], str) else mark.args[0]
+    for listed in item.iter_markers("parametrize"):
+        names = listed.args[0].split(",") if isinstance(listed.args[0], str) else listed.args[0]
         together = tuple(id(parameters.pop(name.strip(), None)) for name in names)
-        values.add((str(mark.args[0]), hash(together)))
+        values.add((str(listed.args[0]), hash(together)))
     return values | {(name, id(value)) for name, value in parameters.items()}
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests on the one Spark of a session, and those of the one broker, are each of one worker."""
-    return _ByServer(config, log) if config.option.dist == "loadfile" else None
-
-
-class _ByServer(LoadFileScheduling):
-    def _split_scope(self, nodeid: str) -> str:
-        if "[spark" in nodeid:
-            return "spark"
-        return "broker" if any(name in nodeid for name in _WITH_BROKER) else str(super()._split_scope(nodeid))
 
 
 def pytest_collection_finish() -> None:
@@ -88,21 +73,6 @@ def pytest_collection_finish() -> None:
     """
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
-    report = yield
-    if IN_CI and report.skipped and not hasattr(report, "wasxfail"):
-        report.outcome, report.longrepr = "failed", f"skipped where CI=true: {report.longrepr}"
-    return report
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Properties of the transforms' meaning are tried with more examples than others; the machine may be
-    busy, so none has a deadline.
-    """
-    settings.load_profile("properties" if "properties" in item.path.parts else "others")
 
 
 @pytest.fixture

@@ -154,6 +154,8 @@ def test_the_picture_of_the_house_is_that_of_the_code():
     assert picture() in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), picture()
 
 
+@pytest.mark.process
+@pytest.mark.gate
 def test_the_modules_of_meaning_load_without_beam():
     modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files_of("beam_joins")]
     assert len(modules) > 20
@@ -167,6 +169,8 @@ for name in {modules!r}:
     assert ran.returncode == 0, ran.stderr
 
 
+@pytest.mark.process
+@pytest.mark.gate
 def test_the_report_is_a_leaf_that_imports_figures_and_no_machinery():
     report = "beam_joins.pipelines.commands.report"
     files = [path for path in (ROOT / "pipelines").rglob("*.py") if path.parent.name != "report"]
@@ -189,11 +193,15 @@ def test_what_is_public_in_a_file_of_transforms_is_at_the_front_door():
     assert others == {}, "machinery belongs into transforms/engine"
 
 
+@pytest.mark.process
+@pytest.mark.gate
 def test_the_front_door_alone_does_not_load_beam():
     code = "import sys, beam_joins; beam_joins.Change; sys.exit('apache_beam' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
+@pytest.mark.process
+@pytest.mark.gate
 def test_the_modules_that_users_import_load_nothing_that_only_spark_kafka_or_an_extra_needs():
     files = [path for folder in ("", "io") for path in (ROOT / "pipelines" / folder).glob("*.py") if path.stem[:2] != "__"]
     modules = (

@@ -21,15 +21,16 @@ class Progress:
     A phase without ``detail`` has no thread for it, so that a process may be forked in it.
     """
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = sys.stderr if stream is None else stream
+        self._clock = clock
         self.seconds: dict[str, float] = {}
         """How long each phase took, all its times together."""
 
     @contextmanager
     def phase(self, name: str, detail: Callable[[], str] | None = None) -> Iterator[None]:
         """Times the block as a phase."""
-        begin = time.monotonic()
+        begin = self._clock()
         done = threading.Event()
         shown = threading.Thread(target=self._show, args=(name, begin, detail, done), daemon=True)
         if detail:
@@ -37,7 +38,7 @@ class Progress:
         try:
             yield
         finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - begin
+            self.seconds[name] = self.seconds.get(name, 0.0) + self._clock() - begin
             done.set()
             if shown.ident is not None:
                 shown.join()
@@ -48,7 +49,7 @@ class Progress:
         at_terminal = self._stream.isatty()
         while not done.wait(LINE_SECONDS[at_terminal]):
             details = detail()
-            line = f"{name}: {time.monotonic() - begin:.0f} s{f', {details}' if details else ''}"
+            line = f"{name}: {self._clock() - begin:.0f} s{f', {details}' if details else ''}"
             self._say(f"\r\x1b[K{line[: get_terminal_size().columns - 1]}" if at_terminal else f"{line}\n")
 
     def _say(self, text: str) -> None:

@@ -32,10 +32,6 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
     Create it before anything else uses gRPC, so that its workers start warm; `serve` then returns the address
     for `--environment_config`. What workers write to stderr goes to `log`; their stdout is the job's. When
     the job's process ends in whatever way, the keeper sees its pipe close and ends the workers.
-
-    >>> with WorkerPool({}, log=Path(os.devnull)) as pool:
-    ...     pool.serve().startswith("127.0.0.1:")
-    True
     """
 
     def __init__(self, options: Mapping[str, Any], *, log: Path, orphan: Path | None = None, idle_seconds: int | None = None) -> None:

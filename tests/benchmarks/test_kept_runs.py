@@ -41,6 +41,7 @@ def test_a_file_without_runs_is_refused_in_one_sentence(tmp_path, text, capsys):
     assert "has no runs of a benchmark" in capsys.readouterr().err
 
 
+@pytest.mark.process
 def test_an_interrupted_benchmark_goes_on_with_the_rounds_that_are_missing(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(kept_runs, "BUSY", 1.0)
     runs = tmp_path / "runs.json"

@@ -12,6 +12,7 @@ from benchmarks.load.watched import RunFailed, watched
 MARKS = {"": [pytest.mark.sweep], "spark": [pytest.mark.sweep, pytest.mark.spark]}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "name", [name if name == "hot-key" else pytest.param(name, marks=MARKS.get(name, MARKS[""])) for name in CASES]
 )
@@ -40,12 +41,14 @@ def test_an_order_that_is_missing_is_a_wrong_result(tmp_path):
         all_orders(data, tmp_path)
 
 
+@pytest.mark.process
 def test_more_memory_than_a_case_may_have_is_a_failure(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(CASES, "hot-key", CASES["hot-key"].__class__("changes", 10, 10, CASES["hot-key"].make, most=1000))
     assert main(["--cases", "hot-key", "--data", str(tmp_path)]) == 1
     assert "right, but took" in capsys.readouterr().out
 
 
+@pytest.mark.process
 def test_a_program_that_fails_or_takes_too_long_says_so():
     with pytest.raises(RunFailed, match="ended with code 3"):
         watched(["-c", "raise SystemExit(3)"], limit=60)

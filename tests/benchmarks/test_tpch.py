@@ -87,6 +87,7 @@ def check(files: SampleFiles, latest: Path) -> None:
     assert (missing, extra) == (0, 0)
 
 
+@pytest.mark.process
 def test_the_final_table_is_duckdbs(at_scale: SampleFiles, tmp_path: Path) -> None:
     assert run(at_scale, tmp_path / "latest.jsonl") == 0
     check(at_scale, tmp_path / "latest.jsonl")
@@ -99,11 +100,13 @@ def test_the_final_table_is_duckdbs_on_spark(at_scale: SampleFiles, tmp_path: Pa
     check(at_scale, tmp_path / "latest.jsonl")
 
 
+@pytest.mark.process
 def test_large_orders_with_or_without_a_customer_are_duckdbs(hundredth: SampleFiles, tmp_path: Path) -> None:
     assert run(hundredth, tmp_path / "latest.jsonl", "--how=left", "--min-amount=100000") == 0
     assert differences(hundredth, tmp_path / "latest.jsonl", how="left", least=100_000) == (9_106, 0, 0)
 
 
+@pytest.mark.process
 def test_the_changelogs_have_inserts_updates_and_deletes_and_end_as_tpch_says(hundredth: SampleFiles) -> None:
     order_rows, customer_rows = map(rows_of, hundredth)
     assert set(Counter(row["op"] for row in order_rows)) == set(Counter(row["op"] for row in customer_rows)) == {"c", "u", "d"}
@@ -114,17 +117,20 @@ def test_the_changelogs_have_inserts_updates_and_deletes_and_end_as_tpch_says(hu
     assert max(again.values()) == 2, "some customers come back"
 
 
+@pytest.mark.process
 def test_one_commit_says_one_thing_of_a_key(hundredth: SampleFiles) -> None:
     for path, key in zip(hundredth, ("o_orderkey", "c_custkey"), strict=True):
         rows = rows_of(path)
         assert len({(row[key], row["commit"]) for row in rows}) == len(rows)
 
 
+@pytest.mark.process
 def test_the_same_scale_gives_the_same_bytes(hundredth: SampleFiles, tmp_path: Path) -> None:
     again = write_tpch(tmp_path, scale=0.01)
     assert [path.read_bytes() for path in again] == [path.read_bytes() for path in hundredth]
 
 
+@pytest.mark.process
 def test_the_command_line_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--scale", "0.001", "--out", str(tmp_path / "t")]) == 0
     message = capsys.readouterr().out

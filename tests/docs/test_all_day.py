@@ -29,6 +29,7 @@ def named_blocks() -> list[tuple[str | None, Block]]:
     return actual
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("runner", ["DirectRunner", pytest.param("SparkRunner", marks=[pytest.mark.spark, pytest.mark.sweep])])
 def test_what_the_page_shows_is_what_a_day_gives(tmp_path: Path, runner: str) -> None:
     (command,) = [block.text for _, block in named_blocks() if block.language == "sh"]

@@ -5,7 +5,6 @@ reference exists.
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,7 @@ from docs.roles import markdown
 from tests.docs.page import DOCS, ROOT
 
 
-@pytest.mark.skipif(
-    os.environ.get("CI") != "true" and not find_spec("mkdocstrings"), reason="mkdocs-material is missing: pip install '.[docs]'"
-)
+@pytest.mark.build
 def test_the_site_builds_without_a_warning(tmp_path):
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, check=False)

@@ -6,13 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from beam_joins.pipelines.yaml import __main__ as program
 from beam_joins.pipelines.yaml import tables
 from tests.docs.page import DOCS, blocks
-
-yaml = pytest.importorskip("yaml")
-pytest.importorskip("apache_beam.yaml.yaml_transform", reason="Beam YAML is not installed: pip install 'beam-joins[yaml]'")
 
 PROVIDED = yaml.safe_load((Path(tables.__file__).with_name("providers.yaml")).read_text(encoding="utf-8"))[0]["transforms"]
 ORDERS = [

@@ -14,13 +14,6 @@ from tests.pipelines.history import arrive, cut
 from tests.pipelines.writers import WRITERS
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    mine = [item for item in items if item.get_closest_marker("faults")]
-    if mine and "faults" not in config.option.markexpr:
-        config.hook.pytest_deselected(items=mine)
-        items[:] = [item for item in items if item not in mine]
-
-
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, dict[str, object]]]]:
     """A directory with inputs, and what each writer writes."""

@@ -38,6 +38,7 @@ def told(*paths: Path) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("suffix", ["zst", *(pytest.param(name, marks=pytest.mark.sweep) for name in ("bz2", "gz"))])
 def test_a_small_file_that_unpacks_to_gigabytes_without_a_newline_is_told_in_a_sentence(suffix: str, tmp_path: Path) -> None:
     piece = {"gz": gzip.compress, "bz2": bz2.compress, "zst": zstd}[suffix](PIECE)
@@ -58,6 +59,8 @@ def test_a_block_that_says_it_is_ten_gigabytes_is_corrupt(column: pa.Array) -> N
         read_block(checked(promised))
 
 
+@pytest.mark.process
+@pytest.mark.gate
 @pytest.mark.parametrize("name", ["orders.avro", "zstd.parquet"])
 def test_a_file_of_which_a_part_says_it_is_ten_gigabytes_is_told_in_a_sentence(name: str, tmp_path: Path) -> None:
     row = {"order_id": 1, "customer_id": 1, "amount": 1.5, "status": "x" * 300, "op": "c", "lsn": 1, "updated_at": 1}

@@ -175,12 +175,6 @@ TRANSFORMS: dict[str, Callable[..., Any]] = {
     for transform in [*(getattr(beam_joins, name) for name in beam_joins.__all__), *READERS_AND_WRITERS]
     if inspect.isclass(transform) and issubclass(transform, beam.PTransform)
 }
-EXTRAS = {
-    "ReadKafka": "confluent_kafka",
-    "ReadPostgres": "psycopg",
-    "WriteDelta": "deltalake",
-    "WritePostgres": "psycopg",
-}
 
 
 def test_every_option_of_every_public_transform_has_a_form():
@@ -199,8 +193,6 @@ def test_every_option_of_every_public_transform_has_a_form():
 def test_an_option_of_another_form_is_a_value_error_that_names_it(
     name: str, forms: dict[str, tuple[Any, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if name in EXTRAS or forms is OF_TOPICS:
-        pytest.importorskip(EXTRAS.get(name, "confluent_kafka"), reason="an extra is not installed")
     monkeypatch.chdir(tmp_path)
     Path("d.jsonl").touch()
     pq.write_table(pa.table({"id": [1]}), "p.parquet")

@@ -9,13 +9,6 @@ import pytest
 from tests.packaging.building import built_wheel, checkout, environment
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    mine = [item for item in items if item.get_closest_marker("versions")]
-    if mine and "versions" not in config.option.markexpr:
-        config.hook.pytest_deselected(items=mine)
-        items[:] = [item for item in items if item not in mine]
-
-
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built_wheel(checkout(tmp_path_factory.mktemp("source")))

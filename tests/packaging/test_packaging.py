@@ -69,6 +69,7 @@ def test_the_metadata_have_the_licence_the_page_and_the_versions(wheel):
     assert set(metadata["Requires-Python"].split(",")) == {">=3.11", "<3.14"}
 
 
+@pytest.mark.build
 def test_a_source_distribution_holds_files_in_place_of_links_and_builds_the_same_wheel(wheel, tmp_path):
     source = checkout(tmp_path)
     with tarfile.open(built_source_distribution(source)) as archive:
@@ -79,6 +80,7 @@ def test_a_source_distribution_holds_files_in_place_of_links_and_builds_the_same
         assert sorted(one.namelist()) == sorted(other.namelist())
 
 
+@pytest.mark.build
 def test_an_editable_install_follows_the_links_and_adds_no_other_name(tmp_path, beside):
     (tmp_path / "source").mkdir()
     source = checkout(tmp_path / "source")

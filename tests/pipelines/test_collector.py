@@ -24,6 +24,8 @@ print(meanwhile, gc.get_freeze_count() > 100_000, gc.isenabled(), len(gc.get_obj
 """
 
 
+@pytest.mark.process
+@pytest.mark.gate
 def test_the_collector_rests_while_beam_is_imported_and_never_looks_at_its_modules():
     message = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True).stdout
     assert message.split() == ["0", "True", "True", "True", "2"]

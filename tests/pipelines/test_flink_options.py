@@ -36,6 +36,8 @@ def test_a_wrong_option_is_one_sentence_that_lists_the_choices(flag, message):
         start(flag)
 
 
+@pytest.mark.process
+@pytest.mark.gate
 def test_a_cluster_that_does_not_answer_is_one_sentence_and_leaves_no_log(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with socket.socket() as taken:

@@ -31,6 +31,8 @@ sys.exit(interruption.exit_code)
 """
 
 
+@pytest.mark.process
+@pytest.mark.gate
 def test_a_signal_within_code_that_is_made_from_text_gives_the_exit_code_of_any_other(tmp_path):
     (tmp_path / "told_to_end.py").write_text(PROGRAM)
     ended = subprocess.run([sys.executable, "-m", "told_to_end"], cwd=tmp_path, check=False)
@@ -82,6 +84,8 @@ def test_signals_to_a_command_that_follows_never_deny_what_was_written(where: st
             assert message == "stopped after 2 runs; the results are in out/changes and now.jsonl"
 
 
+@pytest.mark.process
+@pytest.mark.gate
 def test_a_thread_that_waits_for_ever_does_not_keep_an_interrupted_program():
     program = [
         "import threading",

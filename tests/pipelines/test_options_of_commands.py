@@ -175,7 +175,8 @@ def test_with_follow_each_run_adds_a_line_of_its_summary(beam_joins: Run) -> Non
         give_up = time.monotonic() + 90
         while not os.path.exists("s.jsonl") and time.monotonic() < give_up:
             time.sleep(0.05)
-        signal.raise_signal(signal.SIGTERM)
+        if os.path.exists("s.jsonl"):  # else the run has failed, and nobody waits for a signal
+            signal.raise_signal(signal.SIGTERM)
 
     stopper = threading.Thread(target=stop)
     stopper.start()

@@ -131,6 +131,7 @@ def test_without_sequences_the_times_order_the_changes(run: Run) -> None:
     assert [order["amount"] for order in read_lines(Path("l.jsonl"))] == [2]
 
 
+@pytest.mark.gate
 @pytest.mark.spark
 def test_on_spark_the_answer_and_the_summary_are_the_same(run: Run, small: SampleFiles) -> None:
     ran = run(*inputs(small), "--runner=SparkRunner", "--spark_master_url=local[2]", "--output", "e.jsonl", "--latest", "l.jsonl")

@@ -42,6 +42,7 @@ def wait_for(present: Callable[[], object], seconds: float = 90) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("options", [["--every", "0.2"], pytest.param(["--whole-files", "--every", "200ms"], marks=pytest.mark.sweep)])
 def test_files_that_arrive_are_read_in_rounds_until_a_signal_comes(
     own_directory: Path, small: SampleFiles, options: list[str]
@@ -62,6 +63,7 @@ def test_files_that_arrive_are_read_in_rounds_until_a_signal_comes(
     assert sorted(map(json.dumps, records(Path("out/latest.jsonl")))) == sorted(map(json.dumps, answer.latest.values()))
 
 
+@pytest.mark.process
 def test_a_round_that_fails_says_why_and_ends_it_and_the_next_start_goes_on(own_directory: Path, run: Run, small: SampleFiles) -> None:
     first, second = cut(small, 2)
     arrive(1, first)

@@ -61,6 +61,8 @@ def back() -> None:
         shutil.copytree(f"{name}-1", name)
 
 
+@pytest.mark.process
+@pytest.mark.gate
 @pytest.mark.parametrize("moves", [0, pytest.param(1, marks=pytest.mark.sweep), pytest.param(2, marks=pytest.mark.sweep)])
 def test_a_run_that_dies_between_the_journal_and_the_manifest_is_finished_by_the_next(
     run: Run, small: SampleFiles, expected: dict[str, bytes], moves: int

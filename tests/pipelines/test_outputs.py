@@ -5,8 +5,6 @@ write are one sentence.
 import errno
 import os
 import random
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +21,9 @@ from beam_joins.pipelines.results.publication import Move, rename_all
 from tests.pipelines.orders_run import Ran, Run, inputs, nothing_is_left, one_sentence
 
 
-@pytest.fixture
-def other() -> Iterator[subprocess.Popen[bytes]]:
-    """Another process of this machine, which lives as long as the test."""
-    with subprocess.Popen(["sleep", "600"]) as process:
-        yield process
-        process.kill()
-
-
-def claim_of(process: subprocess.Popen[bytes]) -> Claim:
-    return new_claim()._replace(pid=process.pid, process="")
+def claim_of_another_process() -> Claim:
+    """The claim of one that lives as long as the test."""
+    return new_claim()._replace(pid=os.getppid(), process="")
 
 
 def failed(ran: Ran) -> str:
@@ -52,10 +43,8 @@ def test_a_claim_of_another_machine_is_never_given_up(own_directory: Path) -> No
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="tells processes with one number apart by what Linux says of them")
-def test_a_process_that_has_got_the_number_of_a_dead_one_is_not_taken_for_it(
-    own_directory: Path, other: subprocess.Popen[bytes]
-) -> None:
-    earlier = claim_of(other)._replace(process="1")
+def test_a_process_that_has_got_the_number_of_a_dead_one_is_not_taken_for_it(own_directory: Path) -> None:
+    earlier = claim_of_another_process()._replace(process="1")
     take("e.jsonl", earlier)
     Path(staging_of("e.jsonl", earlier)).mkdir()
     take("e.jsonl", mine := new_claim())

@@ -3,7 +3,7 @@ is not seen.
 """
 
 import io
-import time
+import threading
 
 import pytest
 
@@ -26,8 +26,15 @@ class Terminal(io.StringIO):
 
 def shown(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(progress, "LINE_SECONDS", {True: 0.01, False: 0.02})
-    with Progress(stream).phase("run", lambda: "7 rows read"):
-        time.sleep(0.15)
+    asked = threading.Semaphore(0)
+
+    def detail() -> str:
+        asked.release()
+        return "7 rows read"
+
+    seconds = iter([0.0])  # the run begins, and all else is 1.2 seconds later
+    with Progress(stream, clock=lambda: next(seconds, 1.2)).phase("run", detail):
+        assert all(asked.acquire(timeout=60) for _ in range(3)), "there is no third line"
     return stream.getvalue()
 
 
@@ -75,7 +82,7 @@ def test_a_worker_that_cannot_see_the_log_reads_all_the_same(tmp_path):
 
 def test_on_a_terminal_one_line_is_written_anew_and_taken_away_at_the_end(monkeypatch):
     written = shown(Terminal(), monkeypatch)
-    assert "\r\x1b[Krun: 0 s, 7 rows read" in written
+    assert "\r\x1b[Krun: 1 s, 7 rows read" in written
     assert written.endswith("\r\x1b[K")
     assert "\n" not in written
 
@@ -83,7 +90,7 @@ def test_on_a_terminal_one_line_is_written_anew_and_taken_away_at_the_end(monkey
 def test_elsewhere_there_is_a_line_now_and_then_without_control_characters(monkeypatch):
     lines = shown(io.StringIO(), monkeypatch).splitlines()
     assert len(lines) > 1
-    assert set(lines) == {"run: 0 s, 7 rows read"}
+    assert set(lines) == {"run: 1 s, 7 rows read"}
 
 
 def test_a_run_shorter_than_half_a_minute_says_nothing_in_a_log_file(run: Run, small: SampleFiles):

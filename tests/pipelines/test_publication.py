@@ -2,8 +2,8 @@
 the next one.
 """
 
-import subprocess
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,9 @@ from beam_joins.pipelines.results.publication import Publication
 from tests.pipelines.history import arrive, cut, tree
 from tests.pipelines.writers import WRITERS, Writer
 
+LARGER_THAN_ANY = 2**22 + 1
+"""A number that Linux gives to no process."""
+
 
 @pytest.fixture(params=WRITERS)
 def writer(request: pytest.FixtureRequest, own_directory: Path, small: SampleFiles) -> Writer:
@@ -25,11 +28,9 @@ def writer(request: pytest.FixtureRequest, own_directory: Path, small: SampleFil
 
 
 @pytest.fixture
-def other() -> Iterator[Claim]:
+def other() -> Claim:
     """The claim of another process of this machine, which lives as long as the test."""
-    with subprocess.Popen(["sleep", "600"]) as process:
-        yield new_claim()._replace(pid=process.pid, process="")
-        process.kill()
+    return new_claim()._replace(pid=os.getppid(), process="")
 
 
 def hidden() -> list[str]:
@@ -54,8 +55,7 @@ def test_a_second_run_to_the_same_path_is_refused_and_leaves_nothing(
 
 
 def test_what_a_dead_run_has_left_goes_with_the_next_one(writer: Writer) -> None:
-    with subprocess.Popen(["true"]) as process:
-        dead = new_claim()._replace(pid=process.pid, process="")
+    dead = new_claim()._replace(pid=LARGER_THAN_ANY, process="")
     take(writer.claimed, dead)
     Path(staging_of(writer.claimed, dead)).mkdir()
     assert writer.run() == 0

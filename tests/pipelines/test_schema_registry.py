@@ -20,8 +20,6 @@ from tests.pipelines.events import AVRO, AVRO_ROW, EXPECTED, TYPES, avro, event,
 from tests.pipelines.streaming.registered import Message, flat, records, rows, unwrapped
 from tests.pipelines.streaming.registry import Registry, encoded
 
-pytest.importorskip("confluent_kafka.schema_registry", reason="its client is not installed: pip install 'beam-joins[schema-registry]'")
-
 COLUMNS = pa.schema([TYPES.field(name) for name in AVRO_ROW])
 NUMBER = 0x01020304
 

@@ -15,8 +15,6 @@ from tests.pipelines.events import AVRO, AVRO_ROW, TYPES, event
 from tests.pipelines.streaming.registered import QUICK, flat, records, rows, unwrapped
 from tests.pipelines.streaming.registry import Registry, encoded
 
-pytest.importorskip("confluent_kafka.schema_registry", reason="its client is not installed: pip install 'beam-joins[schema-registry]'")
-
 SMALL = flat("Order", ("id", "long"))
 VALUE = encoded(1, unwrapped(1, id=1), SMALL)
 

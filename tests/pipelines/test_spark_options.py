@@ -35,6 +35,8 @@ def test_a_wrong_option_is_one_sentence_that_lists_the_choices(flag, message):
         start(flag)
 
 
+@pytest.mark.process
+@pytest.mark.gate
 def test_a_master_that_does_not_answer_is_one_sentence():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening
@@ -43,6 +45,8 @@ def test_a_master_that_does_not_answer_is_one_sentence():
             start(f"--spark_master_url=spark://127.0.0.1:{port}")
 
 
+@pytest.mark.process
+@pytest.mark.gate
 def test_a_run_that_is_refused_leaves_no_log(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(RunnerSetupError):

@@ -84,6 +84,7 @@ def test_two_jobs_in_one_script_without_a_guard_run_once_each_with_functions_and
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.gate
 def test_inputs_that_are_not_there_are_one_sentence_and_end_the_jvm_that_was_started_early(tmp_path, temporary):
     flags = ["--orders=no.jsonl", "--customers=no.jsonl", "--runner=SparkRunner"]
     ran = run("-m", "beam_joins.pipelines.orders", *flags, directory=tmp_path, temporary=temporary)

@@ -9,6 +9,8 @@ import pytest
 
 from tests.pipelines.orders_run import ENVIRONMENT
 
+pytestmark = [pytest.mark.process, pytest.mark.gate]
+
 LEFT = [{"id": 1, "lsn": 1, "updated_at": 1, "op": "c", "of": 7}, {"id": 1, "lsn": 3, "updated_at": 3, "op": "u", "of": 7}]
 RIGHT = [{"id": 7, "lsn": 2, "updated_at": 2, "op": "c", "name": "Ann"}]
 

@@ -11,6 +11,7 @@ from beam_joins.pipelines.runners.keeper import end_idle_processors
 from beam_joins.pipelines.runners.workers import WorkerPool
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6], ids=["IPv4", "IPv6"])
 @pytest.mark.parametrize("shared", [pytest.param(False, marks=pytest.mark.sweep), True], ids=["alone", "by SO_REUSEPORT"])
 def test_no_other_server_can_answer_at_the_address_of_a_pool(family, shared):

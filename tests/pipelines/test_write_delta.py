@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import deltalake
 import duckdb
 import pyarrow as pa
 import pytest
@@ -22,7 +23,6 @@ from beam_joins.transforms.engine.table_rows import newest
 from beam_joins.transforms.engine.table_type import TableType
 from tests.pipelines.tables import SMALL, WIDE, WIDE_ROWS, run, shown, small, table_of
 
-deltalake = pytest.importorskip("deltalake")
 pytestmark = pytest.mark.usefixtures("own_directory")
 FIRST = [small(1, 1, "a"), small(2, 2, "b"), small(3, 3, "c"), small(3, 4, None)]
 SECOND = [small(1, 5, "aa"), small(2, 6, None), small(4, 7, "d")]

@@ -9,8 +9,6 @@ import pyarrow as pa
 import pytest
 
 from beam_joins import Change, CountTable, TableFromChangelog
-
-pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'beam-joins[postgres]'")
 from beam_joins.io import WritePostgres
 
 NOWHERE = "host=127.0.0.1 port=1"
@@ -74,6 +72,8 @@ def test_a_value_without_columns_has_one_column() -> None:
         _ = counts | WritePostgres(NOWHERE, "t", key="id", schema=schema)
 
 
+@pytest.mark.process
+@pytest.mark.gate
 def test_without_psycopg_the_import_says_how_to_install_it() -> None:
     code = "import sys; sys.modules['psycopg'] = None; import beam_joins.pipelines.io.write_postgres"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

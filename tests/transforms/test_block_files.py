@@ -226,6 +226,7 @@ with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(["--beam_joins_
 """
 
 
+@pytest.mark.process
 def test_an_interrupted_run_leaves_nothing_and_the_next_run_removes_what_a_killed_one_has_left(blocks):
     for number, left in ((signal.SIGINT, 0), (signal.SIGKILL, 1)):
         process = subprocess.Popen([sys.executable, "-c", KILLED, str(blocks)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

@@ -11,6 +11,7 @@ from tests.pipelines.orders_run import ENVIRONMENT
 SCRIPT = Path(__file__).with_name("keys_of_a_script.py")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "options",
     [

@@ -2,6 +2,7 @@
 
 import logging
 import pickle
+import uuid
 
 import apache_beam as beam
 import pyarrow as pa
@@ -149,7 +150,7 @@ def test_a_type_with_parameters_is_one_class_wherever_it_is_pickled():
     typed = Change[int, str]
     assert typed is Change[int, str]
     assert typed is not Change[int, int]
-    assert Change[int, int].__qualname__ == "Change[int, int]"
+    assert Change[uuid.UUID, int].__qualname__ == "Change[UUID, int]", "where no other type has its name"
     for module in (pickle, pickler):
         assert module.loads(module.dumps(typed)) is typed
     change = Change(1, None, "a", 0, 0)

@@ -39,6 +39,7 @@ def test_random_histories_cut_at_random_give_what_one_run_gives(seed, tmp_path):
         assert lines_of(tmp_path / f"{job} pieces") == lines_of(tmp_path / job)
 
 
+@pytest.mark.gate
 @pytest.mark.spark
 def test_a_history_cut_into_runs_gives_what_one_run_gives_on_spark(tmp_path, spark_options):
     records = history(7)

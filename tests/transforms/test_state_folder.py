@@ -325,6 +325,7 @@ run("opaque chain", piece, sys.argv[2], state=sys.argv[3], options=["--beam_join
 """
 
 
+@pytest.mark.process
 def test_a_run_that_is_killed_at_any_moment_and_done_again_gives_the_same(tmp_path):
     pieces = parts(RECORDS, [30])
     run("opaque chain", RECORDS, tmp_path / "whole")

@@ -26,7 +26,6 @@ def flink() -> None:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A Kafka broker of its own, from the jars of Maven Central."""
-    pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed: pip install 'beam-joins[kafka]'")
     try:
         java, jars = find_java(), broker_jars()
     except RunnerSetupError as error:

@@ -68,9 +68,6 @@ def test_the_table_of_a_topic_is_that_of_the_same_lines_in_a_file(broker, tmp_pa
 
 @pytest.mark.parametrize("schema", [None, AVRO_COLUMNS], ids=["dicts", "columns"])
 def test_the_table_of_a_topic_in_avro_is_that_of_the_same_records_in_a_file(broker, tmp_path: Path, schema: Any) -> None:
-    pytest.importorskip(
-        "confluent_kafka.schema_registry", reason="its client is not installed: pip install 'beam-joins[schema-registry]'"
-    )
     topic = f"avro-{schema is None}"
     wider = copy.deepcopy(AVRO)
     wider["fields"].append({"name": "transaction", "type": ["null", "string"], "default": None})

@@ -13,8 +13,6 @@ from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.io.sources import topics
 from beam_joins.pipelines.io.sources.schema_registry import SchemaRegistry, registry_settings
 
-pytest.importorskip("confluent_kafka.schema_registry", reason="its client is not installed: pip install 'beam-joins[schema-registry]'")
-
 READERS: dict[str, Callable[[str], beam.PTransform]] = {
     "records": lambda address: ReadKafka("orders", bootstrap_servers=address, follow=False),
     "table": lambda address: ReadChangelog("orders", format="debezium", key="id", bootstrap_servers=address, follow=False),
