@@ -33,19 +33,18 @@ help:  ## Show what can be made
 orders: .venv/installed  ## Enrich the sample orders with their customers, on Spark
 	$(BIN)/python -m pipelines.orders --runner=SparkRunner
 
-test: lint test-quick test-servers  ## Check what a change must pass: lint, the quick tests, a few on Spark and Flink (ten minutes)
+test: lint  ## Check what a change must pass: lint, the quick tests, and a few on Spark and Flink, one at a time (eight minutes)
+	$(GATE) -n 2 --dist loadgroup -m "quick or gate and not sweep"
 
 test-quick: .venv/tested  ## Run the tests that start no program and no server, on Beam's direct runner (five minutes)
 	$(GATE) -n 2 --dist worksteal -m quick
-
-test-servers: .venv/tested  ## Run the few on Spark and Flink that belong to make test (two minutes)
-	$(GATE) -m gate
 
 test-all: .venv/tested  ## Run everything: also sweeps, random examples, faults, PostgreSQL, Kafka, Prism, a browser (two hours)
 	$(BIN)/python -m tests.all_stages
 
 test-postgres: .venv/tested  ## Run the tests on a real PostgreSQL with 100,000 transactions, installed from the system's packages where it is missing
-	BEAM_JOINS_INSTALL=1 BEAM_JOINS_TRANSACTIONS=100000 $(PYTEST) -m postgres
+	$(BIN)/python -m tests.prepare
+	BEAM_JOINS_TRANSACTIONS=100000 $(PYTEST) -m postgres
 
 test-faults: .venv/tested  ## Kill processes of runs, fill their disks and interrupt them (five minutes)
 	$(PYTEST) -m faults -n 2
@@ -99,4 +98,4 @@ lock: .venv/installed  ## Find anew which jars Beam's runners need (slow)
 clean:  ## Remove the virtual environment and what runs have left
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info orders-out sample-data benchmark-data growth.png growth.svg
 
-.PHONY: help orders test test-quick test-servers test-all test-faults test-postgres test-versions site lint conformance bench bench-small bench-resumed bench-unbounded proofs growth load lock clean
+.PHONY: help orders test test-quick test-all test-faults test-postgres test-versions site lint conformance bench bench-small bench-resumed bench-unbounded proofs growth load lock clean

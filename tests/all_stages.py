@@ -6,7 +6,6 @@
 the seed is in the command of the stage, which is printed and repeats it.
 """
 
-import os
 import random
 import shlex
 import subprocess
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
+from tests import prepare
 from tests.needs import NEEDS
 
 LOGS = Path("build/test-all")
@@ -58,15 +58,11 @@ def run(stage: str, markers: str, seed: int) -> Result:
     print(f"{stage}: {shlex.join(command)}", flush=True)
     begin = time.monotonic()
     with log.open("wb") as output:
-        done = subprocess.run(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=_environment(), check=False)
+        done = subprocess.run(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, check=False)
     cases = list(ElementTree.parse(xml).iter("testcase")) if xml.exists() else []
     red = [f"{case.get('classname')}::{case.get('name')}" for case in cases if {"failure", "error"} & {each.tag for each in case}]
     skipped = sum(case.find("skipped") is not None for case in cases)
     return Result(stage, len(cases), skipped, red, time.monotonic() - begin, done.returncode)
-
-
-def _environment() -> dict[str, str]:
-    return {"BEAM_JOINS_INSTALL": "1", **os.environ}
 
 
 def main(names: Sequence[str]) -> int:
@@ -75,6 +71,7 @@ def main(names: Sequence[str]) -> int:
         print(f"no such stage: {', '.join(unknown)}; there are {', '.join(everything)}", file=sys.stderr)
         return 2
     seed, results = random.randrange(10**6), list[Result]()
+    prepare.main()
     for name in names or everything:
         results.append(run(name, everything[name], seed))
         print(f"{len(results[-1].red)} red of {results[-1].tests}, {results[-1].seconds / 60:.1f} min", flush=True)

@@ -11,16 +11,14 @@ from apache_beam.runners.portability.prism_runner import PrismRunner
 from hypothesis import HealthCheck, settings
 
 from beam_joins.pipelines.runners.java import find_java
-from tests import needs
+from tests import needs, programs
 from tests.beam_that_remembers import beam_that_remembers
-from tests.postgres.server import PACKAGES, programs, server
-from tests.prism import prism_binary
+from tests.postgres.server import server
 from tests.quick_asserts import quick_asserts
-from tests.system_packages import needed
 
 # the machine may be busy: no example has a deadline
 _ALWAYS: Any = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("gate", derandomize=True, database=None, max_examples=100, **_ALWAYS)
+settings.register_profile("gate", derandomize=True, database=None, max_examples=50, **_ALWAYS)
 settings.register_profile("random", derandomize=False, database=None, max_examples=300, **_ALWAYS)
 settings.load_profile("gate")
 quick_asserts()
@@ -28,7 +26,7 @@ needs.forbid_programs()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.option.markexpr = config.option.markexpr or "quick or gate"
+    config.option.markexpr = config.option.markexpr or "quick or gate and not sweep"
     config.pluginmanager.register(needs)  # its hooks are for doctests as well
     for name, meaning in needs.NEEDS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
@@ -84,7 +82,7 @@ def java_home(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def prism() -> str:
     """Beam's Prism, as a program."""
-    return prism_binary()
+    return programs.needed_prism()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -112,5 +110,5 @@ def prism_is_used_by_name_only() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    with server(needed("PostgreSQL with wal2json", programs, *PACKAGES)) as conninfo:
+    with server(programs.needed("PostgreSQL with wal2json", programs.postgres())) as conninfo:
         yield conninfo

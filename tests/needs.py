@@ -48,6 +48,8 @@ def mark(item: pytest.Item) -> None:
     sweep, needs = item.get_closest_marker("sweep"), {each.name for each in item.iter_markers()}.intersection(NEEDS)
     if not item.get_closest_marker("timeout") and (sweep or needs):
         item.add_marker(pytest.mark.timeout(_SECONDS_OF_A_SWEEP if sweep or "faults" in needs else _SECONDS_OF_A_SERVER))
+    if needs - {"process"}:
+        item.add_marker(pytest.mark.xdist_group("servers"))  # one at a time
     if not sweep and not needs:
         item.add_marker("quick")
 

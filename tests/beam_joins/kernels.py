@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import settings
 
 from beam_joins import Change, Dropped
 from beam_joins.batch import ChangeBatch
@@ -20,6 +19,7 @@ from beam_joins.overlap_events import Shape
 from beam_joins.pairs import Pairs
 from beam_joins.references import listed_subscriptions, looking_up, rejoined, subscriptions
 from beam_joins.versions import FOREVER
+from tests.examples import examples
 from tests.reference.lookup_join import LookupHow, LookupJoin
 from tests.reference.record import Record
 from tests.reference.upsert_table import UpsertTable
@@ -28,7 +28,7 @@ Table = list[Change[Any, Any]]
 Joiner = Callable[[Any, Any], Any]
 HOWS: tuple[How, ...] = ("inner", "left", "right", "outer", "semi", "anti")
 
-modest = settings(deadline=None, print_blob=True, max_examples=80)
+modest = examples(80)
 """For kernels: an example costs some milliseconds of small Arrow calls."""
 
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from beam_joins import Change
 from beam_joins.changelog import State, step, upsert
 from beam_joins.content import Emit
 from beam_joins.sorting import record_order
+from tests.examples import examples
 from tests.properties import strategies
 from tests.properties.strategies import rows_of, split
 from tests.reference.record import Record
@@ -26,7 +27,7 @@ def in_steps(records: list[Record], emit: Emit, cuts: list[int]) -> tuple[list[C
 
 
 @given(strategies.left_changelogs(duplicates=True), strategies.EMIT, strategies.cuts())
-@settings(deadline=None, max_examples=150)
+@examples(150)
 def test_a_changelog_cut_anywhere_gives_the_same_changes_and_the_same_state(
     records: list[Record], emit: Emit, cuts: list[int]
 ) -> None:

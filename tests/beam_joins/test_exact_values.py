@@ -11,7 +11,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins.arrow_types import plain_type
@@ -19,6 +19,7 @@ from beam_joins.exact_casts import exact_cast
 from beam_joins.exact_values import Place, exact_column
 from beam_joins.typed_rows import column_writer
 from tests.beam_joins.types_of_columns import LEAVES, VALUES_ONLY, value_types
+from tests.examples import examples
 
 NOON = dt.datetime(2026, 3, 1, 12, 0, 0, 5)
 UTC_NOON = NOON.replace(tzinfo=dt.UTC)
@@ -168,7 +169,7 @@ def same(value: Any, back: Any) -> bool:
     return value == back or (value != value and back != back)
 
 
-@settings(max_examples=1000, deadline=None)
+@examples(1000)
 @given(objects, st.sampled_from(TYPES))
 def test_whatever_the_value_and_the_type_it_comes_back_equal_or_is_refused(value, kind):
     try:
@@ -180,7 +181,7 @@ def test_whatever_the_value_and_the_type_it_comes_back_equal_or_is_refused(value
     assert same(value, column[0].as_py()), (value, kind)
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(st.data())
 def test_columns_become_columns_of_another_type_with_the_same_values_or_are_refused(data):
     sample = data.draw(st.sampled_from(CASTS))

@@ -3,13 +3,14 @@
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins.arrangement import Arrangement
 from beam_joins.lookup import step
 from beam_joins.versions import FOREVER
 from tests.beam_joins.kernels import batch, rows
+from tests.examples import examples
 from tests.properties import strategies
 
 Stream = list[tuple[bytes | None, int]]
@@ -36,7 +37,7 @@ def looked_up(stream: Stream, table: list[Any], cuts: list[int]) -> tuple[list[b
 
 
 @given(STREAMS, strategies.right_tables(), CUTS)
-@settings(deadline=None, max_examples=150)
+@examples(150)
 def test_a_history_cut_anywhere_looks_the_same_rows_up_which_are_those_of_the_content(
     stream: Stream, table: list[Any], cuts: list[int]
 ) -> None:

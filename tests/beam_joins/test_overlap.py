@@ -5,7 +5,7 @@ times are those of the text.
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change, CombinedKey
@@ -13,12 +13,13 @@ from beam_joins.how import How
 from beam_joins.overlap import Rights, State, overlap, overlap_in_parts, step
 from beam_joins.overlap_events import Shape
 from tests.beam_joins.kernels import HOWS, Table, batch, changes_of, join, join_in_steps, left_rows, of_pairs, rows
+from tests.examples import examples
 from tests.properties import strategies
 from tests.reference import recomputed_times
 from tests.reference.recomputed import rows_of_changes
 
 POSITIONS = range(-1, 7)
-modest = settings(deadline=None, max_examples=150)
+modest = examples(150)
 
 
 def fk_of(value: bytes) -> bytes | None:

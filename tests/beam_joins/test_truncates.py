@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change
@@ -15,6 +15,7 @@ from beam_joins.changelog import State, step, upsert
 from beam_joins.content import Emit
 from beam_joins.truncates import emptied, with_deletes
 from tests.beam_joins.kernels import in_order, with_core
+from tests.examples import examples
 from tests.properties import strategies
 from tests.properties.strategies import POSITIONS, rows_of
 from tests.reference.record import Record
@@ -45,7 +46,7 @@ def naive(records: list[Record], truncates: Sequence[int], emit: Emit) -> list[C
 
 
 @given(strategies.left_changelogs(duplicates=True), TRUNCATES, strategies.EMIT)
-@settings(deadline=None, max_examples=150)
+@examples(150)
 def test_a_truncate_deletes_the_rows_that_are_there(records: list[Record], truncates: list[int], emit: Emit) -> None:
     records = spread(records)
     rows = with_deletes(State(), rows_of(records), truncates_at(truncates))
@@ -58,7 +59,7 @@ def test_a_truncate_deletes_the_rows_that_are_there(records: list[Record], trunc
     strategies.cuts([2 * position + 1 for position in POSITIONS]),
     st.sampled_from(["updates", "changes", "records"]),
 )
-@settings(deadline=None, max_examples=150)
+@examples(150)
 def test_a_history_with_truncates_gives_the_same_wherever_it_is_cut(
     records: list[Record], truncates: list[int], cuts: list[int], emit: Emit
 ) -> None:
@@ -79,7 +80,7 @@ def stepped(state: State, rows: pa.Table, truncates: pa.Table, emit: Emit = "upd
 
 
 @given(strategies.left_changelogs(), TRUNCATES, st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=300)
+@examples(300)
 def test_the_rows_at_the_end_do_not_depend_on_when_records_and_truncates_come(
     records: list[Record], truncates: list[int], random: Random
 ) -> None:

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins.changelog import State, step, upsert
 from beam_joins.keys.opaque import opaque_values, python_values
 from beam_joins.unchanged import UNCHANGED
+from tests.examples import examples
 
 COLUMNS = "abc"
 TYPED = pa.struct([(name, pa.int64()) for name in COLUMNS])
@@ -101,7 +102,7 @@ def expected_of(records: list[Update]) -> list[tuple[Any, Any, int]]:
 
 @pytest.mark.parametrize("typed", [True, False])
 @given(st.data(), HISTORIES)
-@settings(deadline=None)
+@examples(100)
 def test_what_is_left_out_is_as_in_the_row_before_in_any_order(typed: bool, data: st.DataObject, records: list[Update]) -> None:
     batch, dropped = upsert(table_of(data.draw(st.permutations(records)), typed), "records")
     assert changes_of(batch) == expected_of(records)
@@ -114,7 +115,7 @@ def test_what_is_left_out_is_as_in_the_row_before_in_any_order(typed: bool, data
 
 @pytest.mark.parametrize("typed", [True, False])
 @given(HISTORIES, st.sets(st.integers(0, 6)))
-@settings(deadline=None)
+@examples(100)
 def test_a_changelog_in_several_steps_has_the_same_rows(typed: bool, records: list[Update], cuts: set[int]) -> None:
     state, made = State(), []
     for begin, end in pairwise([-1, *sorted(cuts), 7]):
@@ -126,7 +127,7 @@ def test_a_changelog_in_several_steps_has_the_same_rows(typed: bool, records: li
 
 @pytest.mark.parametrize("typed", [True, False])
 @given(HISTORIES, HISTORIES)
-@settings(deadline=None)
+@examples(100)
 def test_a_late_record_is_completed_by_the_rows_before_it(typed: bool, first: list[Update], later: list[Update]) -> None:
     later = [record for record in later if (record.key, record.place) not in {(one.key, one.place) for one in first}]
     _, _, state = step(State(), table_of(first, typed), "records")

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from apache_beam.utils.timestamp import Timestamp
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beam_joins import CorruptData
@@ -41,6 +41,7 @@ from tests.coders.keys_of_all_kinds import (
     Word,
     one_key,
 )
+from tests.examples import examples
 
 
 @dataclasses.dataclass(eq=False)
@@ -48,7 +49,7 @@ class Unequal:
     """Of no type that has a canonical encoding."""
 
 
-thorough = settings(deadline=None, print_blob=True, max_examples=300)
+thorough = examples(300)
 SAMPLES = [*all_kinds.WHOLE, *all_kinds.FRACTIONS, *all_kinds.DECIMALS, *all_kinds.NUMPY, *all_kinds.ENUMS, *all_kinds.TIMES]
 SAMPLES += [*all_kinds.TEXTS, *all_kinds.OTHERS, True, False, (), [1], (1,), (1.0,), ((1,),), {1}, frozenset([1]), {}, {"a": 1}]
 SAMPLES += [Pair(1, "a"), (1, "a"), Plain(1, "a"), Plain(1, "b"), Frozen(1), Frozen(1.0), Slotted(one=1), Slotted(one=1, size=5)]

@@ -50,7 +50,7 @@ def test_the_kernels_answer_so_too_when_a_history_is_cut_into_runs(scenarios: li
 def test_the_kernels_answer_some_of_each_kind_so_too_when_a_history_is_cut(
     scenarios: list[Scenario], recorded: dict[str, Answer]
 ) -> None:
-    check(sample(scenarios, 200), recorded, "core", runs=3)
+    check(sample(scenarios, 80), recorded, "core", runs=3)
 
 
 def test_the_reference_answers_as_kafka_streams_does(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
@@ -66,7 +66,7 @@ def test_the_direct_runner_answers_as_kafka_streams_does(scenarios: list[Scenari
 def test_the_direct_runner_answers_some_of_each_kind_so(
     values: Values, scenarios: list[Scenario], recorded: dict[str, Answer]
 ) -> None:
-    check(sample(scenarios, 48), recorded, "DirectRunner", values)
+    check(sample(scenarios, 24), recorded, "DirectRunner", values)
 
 
 @pytest.mark.sweep

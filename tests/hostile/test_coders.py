@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change, CombinedKey, CorruptData, Dropped, Window, Windowed
@@ -41,9 +41,10 @@ from beam_joins.transforms.engine.resumed.manifest import (
     write_manifest,
 )
 from beam_joins.transforms.engine.resumed.state_files import StateRefused
+from tests.examples import examples
 from tests.hostile.damage import TIMES, damaged
 
-many = settings(max_examples=400 * TIMES)
+many = examples(400 * TIMES)
 
 KEYS: list[Any] = [
     *(7, True, 1.5, -(2**70), 2**70, Decimal("0.1"), "a", b"b", uuid.UUID(int=5), None),

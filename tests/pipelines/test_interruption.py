@@ -85,7 +85,6 @@ def test_signals_to_a_command_that_follows_never_deny_what_was_written(where: st
 
 
 @pytest.mark.process
-@pytest.mark.gate
 def test_a_thread_that_waits_for_ever_does_not_keep_an_interrupted_program():
     program = [
         "import threading",

@@ -2,7 +2,6 @@
 width.
 """
 
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -28,7 +27,7 @@ from beam_joins.pipelines.results.counts import Tally
 from beam_joins.pipelines.results.figure import MOST_BUCKETS, Figure, TimeCounts, add_times, references_in, samples_in, times_in
 from beam_joins.pipelines.results.write_parts import Report, WrittenPart
 from tests.pipelines.orders_run import GOOD, Run, inputs, one_sentence, read_lines, write
-from tests.system_packages import needed
+from tests.programs import chromium, needed
 
 TEXTS = """() => {
     const shown = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), range = document.createRange();
@@ -59,8 +58,7 @@ TEXTS = """() => {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    names = ("chromium", "chromium-browser", "google-chrome")
-    program = needed("Chromium", lambda: next(filter(None, map(shutil.which, names)), None), "chromium")
+    program = needed("Chromium", chromium())
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield opened

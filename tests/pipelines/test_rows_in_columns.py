@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins.pipelines.changelogs.read_records import _ReadColumns
@@ -24,6 +24,7 @@ from beam_joins.pipelines.formats.json_lines import JsonLines
 from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, typed_rows
+from tests.examples import examples
 
 COLUMNS = Columns(key=("id",), timestamp="at", sequence="lsn", within=("seq",), delete="op", side="orders")
 READING = Reading(columns=COLUMNS, key=("whole numbers",), reference=("by",), refers=("text",), numbers=("amount",), added="customer")
@@ -161,14 +162,14 @@ def test_rows_beside_any_broken_line_are_the_same_in_both_ways(broken: str) -> N
     assert len(fast[0]) == 2 or broken.startswith("\ufeff")
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(st.lists(tame_lines(), min_size=1, max_size=3), st.sampled_from(["\n", "\r\n"]), st.booleans())
 def test_lines_that_arrow_takes_are_the_same_rows_many_at_a_time_and_one_by_one(rows: list[str], newline: str, ends: bool) -> None:
     fast, exact = both(JsonLines(), (newline.join(rows) + newline * ends).encode(), READING)
     assert fast == exact
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(st.lists(tame_lines(), max_size=2), wild_lines(), st.lists(tame_lines(), max_size=2))
 def test_lines_among_which_one_is_refused_are_the_same_rows_many_at_a_time_and_one_by_one(
     before: list[str], line: str, after: list[str]
@@ -177,7 +178,7 @@ def test_lines_among_which_one_is_refused_are_the_same_rows_many_at_a_time_and_o
     assert fast == exact
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(
     st.lists(
         st.tuples(st.sampled_from([*OTHERS, *TIMES, *STRINGS]), st.sampled_from(['"7"', '"-7"', '"+7"', '"07"', '" 7"', '"x"'])),
@@ -191,7 +192,7 @@ def test_times_and_sequences_as_text_are_the_same_many_at_a_time_and_one_by_one(
     assert fast == exact
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(tame_lines(), st.binary(max_size=3))
 def test_lines_that_are_not_utf_8_are_bad_records_however_they_are_read(line: str, octets: bytes) -> None:
     data = line.encode() + b"\n" + json.dumps({"x": "_"}).encode().replace(b"_", octets) + b"\n"
@@ -229,7 +230,7 @@ def fields(draw: Any) -> str:
     return ",".join([*given, *(["more"] if draw(st.integers(0, 20)) == 0 else [])])
 
 
-@settings(deadline=None, max_examples=400)
+@examples(400)
 @given(st.lists(fields(), min_size=1, max_size=5), st.sampled_from(["\n", "\r\n"]))
 def test_lines_of_csv_are_the_same_rows_many_at_a_time_and_one_by_one(rows: list[str], newline: str) -> None:
     header = ",".join(name for name, _ in LAYOUT)

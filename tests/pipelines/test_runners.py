@@ -88,8 +88,6 @@ def test_dataflow_without_credentials_is_told_all_that_it_lacks(run: Run, small:
     assert sentence.endswith("GOOGLE_APPLICATION_CREDENTIALS, and --project, --temp_location.")
 
 
-@pytest.mark.process
-@pytest.mark.gate
 @pytest.mark.parametrize(
     "flags", [["--runner=SparkRunner", "--spark_master_url=local[1]"], ["--runner=FlinkRunner"]], ids=["spark", "flink"]
 )
@@ -97,7 +95,11 @@ def test_dataflow_without_credentials_is_told_all_that_it_lacks(run: Run, small:
     ("docker", "reason"),
     [
         (None, "which is not installed"),
-        ("echo 'Cannot connect to the daemon.' >&2; exit 1", "which says: Cannot connect to the daemon"),
+        pytest.param(
+            "echo 'Cannot connect to the daemon.' >&2; exit 1",
+            "which says: Cannot connect to the daemon",
+            marks=pytest.mark.process,
+        ),
     ],
 )
 def test_docker_workers_without_docker_are_refused_before_anything_starts(
@@ -157,7 +159,6 @@ def test_another_failure_is_left_as_it_is(error: Exception) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.gate
 def test_as_a_program_a_job_endpoint_that_does_not_answer_shows_no_stack_trace(
     own_directory: Path, small: SampleFiles, unused: str
 ) -> None:

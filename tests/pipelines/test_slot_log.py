@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beam_joins.pipelines.base.input_error import InputError
@@ -20,6 +20,7 @@ from beam_joins.pipelines.formats.envelopes import slot_lines
 from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, SlotLog, slot_log
 from beam_joins.pipelines.formats.files import Part
 from beam_joins.pipelines.formats.registry import SOURCES
+from tests.examples import examples
 
 ENVELOPES = Envelopes("wal2json", "", ("id",))
 
@@ -117,7 +118,7 @@ def by_position(changes: Counter[Any]) -> dict[int, set[tuple[int, str]]]:
 @pytest.mark.parametrize("version", [1, 2])
 @example(seed=4903, runs=1, held=0)  # sent again, and then over the end of a file
 @example(seed=1922, runs=3, held=0)  # its end comes in a later run, beside one that is sent again and cut
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(seed=st.integers(0, 2**32), runs=st.integers(1, 3), held=st.sampled_from([0, 300, 1 << 20]))
 def test_a_log_cut_anywhere_gives_each_transaction_whole_in_one_run_or_several(
     tmp_path_factory: pytest.TempPathFactory, version: int, seed: int, runs: int, held: int
@@ -189,7 +190,7 @@ def test_what_waits_is_told_with_file_and_transaction(tmp_path: Path) -> None:
     assert f"a.jsonl ends within the transaction with nextlsn {two[0]['nextlsn']}, which is not applied" in waiting.sentence
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(seed=st.integers(0, 2**32), held=st.sampled_from([0, 1 << 20]))
 def test_a_line_that_cannot_be_read_takes_no_other_one_with_it(tmp_path_factory: pytest.TempPathFactory, seed: int, held: int) -> None:
     chance = random.Random(seed)

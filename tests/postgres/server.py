@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PACKAGES = ("postgresql", "postgresql-15-wal2json")
 SETTINGS = {
     "wal_level": "logical",
     "max_replication_slots": "50",
@@ -21,14 +20,6 @@ SETTINGS = {
     "max_wal_size": "4GB",
     "listen_addresses": "127.0.0.1",
 }
-
-
-def programs() -> Path | None:
-    """Where PostgreSQL's programs lie, None if it or wal2json is not installed."""
-    for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
-        if (folder.parent / "lib" / "wal2json.so").exists() and (folder / "initdb").exists():
-            return folder
-    return None
 
 
 @contextmanager

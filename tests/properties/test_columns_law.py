@@ -5,11 +5,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change
 from tests.beam_joins.kernels import changes_in, foreign_key_join, parts, rows_of, table_join, table_of
+from tests.examples import examples
 from tests.properties import strategies
 from tests.properties.test_foreign_key_join_law import at, fk_of, pair, picky_pair
 from tests.reference import recomputed
@@ -23,7 +24,7 @@ POSITIONS = range(-1, 7)
 BYTES = pa.binary(), pa.binary()
 HOWS: st.SearchStrategy[LookupHow] = st.sampled_from(["inner", "left", "right", "outer"])
 JOINERS = st.sampled_from([pair, picky_pair])
-modest = settings(max_examples=60)
+modest = examples(60)
 
 
 def joined(left: Records, right: Records, how: How, joiner: Any = pair, cut: int = 1) -> list[Change[Any, Any]]:

@@ -5,12 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change
 from tests.beam_joins import kernels
 from tests.beam_joins.kernels import rows_of, table_of
+from tests.examples import examples
 from tests.properties import strategies
 from tests.properties.test_foreign_key_join_law import fk_of, pair, picky_pair
 from tests.reference import operators, recomputed_times
@@ -22,7 +23,7 @@ from tests.reference.record import Record
 Table = list[Change[Any, Any]]
 BYTES = pa.binary(), pa.binary()
 HOWS: st.SearchStrategy[LookupHow] = st.sampled_from(["inner", "left", "right", "outer"])
-modest = settings(max_examples=100)
+modest = examples(100)
 
 
 def real(table: Table) -> Table:

@@ -5,9 +5,10 @@ the join of the final contents.
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.properties import strategies
 from tests.properties.test_foreign_key_join_law import Table, fk_of, pair
 from tests.reference import recomputed
@@ -29,7 +30,7 @@ def table(*records: tuple[bytes, bytes | None, int]) -> Table:
     return changes_of(upsert_table([Record(key, value, position, position) for key, value, position in records]))
 
 
-@settings(max_examples=600)
+@examples(600)
 @given(strategies.left_tables(), strategies.right_tables(), strategies.HOW, st.randoms(use_true_random=False))
 def test_the_join_converges_under_any_interleaving_of_its_messages(left: Table, right: Table, how: How, chance: random.Random) -> None:
     join = Interleaving(left, right, how=how, foreign_key=fk_of, joiner=pair)
@@ -37,7 +38,7 @@ def test_the_join_converges_under_any_interleaving_of_its_messages(left: Table, 
     assert join.rows() == final_join(left, right, how)
 
 
-@settings(max_examples=600)
+@examples(600)
 @given(strategies.left_tables(), strategies.right_tables(), strategies.HOW, st.randoms(use_true_random=False))
 def test_the_join_converges_when_the_left_side_runs_ahead_of_all_answers(
     left: Table, right: Table, how: How, chance: random.Random

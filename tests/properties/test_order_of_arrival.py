@@ -7,10 +7,11 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import ForeignKeyJoin, TableFromChangelog, TableToChanges
+from tests.examples import examples
 from tests.properties import strategies
 from tests.properties.test_foreign_key_join_law import fk_of, pair
 from tests.reference import operators
@@ -30,7 +31,7 @@ def table(pipeline: beam.Pipeline, name: str, records: list[Record]) -> Any:
     return rows | name >> from_changelog
 
 
-@settings(max_examples=4)
+@examples(4)
 @given(st.data(), strategies.left_changelogs(), strategies.right_changelogs(), strategies.HOW)
 def test_the_join_is_the_same_for_any_order_of_arrival_and_any_number_of_partitions(
     data: st.DataObject, left: list[Record], right: list[Record], how: How

@@ -13,13 +13,14 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.portability.prism_runner import PrismRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins.pipelines.flink import flink_runner
 from beam_joins.pipelines.spark import spark_runner
+from tests.examples import examples
 from tests.pipelines.streaming.jobs import written
-from tests.prism import prism_binary
+from tests.programs import needed_prism
 from tests.properties.random_pipelines import POSITIONS, Plan, Record, Step, build, random_history, random_plan, wrong
 from tests.properties.strategies import cuts
 
@@ -40,14 +41,14 @@ def direct(plan: Plan, history: Sequence[Record], *, cuts: Sequence[int] | None 
         return wrong(plan, history, written(out))
 
 
-@settings(deadline=None, max_examples=12, print_blob=True)
+@examples(12)
 @given(RANDOMS, st.sampled_from([1, 3, 16]))
 def test_a_pipeline_of_any_transforms_has_the_contents_of_its_meaning_at_every_position(draw: Random, partitions: int) -> None:
     plan, history = random_plan(draw), random_history(draw)
     assert not wrong_with(plan, history, direct(plan, history, partitions=partitions))
 
 
-@settings(deadline=None, max_examples=5, print_blob=True)
+@examples(5)
 @given(RANDOMS, cuts())
 def test_a_pipeline_of_any_transforms_goes_on_where_it_was_cut(draw: Random, cuts: list[int]) -> None:
     plan, history = random_plan(draw), random_history(draw)
@@ -85,7 +86,7 @@ def all_right(made: Sequence[tuple[Plan, list[Record]]], out: Path) -> None:
 
 
 def test_random_pipelines_on_prism(prism: str, tmp_path: Path) -> None:
-    flags = [f"--prism_location={prism_binary()}", "--environment_type=LOOPBACK", "--beam_joins_partitions=3"]
+    flags = [f"--prism_location={needed_prism()}", "--environment_type=LOOPBACK", "--beam_joins_partitions=3"]
     with beam.Pipeline(runner=PrismRunner(), options=PipelineOptions(flags)) as pipeline:
         made = side_by_side(pipeline, "prism", tmp_path)
     all_right(made, tmp_path)

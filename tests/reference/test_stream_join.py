@@ -3,9 +3,10 @@
 from collections import Counter, defaultdict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.reference.record import Record
 from tests.reference.stream_join import Joined, Late, StreamJoin
 
@@ -163,19 +164,19 @@ def naive(records, how, *, before, after, grace):
     return expected
 
 
-@settings(deadline=None, max_examples=400)
+@examples(400)
 @given(streams(sequenced=False) | streams(sequenced=True), HOW, SPANS)
 def test_the_join_is_the_naive_join_of_all_records_with_all(records, how, spans):
     assert Counter(outputs(records, how, **spans)) == Counter(naive(records, how, **spans))
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(streams(sequenced=False), HOW, SPANS)
 def test_nothing_is_late_in_the_order_of_event_time(records, how, spans):
     assert not any(isinstance(output, Late) for output in outputs(records, how, **spans))
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(st.data(), streams(sequenced=True), HOW, SPANS)
 def test_the_join_does_not_depend_on_the_order_of_arrival(data, records, how, spans):
     shuffled = data.draw(st.permutations(records))

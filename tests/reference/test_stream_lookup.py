@@ -2,9 +2,10 @@
 
 from collections import Counter, defaultdict
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.reference.record import Record
 from tests.reference.stream_join import Joined
 from tests.reference.stream_lookup import StreamLookup
@@ -65,7 +66,7 @@ STREAM = st.lists(st.tuples(KEYS, st.integers(0, 8), st.sampled_from([b"A", b"B"
 )
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(st.data(), STREAM, TABLE, st.sampled_from(["inner", "left"]))
 def test_every_record_sees_the_newest_row_up_to_its_position_in_any_order_of_arrival(data, stream, table, how):
     expected = []

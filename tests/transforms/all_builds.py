@@ -18,6 +18,26 @@ class Named(beam.PTransform):
         return BUILDS[self._name](*inputs) | "Named" >> beam.Map(lambda element, name: (name, element), self._name)
 
 
+ONE_OF_A_KIND = (
+    "a foreign-key join, left",
+    "a foreign-key join of lists",
+    "one to many",
+    "a join by key, outer",
+    "an aggregate",
+    "windows with the ones before",
+    "windows with a table",
+    "two streams, outer",
+    "a stream with a table, left",
+    "a stream with the row it refers to",
+)
+"""Builds with a join of each kind."""
+
+
 def all_of_them(left, right):
     """The elements of all builds, each with the name of its own."""
     return [(left, right) | Named(name) for name in BUILDS] | beam.Flatten()
+
+
+def one_of_a_kind(left, right):
+    """Those of a join of each kind."""
+    return [(left, right) | Named(name) for name in ONE_OF_A_KIND] | beam.Flatten()

@@ -23,7 +23,7 @@ from beam_joins.transforms.engine import block_files, parts, run_folder
 from beam_joins.transforms.engine.block_files import BlockFolder, BlocksNotWritten, reference_of
 from beam_joins.transforms.engine.partitions import DEFAULT_PARTITIONS, partition_count, suggested_partitions
 from beam_joins.transforms.engine.parts import Parts
-from tests.transforms.all_builds import all_of_them
+from tests.transforms.all_builds import all_of_them, one_of_a_kind
 from tests.transforms.test_truncates import OPTIONS, ROWS, TABLE
 from tests.transforms.unbounded_runs import arrivals, bounded, elements_of, given_on_prism, given_unbounded, history, one_stream
 
@@ -79,7 +79,18 @@ def expected():
     return in_order(elements_of(FnApiRunner(), bounded, EVENTS, all_of_them, "--beam_joins_blocks=inline"))
 
 
-@pytest.mark.parametrize("place", ["DIR", pytest.param("inline", marks=pytest.mark.sweep)])
+def test_joins_of_each_kind_give_the_same_by_reference_and_in_parts(blocks, small_blocks, few_bytes):
+    inline = in_order(elements_of(FnApiRunner(), bounded, EVENTS, one_of_a_kind, "--beam_joins_blocks=inline"))
+    small_blocks.clear()
+    options = [f"--beam_joins_blocks={blocks}", "--beam_joins_partitions=1", "--beam_joins_memory=1"]
+    assert in_order(elements_of(FnApiRunner(), bounded, EVENTS, one_of_a_kind, *options)) == inline
+    assert len(few_bytes) > 10
+    assert len(small_blocks) > 40
+    assert list(blocks.iterdir()) == []
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("place", ["DIR", "inline"])
 def test_all_transforms_give_the_same_by_reference_and_in_parts(expected, blocks, small_blocks, few_bytes, place):
     options = [f"--beam_joins_blocks={blocks if place == 'DIR' else place}", "--beam_joins_partitions=1", "--beam_joins_memory=1"]
     assert in_order(elements_of(FnApiRunner(), bounded, EVENTS, all_of_them, *options)) == expected

@@ -11,7 +11,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import (
@@ -27,6 +27,7 @@ from beam_joins import (
 )
 from beam_joins.io import ReadParquet
 from beam_joins.transforms.engine.incoming_tables import BATCH
+from tests.examples import examples
 
 KEYS = st.integers(0, 3)
 ORDERS = st.lists(
@@ -55,7 +56,7 @@ def joined_by(order, customer):
     return None if customer == {"name": "b"} else f"{order['amount']} {customer and customer['name']}"
 
 
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(ORDERS, CUSTOMERS, st.sampled_from(["inner", "left", "semi", "anti"]), st.booleans(), st.booleans())
 def test_the_changes_are_those_of_a_shuffled_join(orders, customers, how, typed, filtered):
     def alike(changes):

@@ -47,7 +47,6 @@ def test_values_are_written_by_their_coder(pipeline):
 
 
 @pytest.mark.process
-@pytest.mark.gate
 @pytest.mark.sweep
 def test_a_worker_knows_the_types_that_a_step_brings_along():
     written = pickler.dumps(

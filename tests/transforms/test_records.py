@@ -17,7 +17,7 @@ from beam_joins.transforms.engine.user_functions import StageFunctions
 
 def rows_of_block(partition_and_block):
     _, rows = read_block(partition_and_block[1])
-    return rows.to_pylist()
+    return list(zip(*rows.to_pydict().values(), strict=True))
 
 
 def routed(p, elements, functions, to):
@@ -39,13 +39,13 @@ def test_every_element_is_a_row_at_its_time_however_many_there_are():
     with beam.Pipeline("FnApiRunner", options=PipelineOptions(["--beam_joins_blocks=inline"])) as p:
         outputs = routed(p, numbers, StageFunctions("a stage", None), ("rows",))
         rows = outputs["rows"] | beam.FlatMap(rows_of_block)
-        assert_that(rows, equal_to([{"key": number, "timestamp": number * 1_000_000} for number in numbers]))
+        assert_that(rows, equal_to([(number, number * 1_000_000) for number in numbers]))
 
 
 def test_what_is_dropped_and_what_a_function_raises_for_have_outputs_of_their_own_at_their_times(direct):
     with direct() as p:
         outputs = routed(p, [1, 2, 10], StageFunctions("a stage", Exception), ("rows", DROPPED, BAD))
-        assert_that(outputs["rows"] | beam.FlatMap(rows_of_block), equal_to([{"key": 2, "timestamp": 2_000_000}]), label="rows")
+        assert_that(outputs["rows"] | beam.FlatMap(rows_of_block), equal_to([(2, 2_000_000)]), label="rows")
         dropped = outputs[DROPPED] | beam.Map(lambda dropped, time=beam.DoFn.TimestampParam: (tuple(dropped), time.micros))
         assert_that(dropped, equal_to([(("null_key", 1, 1_000_000), 1_000_000)]), label="dropped")
         bad = outputs[BAD] | "times" >> beam.Map(lambda bad, time=beam.DoFn.TimestampParam: (bad[0], bad[1][0], time.micros))

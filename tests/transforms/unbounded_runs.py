@@ -17,7 +17,7 @@ from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
-from tests.prism import prism_binary
+from tests.programs import needed_prism
 
 SIDES = ("left", "right")
 PAIRS = tuple[str, Optional[str]]  # noqa: UP045  Beam knows no other form
@@ -197,7 +197,7 @@ def given_unbounded(runner, read, steps, build, *options):
 
 def given_on_prism(read, steps, build, *options):
     """What comes out on Prism."""
-    prism = [f"--prism_location={prism_binary()}", "--environment_type=LOOPBACK", "--experiments=prism_disable_sdf_split"]
+    prism = [f"--prism_location={needed_prism()}", "--environment_type=LOOPBACK", "--experiments=prism_disable_sdf_split"]
     return elements_of(PrismRunner(), read, steps, build, *prism, *options)
 
 

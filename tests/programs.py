@@ -1,0 +1,39 @@
+"""Programs that tests look for; where one is missing they are skipped. `python -m tests.prepare` installs them."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+PRISM_CACHE = Path("~/.apache_beam/cache/prism/bin").expanduser()
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def prism() -> Path | None:
+    """Beam's Prism: named by BEAM_PRISM, on the path, or where Beam or ``go install`` puts it."""
+    places = (os.environ.get("BEAM_PRISM"), shutil.which("prism"), Path.home() / "go" / "bin" / "prism", PRISM_CACHE / "prism")
+    return next((Path(place) for place in places if place and Path(place).is_file()), None)
+
+
+def chromium() -> Path | None:
+    return next((Path(path) for path in map(shutil.which, _BROWSERS) if path), None)
+
+
+def postgres() -> Path | None:
+    """Where PostgreSQL's programs lie, None if it or wal2json is not installed."""
+    for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
+        if (folder.parent / "lib" / "wal2json.so").exists() and (folder / "initdb").exists():
+            return folder
+    return None
+
+
+def needed(name: str, program: Path | None) -> Path:
+    """The program, or the test is skipped."""
+    if program is None:
+        pytest.skip(f"{name} is missing: python -m tests.prepare")
+    return program
+
+
+def needed_prism() -> str:
+    return str(needed("Prism", prism()))
