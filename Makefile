@@ -9,7 +9,7 @@ endef
 
 PYTEST := $(BIN)/python -m pytest
 # a test that hangs where no signal reaches it ends its process, and is named
-GATE := $(PYTEST) --hypothesis-profile=gate -o faulthandler_timeout=400 -o faulthandler_exit_on_timeout=true --durations=600 --durations-min=0.4
+GATE := $(PYTEST) --hypothesis-profile=gate -o faulthandler_timeout=400 -o faulthandler_exit_on_timeout=true --durations=25
 
 .DEFAULT_GOAL := help
 

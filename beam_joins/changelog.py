@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.arrangement import ORDER, Arrangement
+from beam_joins.arrivals import settled
 from beam_joins.batch import ChangeBatch
 from beam_joins.content import Emit
 from beam_joins.keys.columns import Bools, Ints, factorize
@@ -21,16 +22,17 @@ def upsert(rows: pa.Table, emit: Emit, complete: Complete | None = None) -> tupl
     """Applies a bounded changelog (``key``, ``value``, ``timestamp``, ``position``): gives the changes, and
     the dropped rows with their ``reason``.
 
-    Of several rows with one key and one position the last one is kept, in the order of
-    :func:`~beam_joins.sorting.record_order`. A row that is not the last by ``within`` is an earlier change of
-    the same transaction. Of rows with the same ``within`` all but the last are dropped, as
+    Of several rows with one key and one position the last one is kept, in
+    :func:`~beam_joins.sorting.record_order`. One that is not the last by ``within`` is an earlier change of
+    the transaction. Of rows with the same ``within`` all but the last are dropped, as
     ``"duplicate_position"`` if the next one has the same timestamp and value, else as
     ``"ambiguous_position"``; with ``emit="latest"`` only at the last position of their key.
 
+    With a column ``arrives`` some deletes are of the row before, as :func:`~beam_joins.arrivals.settled` says.
     A row with names in the column ``unchanged`` has these columns from the row before it, as
     :func:`~beam_joins.unchanged.completed` says; where there is none, it is dropped as ``"no_earlier_row"``.
     """
-    rows, lost = _whole([], rows, complete)
+    rows, lost = _whole([], settled([], rows), complete)
     batch, dropped = _upserted(rows, *_in_order(rows), emit)
     return batch, pa.concat_tables([dropped, *lost], promote_options="default")
 
@@ -155,7 +157,7 @@ def step(
     is_late = np.zeros(len(new), np.bool_) if state.frontier is None else integers(new["position"]) <= state.frontier
     stale = is_late & ~_able(state, new, horizon)
     late = [_with_reason(new.filter(pa.array(stale)), "late_stale")] if stale.any() else []
-    new, lost = _whole(older, new.filter(pa.array(~stale)) if stale.any() else new, complete)
+    new, lost = _whole(older, settled(older, new.filter(pa.array(~stale)) if stale.any() else new), complete)
     tables = [*remembered, new]
     if state.frontier is not None and is_late.any():
         in_time = new.filter(pc.greater(new["position"], state.frontier))

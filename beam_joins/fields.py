@@ -105,14 +105,15 @@ Deleting = Field | Mapping[str, Sequence[Any]]
 """What deletes a row: a field that is true, a function, or a field and its values that mean delete."""
 
 
-Truncating = Callable[[Any], Any] | Mapping[str, Sequence[Any]]
+Marking = Callable[[Any], Any] | Mapping[str, Sequence[Any]]
 """What empties the table: a function, or a field and its values that mean so."""
 
 
-def truncate_getter(spec: Truncating) -> Callable[[Any], Any]:
-    """The function that ``apply_as_truncates`` stands for; raises ``ValueError`` for a wrong option.
+def mark_getter(option: str, spec: Marking, means: str) -> Callable[[Any], Any]:
+    """The function that ``apply_as_truncates`` or ``apply_as_inserts`` stands for; raises ``ValueError`` for
+    a wrong option.
 
-    >>> truncate_getter({"op": ["t"]})({"op": "T"})
+    >>> mark_getter("apply_as_truncates", {"op": ["t"]}, "empties the table")({"op": "T"})
     True
     """
     if callable(spec):
@@ -120,9 +121,8 @@ def truncate_getter(spec: Truncating) -> Callable[[Any], Any]:
     name, values = _field_and_values(spec)
     if not values:
         raise ValueError(
-            f"apply_as_truncates={spec!r}: give a function that is true for an element that empties the table, or one "
-            "field and the list of its"
-            " values that mean so, such as {'op': ['t']}"
+            f"{option}={spec!r}: give a function that is true for an element that {means}, or one field and the list of its values "
+            "that mean so, such as {'op': ['t']}"
         )
     words = frozenset(map(word, values))
     return OfField(name, lambda value: word(value) in words)

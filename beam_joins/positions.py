@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.fields import Truncating, deletes_of
+from beam_joins.fields import Marking, deletes_of
 from beam_joins.keys.columns import Bools
 from beam_joins.operations import word
 from beam_joins.sorting import valid
@@ -102,20 +102,20 @@ def deleted_of(spec: Any, values: Values) -> pa.Array:
     return values.cast(pa.bool_()).fill_null(False)
 
 
-def truncates_of(spec: Truncating, values: Values) -> Bools:
-    """Which records empty the table; ``values`` is what ``apply_as_truncates`` gives for each, or the column
-    that it names.
+def marked_of(option: str, spec: Marking, values: Values) -> Bools:
+    """Which records ``apply_as_truncates`` or ``apply_as_inserts`` is true for; ``values`` is what the option
+    gives for each, or the column that it names.
     """
     if not isinstance(values, pa.Array):
-        return np.fromiter(_truths("apply_as_truncates", values), np.bool_, len(values))
+        return np.fromiter(_truths(option, values), np.bool_, len(values))
     if isinstance(spec, Mapping):
         (texts,) = spec.values()
         words = frozenset(map(word, texts))
         values = _by_word(values, lambda value: word(value) in words)
     if not pa.types.is_boolean(values.type):
-        raise ValueError(f"apply_as_truncates gave values of type {values.type}: give true for a record that empties the table")
-    is_truncate: Bools = values.fill_null(False).to_numpy(zero_copy_only=False)
-    return is_truncate
+        raise ValueError(f"{option} gave values of type {values.type}: give true or false")
+    is_marked: Bools = values.fill_null(False).to_numpy(zero_copy_only=False)
+    return is_marked
 
 
 def _truths(option: str, values: Sequence[Any]) -> Iterable[bool]:

@@ -1,4 +1,4 @@
-"""Which tests there are, of what kind, and what all of them have: few examples, one Beam that remembers, servers."""
+"""What kinds of tests there are, and what all of them share: examples, a Beam that remembers, servers."""
 
 import gc
 from collections import Counter, defaultdict

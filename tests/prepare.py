@@ -1,4 +1,4 @@
-"""Installs what tests need beside Python packages, each once and tried three times, and tells what it could not.
+"""Installs what tests need beside Python packages, tries thrice, and tells what it could not install.
 
     python -m tests.prepare
 

@@ -1,4 +1,4 @@
-"""Programs that tests look for; where one is missing they are skipped. `python -m tests.prepare` installs them."""
+"""Programs that tests look for, and are skipped without; `python -m tests.prepare` installs them."""
 
 import os
 import shutil

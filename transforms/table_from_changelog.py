@@ -13,7 +13,7 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.coders.key import key_coder
 from beam_joins.content import Emit
 from beam_joins.corrupt import InputRefused
-from beam_joins.fields import Deleting, Field, Fields, Truncating, names_in
+from beam_joins.fields import Deleting, Field, Fields, Marking, names_in
 from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import vectorized
 from beam_joins.keys.opaque import is_opaque
@@ -70,6 +70,11 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
       ``None`` written as ``"null"``. All other values must be words for inserts and updates
       (:data:`beam_joins.operations.UPSERTS`); the run raises ``ValueError`` for any other word, naming value
       and field.
+    * ``apply_as_inserts``: a function that is true for an element that comes to its key, an insert or an update
+      that has changed the key; or a field and its values that mean so, ``{"op": ["c"]}``. A delete behind it at
+      the same position is of the row before, if there was one: with a key that PostgreSQL checks at the end of
+      the transaction (``DEFERRABLE``), ``UPDATE seats SET id = id + 1`` brings each row to a key that another
+      one is about to leave.
     * ``apply_as_truncates``: a function that is true for an element that empties the table, or a field and
       its values that mean so, ``{"op": ["t"]}``. It needs a time and a sequence as others do, and no key. It
       deletes all rows of the table that come before it, at its time and position.
@@ -139,7 +144,8 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
         one_log_by: str | None = None,
         tie_break_by: Fields | None = None,
         apply_as_deletes: Deleting | None = None,
-        apply_as_truncates: Truncating | None = None,
+        apply_as_inserts: Marking | None = None,
+        apply_as_truncates: Marking | None = None,
         unchanged_by: Field | None = None,
         completed_by: Complete | None = None,
         without_earlier: Literal["fail", "drop"] = "fail",
@@ -161,7 +167,8 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
             raise ValueError("completed_by= needs unchanged_by=, which says what records leave out")
         self._completed_by = completed_by
         self._drops_partial = choice("without_earlier", without_earlier, Literal["fail", "drop"]) == "drop"
-        self._read = options_of({**specs, "apply_as_deletes": apply_as_deletes, "apply_as_truncates": apply_as_truncates})
+        marks = {"apply_as_inserts": apply_as_inserts, "apply_as_truncates": apply_as_truncates}
+        self._read = options_of({**specs, "apply_as_deletes": apply_as_deletes, **marks})
         if one_log_by is not None and not isinstance(one_log_by, str):
             raise ValueError(f"one_log_by={one_log_by!r}: give the name of a field")
         self._read |= options_of({"one_log_by": one_log_by})

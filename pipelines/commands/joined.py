@@ -16,7 +16,7 @@ from beam_joins.how import How
 from beam_joins.keys.columns import Bools
 from beam_joins.pipelines.commands.select import Share
 from beam_joins.pipelines.formats.envelopes.row_change import lists_of_names, object_text
-from beam_joins.pipelines.formats.reading import DELETED, KEY, LEFT_OUT, LOG, PLACE, REFERENCE, TIME, Form, Reading
+from beam_joins.pipelines.formats.reading import ARRIVES, DELETED, KEY, LEFT_OUT, LOG, PLACE, REFERENCE, TIME, Form, Reading
 from beam_joins.pipelines.formats.row_encoding import Piece, blank_of, spliced
 from beam_joins.sorting import valid
 from beam_joins.transforms.connect import TableOutputs
@@ -45,6 +45,7 @@ def table(reading: Reading, *, drops: bool = False) -> beam.PTransform[PCollecti
         without_earlier="drop" if drops else "fail",
         tie_break_by=PLACE,
         apply_as_deletes=DELETED,
+        apply_as_inserts=vectorized(_arrives) if reading.columns.inserts else None,
         apply_as_truncates=vectorized(_empties) if reading.columns.truncates else None,
         except_columns=[name for name in reading.schema.names if name not in values],
     ).with_outputs()
@@ -52,6 +53,10 @@ def table(reading: Reading, *, drops: bool = False) -> beam.PTransform[PCollecti
 
 def _empties(rows: pa.RecordBatch) -> pa.Array:
     return rows[DELETED].is_null()
+
+
+def _arrives(rows: pa.RecordBatch) -> pa.Array:
+    return rows[ARRIVES]
 
 
 def _left_out(reading: Reading, rows: pa.RecordBatch) -> pa.Array:

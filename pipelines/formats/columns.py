@@ -34,7 +34,8 @@ class Columns:
     ``key`` are those of the primary key. ``sequence`` None: the event time is the position; ``within``:
     columns that order the changes of a row at one position. ``delete`` None: there are no deletes; else the
     column's text, in any case (``true`` for true, ``null`` for null), is among ``deletes``, among
-    ``upserts``, or among ``truncates``, which empty the table and have no key. ``unit`` is what a whole
+    ``upserts``, or among ``truncates``, which empty the table and have no key. ``inserts`` are the words of those
+    upserts that come to their key. ``unit`` is what a whole
     number in ``timestamp`` counts. ``log`` names what the sequence is of (null: not known), ``left_out`` the
     columns that a row does not have as they did not change. ``side`` is what the options of these columns
     begin with, ``orders`` for ``--orders-key``; empty: nothing. ``enveloped``: all but the key are made of
@@ -57,6 +58,7 @@ class Columns:
     delete: str | None = None
     deletes: frozenset[str] = DELETES
     upserts: frozenset[str] = UPSERTS
+    inserts: frozenset[str] = frozenset()
     truncates: frozenset[str] = frozenset()
     unit: Unit = "us"
     side: str = ""
@@ -104,6 +106,10 @@ class Columns:
     def sequence_of(self, row: Row) -> tuple[int | None, ...]:
         """The position, and what orders the changes of a row within it."""
         return (self.position_of(row), *(_whole_number(row[column]) for column in self.within))
+
+    def is_insert(self, row: Row) -> bool:
+        """Whether the record says that its row comes to its key."""
+        return self.delete is not None and word(row.get(self.delete)) in self.inserts
 
     def is_delete(self, row: Row) -> bool:
         """Whether the record deletes its row."""
@@ -193,7 +199,8 @@ def enveloped(side: str) -> Columns:
         within=(ORDER,),
         delete=OPERATION,
         deletes=frozenset({"d"}),
-        upserts=frozenset({"u"}),
+        upserts=frozenset({"i", "u"}),
+        inserts=frozenset({"i"}),
         truncates=frozenset({"t"}),
         side=side,
         log=LOG,

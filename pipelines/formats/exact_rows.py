@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from beam_joins.pipelines.formats.exact_json import dumps_line
 from beam_joins.pipelines.formats.reading import (
+    ARRIVES,
     DELETED,
     KEY,
     LEFT_OUT,
@@ -57,6 +58,8 @@ class ExactRows:
             lists[LOG].append(row.get(columns.log))
         if columns.left_out is not None:
             lists[LEFT_OUT].append(row.get(columns.left_out))
+        if columns.inserts:
+            lists[ARRIVES].append(columns.is_insert(row))
         if reading.reference:
             lists[REFERENCE].append(_key_of(row, reading.reference, reading.reference_type))
         lists["json lines"].append(row_text(row, reading) if text is None else text)

@@ -21,6 +21,7 @@ PLACE: Final = "place"
 REFERENCE: Final = "reference"
 LOG: Final = "log"
 LEFT_OUT: Final = "left_out"
+ARRIVES: Final = "arrives"
 TEXT: Final = "text"
 KEY_TYPES: Final[Mapping[Kind, pa.DataType]] = {
     "text": pa.string(),
@@ -86,7 +87,8 @@ class Reading:
         optional = [
             (name, pa.string()) for name, column in ((LOG, self.columns.log), (LEFT_OUT, self.columns.left_out)) if column is not None
         ]
-        return pa.schema([*fields, *optional, *self.value])
+        arrives = [(ARRIVES, pa.bool_())] if self.columns.inserts else []
+        return pa.schema([*fields, *optional, *arrives, *self.value])
 
     @property
     def key_type(self) -> pa.DataType:

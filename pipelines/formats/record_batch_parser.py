@@ -14,6 +14,7 @@ from beam_joins.pipelines.formats.columns import NANOSECONDS, Unit
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.exact_json import loads
 from beam_joins.pipelines.formats.reading import (
+    ARRIVES,
     DELETED,
     KEY,
     LEFT_OUT,
@@ -76,13 +77,15 @@ def typed_rows(raw: RawRows, reading: Reading) -> tuple[pa.RecordBatch | None, B
             **{sequence_name(n): _whole_numbers(raw_columns[name]) for n, name in enumerate(reading.sequences)},
             DELETED: pa.array(np.zeros(count, np.bool_))
             if columns.delete is None
-            else _deleted(raw_columns[columns.delete], columns.deletes, columns.upserts),
+            else _meant(raw_columns[columns.delete], columns.deletes, columns.upserts),
         }
         nullable = {PLACE: raw.places}
         if columns.log is not None:
             nullable[LOG] = raw_columns[columns.log].cast(pa.string())
         if columns.left_out is not None:
             nullable[LEFT_OUT] = raw_columns[columns.left_out].cast(pa.string())
+        if columns.inserts and columns.delete is not None:
+            nullable[ARRIVES] = _meant(raw_columns[columns.delete], columns.inserts, columns.upserts | columns.deletes)
         if reading.reference:
             nullable[REFERENCE] = _keys([raw_columns[name] for name in reading.reference], reading.reference_type)
         if not all(_is_number(raw_columns[name].type) for name in reading.numbers):
@@ -199,14 +202,14 @@ def _whole_numbers(column: pa.Array) -> pa.Array:
     return pc.if_else(digits, column, pa.scalar(None, column.type)).cast(pa.int64())
 
 
-def _deleted(column: pa.Array, deletes: frozenset[str], upserts: frozenset[str]) -> pa.Array:
-    """Which records delete their rows; null for a word that is in neither list."""
+def _meant(column: pa.Array, words: frozenset[str], others: frozenset[str]) -> pa.Array:
+    """Which records have one of the words; null for one that has none of the others either."""
     if _family(column.type) not in ("text", "whole numbers") and not pa.types.is_boolean(column.type):
         raise pa.ArrowInvalid("no words")
-    words = column.cast(pa.string()).dictionary_encode()
-    texts = [word(text) for text in words.dictionary.to_pylist()]
-    means = pa.array([True if each in deletes else False if each in upserts else None for each in texts], pa.bool_())
-    return means.take(words.indices)
+    written = column.cast(pa.string()).dictionary_encode()
+    texts = [word(text) for text in written.dictionary.to_pylist()]
+    means = pa.array([True if each in words else False if each in others else None for each in texts], pa.bool_())
+    return means.take(written.indices)
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -61,6 +61,7 @@ FUNCTIONS: dict[str, Built] = {
     "key": lambda p, f: table(p, key=f),
     "apply_as_deletes": lambda p, f: table(p, apply_as_deletes=f),
     "apply_as_truncates": lambda p, f: table(p, apply_as_truncates=f),
+    "apply_as_inserts": lambda p, f: table(p, apply_as_inserts=f),
     "foreign_key": lambda p, f: tables(p) | ForeignKeyJoin(first, foreign_key=f),
     "foreign_keys": lambda p, f: tables(p) | ForeignKeyJoin(first, foreign_keys=f),
     "joiner": lambda p, f: tables(p) | ForeignKeyJoin(f, foreign_key="f", schema=SCHEMA),

@@ -83,7 +83,12 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     },
     "TableFromChangelog": {
         **{"key": ("id", NAMES), "timestamp_by": ("t", NAMES), "sequence_by": ("s", NAMES), "tie_break_by": ("u", NAMES)},
-        **{"one_log_by": ("l", NAME), "apply_as_deletes": (bool, NAMES), "apply_as_truncates": (bool, "none function")},
+        **{
+            "one_log_by": ("l", NAME),
+            "apply_as_deletes": (bool, NAMES),
+            "apply_as_truncates": (bool, "none function"),
+            "apply_as_inserts": (bool, "none function"),
+        },
         **{"except_columns": ((), "nothing"), "emit": ("updates", ""), "schema": (None, "none schema")},
         **{"unchanged_by": ("c", NAMES), "completed_by": (None, "none function"), "without_earlier": ("fail", "")},
     },

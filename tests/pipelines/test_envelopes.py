@@ -255,13 +255,13 @@ def test_a_row_that_gets_another_primary_key_leaves_the_old_one() -> None:
     actual = changes(Wal2Json(("id",)), {**PLACE, "change": [one, same]})
     assert [(change.operation, change.row) for change in actual] == [
         ("d", b'{"id":1}'),
-        ("u", b'{"id":2,"n":1.5}'),
+        ("i", b'{"id":2,"n":1.5}'),
         ("u", b'{"id":1,"n":1.5}'),
     ]
     row = {"type": "update", "table": "orders", "position": "b.1:7", "data": {"id": 2}, "old": {"id": 1}}
     assert [change[1:3] for change in changes(Maxwell(("id",)), row, {**row, "old": {"n": 1}})] == [
         ("d", b'{"id":1}'),
-        ("u", b'{"id": 2}'),
+        ("i", b'{"id": 2}'),
         ("u", b'{"id": 2}'),
     ]
 

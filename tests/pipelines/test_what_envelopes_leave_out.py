@@ -123,7 +123,7 @@ def test_a_tombstone_that_is_the_only_sign_of_a_delete_is_refused_wherever_it_st
         with pytest.raises(ValueError, match="does not say of which row: .*delete.tombstone.handling.mode=rewrite"):
             changes(DebeziumJson(), *lines)
     told = [{**event, "__deleted": "false"}, {**event, "__deleted": "true", "__op": "d"}, None]
-    assert [change.operation for change in changes(DebeziumJson(), *told)] == ["u", "d"]
+    assert [change.operation for change in changes(DebeziumJson(), *told)] == ["i", "d"]
 
 
 def test_an_unwrapped_event_that_does_not_say_its_table_is_no_event_of_another_one() -> None:

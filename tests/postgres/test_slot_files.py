@@ -17,9 +17,9 @@ import pytest
 from beam_joins import LatestTable
 from beam_joins.io import ReadChangelog
 from beam_joins.pipelines.commands import programs as commands
+from tests import programs
 from tests.pipelines.orders_run import read_lines
 from tests.pipelines.test_slot_log import files_of
-from tests.postgres.server import programs
 from tests.postgres.workload import Shop
 
 TABLES = ("orders", "customers", "products", "regions")
@@ -168,5 +168,5 @@ def test_a_reader_that_is_killed_and_started_again_loses_nothing(postgres: str, 
 
 def receive(conninfo: str, slot: str, version: int, path: Path) -> list[str]:
     options = [f"--option={name}={value}" for name, value in {"format-version": str(version), **OPTIONS}.items()]
-    program = str((programs() or Path()) / "pg_recvlogical")
+    program = str((programs.postgres() or Path()) / "pg_recvlogical")
     return [program, "--dbname", conninfo, "--slot", slot, "--start", "--no-loop", "--file", str(path), *options]

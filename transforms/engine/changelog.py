@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from beam_joins.arrivals import ARRIVES
 from beam_joins.coders.key import KeyCoder
 from beam_joins.exact_values import Place, exact_column, fields_of
-from beam_joins.fields import delete_getter, field, getter, names_in, truncate_getter
+from beam_joins.fields import delete_getter, field, getter, mark_getter, names_in
 from beam_joins.keys.columns import comparable
 from beam_joins.keys.hashes import hashes
-from beam_joins.positions import Values, deleted_of, ties_of, truncates_of, unchanged_of
+from beam_joins.positions import Values, deleted_of, marked_of, ties_of, unchanged_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.changelog_operator import TRUNCATES
 from beam_joins.transforms.engine.notes import note_columns, note_logs
@@ -20,6 +21,7 @@ from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.typed_rows import column_writer
 from beam_joins.unchanged import UNCHANGED
 
+_MARKS = {"apply_as_truncates": "empties the table", "apply_as_inserts": "comes to its key"}
 _NO_PAIR = "TableFromChangelog takes (key, value) pairs, or any elements with key=: it got {} without key="
 
 
@@ -29,8 +31,8 @@ def options_of(specs: Mapping[str, Any]) -> dict[str, Option]:
     called = {
         name: delete_getter(spec)
         if name == "apply_as_deletes"
-        else truncate_getter(spec)
-        if name == "apply_as_truncates"
+        else mark_getter(name, spec, _MARKS[name])
+        if name in _MARKS
         else getter(name, spec, one=name in ("timestamp_by", "unchanged_by"))
         for name, spec in options.items()
     }
@@ -39,7 +41,7 @@ def options_of(specs: Mapping[str, Any]) -> dict[str, Option]:
 
 class ChangelogRows:
     """The rows of records for the replay named ``to``: ``key``, ``value``, ``timestamp``, ``position``, and
-    ``within``, ``tie`` and ``unchanged`` where they are said.
+    ``within``, ``tie``, ``unchanged`` and ``arrives`` where they are said.
 
     ``options`` are those of :class:`beam_joins.transforms.table_from_changelog.TableFromChangelog` that are
     given. Of elements the columns are opaque, or of the types that a ``schema`` declares.
@@ -67,7 +69,7 @@ class ChangelogRows:
     def __call__(self, records: Records) -> None:
         """Send the rows, and to all partitions what empties the table."""
         truncating = self._options.get("apply_as_truncates")
-        if truncating is not None and (apart := truncates_of(truncating.spec, records.column(truncating))).any():
+        if truncating is not None and (apart := marked_of(truncating.name, truncating.spec, records.column(truncating))).any():
             records, truncates = records.split(apart)
             if len(places := self._places(truncates)):
                 records.writer.send_to_all(self._to, places, TRUNCATES)
@@ -92,6 +94,8 @@ class ChangelogRows:
         ties = None if tie is None else ties_of(records.column(tie))
         leaving = options.get("unchanged_by")
         unchanged = None if leaving is None else unchanged_of(leaving.name, records.column(leaving))
+        inserting = options.get("apply_as_inserts")
+        arrives = None if inserting is None else pa.array(marked_of(inserting.name, inserting.spec, records.column(inserting)))
         if self._names is not None and records.functions.handles_any:
             self._refuse(records, key, of_value, pa.nulls(len(records.elements), pa.bool_()) if deleted is None else deleted)
         columns = {
@@ -102,7 +106,7 @@ class ChangelogRows:
         }
         columns |= {
             name: records.kept(order)
-            for name, order in (("within", within), ("tie", ties), (UNCHANGED, unchanged))
+            for name, order in (("within", within), ("tie", ties), (UNCHANGED, unchanged), (ARRIVES, arrives))
             if order is not None
         }
         return pa.record_batch(list(columns.values()), names=list(columns))

@@ -13,6 +13,7 @@ import pyarrow as pa
 from beam_joins.pipelines.formats.envelopes.log_places import Place, Source, place_of
 from beam_joins.pipelines.formats.envelopes.row_change import (
     DELETE,
+    INSERT,
     NO_ROW,
     TRUNCATE,
     UPSERT,
@@ -32,7 +33,7 @@ _TOMBSTONES_ALONE: Final = (
 )
 _FULL: Final = "set the table's REPLICA IDENTITY to FULL"
 _PRE_IMAGES: Final = "run MongoDB's connector with capture.mode=change_streams_update_full_with_pre_image"
-_OPERATIONS: Final[Mapping[str, str]] = {"c": UPSERT, "u": UPSERT, "r": UPSERT, "d": DELETE, "t": TRUNCATE}
+_OPERATIONS: Final[Mapping[str, str]] = {"c": INSERT, "u": UPSERT, "r": UPSERT, "d": DELETE, "t": TRUNCATE}
 _PLACED_BY: Final = ("lsn", "pos", "commit_lsn", "scn", "ord")
 _ABOUT: Final = ("op", "deleted", "ts_ns", *Source.__struct_fields__)
 MARKS: Final = frozenset(f"__{prefix}{name}" for prefix in ("", "source_") for name in _ABOUT)
@@ -129,7 +130,7 @@ class Debezium:
         source = msgspec.convert({name: marks[name] for name in Source.__struct_fields__ if name in marks}, Source, strict=False)
         if source.ts_ms is None and source.ts_us is None:
             raise ValueError("no Debezium event: it has no op, and no __source_ts_ms as unwrapped events can have")
-        unchanged = unchanged if operation == UPSERT else ()
+        unchanged = unchanged if operation in (INSERT, UPSERT) else ()
         time = source.ts_us if source.ts_us is not None else (source.ts_ms or 0) * 1_000
         placed = any(getattr(source, name) is not None for name in _PLACED_BY)
         position, order, log = place_of(source) if placed else Place(time, None)

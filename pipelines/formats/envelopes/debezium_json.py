@@ -9,7 +9,7 @@ import pyarrow as pa
 from beam_joins.pipelines.formats.envelopes.connect_schema import Rows, rows_of
 from beam_joins.pipelines.formats.envelopes.debezium import MARKS, MESSAGE, NULL, Debezium, marks_in
 from beam_joins.pipelines.formats.envelopes.log_places import Source
-from beam_joins.pipelines.formats.envelopes.row_change import UPSERT, RowChange, object_text
+from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, RowChange, object_text
 
 _NONE: Final = msgspec.Raw(NULL)
 _UPDATE: Final = "u"
@@ -65,7 +65,7 @@ class DebeziumJson(Debezium):
             source = self._source.decode(event.source)
             if self.is_meant(source) and source is not None:
                 operation = self.operation(event.op)
-                row = _document(bytes(event.after if operation == UPSERT else event.before))
+                row = _document(bytes(event.after if operation in (INSERT, UPSERT) else event.before))
                 unchanged: tuple[str, ...] = ()
                 if event.op == _UPDATE:
                     row, unchanged = self.placeholders.cut(row, bytes(event.before))

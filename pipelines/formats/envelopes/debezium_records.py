@@ -8,7 +8,7 @@ import msgspec
 from beam_joins.pipelines.formats.envelopes.debezium import MARKS, MESSAGE, NULL, Debezium, marks_in
 from beam_joins.pipelines.formats.envelopes.log_places import Source
 from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows
-from beam_joins.pipelines.formats.envelopes.row_change import UPSERT, RowChange
+from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, RowChange
 
 RowsAt = Callable[..., RecordRows | None]
 """The columns of the record at a path within those of a schema."""
@@ -40,7 +40,7 @@ class RecordEvents(Debezium):
             sent = record.get("source")
             source = None if sent is None else msgspec.convert(sent, Source)
             if self.is_meant(source) and source is not None:
-                row = record.get("after" if self.operation(code) == UPSERT else "before")
+                row = record.get("after" if self.operation(code) in (INSERT, UPSERT) else "before")
                 unchanged: tuple[str, ...] = ()
                 if code == "u" and row is not None:
                     row, unchanged = self.placeholders.replaced(row, record.get("before"))

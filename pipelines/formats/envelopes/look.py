@@ -8,7 +8,7 @@ import msgspec
 import pyarrow as pa
 
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.formats.envelopes.row_change import UPSERT, RowChange
+from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, RowChange
 
 
 class Evidence(NamedTuple):
@@ -37,11 +37,11 @@ def evidence_of(name: str, changes: Iterable[RowChange], most: int) -> Evidence:
     for change in itertools.islice(changes, most):
         key = key or change.key
         tables.add(change.table)
-        if change.operation == UPSERT:
+        if change.operation in (INSERT, UPSERT):
             partial += change.partial
             all_typed &= change.types is not None
-            if whole is None and not change.partial:
-                whole = _columns(change)
+            if not change.partial and (whole is None or change.types is None):
+                whole = _with(whole, _columns(change))
         if change.types is not None and not any(change.types is each for each in types):
             types.append(change.types)
     of_one = len(tables) == 1
@@ -49,9 +49,8 @@ def evidence_of(name: str, changes: Iterable[RowChange], most: int) -> Evidence:
     if partial and whole is None:
         doubt = (
             f"no insert and no whole old row among the first changes says which columns {name} have: updates without a "
-            "large value (TOAST) that"
-            " has not changed cannot be told from rows without it, unless the table's REPLICA IDENTITY is FULL or "
-            "schema= names the columns"
+            "large value (TOAST) or a column (binlog_row_image=MINIMAL) that has not changed cannot be told from rows without it, "
+            "unless the log has whole rows (REPLICA IDENTITY FULL, binlog_row_image=FULL) or schema= names the columns"
         )
     return Evidence(key, tuple(types) if all_typed else (), whole if of_one else None, doubt)
 
@@ -67,6 +66,13 @@ def together(name: str, schemas: Iterable[pa.Schema]) -> pa.Schema:
                 "schema= what it is"
             )
     return pa.schema(list(fields.values()))
+
+
+def _with(columns: pa.Schema | None, others: pa.Schema | None) -> pa.Schema | None:
+    """The columns of two rows: one may leave out those that are null."""
+    if columns is None or others is None:
+        return columns or others
+    return pa.schema([*columns, *(field for field in others if field.name not in columns.names)])
 
 
 def _columns(change: RowChange) -> pa.Schema | None:

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 import pyarrow as pa
 
 from beam_joins.pipelines.formats.envelopes.row_change import (
     DELETE,
+    INSERT,
     UPSERT,
     RowChange,
     full_name,
@@ -16,7 +18,11 @@ from beam_joins.pipelines.formats.envelopes.row_change import (
     key_left,
 )
 
-_ROWS = {"insert": UPSERT, "bootstrap-insert": UPSERT, "update": UPSERT, "delete": DELETE}
+_BOOTSTRAP: Final = "bootstrap-insert"
+_ROWS: Final = {"insert": INSERT, _BOOTSTRAP: UPSERT, "update": UPSERT, "delete": DELETE}
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_LAST: Final = 2**62
+"""The order of the row that commits a transaction, which has no ``xoffset``."""
 
 
 class _Line(msgspec.Struct):
@@ -25,7 +31,8 @@ class _Line(msgspec.Struct):
     database: str | None = None
     table: str = ""
     position: str | None = None
-    xoffset: int = 0
+    xoffset: int | None = None
+    commit: bool = False
     data: msgspec.Raw = msgspec.Raw(b"null")
     old: msgspec.Raw = msgspec.Raw(b"null")
     primary_key_columns: list[str] = []
@@ -33,7 +40,13 @@ class _Line(msgspec.Struct):
 
 class Maxwell:
     """Reads lines of Maxwell; ``key`` are the columns by which a row with a changed primary key is deleted
-    first.
+    first, those of the line if none are named, and ``columns`` those that a row is known to have.
+
+    Rows of one event of the log have one position, and ``xoffset`` orders them; the row that commits the
+    transaction has none, and is the last. Without ``xoffset`` they have the order of the lines.
+
+    With ``binlog_row_image=MINIMAL`` or ``NOBLOB`` an update has not all columns: those that neither ``data``
+    nor ``old`` has are ``unchanged``. A column that only ``old`` has is null (``output_nulls=false``).
     """
 
     def __init__(self, key: tuple[str, ...] = (), table: str = "", columns: pa.Schema | None = None) -> None:
@@ -41,6 +54,9 @@ class Maxwell:
         self._table = table
         self._line = msgspec.json.Decoder(_Line)
         self._key = key
+        self._given = () if columns is None else tuple(columns.names)
+        self._columns: dict[str, dict[str, None]] = {}
+        """Of each table all columns that a row has had."""
 
     def changes(self, item: bytes) -> Iterator[RowChange]:
         """The changes of a line; empty for one that is about no row: a schema change, a bootstrap's boundary."""
@@ -50,15 +66,46 @@ class Maxwell:
             return
         if not is_meant(self._table, event.database, event.table):
             return
-        if event.position is None:
-            raise ValueError("a row without its position: run Maxwell with output_binlog_position=true")
-        file, _, offset = event.position.partition(":")
-        if not offset.isdecimal():
-            raise ValueError(f"the position {event.position!r} is no FILE:OFFSET of a binary log")
-        position, time = in_binary_log(file, int(offset)), event.ts * 1_000_000
-        table, log = full_name(event.database, event.table), file.rpartition(".")[0] or None
-        row, key = bytes(event.data), tuple(event.primary_key_columns)
+        position, log = _place(event)
+        table, time = full_name(event.database, event.table), event.ts * 1_000_000
+        key, row = tuple(event.primary_key_columns), bytes(event.data)
+        order = _LAST if event.xoffset is None and event.commit else event.xoffset
         old = bytes(event.old) if event.type == "update" and bytes(event.old) != b"null" else None
-        if (left := key_left(old, row, self._key)) is not None:
-            yield RowChange(table, DELETE, left, time, position, event.xoffset, key, log=log)
-        yield RowChange(table, _ROWS[event.type], row, time, position, event.xoffset, key, log=log)
+        unchanged, partial = self._left_out(table, event.type, row, old, self._key or key)
+        if (left := key_left(old, row, self._key or key)) is not None:
+            if unchanged:
+                raise ValueError(
+                    f"an update that gives the row another key and leaves out {', '.join(unchanged)}: what the columns were is "
+                    "said of the old key only; run MySQL with binlog_row_image=FULL"
+                )
+            yield RowChange(table, DELETE, left, time, position, order, key, log=log)
+        operation = INSERT if left is not None else _ROWS[event.type]
+        yield RowChange(table, operation, row, time, position, order, key, None, partial, log, unchanged)
+
+    def _left_out(self, table: str, kind: str, row: bytes, old: bytes | None, key: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
+        """The columns that an update leaves out as they did not change, and whether there may be others."""
+        if _ROWS[kind] == DELETE or not row.startswith(b"{"):
+            return (), False
+        data, known = _MEMBERS.decode(row), self._columns.setdefault(table, dict.fromkeys(self._given))
+        if kind != "update":
+            known.update(dict.fromkeys(data))
+            return (), False
+        before = {} if old is None else _MEMBERS.decode(old)
+        # of a whole row some columns are neither the key's nor changed
+        partial = not known and data.keys() <= {*key, *before}
+        unchanged = tuple(name for name in known if name not in data and name not in before)
+        if not partial:
+            known.update(dict.fromkeys(data))
+        return unchanged, partial
+
+
+def _place(event: _Line) -> tuple[int, str | None]:
+    """The position of an event and the log that it is of; rows of a bootstrap have none, and come first."""
+    if event.position is None and event.type == _BOOTSTRAP:
+        return 0, None
+    if event.position is None:
+        raise ValueError("a row without its position: run Maxwell with output_binlog_position=true")
+    file, _, offset = event.position.partition(":")
+    if not offset.isdecimal():
+        raise ValueError(f"the position {event.position!r} is no FILE:OFFSET of a binary log")
+    return in_binary_log(file, int(offset)), file.rpartition(".")[0] or None

@@ -10,7 +10,8 @@ import msgspec
 import pyarrow as pa
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-UPSERT, DELETE, TRUNCATE = "u", "d", "t"
+INSERT, UPSERT, DELETE, TRUNCATE = "i", "u", "d", "t"
+"""An insert comes to its key, as does an update that has changed it; others are upserts."""
 _LSN: Final = re.compile("([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
 NO_ROW = b"{}"
 """The row of a truncate."""

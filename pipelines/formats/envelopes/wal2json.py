@@ -7,7 +7,7 @@ transaction may begin in one file and go on in another.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ import pyarrow as pa
 from beam_joins.pipelines.formats.envelopes.postgres_types import arrow_type, may_be_left_out
 from beam_joins.pipelines.formats.envelopes.row_change import (
     DELETE,
+    INSERT,
     NO_ROW,
     TRUNCATE,
     UPSERT,
@@ -192,9 +193,12 @@ class Wal2Json:
         if said_unchanged is not None:
             columns = self._schema(new, types)
             row = _text({name: value for name, value in new.items() if name not in said_unchanged})
-            if old and (left := key_left(_text(old), row, self._key)) is not None:
+            left = key_left(_text(old), row, self._key) if old else None
+            if left is not None:
+                _require_whole(said_unchanged)
                 yield RowChange(table, DELETE, left, time, position, order, key)
-            yield RowChange(table, UPSERT, row, time, position, order, key, columns, unchanged=tuple(said_unchanged))
+            operation = INSERT if action == "I" or left is not None else UPSERT
+            yield RowChange(table, operation, row, time, position, order, key, columns, unchanged=tuple(said_unchanged))
             return
         of_table, left_out = self._columns.get(table, self._given), list[pa.Field]()
         if action == "I" or self._has_old_row(table, new, old, key):
@@ -209,9 +213,12 @@ class Wal2Json:
         self._columns[table] = pa.schema([*columns, *left_out]) if left_out else columns
         unchanged = tuple(field.name for field in left_out)
         row, described = _text(new), columns if types.keys() >= new.keys() else None
-        if action == "U" and old and (left := key_left(_text(old), row, self._key)) is not None:
+        left = key_left(_text(old), row, self._key) if action == "U" and old else None
+        if left is not None:
+            _require_whole(unchanged)
             yield RowChange(table, DELETE, left, time, position, order, key)
-        yield RowChange(table, UPSERT, row, time, position, order, key, described, partial, unchanged=unchanged)
+        operation = INSERT if action == "I" or left is not None else UPSERT
+        yield RowChange(table, operation, row, time, position, order, key, described, partial, unchanged=unchanged)
 
     def _has_old_row(self, table: str, new: _Row, old: _Row, key: tuple[str, ...]) -> bool:
         """Whether an update has its whole old row, so that a column that is in neither row is gone: the log
@@ -228,6 +235,15 @@ class Wal2Json:
         if described not in self._schemas:
             self._schemas[described] = pa.schema([(name, pa.null() if kind is None else arrow_type(kind)) for name, kind in described])
         return self._schemas[described]
+
+
+def _require_whole(unchanged: Sequence[str]) -> None:
+    """Raise ValueError for a row that leaves out columns and has come from another key."""
+    if unchanged:
+        raise ValueError(
+            f"an update that gives the row another key and leaves out {', '.join(unchanged)}, which did not change: what they were "
+            "is said of the old key only; set the table's REPLICA IDENTITY to FULL"
+        )
 
 
 def _text(row: _Row) -> bytes:

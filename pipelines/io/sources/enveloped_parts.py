@@ -13,7 +13,7 @@ from beam_joins.content import Emit
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.columns import LEFT_OUT, LOG, OPERATION, ORDER, POSITION, TIME
 from beam_joins.pipelines.formats.envelopes.enveloped import Marked
-from beam_joins.pipelines.formats.envelopes.row_change import DELETE, TRUNCATE, lists_of_names
+from beam_joins.pipelines.formats.envelopes.row_change import DELETE, INSERT, TRUNCATE, lists_of_names
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.exact_json import object_of
 from beam_joins.pipelines.formats.files import Part
@@ -60,6 +60,7 @@ def marked_table(
         unchanged_by=vectorized(_lists_left_out) if in_columns else _left_out,
         without_earlier=without_earlier,
         apply_as_deletes={OPERATION: [DELETE]},
+        apply_as_inserts={OPERATION: [INSERT]},
         apply_as_truncates={OPERATION: [TRUNCATE]},
         except_columns=MARKS.names,
         emit=emit,

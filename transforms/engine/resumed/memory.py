@@ -12,6 +12,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
+from beam_joins.arrivals import ARRIVES
 from beam_joins.coders.snapshot import Described, Snapshot, read_snapshot, write_snapshot
 from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.transforms.engine.block_writer import BlockWriter
@@ -114,8 +115,9 @@ def _conformed(rows: pa.Table, name: str, memory: Memory) -> pa.Table:
     if name not in memory.columns:
         return rows
     expected = text_schema(memory.columns[name])
-    if UNCHANGED in rows.column_names and UNCHANGED not in expected.names:  # it is of this run alone, and never remembered
-        return _conformed(rows.drop_columns([UNCHANGED]), name, memory).append_column(UNCHANGED, rows[UNCHANGED])
+    for column in (UNCHANGED, ARRIVES):  # they are of this run alone, and never remembered
+        if column in rows.column_names and column not in expected.names:
+            return _conformed(rows.drop_columns([column]), name, memory).append_column(column, rows[column])
     if rows.schema.remove_metadata().equals(expected):
         return rows
     with suppress(pa.ArrowInvalid, pa.ArrowTypeError):  # a column of nulls alone may have no type
