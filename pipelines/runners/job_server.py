@@ -17,7 +17,7 @@ from beam_joins.pipelines.runners.jars import is_writable, locked_jars, provide
 from beam_joins.pipelines.runners.java import java_launcher
 from beam_joins.pipelines.runners.loopback import loopback_jar
 from beam_joins.pipelines.runners.run_log import tell
-from beam_joins.pipelines.runners.runner import ServerOptions
+from beam_joins.pipelines.runners.runner import PID_FILE, ServerOptions
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
 _START_SECONDS, _ARCHIVE_SECONDS, _PATIENCE_SECONDS = 120.0, 60.0, 5.0
@@ -103,6 +103,7 @@ class JobServer:
                 env={name: value for name, value in os.environ.items() if name != _JAVAS_PROXY},
                 start_new_session=True,  # Ctrl-C is for the job, which then ends the server in order
             )
+        (self.scratch / PID_FILE).write_text(str(self._process.pid), "ascii")
 
     @property
     def exit_code(self) -> int | None:

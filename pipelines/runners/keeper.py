@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ import pyarrow as pa
 from apache_beam.internal import cloudpickle_pickler
 from apache_beam.runners.worker import sdk_worker, sdk_worker_main
 
-GRACE_SECONDS = 5.0
+from beam_joins.pipelines.runners.runner import PID_FILE
+
+GRACE_SECONDS, JVM_SECONDS = 5.0, 30.0
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 _PR_SET_PDEATHSIG = 1
 
@@ -103,8 +106,29 @@ def keep(
         pipe.send(answer)
     end(list(workers.values()), 0)
     if orphan is not None:
-        time.sleep(GRACE_SECONDS)  # the JVM is ending, too
-        shutil.rmtree(orphan, ignore_errors=True)
+        remove_orphan(orphan)
+
+
+def remove_orphan(directory: Path, *, patience: float = JVM_SECONDS) -> None:
+    """Remove the directory of a job server when its JVM has ended, which ends with the job; one that does not
+    end within so many seconds is killed.
+    """
+    until = time.monotonic() + patience
+    while (jvm := _jvm_in(directory)) is not None:
+        if time.monotonic() > until:
+            with suppress(ProcessLookupError):
+                os.kill(jvm, signal.SIGKILL)
+        time.sleep(0.1)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _jvm_in(directory: Path) -> int | None:
+    """The number of the process that the job server's directory names, if it works in there."""
+    try:
+        pid = int((directory / PID_FILE).read_text("ascii"))
+        return pid if os.path.samefile(f"/proc/{pid}/cwd", directory) else None
+    except (OSError, ValueError):
+        return None
 
 
 def _keep_memory() -> None:

@@ -7,6 +7,8 @@ from typing import Final, NamedTuple
 from beam_joins.pipelines.runners.jars import CACHE
 from beam_joins.pipelines.runners.master import Master
 
+PID_FILE: Final = "pid"
+"""In the directory of a job server the number of its process."""
 HEAP: Final = "-XX:MaxRAMPercentage=50"
 """The JVM's memory if nothing else is asked for."""
 

@@ -1,13 +1,16 @@
 """The service that forks Python workers for Spark and Flink: its address, and what its workers keep."""
 
+import signal
 import socket
+import subprocess
 import threading
 from pathlib import Path
 
 import pytest
 from apache_beam.runners.worker import sdk_worker
 
-from beam_joins.pipelines.runners.keeper import end_idle_processors
+from beam_joins.pipelines.runners.keeper import end_idle_processors, remove_orphan
+from beam_joins.pipelines.runners.runner import PID_FILE
 from beam_joins.pipelines.runners.workers import WorkerPool
 
 
@@ -56,3 +59,29 @@ def test_a_worker_ends_what_it_has_made_of_a_stage_when_that_has_been_idle(monke
     finally:
         cache.release("bundle 2")
         cache.shutdown()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("lasts", "patience", "ended"), [("0.3", 60.0, 0), ("600", 0.0, -signal.SIGKILL)], ids=["it ends by itself", "it does not end"]
+)
+def test_a_directory_is_removed_when_the_process_that_works_in_it_has_ended(tmp_path, lasts, patience, ended):
+    directory = tmp_path / "beam-spark"
+    directory.mkdir()
+    with subprocess.Popen(["sleep", lasts], cwd=directory) as process:
+        (directory / PID_FILE).write_text(str(process.pid))
+        waiting = threading.Thread(target=remove_orphan, args=(directory,), kwargs={"patience": patience})
+        waiting.start()
+        assert process.wait() == ended
+        waiting.join()
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize("written", [None, "", "nonsense", "1"])
+def test_a_directory_that_names_no_process_that_works_in_it_is_removed_at_once(tmp_path, written):
+    directory = tmp_path / "beam-spark"
+    directory.mkdir()
+    if written is not None:
+        (directory / PID_FILE).write_text(written)
+    remove_orphan(directory)
+    assert not directory.exists()
