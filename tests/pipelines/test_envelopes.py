@@ -266,6 +266,21 @@ def test_a_row_that_gets_another_primary_key_leaves_the_old_one() -> None:
     ]
 
 
+def test_a_row_that_gets_another_key_than_that_of_the_log_leaves_the_old_one_if_the_log_has_it() -> None:
+    old, new = {"id": 1, "mail": "a", "n": 1}, {"id": 1, "mail": "b", "n": 1}
+    moved = {"op": "u", "before": old, "after": new, "source": SOURCE}
+    by_mail = [(change.operation, json.loads(change.row)) for change in changes(DebeziumJson(("mail",)), moved)]
+    assert by_mail == [("d", {"mail": "a"}), ("i", new)]
+    assert [change.operation for change in changes(DebeziumJson(("id",)), moved)] == ["u"]
+    assert [change.operation for change in changes(DebeziumJson(("mail",)), {**moved, "before": None})] == ["u"], "it does not say"
+    columns = {"kind": "update", "table": "t", "columnnames": [*new], "columnvalues": [*new.values()], "pk": {"pknames": ["id"]}}
+    whole = {**columns, "oldkeys": {"keynames": [*old], "keyvalues": [*old.values()]}}
+    by_mail = [(change.operation, json.loads(change.row)) for change in changes(Wal2Json(("mail",)), {**PLACE, "change": [whole]})]
+    assert by_mail == [("d", {"mail": "a"}), ("i", new)]
+    with pytest.raises(ValueError, match="the primary key id without the old mail, so that the row may have left another key"):
+        changes(Wal2Json(("mail",)), {**PLACE, "change": [{**columns, "oldkeys": {"keynames": ["id"], "keyvalues": [1]}}]})
+
+
 def test_changes_of_a_transaction_have_one_position_and_an_order_within_it() -> None:
     begin = {"action": "B", **PLACE, "lsn": "0/1"}
     inserts = [

@@ -46,7 +46,7 @@ def test_a_value_is_the_byte_0_the_number_of_its_schema_and_avro(registry: Regis
     delete = b"\x00\x00\x00\x01\x02" + b"\x02d" + b"\x02\x0e\x06Ann" + b"\x00" + b"\x0c\x04"
     piece = records(registry).piece(9, [Message(insert), Message(delete, 8), Message(None, 9)])
     message = [tuple(element.value[name] for name in MARKS.names) for element in piece.elements]
-    assert message == [("u", 5_000, 1, 0, None, None), ("d", 6_000, 2, 0, None, None)]
+    assert message == [("i", 5_000, 1, 0, None, None), ("d", 6_000, 2, 0, None, None)]
     assert [element.value["name"] for element in piece.elements] == ["Ann", "Ann"]
     assert (piece.largest, piece.rows) == (6_000, 2)
 

@@ -17,9 +17,12 @@ from beam_joins.pipelines.formats.envelopes.row_change import (
     NO_ROW,
     TRUNCATE,
     UPSERT,
+    WHOLE_ROWS,
     RowChange,
     full_name,
     is_meant,
+    key_left,
+    require_whole,
 )
 from beam_joins.pipelines.formats.envelopes.unavailable import Placeholders
 
@@ -31,7 +34,6 @@ _TOMBSTONES_ALONE: Final = (
     "row: let the connector's"
     " ExtractNewRecordState rewrite deletes (delete.tombstone.handling.mode=rewrite)"
 )
-_FULL: Final = "set the table's REPLICA IDENTITY to FULL"
 _PRE_IMAGES: Final = "run MongoDB's connector with capture.mode=change_streams_update_full_with_pre_image"
 _OPERATIONS: Final[Mapping[str, str]] = {"c": INSERT, "u": UPSERT, "r": UPSERT, "d": DELETE, "t": TRUNCATE}
 _PLACED_BY: Final = ("lsn", "pos", "commit_lsn", "scn", "ord")
@@ -42,10 +44,12 @@ _BOUNDS: Final = ("BEGIN", "END")
 
 
 class Debezium:
-    """Interprets events; a changed primary key arrives as a delete and an insert."""
+    """Interprets events; a changed primary key arrives as a delete and an insert, and another ``key`` as an update,
+    whose old row tells it.
+    """
 
-    def __init__(self, table: str, placeholders: Iterable[str] = ()) -> None:
-        self._table = table
+    def __init__(self, table: str, placeholders: Iterable[str] = (), key: tuple[str, ...] = ()) -> None:
+        self._table, self._key = table, key
         self.placeholders = Placeholders(placeholders)
         self.skipped: Counter[str] = Counter()
         self._has_tombstones = self._unmarked = False
@@ -97,12 +101,23 @@ class Debezium:
         if operation == TRUNCATE:
             row, types = NO_ROW, None
         elif row == NULL:
-            remedy = _PRE_IMAGES if source.collection is not None else _FULL
+            remedy = _PRE_IMAGES if source.collection is not None else WHOLE_ROWS
             raise ValueError(f"an event of operation {code!r} without its row: {remedy}")
         position, order, log = place_of(source)
         time = source.ts_us if source.ts_us is not None else (source.ts_ms or sent or 0) * 1_000
         table = full_name(source.schema or source.db, source.table or source.collection)
         return RowChange(table, operation, row, time, position, order, types=types, log=log, unchanged=unchanged)
+
+    def with_key_left(self, change: RowChange, old: bytes | None) -> Iterator[RowChange]:
+        """The change of an update, and before it the delete of the key that its row had in the old row, a JSON text
+        as that of the change.
+        """
+        if old is None or old == NULL or (left := key_left(old, change.row, self._key)) is None:
+            yield change
+            return
+        require_whole(change.unchanged, WHOLE_ROWS)
+        yield change._replace(operation=DELETE, row=left, types=None)
+        yield change._replace(operation=INSERT)
 
     def unwrapped(
         self, marks: Mapping[str, Any], row: bytes, types: pa.Schema | None, unchanged: tuple[str, ...] = ()

@@ -34,7 +34,7 @@ class DebeziumJson(Debezium):
     def __init__(
         self, key: tuple[str, ...] = (), table: str = "", columns: pa.Schema | None = None, placeholders: Iterable[str] = ()
     ) -> None:
-        super().__init__(table, placeholders)
+        super().__init__(table, placeholders, key)
         self._line = msgspec.json.Decoder(_Line | None)
         self._event = msgspec.json.Decoder(_Event)
         self._source = msgspec.json.Decoder(Source | None)
@@ -71,7 +71,9 @@ class DebeziumJson(Debezium):
                     row, unchanged = self.placeholders.cut(row, bytes(event.before))
                 sent = self._sent.decode(event.ts_ms)
                 meant = row if within is None or row == NULL else within.text(row)
-                yield self.change(event.op, source, sent, meant, None if within is None else within.types, unchanged)
+                change = self.change(event.op, source, sent, meant, None if within is None else within.types, unchanged)
+                old = _document(bytes(event.before)) if event.op == _UPDATE and self._key else NULL
+                yield from self.with_key_left(change, old if within is None or old == NULL else within.text(old))
 
     def _flattened(self, text: bytes, rows: Rows | None) -> Iterator[RowChange]:
         members = self._flat.decode(text)

@@ -45,7 +45,9 @@ class RecordEvents(Debezium):
                 if code == "u" and row is not None:
                     row, unchanged = self.placeholders.replaced(row, record.get("before"))
                 text = NULL if row is None else rows.within.text(row)
-                yield self.change(code, source, record.get("ts_ms"), text, rows.within.types, unchanged)
+                change = self.change(code, source, record.get("ts_ms"), text, rows.within.types, unchanged)
+                old = record.get("before") if code == "u" and self._key else None
+                yield from self.with_key_left(change, None if old is None else rows.within.text(old))
 
     def _flattened(self, record: Mapping[str, Any], rows: RecordRows | None) -> Iterator[RowChange]:
         what = self.about_no_row(record, record.get("status"))
@@ -59,8 +61,8 @@ class RecordEvents(Debezium):
 class DebeziumRecords(RecordEvents):
     """Reads the records of one file, whose columns ``rows_at`` tells."""
 
-    def __init__(self, rows_at: RowsAt, table: str, placeholders: Iterable[str] = ()) -> None:
-        super().__init__(table, placeholders)
+    def __init__(self, rows_at: RowsAt, table: str, placeholders: Iterable[str] = (), key: tuple[str, ...] = ()) -> None:
+        super().__init__(table, placeholders, key)
         self._rows = EventRows.of(rows_at)
 
     def changes(self, item: Mapping[str, Any]) -> Iterator[RowChange]:

@@ -16,6 +16,7 @@ from beam_joins.pipelines.formats.envelopes.row_change import (
     in_binary_log,
     is_meant,
     key_left,
+    require_whole,
 )
 
 _BOOTSTRAP: Final = "bootstrap-insert"
@@ -73,11 +74,7 @@ class Maxwell:
         old = bytes(event.old) if event.type == "update" and bytes(event.old) != b"null" else None
         unchanged, partial = self._left_out(table, event.type, row, old, self._key or key)
         if (left := key_left(old, row, self._key or key)) is not None:
-            if unchanged:
-                raise ValueError(
-                    f"an update that gives the row another key and leaves out {', '.join(unchanged)}: what the columns were is "
-                    "said of the old key only; run MySQL with binlog_row_image=FULL"
-                )
+            require_whole(unchanged, "run MySQL with binlog_row_image=FULL")
             yield RowChange(table, DELETE, left, time, position, order, key, log=log)
         operation = INSERT if left is not None else _ROWS[event.type]
         yield RowChange(table, operation, row, time, position, order, key, None, partial, log, unchanged)

@@ -15,6 +15,8 @@ INSERT, UPSERT, DELETE, TRUNCATE = "i", "u", "d", "t"
 _LSN: Final = re.compile("([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
 NO_ROW = b"{}"
 """The row of a truncate."""
+WHOLE_ROWS: Final = "set the table's REPLICA IDENTITY to FULL"
+"""How PostgreSQL logs old rows."""
 
 
 class RowChange(NamedTuple):
@@ -124,6 +126,18 @@ def in_binary_log(position: str | None, offset: int) -> int:
     """
     _, _, number = (position or "").rpartition(".")
     return ((int(number) if number.isdigit() else 0) << 40) + offset
+
+
+def require_whole(unchanged: Iterable[str], remedy: str) -> None:
+    """Raise ValueError for a row that leaves out columns and has come from another key.
+
+    >>> require_whole(["bio"], "log whole rows")
+    Traceback (most recent call last):
+    ValueError: an update that gives the row another key and leaves out bio, which only the old key's row has: log whole rows
+    """
+    if names := ", ".join(unchanged):
+        sentence = f"an update that gives the row another key and leaves out {names}, which only the old key's row has"
+        raise ValueError(f"{sentence}: {remedy}")
 
 
 def key_left(old: bytes | None, new: bytes, key: tuple[str, ...]) -> bytes | None:

@@ -54,7 +54,7 @@ class DebeziumAvro(Enveloped, Avro):
     """Debezium's events as records of Avro."""
 
     def _envelope(self, file: File) -> Envelope:
-        return DebeziumRecords(partial(rows_of_avro, read_schema(file.path)), file.table, file.placeholders)
+        return DebeziumRecords(partial(rows_of_avro, read_schema(file.path)), file.table, file.placeholders, file.key)
 
     def _items(self, part: Part) -> Iterator[list[tuple[int, Any]]]:
         records = read_records(part.file.path, part.start, part.stop or part.file.bytes)
@@ -67,7 +67,7 @@ class DebeziumParquet(Enveloped, Parquet):
 
     def _envelope(self, file: File) -> Envelope:
         with opened(file.path) as parquet:
-            return DebeziumRecords(partial(_columns_at, parquet.schema_arrow), file.table, file.placeholders)
+            return DebeziumRecords(partial(_columns_at, parquet.schema_arrow), file.table, file.placeholders, file.key)
 
     def _items(self, part: Part) -> Iterator[list[tuple[int, Any]]]:
         place = part.first_place

@@ -7,7 +7,7 @@ transaction may begin in one file and go on in another.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from beam_joins.pipelines.formats.envelopes.row_change import (
     NO_ROW,
     TRUNCATE,
     UPSERT,
+    WHOLE_ROWS,
     RowChange,
     full_name,
     is_meant,
@@ -27,6 +28,7 @@ from beam_joins.pipelines.formats.envelopes.row_change import (
     lsn,
     microseconds,
     object_text,
+    require_whole,
 )
 
 _KINDS = {"insert": "I", "update": "U", "delete": "D", "truncate": "T"}
@@ -190,12 +192,17 @@ class Wal2Json:
         if action == "D":
             yield RowChange(table, DELETE, _text(old), time, position, order, key)
             return
+        if action == "U" and key and (unseen := [name for name in self._key if name not in old and name not in key]):
+            raise ValueError(
+                f"an update of the table with the primary key {', '.join(key)} without the old {', '.join(unseen)}, so that the row "
+                f"may have left another key: {WHOLE_ROWS}, or to USING INDEX of an index of {', '.join(self._key)}"
+            )
         if said_unchanged is not None:
             columns = self._schema(new, types)
             row = _text({name: value for name, value in new.items() if name not in said_unchanged})
             left = key_left(_text(old), row, self._key) if old else None
             if left is not None:
-                _require_whole(said_unchanged)
+                require_whole(said_unchanged, WHOLE_ROWS)
                 yield RowChange(table, DELETE, left, time, position, order, key)
             operation = INSERT if action == "I" or left is not None else UPSERT
             yield RowChange(table, operation, row, time, position, order, key, columns, unchanged=tuple(said_unchanged))
@@ -215,7 +222,7 @@ class Wal2Json:
         row, described = _text(new), columns if types.keys() >= new.keys() else None
         left = key_left(_text(old), row, self._key) if action == "U" and old else None
         if left is not None:
-            _require_whole(unchanged)
+            require_whole(unchanged, WHOLE_ROWS)
             yield RowChange(table, DELETE, left, time, position, order, key)
         operation = INSERT if action == "I" or left is not None else UPSERT
         yield RowChange(table, operation, row, time, position, order, key, described, partial, unchanged=unchanged)
@@ -235,15 +242,6 @@ class Wal2Json:
         if described not in self._schemas:
             self._schemas[described] = pa.schema([(name, pa.null() if kind is None else arrow_type(kind)) for name, kind in described])
         return self._schemas[described]
-
-
-def _require_whole(unchanged: Sequence[str]) -> None:
-    """Raise ValueError for a row that leaves out columns and has come from another key."""
-    if unchanged:
-        raise ValueError(
-            f"an update that gives the row another key and leaves out {', '.join(unchanged)}, which did not change: what they were "
-            "is said of the old key only; set the table's REPLICA IDENTITY to FULL"
-        )
 
 
 def _text(row: _Row) -> bytes:

@@ -54,7 +54,7 @@ class EnvelopedRecords:
     def _envelope(self) -> Envelope:
         name, table, key, schema, registry, placeholders = self._arguments
         if registry is not None:
-            return DebeziumRegistered(registry, table, placeholders)
+            return DebeziumRegistered(registry, table, placeholders, key)
         if name == "debezium":
             return DebeziumJson(key, table, schema, placeholders)
         return Maxwell(key, table, schema)

@@ -96,8 +96,8 @@ class RegisteredAvro(Generic[_T]):
 class DebeziumRegistered(RecordEvents):
     """Reads Debezium's events from Avro values whose schemas are in a registry."""
 
-    def __init__(self, settings: Mapping[str, Any], table: str, placeholders: Iterable[str] = ()) -> None:
-        super().__init__(table, placeholders)
+    def __init__(self, settings: Mapping[str, Any], table: str, placeholders: Iterable[str] = (), key: tuple[str, ...] = ()) -> None:
+        super().__init__(table, placeholders, key)
         self._avro = RegisteredAvro(settings, EventRows.of)
 
     def changes(self, item: bytes) -> Iterator[RowChange]:
