@@ -18,11 +18,12 @@ from beam_joins.pipelines.base.paths import absolute, is_local, matching, requir
 from beam_joins.pipelines.formats import avro_records
 from beam_joins.pipelines.formats.columns import Columns, Envelopes
 from beam_joins.pipelines.formats.csv_rows import layout_of
-from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, evidence_of
-from beam_joins.pipelines.formats.envelopes.row_change import RowChange
+from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, evidence_of
+from beam_joins.pipelines.formats.envelopes.row_change import RowChange, is_pattern
 from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, SlotLog, Waiting, slot_log
 from beam_joins.pipelines.formats.files import File, Part
 from beam_joins.pipelines.formats.layout import Layout
+from beam_joins.pipelines.formats.lines import PACKED
 from beam_joins.pipelines.formats.reading import KEY_TYPES, kind
 from beam_joins.pipelines.formats.registry import DEBEZIUM, ENVELOPES, FILE_FORMATS, PLAIN_FORMATS, SOURCES, format_of, has_format
 
@@ -60,6 +61,8 @@ class Changelog:
     """What ends within a transaction, whose end is in no file."""
     read: ReadBefore = NONE_READ
     """The transactions that this run and those before it have read."""
+    absent: str = ""
+    """The sentence on a table that no event of these files is of, although there are events of others."""
 
     @property
     def rows_have(self) -> tuple[str, ...]:
@@ -86,6 +89,11 @@ class Changelog:
     def doubts(self) -> list[str]:
         """What the summary says of rows that may lack columns, and of transactions that are not whole."""
         return [sentence for sentence in (self.evidence.doubt, *(each.sentence for each in self.waiting)) if sentence]
+
+    def require_table(self) -> None:
+        """Raise InputError if no event is of the table that is named, although there are events of others."""
+        if self.absent:
+            raise InputError(self.absent)
 
     def require(self, option: str, column: str) -> None:
         """Raise InputError if no record looked at has the column; the option is the one that names it.
@@ -189,26 +197,32 @@ def look_into(
     remembered: Layout = (),
     before: pa.Schema | None = None,
     read: ReadBefore = NONE_READ,
+    is_known: bool = False,
 ) -> Changelog:
     """Look at what files say of themselves, and at their first records.
 
     The time unit of a file that says its own replaces the one in ``columns``; ``layout`` are the types of
     columns of CSV files, and ``remembered`` those of columns that a file need not have. ``before`` are the columns
     of the rows of envelopes in an earlier run, for files of which nothing shows them, and ``read`` the
-    transactions of a slot that were read there.
+    transactions of a slot that were read there. ``is_known``: rows of the table were read there.
 
     Raises InputError for a file that cannot be read, or does not have a column of ``layout``.
     """
     try:
         for file in files:
             FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED).close()
-        evidence, log = NOTHING, SlotLog(files)
+        evidence, log, absent = NOTHING, SlotLog(files), ""
         if any(file.format == "wal2json" and not file.look_bytes for file in files):
             log = slot_log(name, files, read)
             files = log.files
         if columns.enveloped and files:
-            evidence = evidence_of(name, _enveloped_changes(name, files), LOOK_RECORDS)
+            evidence = evidence_of(name, _enveloped_changes(name, files), LOOK_RECORDS, partitions=is_pattern(files[0].table))
+            if not evidence.is_there and not is_known and files[0].table:
+                absent, doubt = _absent(name, files)
+                evidence = evidence._replace(doubt=evidence.doubt or doubt)
             key = files[0].key or evidence.key
+            if not key and absent:
+                raise InputError(absent)
             if not key:
                 raise InputError(
                     f"{name}: no change says which columns are its primary key: name them ({columns.flag('key')}, or key=)"
@@ -241,7 +255,19 @@ def look_into(
         evidence=evidence,
         waiting=log.waiting,
         read=log.read,
+        absent=absent,
     )
+
+
+def _absent(name: str, files: Sequence[File]) -> tuple[str, str]:
+    """The sentence on a table that no event is of: for the run to refuse, or a doubt where not all could be looked at."""
+    tables = (change.table for change in _enveloped_changes(name, [replace(file, table="") for file in files]))
+    sentence = absent_table(name, files[0].table, tables)
+    if sentence and any(0 < file.look_bytes < file.bytes or file.look_bytes and file.path.endswith(PACKED) for file in files):
+        return "", f"{sentence} (only the beginning of each file was looked at)"
+    if sentence and (bad := next((file for file in files if ENVELOPES[file.format].has_faults(file)), None)):
+        return "", f"{sentence} (but {bad.shown} has events that cannot be used)"  # which the run is to name
+    return sentence, ""
 
 
 def _enveloped_changes(name: str, files: Sequence[File]) -> Iterator[RowChange]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.keys.columns import Bools
-from beam_joins.operations import word
+from beam_joins.operations import deletes_by, word
 from beam_joins.pipelines.formats.columns import NANOSECONDS, Unit
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.exact_json import loads
@@ -205,8 +205,21 @@ def _deleted(column: pa.Array, deletes: frozenset[str], upserts: frozenset[str])
         raise pa.ArrowInvalid("no words")
     words = column.cast(pa.string()).dictionary_encode()
     texts = [word(text) for text in words.dictionary.to_pylist()]
-    means = pa.array([True if each in deletes else False if each in upserts else None for each in texts], pa.bool_())
+    means = pa.array([deletes_by(each, deletes, upserts) for each in texts], pa.bool_())
     return means.take(words.indices)
+
+
+def ignored_rows(raw: RawRows, reading: Reading) -> Bools:
+    """Which records are no changes, of those whose columns are right."""
+    columns, count = reading.columns, len(raw.places)
+    if not columns.ignored or columns.delete is None or raw.columns is None:
+        return np.zeros(count, np.bool_)
+    try:
+        are = _deleted(raw.columns[columns.delete], columns.ignored, frozenset()).fill_null(False).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        return np.zeros(count, np.bool_)
+    chosen: Bools = are if raw.sure is None else are & raw.sure
+    return chosen
 
 
 def _is_number(kind: pa.DataType) -> bool:

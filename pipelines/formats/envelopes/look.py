@@ -8,7 +8,9 @@ import msgspec
 import pyarrow as pa
 
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.formats.envelopes.row_change import UPSERT, RowChange
+from beam_joins.pipelines.formats.envelopes.row_change import UPSERT, RowChange, is_pattern
+
+_TABLES_SHOWN: Final = 10
 
 
 class Evidence(NamedTuple):
@@ -16,20 +18,21 @@ class Evidence(NamedTuple):
     of all columns, empty if some changes do not have them.
 
     ``whole`` are the columns of the first row that is known to have all; ``doubt`` is a sentence about rows
-    that may lack some.
+    that may lack some, or a table that may be missing. ``is_there``: there is a change of the table.
     """
 
     key: tuple[str, ...] = ()
     types: tuple[pa.Schema, ...] = ()
     whole: pa.Schema | None = None
     doubt: str = ""
+    is_there: bool = False
 
 
 NOTHING: Final = Evidence()
 
 
-def evidence_of(name: str, changes: Iterable[RowChange], most: int) -> Evidence:
-    """Infers key and types from at most so many changes."""
+def evidence_of(name: str, changes: Iterable[RowChange], most: int, *, partitions: bool = False) -> Evidence:
+    """Infers key and types from at most so many changes; those of several tables may be ``partitions`` of one."""
     key: tuple[str, ...] = ()
     types: list[pa.Schema] = []
     all_typed, partial, tables = True, 0, set()
@@ -44,7 +47,7 @@ def evidence_of(name: str, changes: Iterable[RowChange], most: int) -> Evidence:
                 whole = _columns(change)
         if change.types is not None and not any(change.types is each for each in types):
             types.append(change.types)
-    of_one = len(tables) == 1
+    of_one = len(tables) == 1 or (partitions and bool(tables))
     doubt = ""
     if partial and whole is None:
         doubt = (
@@ -53,7 +56,27 @@ def evidence_of(name: str, changes: Iterable[RowChange], most: int) -> Evidence:
             " has not changed cannot be told from rows without it, unless the table's REPLICA IDENTITY is FULL or "
             "schema= names the columns"
         )
-    return Evidence(key, tuple(types) if all_typed else (), whole if of_one else None, doubt)
+    return Evidence(key, tuple(types) if all_typed else (), whole if of_one else None, doubt, bool(tables))
+
+
+def absent_table(name: str, table: str, tables: Iterable[str]) -> str:
+    """The sentence on a table that no event is of, given the names of those that there are; empty where there is
+    none.
+
+    >>> absent_table("rows", "orders", ["shop.orders_1"])  # doctest: +NORMALIZE_WHITESPACE
+    "rows: no event is of the table orders: there are those of shop.orders_1; name one of these as the table, or several by
+    a pattern such as 'shop.orders_*'"
+    """
+    there = sorted(set(filter(None, tables)))
+    if not there:
+        return ""
+    more = f" and {len(there) - _TABLES_SHOWN:,} more" if len(there) > _TABLES_SHOWN else ""
+    schema, _, last = table.rpartition(".")
+    example = f"{there[0]}*" if is_pattern(table) else f"{schema or there[0].rpartition('.')[0]}.{last}_*".removeprefix(".")
+    return (
+        f"{name}: no event is of the table {table}: there are those of {', '.join(there[:_TABLES_SHOWN])}{more}; name one of "
+        f"these as the table, or several by a pattern such as '{example}'"
+    )
 
 
 def together(name: str, schemas: Iterable[pa.Schema]) -> pa.Schema:
