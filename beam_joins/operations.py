@@ -7,8 +7,10 @@ from typing import Any, Final
 DELETES: Final = frozenset(["d", "delete", "deleted", "remove", "removed", "t", "truncate", "true", "-d"])
 """The words for a delete by default: those of Debezium, Maxwell, GoldenGate, DMS, DynamoDB and Flink, and true."""
 UPSERTS: Final = frozenset(
-    ["c", "create", "r", "read", "snapshot", "i", "insert", "u", "update", "upsert", "replace", "modify", "f", "false"]
-    + ["update_postimage", "+i", "+u"]
+    {
+        *("c", "create", "r", "read", "snapshot", "i", "insert", "u", "update", "upsert", "replace", "modify", "f", "false"),
+        *("update_postimage", "+i", "+u"),
+    }
 )
 """The words for an insert or an update; the last are those of Delta and Flink, whose feeds also have old values."""
 NULL: Final = "null"
@@ -27,8 +29,8 @@ def word(value: object) -> str:
 
 
 def deletes_by(text: str, deletes: frozenset[str], upserts: frozenset[str]) -> bool | None:
-    """Whether a word deletes its row, None if it is in neither list. Of a column of which only null means an upsert,
-    a time means a delete: it is when the row was deleted.
+    """Whether a word deletes its row, None if it is in neither list. Of a column of which only null means an
+    upsert, a time means a delete: it is when the row was deleted.
 
     >>> [deletes_by(each, DELETES, frozenset({"null"})) for each in ("null", "2026-03-01t09:00:00z", "x")]
     [False, True, None]

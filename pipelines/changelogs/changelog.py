@@ -34,6 +34,8 @@ LOOK_RECORDS: Final = 10_000
 _PLAIN: Final = tuple(suffix for each in FILE_FORMATS if each.lines for suffix in each.source.suffixes)
 _DECLARED: Final = tuple(each.name for each in FILE_FORMATS if each.lines)
 """The formats whose columns an option gives types."""
+_EMPTY: Final = (*_DECLARED, "debezium", "wal2json", "maxwell")
+"""The formats of which a file may be without any byte: it has no rows."""
 _COMPRESSION: Final = 8
 """How many bytes of records a byte of a compressed file may stand for."""
 
@@ -211,6 +213,8 @@ def look_into(
     try:
         for file in files:
             FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED).close()
+            if not file.bytes and file.format not in _EMPTY:
+                raise InputError(f"{name}: {file.shown} is empty, where a file of {file.format} has at least its schema: leave it out")
         evidence, log, absent = NOTHING, SlotLog(files), ""
         if any(file.format == "wal2json" and not file.look_bytes for file in files):
             log = slot_log(name, files, read)
@@ -263,7 +267,7 @@ def _absent(name: str, files: Sequence[File]) -> tuple[str, str]:
     """The sentence on a table that no event is of: for the run to refuse, or a doubt where not all could be looked at."""
     tables = (change.table for change in _enveloped_changes(name, [replace(file, table="") for file in files]))
     sentence = absent_table(name, files[0].table, tables)
-    if sentence and any(0 < file.look_bytes < file.bytes or file.look_bytes and file.path.endswith(PACKED) for file in files):
+    if sentence and any(0 < file.look_bytes < file.bytes or (file.look_bytes and file.path.endswith(PACKED)) for file in files):
         return "", f"{sentence} (only the beginning of each file was looked at)"
     if sentence and (bad := next((file for file in files if ENVELOPES[file.format].has_faults(file)), None)):
         return "", f"{sentence} (but {bad.shown} has events that cannot be used)"  # which the run is to name
@@ -284,7 +288,11 @@ def _looked_into(name: str, file: File, columns: Columns, layout: Layout, rememb
     """The file with what it says itself of its columns."""
     try:
         unit = SOURCES[file.format].unit(file, columns.timestamp)
-        return replace(file, unit=unit, layout=layout_of(file, layout, remembered) if file.format == "csv" else ())
+        if file.format == "csv":
+            return replace(file, unit=unit, layout=layout_of(file, layout, remembered), declared=tuple(name for name, _ in layout))
+        # what says the operation is text: a writer that does not mark that marks no text
+        unmarked = file.format == "parquet" and dict(SOURCES[file.format].types(file)).get(columns.delete or "") == "binary"
+        return replace(file, unit=unit, is_unmarked=unmarked)
     except OSError:
         raise
     except ValueError as error:

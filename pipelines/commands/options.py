@@ -124,8 +124,8 @@ def layout_given(side: Side, args: argparse.Namespace) -> Layout:
 
 
 def _operations(side: Side, values: Mapping[str, str | None]) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """The words for deletes, for upserts and for what is neither; one that is given for one of them is none of the
-    defaults of the others.
+    """The words for deletes, for upserts and for what is neither; one that is given for one of them is none of
+    the defaults of the others.
     """
     given = {name: _words(values[name]) for name in ("deletes", "upserts", "ignored")}
     for one, other in itertools.combinations(given, 2):

@@ -4,6 +4,7 @@ import copy
 import datetime as dt
 import io
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -30,6 +31,8 @@ from beam_joins.pipelines.formats.target_types import target_type
 
 _RECORDS: Final = 4096
 _SAID: Final = 100
+_LACKING: Final = re.compile(r"(\w+) codec is supported but you need to install one of the following libraries: \('([\w.]+)'")
+"""What fastavro says of a codec whose package is missing."""
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _STORED: Final[dict[str, Callable[[Any], Any]]] = {
     "timestamp-millis": lambda time: (time - _EPOCH) // dt.timedelta(milliseconds=1),
@@ -101,6 +104,8 @@ def read_records(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[s
             raise
         except Exception as error:  # fastavro raises whatever its decoder stumbles over
             after = f"record {number}" if not start else f"record {number} of the blocks from byte {start}"
+            if _LACKING.match(str(error)):
+                raise ValueError(f"cannot be read: {avro_reason(error)}") from error
             raise ValueError(f"is damaged or cut off after {after} ({avro_reason(error)})") from error
         if record is None:
             return
@@ -110,6 +115,8 @@ def read_records(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[s
 
 def avro_reason(error: Exception) -> str:
     """What fastavro says, which may be all of a schema, or nothing."""
+    if (codec := _LACKING.match(str(error))) is not None:
+        return f"it is compressed with {codec[1]}, which takes a package that is not installed: pip install {codec[2]}"
     reason = (str(error).splitlines() or [type(error).__name__])[0] or type(error).__name__
     return reason if len(reason) <= _SAID else f"{reason[:_SAID]}..."
 

@@ -60,8 +60,8 @@ def evidence_of(name: str, changes: Iterable[RowChange], most: int, *, partition
 
 
 def absent_table(name: str, table: str, tables: Iterable[str]) -> str:
-    """The sentence on a table that no event is of, given the names of those that there are; empty where there is
-    none.
+    """The sentence on a table that no event is of, given the names of those that there are; empty where there
+    is none.
 
     >>> absent_table("rows", "orders", ["shop.orders_1"])  # doctest: +NORMALIZE_WHITESPACE
     "rows: no event is of the table orders: there are those of shop.orders_1; name one of these as the table, or several by

@@ -75,8 +75,8 @@ def full_name(schema: str | None, table: str | None) -> str:
 
 
 def is_meant(wanted: str, schema: str | None, table: str | None) -> bool:
-    """Whether a table is the requested one, by its full name or its last part, or by a pattern of one of these;
-    every table is if none is named.
+    """Whether a table is the requested one, by its full name or its last part, or by a pattern of one of
+    these; every table is if none is named.
 
     >>> is_meant("orders", "public", "orders"), is_meant("shop.orders", "public", "orders"), is_meant("", None, "orders")
     (True, False, True)

@@ -91,7 +91,7 @@ def rows_of_plain_files(
             changelog.require(option, column)
     if schema is None:
         return ChangelogRows(_ReadParts(changelog, _without(ignored, plain_dicts), None), False, [])
-    files = tuple(replace(file, layout=layout_by(schema, file.layout)) for file in changelog.files)
+    files = tuple(replace(file, layout=layout_by(schema, file.layout), declared=tuple(schema.names)) for file in changelog.files)
     with_place = schema.append(pa.field(PLACE, pa.int64()))
     read = _without(ignored, partial(plain_batches, schema=schema))
     return ChangelogRows(_ReadParts(replace(changelog, files=files), read, with_place), True, [])

@@ -49,7 +49,7 @@ class Ignored(NamedTuple):
         column, words = next(iter(spec.items())) if isinstance(spec, Mapping) and len(spec) == 1 else ("", ())
         if not isinstance(column, str) or not column or isinstance(words, str | bytes) or not isinstance(words, Sequence) or not words:
             raise ValueError(
-                f"ignored={spec!r}: give one column and the list of its values that mean no change, such as {{'op': ['update_preimage']}}"
+                f"ignored={spec!r}: give one column and its values that mean no change, as in {{'op': ['update_preimage']}}"
             )
         return cls(column, frozenset(map(word, words)))
 
@@ -72,8 +72,8 @@ class Ignored(NamedTuple):
 
 
 def ties(deletes: Any, *, in_columns: bool) -> Any:
-    """What orders records that sequence and time do not: an upsert is behind a delete, which is of the row before it,
-    then the place; ``deletes`` is the option that says which records delete.
+    """What orders records that sequence and time do not: an upsert is behind a delete, which is of the row
+    before it, then the place; ``deletes`` is the option that says which records delete.
     """
     if deletes is None:
         return PLACE
