@@ -18,14 +18,13 @@ from beam_joins.pipelines.base.paths import absolute, is_local, matching, requir
 from beam_joins.pipelines.formats import avro_records
 from beam_joins.pipelines.formats.columns import Columns, Envelopes
 from beam_joins.pipelines.formats.csv_rows import layout_of
-from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, evidence_of
-from beam_joins.pipelines.formats.envelopes.row_change import RowChange, is_pattern
+from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of
+from beam_joins.pipelines.formats.envelopes.row_change import is_pattern
 from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, SlotLog, Waiting, slot_log
 from beam_joins.pipelines.formats.files import File, Part
 from beam_joins.pipelines.formats.layout import Layout
-from beam_joins.pipelines.formats.lines import PACKED
 from beam_joins.pipelines.formats.reading import KEY_TYPES, kind
-from beam_joins.pipelines.formats.registry import DEBEZIUM, ENVELOPES, FILE_FORMATS, PLAIN_FORMATS, SOURCES, format_of, has_format
+from beam_joins.pipelines.formats.registry import DEBEZIUM, FILE_FORMATS, PLAIN_FORMATS, SOURCES, format_of, has_format
 
 PART_BYTES: Final = 16 << 20
 PLAIN: Final = Envelopes()
@@ -220,9 +219,9 @@ def look_into(
             log = slot_log(name, files, read)
             files = log.files
         if columns.enveloped and files:
-            evidence = evidence_of(name, _enveloped_changes(name, files), LOOK_RECORDS, partitions=is_pattern(files[0].table))
+            evidence = evidence_of(name, changes_in(name, files), LOOK_RECORDS, partitions=is_pattern(files[0].table))
             if not evidence.is_there and not is_known and files[0].table:
-                absent, doubt = _absent(name, files)
+                absent, doubt = absent_table(name, files)
                 evidence = evidence._replace(doubt=evidence.doubt or doubt)
             key = files[0].key or evidence.key
             if not key and absent:
@@ -238,7 +237,7 @@ def look_into(
             columns = replace(columns, key=key)
         files = tuple(_looked_into(name, file, columns, layout, remembered) for file in files)
         if files and all(file.format == "avro" for file in files):
-            _require_one_schema(name, files)
+            avro_records.require_one_schema(name, files)
         types = tuple({column: type_ for file in reversed(files) for column, type_ in SOURCES[file.format].types(file)}.items())
         first = tuple(_first_records(name, files))
     except (OSError, EOFError) as error:
@@ -263,27 +262,6 @@ def look_into(
     )
 
 
-def _absent(name: str, files: Sequence[File]) -> tuple[str, str]:
-    """The sentence on a table that no event is of: for the run to refuse, or a doubt where not all could be looked at."""
-    tables = (change.table for change in _enveloped_changes(name, [replace(file, table="") for file in files]))
-    sentence = absent_table(name, files[0].table, tables)
-    if sentence and any(0 < file.look_bytes < file.bytes or (file.look_bytes and file.path.endswith(PACKED)) for file in files):
-        return "", f"{sentence} (only the beginning of each file was looked at)"
-    if sentence and (bad := next((file for file in files if ENVELOPES[file.format].has_faults(file)), None)):
-        return "", f"{sentence} (but {bad.shown} has events that cannot be used)"  # which the run is to name
-    return sentence, ""
-
-
-def _enveloped_changes(name: str, files: Sequence[File]) -> Iterator[RowChange]:
-    for file in files:
-        try:
-            yield from ENVELOPES[file.format].changes(replace(file, columns=None))
-        except OSError:
-            raise
-        except ValueError as error:
-            raise InputError(f"{name}: {file.shown} {error}") from error
-
-
 def _looked_into(name: str, file: File, columns: Columns, layout: Layout, remembered: Layout) -> File:
     """The file with what it says itself of its columns."""
     try:
@@ -297,18 +275,6 @@ def _looked_into(name: str, file: File, columns: Columns, layout: Layout, rememb
         raise
     except ValueError as error:
         raise InputError(f"{name}: {file.shown} {error}") from error
-
-
-def _require_one_schema(name: str, files: Sequence[File]) -> None:
-    schemas = []
-    for file in files:
-        try:
-            schemas.append(avro_records.read_schema(file.path))
-        except ValueError as error:
-            raise InputError(f"{name}: {file.shown} {error}") from error
-    for file, schema in zip(files, schemas, strict=True):
-        if schema != schemas[0]:
-            raise InputError(f"{name}: {file.shown} has another Avro schema than {files[0].shown}: write them with one schema")
 
 
 def _first_records(name: str, files: Sequence[File]) -> Iterator[tuple[File, dict[str, Any]]]:

@@ -5,7 +5,7 @@ import datetime as dt
 import io
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -19,6 +19,7 @@ from apache_beam.io.range_trackers import OffsetRangeTracker
 from fastavro.write import Writer
 
 from beam_joins.exact_values import Place, exact_column
+from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.columns import Unit
 from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows, Schema, rows_of_avro
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
@@ -59,6 +60,19 @@ def read_schema(path: str) -> Schema:
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise ValueError("is an Avro file, but not one of records")
     return schema
+
+
+def require_one_schema(name: str, files: Sequence[File]) -> None:
+    """Raise InputError for a file with another schema than the first."""
+    schemas = []
+    for file in files:
+        try:
+            schemas.append(read_schema(file.path))
+        except ValueError as error:
+            raise InputError(f"{name}: {file.shown} {error}") from error
+    for file, schema in zip(files, schemas, strict=True):
+        if schema != schemas[0]:
+            raise InputError(f"{name}: {file.shown} has another Avro schema than {files[0].shown}: write them with one schema")
 
 
 def logical_type(schema: Schema, column: str) -> str | None:

@@ -203,7 +203,7 @@ def _deleted(column: pa.Array, deletes: frozenset[str], upserts: frozenset[str])
     """Which records delete their rows; null for a word that is in neither list."""
     if _family(column.type) not in ("text", "whole numbers") and not pa.types.is_boolean(column.type):
         raise pa.ArrowInvalid("no words")
-    words = column.cast(pa.string()).dictionary_encode()
+    words = column.cast(pa.string()).dictionary_encode("encode")
     texts = [word(text) for text in words.dictionary.to_pylist()]
     means = pa.array([deletes_by(each, deletes, upserts) for each in texts], pa.bool_())
     return means.take(words.indices)

@@ -392,9 +392,7 @@ def test_a_table_that_no_event_is_of_is_refused_with_the_tables_that_there_are(
     assert listed in str(refused.value)
 
 
-def test_a_table_without_an_event_is_none_that_is_missing_where_nothing_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_without_an_event_is_not_missing_where_nothing_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert looked_into(an_event("orders"), table="orders").absent == ""
     assert looked_into('{"ts_ms":5}\n', table="orders").absent == ""

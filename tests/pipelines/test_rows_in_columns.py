@@ -305,16 +305,17 @@ def test_records_that_are_no_change_are_told_from_others_many_at_a_time_and_one_
 @pytest.mark.parametrize("deletes", [DELETES, frozenset({NOT_NULL})])
 def test_a_time_in_the_column_of_deletes_marks_a_deleted_row_where_null_alone_is_an_upsert(deletes: frozenset[str]) -> None:
     columns = replace(FEED, deletes=deletes, upserts=frozenset({"null"}), ignored=frozenset())
-    lines = [{"id": n, "at": 5, "lsn": n, "op": op} for n, op in enumerate([None, "2026-03-01T09:00:00Z", "2026-03-01", "x", None])]
+    lines = [{"id": n, "at": 5, "lsn": n, "op": op} for n, op in enumerate(["2026-03-01T09:00:00Z", "2026-03-01", "x", None])]
+    del lines[-1]["op"]
     reading = Reading(columns=columns, key=("whole numbers",))
     raw = json_rows(b"".join(json.dumps(line).encode() + b"\n" for line in lines), 0, reading)
     assert raw is not None
     batch, _ = typed_rows(raw, reading)
     assert batch is not None
     any_value = NOT_NULL in deletes
-    assert batch["deleted"].to_pylist() == [False, True, True, *([True] if any_value else []), False]
-    assert [columns.is_delete(line) for line in lines] == [False, True, True, any_value, False]
-    assert (columns.fault(lines[3]) is None) == any_value
+    assert batch["deleted"].to_pylist() == [True, True, *([True] if any_value else []), False]
+    assert [columns.is_delete(line) for line in lines] == [True, True, any_value, False]
+    assert (columns.fault(lines[2]) is None) == any_value
 
 
 def test_text_of_parquet_without_its_mark_is_text_where_that_of_the_operation_is_without_it_too(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Infers a table's primary key and columns from the first change events of its files."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import msgspec
@@ -9,6 +10,9 @@ import pyarrow as pa
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.envelopes.row_change import UPSERT, RowChange, is_pattern
+from beam_joins.pipelines.formats.files import File
+from beam_joins.pipelines.formats.lines import PACKED
+from beam_joins.pipelines.formats.registry import ENVELOPES
 
 _TABLES_SHOWN: Final = 10
 
@@ -59,11 +63,11 @@ def evidence_of(name: str, changes: Iterable[RowChange], most: int, *, partition
     return Evidence(key, tuple(types) if all_typed else (), whole if of_one else None, doubt, bool(tables))
 
 
-def absent_table(name: str, table: str, tables: Iterable[str]) -> str:
+def sentence_on(name: str, table: str, tables: Iterable[str]) -> str:
     """The sentence on a table that no event is of, given the names of those that there are; empty where there
     is none.
 
-    >>> absent_table("rows", "orders", ["shop.orders_1"])  # doctest: +NORMALIZE_WHITESPACE
+    >>> sentence_on("rows", "orders", ["shop.orders_1"])  # doctest: +NORMALIZE_WHITESPACE
     "rows: no event is of the table orders: there are those of shop.orders_1; name one of these as the table, or several by
     a pattern such as 'shop.orders_*'"
     """
@@ -77,6 +81,30 @@ def absent_table(name: str, table: str, tables: Iterable[str]) -> str:
         f"{name}: no event is of the table {table}: there are those of {', '.join(there[:_TABLES_SHOWN])}{more}; name one of "
         f"these as the table, or several by a pattern such as '{example}'"
     )
+
+
+def absent_table(name: str, files: Sequence[File]) -> tuple[str, str]:
+    """The sentence on a table that no event of files is of: for the run to refuse, or a doubt where not all of
+    them could be looked at.
+    """
+    tables = (change.table for change in changes_in(name, [replace(file, table="") for file in files]))
+    sentence = sentence_on(name, files[0].table, tables)
+    if sentence and any(0 < file.look_bytes < file.bytes or (file.look_bytes and file.path.endswith(PACKED)) for file in files):
+        return "", f"{sentence} (only the beginning of each file was looked at)"
+    if sentence and (bad := next((file for file in files if ENVELOPES[file.format].has_faults(file)), None)):
+        return "", f"{sentence} (but {bad.shown} has events that cannot be used)"  # which the run is to name
+    return sentence, ""
+
+
+def changes_in(name: str, files: Sequence[File]) -> Iterator[RowChange]:
+    """The changes in files of envelopes. Raises InputError."""
+    for file in files:
+        try:
+            yield from ENVELOPES[file.format].changes(replace(file, columns=None))
+        except OSError:
+            raise
+        except ValueError as error:
+            raise InputError(f"{name}: {file.shown} {error}") from error
 
 
 def together(name: str, schemas: Iterable[pa.Schema]) -> pa.Schema:
