@@ -73,6 +73,7 @@ setup(
         "apache-beam[gcp]>=2.69,<3; python_version >= '3.13'",  # the first with wheels for it
         "pyarrow>=18",  # 16 crashes in the process; older Beams allow no later one
         "fastavro>=1.9",
+        "cramjam>=2.5",  # Snappy in Avro, which Spark and Hive write
         "msgspec>=0.19",
         "orjson>=3.9.7,<4",
         "rich>=13",

@@ -18,13 +18,13 @@ from beam_joins.pipelines.base.paths import absolute, is_local, matching, requir
 from beam_joins.pipelines.formats import avro_records
 from beam_joins.pipelines.formats.columns import Columns, Envelopes
 from beam_joins.pipelines.formats.csv_rows import layout_of
-from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, evidence_of
-from beam_joins.pipelines.formats.envelopes.row_change import RowChange
+from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of
+from beam_joins.pipelines.formats.envelopes.row_change import is_pattern
 from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, SlotLog, Waiting, slot_log
 from beam_joins.pipelines.formats.files import File, Part
 from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.reading import KEY_TYPES, kind
-from beam_joins.pipelines.formats.registry import DEBEZIUM, ENVELOPES, FILE_FORMATS, PLAIN_FORMATS, SOURCES, format_of, has_format
+from beam_joins.pipelines.formats.registry import DEBEZIUM, FILE_FORMATS, PLAIN_FORMATS, SOURCES, format_of, has_format
 
 PART_BYTES: Final = 16 << 20
 PLAIN: Final = Envelopes()
@@ -33,6 +33,8 @@ LOOK_RECORDS: Final = 10_000
 _PLAIN: Final = tuple(suffix for each in FILE_FORMATS if each.lines for suffix in each.source.suffixes)
 _DECLARED: Final = tuple(each.name for each in FILE_FORMATS if each.lines)
 """The formats whose columns an option gives types."""
+_EMPTY: Final = (*_DECLARED, "debezium", "wal2json", "maxwell")
+"""The formats of which a file may be without any byte: it has no rows."""
 _COMPRESSION: Final = 8
 """How many bytes of records a byte of a compressed file may stand for."""
 
@@ -60,6 +62,8 @@ class Changelog:
     """What ends within a transaction, whose end is in no file."""
     read: ReadBefore = NONE_READ
     """The transactions that this run and those before it have read."""
+    absent: str = ""
+    """The sentence on a table that no event of these files is of, although there are events of others."""
 
     @property
     def rows_have(self) -> tuple[str, ...]:
@@ -86,6 +90,11 @@ class Changelog:
     def doubts(self) -> list[str]:
         """What the summary says of rows that may lack columns, and of transactions that are not whole."""
         return [sentence for sentence in (self.evidence.doubt, *(each.sentence for each in self.waiting)) if sentence]
+
+    def require_table(self) -> None:
+        """Raise InputError if no event is of the table that is named, although there are events of others."""
+        if self.absent:
+            raise InputError(self.absent)
 
     def require(self, option: str, column: str) -> None:
         """Raise InputError if no record looked at has the column; the option is the one that names it.
@@ -189,26 +198,34 @@ def look_into(
     remembered: Layout = (),
     before: pa.Schema | None = None,
     read: ReadBefore = NONE_READ,
+    is_known: bool = False,
 ) -> Changelog:
     """Look at what files say of themselves, and at their first records.
 
     The time unit of a file that says its own replaces the one in ``columns``; ``layout`` are the types of
     columns of CSV files, and ``remembered`` those of columns that a file need not have. ``before`` are the columns
     of the rows of envelopes in an earlier run, for files of which nothing shows them, and ``read`` the
-    transactions of a slot that were read there.
+    transactions of a slot that were read there. ``is_known``: rows of the table were read there.
 
     Raises InputError for a file that cannot be read, or does not have a column of ``layout``.
     """
     try:
         for file in files:
             FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED).close()
-        evidence, log = NOTHING, SlotLog(files)
+            if not file.bytes and file.format not in _EMPTY:
+                raise InputError(f"{name}: {file.shown} is empty, where a file of {file.format} has at least its schema: leave it out")
+        evidence, log, absent = NOTHING, SlotLog(files), ""
         if any(file.format == "wal2json" and not file.look_bytes for file in files):
             log = slot_log(name, files, read)
             files = log.files
         if columns.enveloped and files:
-            evidence = evidence_of(name, _enveloped_changes(name, files), LOOK_RECORDS)
+            evidence = evidence_of(name, changes_in(name, files), LOOK_RECORDS, partitions=is_pattern(files[0].table))
+            if not evidence.is_there and not is_known and files[0].table:
+                absent, doubt = absent_table(name, files)
+                evidence = evidence._replace(doubt=evidence.doubt or doubt)
             key = files[0].key or evidence.key
+            if not key and absent:
+                raise InputError(absent)
             if not key:
                 raise InputError(
                     f"{name}: no change says which columns are its primary key: name them ({columns.flag('key')}, or key=)"
@@ -220,7 +237,7 @@ def look_into(
             columns = replace(columns, key=key)
         files = tuple(_looked_into(name, file, columns, layout, remembered) for file in files)
         if files and all(file.format == "avro" for file in files):
-            _require_one_schema(name, files)
+            avro_records.require_one_schema(name, files)
         types = tuple({column: type_ for file in reversed(files) for column, type_ in SOURCES[file.format].types(file)}.items())
         first = tuple(_first_records(name, files))
     except (OSError, EOFError) as error:
@@ -241,40 +258,23 @@ def look_into(
         evidence=evidence,
         waiting=log.waiting,
         read=log.read,
+        absent=absent,
     )
-
-
-def _enveloped_changes(name: str, files: Sequence[File]) -> Iterator[RowChange]:
-    for file in files:
-        try:
-            yield from ENVELOPES[file.format].changes(replace(file, columns=None))
-        except OSError:
-            raise
-        except ValueError as error:
-            raise InputError(f"{name}: {file.shown} {error}") from error
 
 
 def _looked_into(name: str, file: File, columns: Columns, layout: Layout, remembered: Layout) -> File:
     """The file with what it says itself of its columns."""
     try:
         unit = SOURCES[file.format].unit(file, columns.timestamp)
-        return replace(file, unit=unit, layout=layout_of(file, layout, remembered) if file.format == "csv" else ())
+        if file.format == "csv":
+            return replace(file, unit=unit, layout=layout_of(file, layout, remembered), declared=tuple(name for name, _ in layout))
+        # what says the operation is text: a writer that does not mark that marks no text
+        unmarked = file.format == "parquet" and dict(SOURCES[file.format].types(file)).get(columns.delete or "") == "binary"
+        return replace(file, unit=unit, is_unmarked=unmarked)
     except OSError:
         raise
     except ValueError as error:
         raise InputError(f"{name}: {file.shown} {error}") from error
-
-
-def _require_one_schema(name: str, files: Sequence[File]) -> None:
-    schemas = []
-    for file in files:
-        try:
-            schemas.append(avro_records.read_schema(file.path))
-        except ValueError as error:
-            raise InputError(f"{name}: {file.shown} {error}") from error
-    for file, schema in zip(files, schemas, strict=True):
-        if schema != schemas[0]:
-            raise InputError(f"{name}: {file.shown} has another Avro schema than {files[0].shown}: write them with one schema")
 
 
 def _first_records(name: str, files: Sequence[File]) -> Iterator[tuple[File, dict[str, Any]]]:

@@ -17,7 +17,7 @@ from beam_joins.pipelines.changelogs.read_log import LogEntries
 from beam_joins.pipelines.formats.exact_rows import ExactRows, row_text
 from beam_joins.pipelines.formats.files import Part
 from beam_joins.pipelines.formats.reading import Reading
-from beam_joins.pipelines.formats.record_batch_parser import RawRows, structs_one_by_one, typed_rows
+from beam_joins.pipelines.formats.record_batch_parser import RawRows, ignored_rows, structs_one_by_one, typed_rows
 from beam_joins.pipelines.formats.registry import SOURCES
 from beam_joins.pipelines.results.counts import EXAMPLES, Tally, at_bundle_end
 from beam_joins.transforms.connect import as_arrow
@@ -28,6 +28,7 @@ READ: Final = "read"
 BAD_RECORD: Final = "bad_record"
 SKIPPED: Final = "skipped_"
 """What the names of counts begin with that are of lines about no row."""
+IGNORED: Final = "ignored_operation"
 _LONGEST_FAULT: Final = 300
 
 
@@ -116,7 +117,10 @@ class _ReadColumns(beam.DoFn):
     def _good(self, part: Part, raw: RawRows, reading: Reading) -> Iterator[pa.RecordBatch]:
         batch, sure = typed_rows(raw, reading)
         others, added = ExactRows(reading), list[int]()
-        for n, row in self._one_by_one(part, raw, reading, np.flatnonzero(~sure).tolist()):
+        ignored = ignored_rows(raw, reading)
+        if ignored.any():
+            self._skipped[IGNORED] += int(ignored.sum())
+        for n, row in self._one_by_one(part, raw, reading, np.flatnonzero(~sure & ~ignored).tolist()):
             others.add(row, raw.places[n].as_py(), raw.text(n))
             added.append(n)
         if batch is not None and len(batch):
@@ -128,6 +132,9 @@ class _ReadColumns(beam.DoFn):
         """The number and the dict of each of the records that has no fault."""
         for n in chosen:
             row = raw.row(n)
+            if isinstance(row, dict) and reading.columns.is_ignored(row):
+                self._skipped[IGNORED] += 1
+                continue
             fault = row if isinstance(row, str) else reading.fault(row) or _type_fault(raw, n, row, reading)
             key = reading.columns.key
             if fault and reading.columns.enveloped and isinstance(row, dict) and all(row.get(column) is not None for column in key):

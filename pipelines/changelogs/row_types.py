@@ -12,6 +12,7 @@ from beam_joins.pipelines.formats.avro_records import read_schema
 from beam_joins.pipelines.formats.csv_rows import type_named
 from beam_joins.pipelines.formats.envelopes.look import together
 from beam_joins.pipelines.formats.envelopes.record_kinds import rows_of_avro
+from beam_joins.pipelines.formats.parquet_rows import marked
 from beam_joins.pipelines.formats.registry import FILE_FORMATS
 from beam_joins.schema_union import common_schema
 from beam_joins.transforms.connect import plain_schema
@@ -44,7 +45,8 @@ def _schemas(changelog: Changelog) -> Iterator[pa.Schema]:
     formats = dict.fromkeys(file.format for file in changelog.files)
     for file in changelog.files:
         if (schema_of := _SCHEMAS.get(file.format)) is not None:
-            yield plain_schema(schema_of(file.path))
+            schema = plain_schema(schema_of(file.path))
+            yield marked(schema.empty_table()).schema if file.is_unmarked else schema
         elif file.format == "avro" and (rows := rows_of_avro(read_schema(file.path))) is not None:
             yield rows.types
     if not all(name == "avro" or name in _SCHEMAS for name in formats):

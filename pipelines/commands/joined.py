@@ -16,7 +16,19 @@ from beam_joins.how import How
 from beam_joins.keys.columns import Bools
 from beam_joins.pipelines.commands.select import Share
 from beam_joins.pipelines.formats.envelopes.row_change import lists_of_names, object_text
-from beam_joins.pipelines.formats.reading import ARRIVES, DELETED, KEY, LEFT_OUT, LOG, PLACE, REFERENCE, TIME, Form, Reading
+from beam_joins.pipelines.formats.reading import (
+    ARRIVES,
+    BEHIND_DELETES,
+    DELETED,
+    KEY,
+    LEFT_OUT,
+    LOG,
+    PLACE,
+    REFERENCE,
+    TIME,
+    Form,
+    Reading,
+)
 from beam_joins.pipelines.formats.row_encoding import Piece, blank_of, spliced
 from beam_joins.sorting import valid
 from beam_joins.transforms.connect import TableOutputs
@@ -43,12 +55,17 @@ def table(reading: Reading, *, drops: bool = False) -> beam.PTransform[PCollecti
         unchanged_by=vectorized(partial(_left_out, reading)) if reading.columns.left_out is not None else None,
         completed_by=partial(_completed, reading) if reading.columns.left_out is not None else None,
         without_earlier="drop" if drops else "fail",
-        tie_break_by=PLACE,
+        tie_break_by=PLACE if reading.columns.sequence is None or reading.columns.enveloped else vectorized(_ties),
         apply_as_deletes=DELETED,
         apply_as_inserts=vectorized(_arrives) if reading.columns.inserts else None,
         apply_as_truncates=vectorized(_empties) if reading.columns.truncates else None,
         except_columns=[name for name in reading.schema.names if name not in values],
     ).with_outputs()
+
+
+def _ties(rows: pa.RecordBatch) -> pa.Array:
+    """What orders records that sequence and time do not: an upsert is behind a delete, which is of the row before it."""
+    return pc.if_else(rows[DELETED], rows[PLACE], pc.add(rows[PLACE], BEHIND_DELETES))
 
 
 def _empties(rows: pa.RecordBatch) -> pa.Array:

@@ -1,11 +1,12 @@
 """The options that the commands share."""
 
 import argparse
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from beam_joins.operations import DELETES, UPSERTS
+from beam_joins.operations import DELETES, NOT_NULL, NULL, UPSERTS
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.commands.command_line import add_runner, parse_known
 from beam_joins.pipelines.commands.command_spec import Names, Side
@@ -23,6 +24,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "delete_column": "op",
     "deletes": None,
     "upserts": None,
+    "ignored": None,
 }
 """What says of a record what it is, where no option does and no envelope."""
 
@@ -67,7 +69,7 @@ def columns_of(side: Side, args: argparse.Namespace) -> Columns:
         if not names_in(values[option]):
             raise InputError(f"{side.flag(option)} must name a column")
     columns = names_in(values["sequence"])
-    deletes, upserts = _operations(side, values["deletes"], values["upserts"])
+    deletes, upserts, ignored = _operations(side, values)
     return Columns(
         key=names_in(values["key"]),
         timestamp=values["timestamp"],
@@ -77,6 +79,7 @@ def columns_of(side: Side, args: argparse.Namespace) -> Columns:
         delete=values["delete_column"] or None,
         deletes=deletes,
         upserts=upserts,
+        ignored=ignored,
         side=side.option,
     )
 
@@ -120,18 +123,22 @@ def layout_given(side: Side, args: argparse.Namespace) -> Layout:
     return tuple(values)
 
 
-def _operations(side: Side, deletes: str | None, upserts: str | None) -> tuple[frozenset[str], frozenset[str]]:
-    """The words for deletes and for upserts; one that is given for one of them is none of the defaults of the
-    other.
+def _operations(side: Side, values: Mapping[str, str | None]) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """The words for deletes, for upserts and for what is neither; one that is given for one of them is none of
+    the defaults of the others.
     """
-    deleting, upserting = _words(deletes), _words(upserts)
-    if both := sorted((deleting or frozenset()) & (upserting or frozenset())):
-        raise InputError(
-            f"{', '.join(both)} stands in both {side.flag('deletes')} and {side.flag('upserts')}: a record is one or the other"
-        )
+    given = {name: _words(values[name]) for name in ("deletes", "upserts", "ignored")}
+    for one, other in itertools.combinations(given, 2):
+        if both := sorted((given[one] or frozenset()) & (given[other] or frozenset())):
+            raise InputError(f"{', '.join(both)} stands in both {side.flag(one)} and {side.flag(other)}: a record is one or the other")
+    deletes, upserts, ignored = given.values()
+    if deletes is not None and NOT_NULL in deletes:
+        upserts = frozenset({NULL}) if upserts is None else upserts
+    taken = frozenset().union(*filter(None, given.values()))
     return (
-        DELETES - (upserting or frozenset()) if deleting is None else deleting,
-        UPSERTS - (deleting or frozenset()) if upserting is None else upserting,
+        DELETES - taken if deletes is None else deletes,
+        UPSERTS - taken if upserts is None else upserts,
+        ignored or frozenset(),
     )
 
 
@@ -229,11 +236,20 @@ def _add_columns(group: Any, side: Side) -> None:
         metavar="COLUMN",
         help=f"the operation: says whether a record deletes its row (default: {_DEFAULTS['delete_column']}); empty: none does",
     )
-    for option, meaning, words in (("deletes", "a delete", DELETES), ("upserts", "an insert or an update", UPSERTS)):
+    for option, meaning, words, more in (
+        ("deletes", "a delete", DELETES, f", {NOT_NULL} for all others, such as the time of the delete"),
+        ("upserts", "an insert or an update", UPSERTS, ""),
+    ):
         group.add_argument(
             side.flag(option),
             metavar="VALUES",
-            help=f"the values of that column that mean {meaning}, in any case; null stands for null (default: "
+            help=f"the values of that column that mean {meaning}, in any case; null stands for null{more} (default: "
             f"{','.join(sorted(words))}). "
-            "A record with a value in neither list is a bad record",
+            "A record with a value in no list is a bad record",
         )
+    group.add_argument(
+        side.flag("ignored"),
+        metavar="VALUES",
+        help="the values of that column that mean no change, as update_preimage or -U for the old values beside the new ones: such "
+        "records are passed over and counted (default: none; with a - first: --ignored=-U)",
+    )

@@ -75,7 +75,10 @@ class Memory:
             files, columns = [replace(file, key=tuple(key)) for file in files], replace(columns, key=tuple(key))
         whole = self._whole[side]
         before = None if whole is None else text_schema(whole)
-        changelog = look_into(side, tuple(files), columns, layout, tuple(self._types[side].items()), before, self._read[side])
+        changelog = look_into(
+            side, tuple(files), columns, layout, tuple(self._types[side].items()), before, self._read[side], bool(self._columns[side])
+        )
+        changelog.require_table()
         self._read[side] = changelog.read
         self._waiting[side] = {each.path: each.start for each in changelog.waiting if not each.comes_again}
         if changelog.evidence.whole is not None:

@@ -21,6 +21,7 @@ _COLUMNS: Final = (
     "delete_column",
     "deletes",
     "upserts",
+    "ignored",
 )
 
 

@@ -42,6 +42,8 @@ def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool 
         )
         for side in names.sides
     )
+    for changelog in changelogs:
+        changelog.require_table()
     for path in [path for _, path in formats] + [args.json] * (args.json not in (None, "-")):
         refuse_inputs(path, [file.path for changelog in changelogs for file in changelog.files])
     job = Job(names=names, changelogs=changelogs, one_file=not args.parts, **what_is_made(names, args))

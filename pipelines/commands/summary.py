@@ -18,12 +18,13 @@ REASONS: Final = {
     "null_sequence": "without a sequence",
     "null_timestamp": "without a time",
     "duplicate_position": "repeated: the same record again",
-    "ambiguous_position": "other records of one key and position: the last in time counts, then in the files; give a finer order: "
-    "{flag} commit_lsn,lsn",
+    "ambiguous_position": "other records of one key and position: the last in time counts, then an upsert, then the last in the "
+    "files; give a finer order: {flag} commit_lsn,lsn",
     "null_foreign_key": "{unreferring}",
     "no_earlier_row": "left large values out that did not change, and no earlier row has them",
 }
 PASSED_OVER: Final = {
+    "skipped_ignored_operation": "records whose operation is no change, as the options say",
     "skipped_empty_transaction": "transactions without a change: of other tables, or a TRUNCATE, which format 1 of "
     "wal2json does not show, and format 2 does",
 }

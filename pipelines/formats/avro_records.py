@@ -4,7 +4,8 @@ import copy
 import datetime as dt
 import io
 import itertools
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -18,6 +19,7 @@ from apache_beam.io.range_trackers import OffsetRangeTracker
 from fastavro.write import Writer
 
 from beam_joins.exact_values import Place, exact_column
+from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.columns import Unit
 from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows, Schema, rows_of_avro
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
@@ -30,6 +32,8 @@ from beam_joins.pipelines.formats.target_types import target_type
 
 _RECORDS: Final = 4096
 _SAID: Final = 100
+_LACKING: Final = re.compile(r"(\w+) codec is supported but you need to install one of the following libraries: \('([\w.]+)'")
+"""What fastavro says of a codec whose package is missing."""
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _STORED: Final[dict[str, Callable[[Any], Any]]] = {
     "timestamp-millis": lambda time: (time - _EPOCH) // dt.timedelta(milliseconds=1),
@@ -56,6 +60,19 @@ def read_schema(path: str) -> Schema:
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise ValueError("is an Avro file, but not one of records")
     return schema
+
+
+def require_one_schema(name: str, files: Sequence[File]) -> None:
+    """Raise InputError for a file with another schema than the first."""
+    schemas = []
+    for file in files:
+        try:
+            schemas.append(read_schema(file.path))
+        except ValueError as error:
+            raise InputError(f"{name}: {file.shown} {error}") from error
+    for file, schema in zip(files, schemas, strict=True):
+        if schema != schemas[0]:
+            raise InputError(f"{name}: {file.shown} has another Avro schema than {files[0].shown}: write them with one schema")
 
 
 def logical_type(schema: Schema, column: str) -> str | None:
@@ -101,6 +118,8 @@ def read_records(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[s
             raise
         except Exception as error:  # fastavro raises whatever its decoder stumbles over
             after = f"record {number}" if not start else f"record {number} of the blocks from byte {start}"
+            if _LACKING.match(str(error)):
+                raise ValueError(f"cannot be read: {avro_reason(error)}") from error
             raise ValueError(f"is damaged or cut off after {after} ({avro_reason(error)})") from error
         if record is None:
             return
@@ -110,6 +129,8 @@ def read_records(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[s
 
 def avro_reason(error: Exception) -> str:
     """What fastavro says, which may be all of a schema, or nothing."""
+    if (codec := _LACKING.match(str(error))) is not None:
+        return f"it is compressed with {codec[1]}, which takes a package that is not installed: pip install {codec[2]}"
     reason = (str(error).splitlines() or [type(error).__name__])[0] or type(error).__name__
     return reason if len(reason) <= _SAID else f"{reason[:_SAID]}..."
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from beam_joins.operations import DELETES, UPSERTS, word
+from beam_joins.operations import DELETES, NOT_NULL, NULL, UPSERTS, deletes_by, word
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,8 +34,8 @@ class Columns:
     ``key`` are those of the primary key. ``sequence`` None: the event time is the position; ``within``:
     columns that order the changes of a row at one position. ``delete`` None: there are no deletes; else the
     column's text, in any case (``true`` for true, ``null`` for null), is among ``deletes``, among
-    ``upserts``, or among ``truncates``, which empty the table and have no key. ``inserts`` are the words of those
-    upserts that come to their key. ``unit`` is what a whole
+    ``upserts``, or among ``truncates``, which empty the table and have no key; or among ``ignored``: such a
+    record is no change. ``inserts`` are the words of those upserts that come to their key. ``unit`` is what a whole
     number in ``timestamp`` counts. ``log`` names what the sequence is of (null: not known), ``left_out`` the
     columns that a row does not have as they did not change. ``side`` is what the options of these columns
     begin with, ``orders`` for ``--orders-key``; empty: nothing. ``enveloped``: all but the key are made of
@@ -48,7 +48,7 @@ class Columns:
     >>> columns.fault({"id": 1, "at": "yesterday", "lsn": 1, "op": "c"})
     "column 'at' is not a time: 'yesterday'"
     >>> columns.fault({"id": 1, "at": 5, "lsn": 1, "op": None})
-    "column 'op' is null: add null to --orders-upserts or --orders-deletes to say what that means"
+    "column 'op' is null: add null to --orders-upserts, --orders-deletes or --orders-ignored to say what that means"
     """
 
     key: tuple[str, ...]
@@ -60,6 +60,7 @@ class Columns:
     upserts: frozenset[str] = UPSERTS
     inserts: frozenset[str] = frozenset()
     truncates: frozenset[str] = frozenset()
+    ignored: frozenset[str] = frozenset()
     unit: Unit = "us"
     side: str = ""
     log: str | None = None
@@ -113,7 +114,11 @@ class Columns:
 
     def is_delete(self, row: Row) -> bool:
         """Whether the record deletes its row."""
-        return self.delete is not None and word(row.get(self.delete)) in self.deletes
+        return self.delete is not None and bool(deletes_by(word(row.get(self.delete)), self.deletes, self.upserts))
+
+    def is_ignored(self, row: Row) -> bool:
+        """Whether the record is no change, as the old values that some feeds have beside the new ones."""
+        return bool(self.ignored) and self.delete is not None and word(row.get(self.delete)) in self.ignored
 
     def is_truncate(self, row: Row) -> bool:
         """Whether the record empties the table."""
@@ -151,10 +156,12 @@ class Columns:
         if self.delete is None:
             return None
         operation = word(row.get(self.delete))
-        if operation in self.upserts or operation in self.deletes:
+        if operation in self.ignored or deletes_by(operation, self.deletes, self.upserts) is not None:
             return None
         seen = "null" if row.get(self.delete) is None else repr(row[self.delete])
-        options = f"{self.flag('upserts')} or {self.flag('deletes')}"
+        options = f"{self.flag('upserts')}, {self.flag('deletes')} or {self.flag('ignored')}"
+        if operation[:1].isdigit() and NULL in self.upserts:
+            options = f"{options}, or give {self.flag('deletes')}={NOT_NULL} if any value marks a deleted row,"
         return f"column '{self.delete}' is {seen}: add {operation} to {options} to say what that means"
 
     def _order_fault(self, row: Row) -> str | None:

@@ -5,7 +5,8 @@ Numbers keep their digits, as they are text.
 
 import csv
 import itertools
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -31,6 +32,8 @@ _DIGITS: Final = 38
 _EXACT: Final = r"^-?(0|[1-9][0-9]{0,27})(\.[0-9]{1,28})?([eE][+-]?[0-9])?$"
 """Decimals; Arrow takes those of more digits too, but reads beyond its tables then."""
 _PATTERNS: Final = {"int64": _WHOLE, "double": _NUMBER}
+_PADDED: Final = re.compile(r"-?0[0-9]|\+")
+"""What begins as a number that a column of numbers does not have where its type is inferred."""
 _FIELD: Final = r'(?:[^",]*|"(?:[^"]|"")*")'
 _RECORD: Final = rf"^{_FIELD}(?:,{_FIELD})*\r?\n?$"
 """A line whose quotes begin and end fields, or are doubled within them: Arrow also takes others."""
@@ -40,7 +43,7 @@ csv.field_size_limit(2**31 - 1)  # a field may be as long as its line
 
 def layout_of(file: File, declared: Layout, remembered: Layout = ()) -> Layout:
     """The columns of a file and their types: those that are declared or known, the others as the first
-    megabyte has them.
+    megabyte has them. A file without any byte has none, and no rows.
 
     Raises ValueError, one sentence without the path, for a file without a header and for a declared column
     that it does not have.
@@ -50,7 +53,9 @@ def layout_of(file: File, declared: Layout, remembered: Layout = ()) -> Layout:
         lines.append(line)
         if (size := size + len(line)) > _LOOKED_AT:
             break
-    head = lines[0].removeprefix(b"\xef\xbb\xbf") if lines else b""
+    if not lines:  # as part files of empty partitions: it has no rows
+        return ()
+    head = lines[0].removeprefix(b"\xef\xbb\xbf")
     names = _fields_or_none(head)
     if not names or not all(names) or len(set(names)) < len(names):
         begins = f"begins with {head[:40]!r}" if head else "is empty"
@@ -110,7 +115,7 @@ class Csv:
     def first(self, file: File) -> Iterator[dict[str, Any]]:
         """The records."""
         for line in itertools.islice(lines_of(file), 1, None):
-            if line.strip() and isinstance(row := _row(line, file.layout), dict):
+            if line.strip() and isinstance(row := _row(line, file.layout, file.declared), dict):
                 yield row
 
     def unit(self, file: File, column: str) -> Unit | None:
@@ -121,7 +126,7 @@ class Csv:
         """The lines, some at a time."""
         for place, block in whole_lines(part):
             header = 0 if part.start + place else block.find(b"\n") + 1 or len(block)
-            if (rows := _rows(block[header:], part.first_place + place + header, part.file.layout, reading)) is not None:
+            if (rows := _rows(block[header:], part.first_place + place + header, part.file, reading)) is not None:
                 yield rows
 
     def where(self, part: Part, place: int) -> str:
@@ -129,13 +134,14 @@ class Csv:
         return line_number(part, place)
 
 
-def _rows(data: bytes, start: int, layout: Layout, reading: Reading | None) -> RawRows | None:
+def _rows(data: bytes, start: int, file: File, reading: Reading | None) -> RawRows | None:
+    layout, option = file.layout, "schema=" if reading is None else reading.columns.flag("schema")
     begins, ends, lines, present = cut_lines(data, b"\r\n")
     if not present.any():
         return None
 
     def row(n: int) -> dict[str, Any] | str:
-        return _row(data[begins[n] : ends[n]], layout)
+        return _row(data[begins[n] : ends[n]], layout, file.declared, option)
 
     places = pa.array(begins + start)
     names = [name for name, _ in layout]
@@ -190,8 +196,8 @@ def _typed(column: pa.Array, kind: str) -> tuple[pa.Array, pa.Array, Bools]:
     return text.cast(pa.float64()), text.cast(pa.binary()), right
 
 
-def _row(line: bytes, layout: Layout) -> dict[str, Any] | str:
-    """The record of a line, or what is wrong with it."""
+def _row(line: bytes, layout: Layout, declared: Collection[str] = (), option: str = "schema=") -> dict[str, Any] | str:
+    """The record of a line, or what is wrong with it; ``option`` is the one that declares columns."""
     try:
         fields = _fields(line)
     except ValueError as error:
@@ -200,6 +206,11 @@ def _row(line: bytes, layout: Layout) -> dict[str, Any] | str:
         return f"{len(fields)} fields, where the header has {len(layout)}"
     row: dict[str, Any] = {}
     for (name, kind), text in zip(layout, fields, strict=True):
+        if kind != "string" and name not in declared and _PADDED.match(text):
+            return (
+                f"column '{name}' is {text!r}, which may be no number, as a postal code is none, and is {kind} in the records before "
+                f"it: say from the first run on what it is, with {option} ({name}:string or {name}:{kind})"
+            )
         try:
             row[name] = _value(text, kind) if text else None
         except (ValueError, InvalidOperation):

@@ -38,6 +38,8 @@ def open_lines(path: str) -> Any:
     wherever that is in the file.
     """
     file = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+    if path.endswith(PACKED) and not _has_bytes(file):
+        return file
     if path.endswith(".gz"):
         return io.BufferedReader(_Decompressed(file, gzip.GzipFile(fileobj=file)))
     if path.endswith(".bz2"):
@@ -45,6 +47,12 @@ def open_lines(path: str) -> Any:
     if path.endswith(".zst"):
         return io.BufferedReader(_Decompressed(file, pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")))
     return file
+
+
+def _has_bytes(file: Any) -> bool:
+    there = bool(file.read(1))
+    file.seek(0)
+    return there
 
 
 class _Decompressed(io.RawIOBase):

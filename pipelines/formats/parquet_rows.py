@@ -51,7 +51,8 @@ class Parquet:
     def types(self, file: File) -> list[tuple[str, str]]:
         """Those of its schema."""
         with opened(file.path) as parquet:
-            return [(field.name, str(field.type)) for field in parquet.schema_arrow]
+            schema = parquet.schema_arrow
+        return [(field.name, str(field.type)) for field in (marked(schema.empty_table()).schema if file.is_unmarked else schema)]
 
     def first(self, file: File) -> Iterator[dict[str, Any]]:
         """The rows."""
@@ -59,7 +60,7 @@ class Parquet:
             sizes = [parquet.metadata.row_group(group).total_byte_size for group in range(parquet.num_row_groups)]
             whole = [n for n, size in enumerate(itertools.accumulate(sizes)) if size <= file.look_bytes or not file.look_bytes]
             for batch in parquet.iter_batches(1_000, row_groups=whole):
-                yield from _stored(batch).to_pylist()
+                yield from _stored(marked(batch) if file.is_unmarked else batch).to_pylist()
 
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
         """The rows of a row group, some at a time."""
@@ -67,6 +68,7 @@ class Parquet:
         with opened(part.file.path) as parquet:
             for raw in parquet.iter_batches(_RECORDS, row_groups=[part.start]):
                 batch = raw.cast(plain_schema(raw.schema))
+                batch = marked(batch) if part.file.is_unmarked else batch
                 places = pa.array(np.arange(begin, begin + len(batch)))
                 begin += len(batch)
                 yield column_rows(batch, places, reading)
@@ -97,6 +99,20 @@ def column_rows(raw: pa.RecordBatch, places: pa.Array, reading: Reading | None) 
         made = [exact_cast(values.get(field.name, missing), field.type, Place("a row", field.name)) for field in reading.typed]
         structs = structs_of(made, reading.typed, len(batch))
     return RawRows(places, row, {name: columns.get(name, missing) for name in reading.names()}, texts, structs=structs)
+
+
+def marked(rows: Any) -> Any:
+    """Rows of a batch or table with their bytes as text; raises ValueError, a sentence, for bytes that are none."""
+    for n, field in enumerate(rows.schema):
+        if pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
+            try:
+                rows = rows.set_column(n, field.name, rows.column(n).cast(pa.string()))
+            except pa.ArrowInvalid as error:
+                raise ValueError(
+                    f"has bytes that are no text in its column '{field.name}', and its text is without the mark of text (STRING), "
+                    "as the operation shows, so that the two cannot be told apart: write it with the mark"
+                ) from error
+    return rows
 
 
 def _stored(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -23,6 +23,8 @@ LOG: Final = "log"
 LEFT_OUT: Final = "left_out"
 ARRIVES: Final = "arrives"
 TEXT: Final = "text"
+BEHIND_DELETES: Final = 1 << 62
+"""What is added to the place of an upsert where it is behind all deletes; no place is as large."""
 KEY_TYPES: Final[Mapping[Kind, pa.DataType]] = {
     "text": pa.string(),
     "whole numbers": pa.int64(),

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.keys.columns import Bools
-from beam_joins.operations import word
+from beam_joins.operations import deletes_by, word
 from beam_joins.pipelines.formats.columns import NANOSECONDS, Unit
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.exact_json import loads
@@ -206,10 +206,23 @@ def _meant(column: pa.Array, words: frozenset[str], others: frozenset[str]) -> p
     """Which records have one of the words; null for one that has none of the others either."""
     if _family(column.type) not in ("text", "whole numbers") and not pa.types.is_boolean(column.type):
         raise pa.ArrowInvalid("no words")
-    written = column.cast(pa.string()).dictionary_encode()
+    written = column.cast(pa.string()).dictionary_encode("encode")
     texts = [word(text) for text in written.dictionary.to_pylist()]
-    means = pa.array([True if each in words else False if each in others else None for each in texts], pa.bool_())
+    means = pa.array([deletes_by(each, words, others) for each in texts], pa.bool_())
     return means.take(written.indices)
+
+
+def ignored_rows(raw: RawRows, reading: Reading) -> Bools:
+    """Which records are no changes, of those whose columns are right."""
+    columns, count = reading.columns, len(raw.places)
+    if not columns.ignored or columns.delete is None or raw.columns is None:
+        return np.zeros(count, np.bool_)
+    try:
+        are = _meant(raw.columns[columns.delete], columns.ignored, frozenset()).fill_null(False).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        return np.zeros(count, np.bool_)
+    chosen: Bools = are if raw.sure is None else are & raw.sure
+    return chosen
 
 
 def _is_number(kind: pa.DataType) -> bool:

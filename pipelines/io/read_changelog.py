@@ -13,20 +13,21 @@ from beam_joins.pipelines.io.read_growing_files import ReadGrowingFiles
 from beam_joins.pipelines.io.sources.changelog_rows import (
     ChangelogRows,
     FileFormat,
+    WithoutIgnored,
     rows_of_enveloped_files,
     rows_of_plain_files,
     rows_of_topics,
     top_columns,
 )
 from beam_joins.pipelines.io.sources.enveloped_parts import key_of, marked_table
-from beam_joins.pipelines.io.sources.plain_parts import PLACE
+from beam_joins.pipelines.io.sources.plain_parts import PLACE, Ignored, ties
 from beam_joins.pipelines.io.sources.topic_records import Start
 from beam_joins.spans import Span
 from beam_joins.transforms import connect
 
 Operations = dict[str, Sequence[str | None]]
 _PLAIN_ONLY: Final[dict[str, Any]] = {
-    **dict.fromkeys(("timestamp_by", "sequence_by", "apply_as_deletes", "apply_as_truncates")),
+    **dict.fromkeys(("timestamp_by", "sequence_by", "apply_as_deletes", "apply_as_truncates", "ignored")),
     "except_columns": (),
 }
 _ENVELOPES_ONLY: Final[dict[str, Any]] = {"table": "", "unavailable_value": (), "without_earlier": "fail"}
@@ -64,7 +65,10 @@ class ReadChangelog(beam.PTransform[PBegin, Any]):
       which is needed.
     * ``sequence_by``, ``apply_as_deletes``, ``apply_as_truncates`` and ``except_columns``: as of
       :class:`~beam_joins.TableFromChangelog`, with names of columns. Records of one key that neither the
-      sequence nor the event time orders are in the order of the files, unless these are followed.
+      sequence nor the event time orders are in the order of the files, but with a sequence a delete is before
+      an upsert, unless these are followed.
+    * ``ignored``: a column and its values that mean no change, ``{"op": ["update_preimage"]}``. Such records
+      are left out, and counted as ``skipped_ignored_operation``.
 
     Of envelopes:
 
@@ -122,6 +126,7 @@ class ReadChangelog(beam.PTransform[PBegin, Any]):
         sequence_by: str | Sequence[str] | None = None,
         apply_as_deletes: str | Operations | None = None,
         apply_as_truncates: Operations | None = None,
+        ignored: Operations | None = None,
         except_columns: Sequence[str] = (),
         table: str = "",
         unavailable_value: str | Sequence[str] = (),
@@ -157,20 +162,24 @@ class ReadChangelog(beam.PTransform[PBegin, Any]):
         if format is None:
             order = [] if sequence_by is None else connect.columns("sequence_by", sequence_by)
             left_out = connect.columns("except_columns", except_columns, none=True)
+            no_changes = Ignored.of(ignored)
             by = connect.text("timestamp_by", timestamp_by, "the column with the event time, or format= for envelopes")
             if followed:
                 columns = None if schema == "said" else schema
                 read = ReadGrowingFiles(
                     path, timestamp_by=by, schema=columns, out_of_orderness=out_of_orderness, idle_after=idle_after
                 )
-                self._rows = ChangelogRows(read, read.in_columns, names)
+                rows = read if no_changes is None else WithoutIgnored(read, no_changes)
+                self._rows = ChangelogRows(rows, read.schema is not None, names)
             else:
-                self._rows = rows_of_plain_files(path, by, top_columns([*names, by, *order, *left_out]), schema)
+                columns_named = [*names, by, *order, *left_out, *([] if no_changes is None else [no_changes.column])]
+                self._rows = rows_of_plain_files(path, by, top_columns(columns_named), schema, no_changes)
+            tie = ties(apply_as_deletes, in_columns=self._rows.in_columns) if order else PLACE
             self._table = TableFromChangelog(
                 key=key_of(names, in_columns=self._rows.in_columns),
                 timestamp_by=by,
                 sequence_by=order or None,
-                tie_break_by=None if followed else PLACE,
+                tie_break_by=None if followed else tie,
                 apply_as_deletes=apply_as_deletes,
                 apply_as_truncates=apply_as_truncates,
                 except_columns=left_out if followed else [*left_out, PLACE],

@@ -78,9 +78,9 @@ class ReadGrowingFiles(beam.PTransform[PBegin, PCollection[Any]]):
         self._follow = flag("follow", follow)
 
     @property
-    def in_columns(self) -> bool:
-        """Whether the elements are record batches, and not dicts."""
-        return self._rows.schema is not None
+    def schema(self) -> pa.Schema | None:
+        """The columns of the elements, where these are record batches and not dicts."""
+        return self._rows.schema
 
     def expand(self, begin: PBegin) -> PCollection[Any]:
         """Apply the transform."""

@@ -81,6 +81,7 @@ def read_changelog(
     timestamp_by: str | None = None,
     sequence_by: Columns | None = None,
     deletes: dict[str, Any] | None = None,
+    ignored: dict[str, Any] | None = None,
     except_columns: Columns | None = None,
     schema: dict[str, str] | None = None,
 ) -> beam.PTransform[Any, Any]:
@@ -94,6 +95,7 @@ def read_changelog(
       timestamp_by: Of plain rows, the column with the event time.
       sequence_by: Of plain rows, the columns that order the changes of a row.
       deletes: Of plain rows, a column and its values that mean that the row is deleted.
+      ignored: Of plain rows, a column and its values that mean no change.
       except_columns: Of plain rows, columns that are no part of the values.
       schema: The types of the columns, as Arrow calls them, such as int64, string, timestamp[us].
     """
@@ -106,6 +108,7 @@ def read_changelog(
         timestamp_by=timestamp_by,
         sequence_by=sequence_by,
         apply_as_deletes=deletes,
+        ignored=ignored,
         except_columns=except_columns or (),
         schema="said" if columns is None else columns,
     )

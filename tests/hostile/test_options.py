@@ -133,7 +133,7 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
         },
         **{"schema": (None, "none schema"), "emit": ("updates", "")},
         **{"unavailable_value": ((), "text nothing"), "without_earlier": ("fail", ""), "except_columns": ((), "nothing")},
-        **dict.fromkeys(("timestamp_by", "sequence_by", "apply_as_deletes", "apply_as_truncates"), (None, "none")),
+        **dict.fromkeys(("timestamp_by", "sequence_by", "apply_as_deletes", "apply_as_truncates", "ignored"), (None, "none")),
     },
     "ReadParquet": {"pattern": ("p.parquet", "text"), "columns": (None, "none nothing")},
     "ReadPostgres": {
@@ -160,6 +160,7 @@ OF_PLAIN_ROWS: dict[str, tuple[Any, str]] = {
     **{"format": (None, "none"), "key": ("id", "text"), "schema": (None, "none schema")},
     **{"timestamp_by": ("at", "text"), "sequence_by": ("lsn", "none text"), "apply_as_deletes": ("gone", "none text function")},
     **{"apply_as_truncates": (None, "none function"), "except_columns": ((), "text nothing"), "emit": ("updates", "")},
+    "ignored": (None, "none"),
     **{"table": ("", "empty"), "unavailable_value": ((), "nothing"), "without_earlier": ("fail", "")},
 }
 """The same of ReadChangelog without a format."""
@@ -168,7 +169,7 @@ OF_TOPICS: dict[str, tuple[Any, str]] = {
     **{"source": ("t", "text"), "follow": (None, "none flag"), "format": ("debezium", ""), "key": ("id", "text")},
     **{"table": ("", "empty text"), "schema": (None, "none schema"), "emit": ("updates", "")},
     **{"unavailable_value": ((), "text nothing"), "without_earlier": ("fail", ""), "except_columns": ((), "nothing")},
-    **dict.fromkeys(("timestamp_by", "sequence_by", "apply_as_deletes", "apply_as_truncates"), (None, "none")),
+    **dict.fromkeys(("timestamp_by", "sequence_by", "apply_as_deletes", "apply_as_truncates", "ignored"), (None, "none")),
 }
 """The same of its topics."""
 READERS_AND_WRITERS = (

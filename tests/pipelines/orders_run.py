@@ -41,7 +41,7 @@ BAD = {
     "column 'lsn' is not a whole number: '\u0661\u0662'": json.dumps({**GOOD, "lsn": "\u0661\u0662"}),
     "column 'lsn' does not fit in 64 bits": json.dumps({**GOOD, "lsn": 2**63}),
     "column 'updated_at' does not fit in 64 bits as microseconds": json.dumps({**GOOD, "updated_at": 10**30}),
-    "column 'op' is 'x': add x to --orders-upserts or --orders-deletes": json.dumps({**GOOD, "op": "x"}),
+    "column 'op' is 'x': add x to --orders-upserts, --orders-deletes or --orders-ignored": json.dumps({**GOOD, "op": "x"}),
     "column 'op' is null: add null to --orders-upserts": json.dumps({**GOOD, "op": None}),
     "column 'order_id' holds whole numbers, but here text: '1'": json.dumps({**GOOD, "order_id": "1"}),
     "column 'customer_id' holds whole numbers, but here text: 'Ann'": json.dumps({**GOOD, "customer_id": "Ann"}),

@@ -4,6 +4,7 @@ import datetime as dt
 import gzip
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,15 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import TableToChanges
 from beam_joins.io import ReadChangelog
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.changelogs.changelog import Changelog, look_into
 from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.formats.columns import enveloped
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
 from beam_joins.pipelines.formats.envelopes.row_change import RowChange
 from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
+from beam_joins.pipelines.formats.files import File
 from tests.pipelines.naive_orders import Row
 from tests.pipelines.orders_run import Run, dropped_in, numbers, one_sentence, read_lines
 
@@ -371,3 +376,80 @@ def test_options_that_do_not_fit_together_are_refused(run: Run, small: SampleFil
     )
     assert "--customers-table is for files of envelopes" in one_sentence(run(*files, "--customers-table=c"))
     assert "no change says which columns are its primary key" in one_sentence(run(*files, "--orders-format=debezium"))
+
+
+def an_event(table: str, key: int = 1, **marks: Any) -> dict[str, Any]:
+    source = {"connector": "postgresql", "schema": "public", "table": table, "lsn": key, "ts_ms": 5}
+    return {"before": None, "after": {"id": key}, "source": source, "op": "c", "ts_ms": 5, **marks}
+
+
+def looked_into(*events: Any, table: str, look_bytes: int = 0, is_known: bool = False) -> Changelog:
+    path = Path("events.jsonl").absolute()
+    path.write_text("".join(each if isinstance(each, str) else f"{json.dumps(each)}\n" for each in events))
+    file = File(path=str(path), bytes=path.stat().st_size, shown=path.name, format="debezium", table=table, key=("id",))
+    return look_into("rows", (replace(file, look_bytes=look_bytes),), enveloped(""), is_known=is_known)
+
+
+@pytest.mark.parametrize(
+    ("tables", "listed"),
+    [
+        (["orders_1", "orders_2"], "public.orders_1, public.orders_2; name one"),
+        ([f"t{n:02}" for n in range(13)], "public.t08, public.t09 and 3 more; name one"),
+    ],
+)
+def test_a_table_that_no_event_is_of_is_refused_with_the_tables_that_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables: list[str], listed: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    looked = looked_into(*map(an_event, tables), table="public.orders")
+    with pytest.raises(InputError, match="rows: no event is of the table public.orders: there are those of public") as refused:
+        looked.require_table()
+    assert listed in str(refused.value)
+
+
+def test_a_table_without_an_event_is_not_missing_where_nothing_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert looked_into(an_event("orders"), table="orders").absent == ""
+    assert looked_into('{"ts_ms":5}\n', table="orders").absent == ""
+    assert looked_into(table="orders").absent == ""
+    assert looked_into(an_event("others"), table="orders", is_known=True).absent == ""
+    of_another = looked_into(an_event("others"), "{broken\n", table="orders")
+    assert of_another.absent == ""
+    assert "events.jsonl has events that cannot be used" in of_another.evidence.doubt
+    beginning = looked_into(*(an_event("others", n) for n in range(9)), an_event("orders"), table="orders", look_bytes=900)
+    assert beginning.absent == ""
+    assert "only the beginning of each file was looked at" in beginning.evidence.doubt
+
+
+def test_partitions_that_a_pattern_means_are_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    events = an_event("orders_1", 1), an_event("orders_2", 2), an_event("customers", 3)
+    looked = looked_into(*events, table="public.orders_*")
+    assert [row["id"] for row in looked.first] == [1, 2]
+    assert looked.evidence.whole is not None
+    assert looked.evidence.whole.names == ["id"]
+
+
+def test_a_row_without_envelope_may_have_a_column_op() -> None:
+    flat = {"id": 1, "op": "c", "__op": "d", "__lsn": 3, "__source_ts_ms": 5, "__deleted": "true"}
+    (change,) = changes(DebeziumJson(), flat)
+    assert (change.operation, json.loads(change.row)) == ("d", {"id": 1, "op": "c"})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        an_event("t", after={"a.t.Value": {"id": 1}}),
+        an_event("t", ts_ms={"long": 5}),
+        an_event("t", op={"string": "c"}),
+        an_event("t", source={"connector": "mysql", "table": "t", "ts_ms": 5, "snapshot": {"string": "true"}}),
+    ],
+)
+def test_the_json_of_avro_with_types_in_it_is_refused_as_what_it_is(line: Any) -> None:
+    with pytest.raises(ValueError, match="Avro's own JSON"):
+        changes(DebeziumJson(), line)
+
+
+def test_events_whose_added_fields_have_other_names_are_refused_with_those_that_are_looked_for() -> None:
+    with pytest.raises(ValueError, match=r"no __source_ts_ms, .*__op or __deleted and __lsn .* read it without format"):
+        changes(DebeziumJson(), {"id": 1, "cdc_OP": "c", "cdc_LSN": 10})

@@ -8,12 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 import zstandard
 
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.changelogs.changelog import find_changelog
+from beam_joins.pipelines.formats.avro_records import avro_reason, read_records
 from beam_joins.pipelines.formats.columns import Columns
 from beam_joins.pipelines.formats.csv_rows import Csv
+from beam_joins.pipelines.formats.files import File, Part
 from beam_joins.pipelines.formats.json_lines import JsonLines
+from beam_joins.pipelines.formats.reading import Reading
 from tests.pipelines.orders_run import GOOD, Run, dropped_in, numbers, one_sentence, read_lines, write
 from tests.pipelines.test_rows_in_columns import GOOD as TEXTS
 from tests.pipelines.test_rows_in_columns import LAYOUT, READING, both
@@ -112,3 +118,49 @@ def test_a_first_record_whose_key_is_none_does_not_say_what_keys_are(run: Run, b
     assert ran.code == 0, ran.err
     assert [row["order_id"] for row in read_lines(Path("l.jsonl"))] == [2]
     assert dropped_in(numbers(ran.out)) == {("customers" if where == "customers" else "orders", "bad_record"): 1}
+
+
+@pytest.mark.parametrize("kind_and_text", ["int64 02116", "int64 -07", "double +1.5", "double 007.5", "decimal(9,2) 01.5"])
+def test_digits_that_may_be_no_number_are_refused_in_a_column_that_is_not_declared(tmp_path: Path, kind_and_text: str) -> None:
+    kind, text = kind_and_text.split()
+    path = tmp_path / "zips.csv"
+    path.write_text(f"zip,id\n94107,1\n{text},2\n")
+    file = File(path=str(path), bytes=path.stat().st_size, shown=path.name, format="csv", layout=(("zip", kind), ("id", "int64")))
+    reading = Reading(columns=Columns(key=("id",), timestamp="id", side="left"), key=("whole numbers",))
+    for read in (reading, None):
+        raw = next(Csv().rows(Part(0, file, 0, file.bytes), read))
+        fault = raw.row(1)
+        assert raw.sure is None or not raw.sure[1]
+        assert isinstance(fault, str)
+        assert fault.startswith(f"column 'zip' is '{text}', which may be no number")
+        assert f"{'schema=' if read is None else '--left-schema'} (zip:string or zip:{kind})" in fault
+    row = next(Csv().rows(Part(0, replace(file, declared=("zip",)), 0, file.bytes), reading)).row(1)
+    assert isinstance(row, dict)
+    assert float(row["zip"]) == float(text)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".csv.bz2", ".csv.zst", ".jsonl", ".jsonl.gz"])
+def test_a_file_without_any_byte_has_no_rows(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"part{suffix}"
+    path.touch()
+    changelog = find_changelog("rows", str(path), Columns(key=("id",), timestamp="at"))
+    assert (changelog.first, changelog.types) == ((), ())
+    source = Csv() if "csv" in suffix else JsonLines()
+    assert [raw for part in changelog.parts() for raw in source.rows(part, None)] == []
+
+
+@pytest.mark.parametrize("suffix", [".avro", ".parquet", ".arrow"])
+def test_a_file_of_a_format_with_a_schema_is_refused_where_it_is_empty(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"part{suffix}"
+    path.touch()
+    with pytest.raises(InputError, match=rf"rows: .*part{suffix} is empty, where a file of .* has at least its schema: leave it out"):
+        find_changelog("rows", str(path), Columns(key=("id",), timestamp="at"))
+
+
+def test_avro_that_is_compressed_with_snappy_is_read_and_a_codec_that_is_not_there_names_its_package(tmp_path: Path) -> None:
+    path, schema = tmp_path / "t.avro", {"type": "record", "name": "T", "fields": [{"name": "id", "type": "long"}]}
+    with path.open("wb") as file:
+        fastavro.writer(file, schema, [{"id": 7}], codec="snappy")
+    assert [record for _, record in read_records(str(path), 0, path.stat().st_size)] == [{"id": 7}]
+    lacking = ValueError("lz4 codec is supported but you need to install one of the following libraries: ('lz4',)")
+    assert avro_reason(lacking) == "it is compressed with lz4, which takes a package that is not installed: pip install lz4"

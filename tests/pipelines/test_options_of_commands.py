@@ -84,7 +84,7 @@ def test_a_dry_run_says_what_would_be_read_and_written_and_writes_nothing(beam_j
         "    key          id",
         "    sequence     lsn",
         "    time         updated_at, whole numbers in us",
-        "    deletes      where op is one of d, delete, deleted, remove, removed, t, true, truncate",
+        "    deletes      where op is one of -d, d, delete, deleted, remove, removed, t, true, truncate",
         f"  right rows: 1 file, {os.path.getsize('r.jsonl')} bytes",
     ]
     assert lines[lines.index("would write") : -2] == [

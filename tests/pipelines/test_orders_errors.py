@@ -67,7 +67,7 @@ def cut_gzip(path: Path) -> None:
         ("none-*.jsonl", lambda path: None, "there is no file"),
         ("o.txt", lambda path: None, "must end in .avro, .jsonl"),
         ("text.avro", lambda path: None, "is not an Avro file"),
-        ("empty.avro", lambda path: path.write_bytes(b""), "is not an Avro file"),
+        ("empty.avro", lambda path: path.write_bytes(b""), "is empty"),
         ("o.jsonl.gz", lambda path: None, "Not a gzipped file"),
     ],
 )

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that, equal_to
 
-from beam_joins import Change, TableToChanges
+from beam_joins import Change, LatestTable, TableToChanges
 from beam_joins.io import ReadChangelog
 
 ROWS: list[dict[str, Any]] = [
@@ -183,3 +184,28 @@ def test_a_truncated_file_fails_with_its_name(tmp_path: Path, kind: str) -> None
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(Exception, match=f"rows.{kind}.* (cut off|damaged)"):
         changes_of(ReadChangelog(str(path), key="id", timestamp_by="at"))
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_a_feed_with_old_values_beside_new_ones_gives_the_rows_of_its_last_version(tmp_path: Path, suffix: str) -> None:
+    versions = [(1, "new", "insert", 1), (3, "new", "insert", 1), (1, "paid", "update_postimage", 2), (1, "new", "update_preimage", 2)]
+    versions += [(3, "sent", "insert", 3), (3, "new", "delete", 3)]
+    rows = [dict(zip(("id", "state", "op", "version"), each, strict=True)) for each in versions]
+    path = tmp_path / f"feed{suffix}"
+    if suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with beam.Pipeline() as pipeline:
+        read = ReadChangelog(
+            str(path),
+            key="id",
+            timestamp_by="version",
+            sequence_by="version",
+            apply_as_deletes={"op": ["delete"]},
+            ignored={"op": ["update_preimage"]},
+            except_columns=["op", "version"],
+            schema=None,
+        )
+        latest = pipeline | read | LatestTable()
+        assert_that(latest, equal_to([(1, {"id": 1, "state": "paid"}), (3, {"id": 3, "state": "sent"})]))

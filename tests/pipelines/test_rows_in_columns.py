@@ -5,25 +5,33 @@ are read one by one.
 import json
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_joins.operations import DELETES, NOT_NULL
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.changelogs.changelog import find_changelog
 from beam_joins.pipelines.changelogs.read_records import _ReadColumns
+from beam_joins.pipelines.changelogs.row_types import row_types
 from beam_joins.pipelines.commands.joined import joiner_of
 from beam_joins.pipelines.commands.select import Share
 from beam_joins.pipelines.formats.columns import Columns
 from beam_joins.pipelines.formats.csv_rows import Csv
 from beam_joins.pipelines.formats.files import File, Part
 from beam_joins.pipelines.formats.json_lines import JsonLines
+from beam_joins.pipelines.formats.json_rows import json_rows
 from beam_joins.pipelines.formats.layout import Layout
+from beam_joins.pipelines.formats.parquet_rows import Parquet
 from beam_joins.pipelines.formats.reading import Reading
-from beam_joins.pipelines.formats.record_batch_parser import RawRows, typed_rows
+from beam_joins.pipelines.formats.record_batch_parser import RawRows, ignored_rows, typed_rows
 from tests.examples import examples
 
 COLUMNS = Columns(key=("id",), timestamp="at", sequence="lsn", within=("seq",), delete="op", side="orders")
@@ -278,3 +286,55 @@ def test_a_customer_is_put_into_an_order_of_any_form(order: bytes, customer: byt
     expected = {('the "customer"' if name == "customer" else name): value for name, value in expected.items()}
     assert json.loads(joined["json lines"][0].as_py()) == expected
     assert joined["found"].to_pylist() == [customer is not None, True]
+
+
+FEED = Columns(key=("id",), timestamp="at", sequence="lsn", delete="op", ignored=frozenset({"update_preimage", "-u"}))
+
+
+def test_records_that_are_no_change_are_told_from_others_many_at_a_time_and_one_by_one() -> None:
+    lines = [{"id": n, "at": 5, "lsn": n, "op": op} for n, op in enumerate(["+I", "UPDATE_PREIMAGE", "-U", "-D", "x", None])]
+    reading = Reading(columns=FEED, key=("whole numbers",))
+    raw = json_rows(b"".join(json.dumps(line).encode() + b"\n" for line in lines), 0, reading)
+    assert raw is not None
+    assert ignored_rows(raw, reading).tolist() == [FEED.is_ignored(line) for line in lines] == [False, True, True, False, False, False]
+    assert [FEED.fault(line) is None for line in lines] == [True, True, True, True, False, False]
+    _, sure = typed_rows(raw, reading)
+    assert sure.tolist() == [True, False, False, True, False, False]
+
+
+@pytest.mark.parametrize("deletes", [DELETES, frozenset({NOT_NULL})])
+def test_a_time_in_the_column_of_deletes_marks_a_deleted_row_where_null_alone_is_an_upsert(deletes: frozenset[str]) -> None:
+    columns = replace(FEED, deletes=deletes, upserts=frozenset({"null"}), ignored=frozenset())
+    lines = [{"id": n, "at": 5, "lsn": n, "op": op} for n, op in enumerate(["2026-03-01T09:00:00Z", "2026-03-01", "x", None])]
+    del lines[-1]["op"]
+    reading = Reading(columns=columns, key=("whole numbers",))
+    raw = json_rows(b"".join(json.dumps(line).encode() + b"\n" for line in lines), 0, reading)
+    assert raw is not None
+    batch, _ = typed_rows(raw, reading)
+    assert batch is not None
+    any_value = NOT_NULL in deletes
+    assert batch["deleted"].to_pylist() == [True, True, *([True] if any_value else []), False]
+    assert [columns.is_delete(line) for line in lines] == [True, True, any_value, False]
+    assert (columns.fault(lines[2]) is None) == any_value
+
+
+def test_text_of_parquet_without_its_mark_is_text_where_that_of_the_operation_is_without_it_too(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"id": [b"a1"], "op": [b"c"], "lsn": [7], "at": [5]}), path)
+    columns = Columns(key=("id",), timestamp="at", sequence="lsn", delete="op")
+    changelog = find_changelog("rows", str(path), columns)
+    assert changelog.first == ({"id": "a1", "op": "c", "lsn": 7, "at": 5},)
+    assert row_types(changelog) == pa.schema([("id", pa.string()), ("at", pa.int64())])
+    (raw,) = Parquet().rows(changelog.parts()[0], Reading(columns=columns))
+    batch, sure = typed_rows(raw, Reading(columns=columns))
+    assert sure.all()
+    assert batch is not None
+    assert batch["json lines"].to_pylist() == [b'{"id":"a1","at":5}']
+    assert find_changelog("rows", str(path), replace(columns, delete=None)).first[0]["id"] == b"a1"
+
+
+def test_bytes_that_are_no_text_are_refused_where_text_is_without_its_mark(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"id": [b"a1"], "photo": [b"\xff\xfe"], "op": [b"c"], "at": [5]}), path)
+    with pytest.raises(InputError, match=r"t.parquet has bytes that are no text in its column 'photo', .*: write it with the mark"):
+        find_changelog("rows", str(path), Columns(key=("id",), timestamp="at", delete="op"))

@@ -34,6 +34,11 @@ _TOMBSTONES_ALONE: Final = (
     "row: let the connector's"
     " ExtractNewRecordState rewrite deletes (delete.tombstone.handling.mode=rewrite)"
 )
+_NO_EVENT: Final = (
+    "no Debezium event: it has no op, and no __source_ts_ms, __source_ts_us or __ts_ms as unwrapped events have (with "
+    "__op or __deleted and __lsn or others of add.fields): if these have other names, read it without format, and name "
+    "the columns of operation, sequence and time"
+)
 _PRE_IMAGES: Final = "run MongoDB's connector with capture.mode=change_streams_update_full_with_pre_image"
 _OPERATIONS: Final[Mapping[str, str]] = {"c": INSERT, "u": UPSERT, "r": UPSERT, "d": DELETE, "t": TRUNCATE}
 _PLACED_BY: Final = ("lsn", "pos", "commit_lsn", "scn", "ord")
@@ -144,7 +149,7 @@ class Debezium:
         operation = DELETE if str(marks.get("deleted")).lower() == "true" else self.operation(marks.get("op") or "u")
         source = msgspec.convert({name: marks[name] for name in Source.__struct_fields__ if name in marks}, Source, strict=False)
         if source.ts_ms is None and source.ts_us is None:
-            raise ValueError("no Debezium event: it has no op, and no __source_ts_ms as unwrapped events can have")
+            raise ValueError(_NO_EVENT)
         unchanged = unchanged if operation in (INSERT, UPSERT) else ()
         time = source.ts_us if source.ts_us is not None else (source.ts_ms or 0) * 1_000
         placed = any(getattr(source, name) is not None for name in _PLACED_BY)

@@ -1,5 +1,6 @@
 """Reads Debezium's events as lines of JSON, with a schema part or without."""
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -13,6 +14,13 @@ from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, Ro
 
 _NONE: Final = msgspec.Raw(NULL)
 _UPDATE: Final = "u"
+_WITH_TYPES: Final = re.compile(rb'\{\s*"(?:string|long|int|boolean|double|float|bytes|[\w.-]+\.[\w-]+)"\s*:')
+"""A value of Avro's JSON, with its type."""
+_ENVELOPED: Final = re.compile(rb'\{\s*"[^"\s]+\.Value"\s*:\s*\{')
+_AVRO_JSON: Final = (
+    "Avro's own JSON, which has the types of values in it, as kafka-avro-console-consumer prints it, and does not say which numbers "
+    "are times or decimals: read the topic with schema_registry=, or write it in Avro files or by the JsonConverter"
+)
 
 
 class _Event(msgspec.Struct):
@@ -45,6 +53,14 @@ class DebeziumJson(Debezium):
 
     def changes(self, item: bytes) -> Iterator[RowChange]:
         """The changes of a line; empty for an event that is about no row."""
+        try:
+            yield from self._changes(item)
+        except msgspec.ValidationError as error:
+            if _WITH_TYPES.search(item) is not None:
+                raise ValueError(_AVRO_JSON) from error
+            raise
+
+    def _changes(self, item: bytes) -> Iterator[RowChange]:
         message = self._line.decode(item)
         if message is None:
             self.tombstone()
@@ -57,7 +73,7 @@ class DebeziumJson(Debezium):
                 return
             event = self._event.decode(text)
         within, flat = self._rows(schema)
-        if event.op is None:
+        if event.op is None or (_is_bare(event) and not MARKS.isdisjoint(self._flat.decode(text))):  # a row may have a column op
             yield from self._flattened(text, flat)
         elif event.op == "m":
             self.skipped[MESSAGE] += 1
@@ -70,6 +86,7 @@ class DebeziumJson(Debezium):
                 if event.op == _UPDATE:
                     row, unchanged = self.placeholders.cut(row, bytes(event.before))
                 sent = self._sent.decode(event.ts_ms)
+                _require_plain(row)
                 meant = row if within is None or row == NULL else within.text(row)
                 change = self.change(event.op, source, sent, meant, None if within is None else within.types, unchanged)
                 old = _document(bytes(event.before)) if event.op == _UPDATE and self._key else NULL
@@ -95,6 +112,16 @@ class DebeziumJson(Debezium):
         if schema not in self._rows_of:
             self._rows_of[schema] = rows_of(schema)
         return self._rows_of[schema]
+
+
+def _is_bare(event: _Event) -> bool:
+    """Whether an event has nothing of an envelope."""
+    return all(bytes(member) == NULL for member in (event.source, event.after, event.before))
+
+
+def _require_plain(row: bytes) -> None:
+    if _ENVELOPED.match(row):
+        raise ValueError(_AVRO_JSON)
 
 
 def _document(row: bytes) -> bytes:

@@ -60,10 +60,17 @@ class Enveloped(ABC):
 
     def changes(self, file: File) -> Iterator[RowChange]:
         """The changes of a whole file; bad records are left out."""
+        return (change for change in self._changes_or_faults(file) if not isinstance(change, str))
+
+    def has_faults(self, file: File) -> bool:
+        """Whether there is a bad record, of the table that is meant or of none that can be told."""
+        return any(isinstance(change, str) for change in self._changes_or_faults(file))
+
+    def _changes_or_faults(self, file: File) -> Iterator[RowChange | str]:
         envelope = self._envelope(file)
         for _, item in itertools.chain.from_iterable(self._looked_at(file)):
             changes = changes_of(envelope, item)
-            yield from () if isinstance(changes, str) else (change for change in changes if not isinstance(change, str))
+            yield from [changes] if isinstance(changes, str) else changes
 
     def _looked_at(self, file: File) -> Iterator[list[tuple[int, Any]]]:
         """The items of a whole file, or of what may be looked at."""

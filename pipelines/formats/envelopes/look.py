@@ -1,14 +1,20 @@
 """Infers a table's primary key and columns from the first change events of its files."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, RowChange
+from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, RowChange, is_pattern
+from beam_joins.pipelines.formats.files import File
+from beam_joins.pipelines.formats.lines import PACKED
+from beam_joins.pipelines.formats.registry import ENVELOPES
+
+_TABLES_SHOWN: Final = 10
 
 
 class Evidence(NamedTuple):
@@ -16,20 +22,21 @@ class Evidence(NamedTuple):
     of all columns, empty if some changes do not have them.
 
     ``whole`` are the columns of the first row that is known to have all; ``doubt`` is a sentence about rows
-    that may lack some.
+    that may lack some, or a table that may be missing. ``is_there``: there is a change of the table.
     """
 
     key: tuple[str, ...] = ()
     types: tuple[pa.Schema, ...] = ()
     whole: pa.Schema | None = None
     doubt: str = ""
+    is_there: bool = False
 
 
 NOTHING: Final = Evidence()
 
 
-def evidence_of(name: str, changes: Iterable[RowChange], most: int) -> Evidence:
-    """Infers key and types from at most so many changes."""
+def evidence_of(name: str, changes: Iterable[RowChange], most: int, *, partitions: bool = False) -> Evidence:
+    """Infers key and types from at most so many changes; those of several tables may be ``partitions`` of one."""
     key: tuple[str, ...] = ()
     types: list[pa.Schema] = []
     all_typed, partial, tables = True, 0, set()
@@ -44,7 +51,7 @@ def evidence_of(name: str, changes: Iterable[RowChange], most: int) -> Evidence:
                 whole = _with(whole, _columns(change))
         if change.types is not None and not any(change.types is each for each in types):
             types.append(change.types)
-    of_one = len(tables) == 1
+    of_one = len(tables) == 1 or (partitions and bool(tables))
     doubt = ""
     if partial and whole is None:
         doubt = (
@@ -52,7 +59,51 @@ def evidence_of(name: str, changes: Iterable[RowChange], most: int) -> Evidence:
             "large value (TOAST) or a column (binlog_row_image=MINIMAL) that has not changed cannot be told from rows without it, "
             "unless the log has whole rows (REPLICA IDENTITY FULL, binlog_row_image=FULL) or schema= names the columns"
         )
-    return Evidence(key, tuple(types) if all_typed else (), whole if of_one else None, doubt)
+    return Evidence(key, tuple(types) if all_typed else (), whole if of_one else None, doubt, bool(tables))
+
+
+def sentence_on(name: str, table: str, tables: Iterable[str]) -> str:
+    """The sentence on a table that no event is of, given the names of those that there are; empty where there
+    is none.
+
+    >>> sentence_on("rows", "orders", ["shop.orders_1"])  # doctest: +NORMALIZE_WHITESPACE
+    "rows: no event is of the table orders: there are those of shop.orders_1; name one of these as the table, or several by
+    a pattern such as 'shop.orders_*'"
+    """
+    there = sorted(set(filter(None, tables)))
+    if not there:
+        return ""
+    more = f" and {len(there) - _TABLES_SHOWN:,} more" if len(there) > _TABLES_SHOWN else ""
+    schema, _, last = table.rpartition(".")
+    example = f"{there[0]}*" if is_pattern(table) else f"{schema or there[0].rpartition('.')[0]}.{last}_*".removeprefix(".")
+    return (
+        f"{name}: no event is of the table {table}: there are those of {', '.join(there[:_TABLES_SHOWN])}{more}; name one of "
+        f"these as the table, or several by a pattern such as '{example}'"
+    )
+
+
+def absent_table(name: str, files: Sequence[File]) -> tuple[str, str]:
+    """The sentence on a table that no event of files is of: for the run to refuse, or a doubt where not all of
+    them could be looked at.
+    """
+    tables = (change.table for change in changes_in(name, [replace(file, table="") for file in files]))
+    sentence = sentence_on(name, files[0].table, tables)
+    if sentence and any(0 < file.look_bytes < file.bytes or (file.look_bytes and file.path.endswith(PACKED)) for file in files):
+        return "", f"{sentence} (only the beginning of each file was looked at)"
+    if sentence and (bad := next((file for file in files if ENVELOPES[file.format].has_faults(file)), None)):
+        return "", f"{sentence} (but {bad.shown} has events that cannot be used)"  # which the run is to name
+    return sentence, ""
+
+
+def changes_in(name: str, files: Sequence[File]) -> Iterator[RowChange]:
+    """The changes in files of envelopes. Raises InputError."""
+    for file in files:
+        try:
+            yield from ENVELOPES[file.format].changes(replace(file, columns=None))
+        except OSError:
+            raise
+        except ValueError as error:
+            raise InputError(f"{name}: {file.shown} {error}") from error
 
 
 def together(name: str, schemas: Iterable[pa.Schema]) -> pa.Schema:

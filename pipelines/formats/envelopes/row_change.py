@@ -4,6 +4,7 @@ import datetime as dt
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
@@ -77,13 +78,21 @@ def full_name(schema: str | None, table: str | None) -> str:
 
 
 def is_meant(wanted: str, schema: str | None, table: str | None) -> bool:
-    """Whether a table is the requested one, by its full name or its last part; every table is if none is
-    named.
+    """Whether a table is the requested one, by its full name or its last part, or by a pattern of one of
+    these; every table is if none is named.
 
     >>> is_meant("orders", "public", "orders"), is_meant("shop.orders", "public", "orders"), is_meant("", None, "orders")
     (True, False, True)
+    >>> is_meant("public.orders_*", "public", "orders_2026_02"), is_meant("orders_*", "public", "customers")
+    (True, False)
     """
-    return not wanted or wanted in (table, full_name(schema, table))
+    names = (table or "", full_name(schema, table))
+    return not wanted or wanted in names or (is_pattern(wanted) and any(fnmatchcase(name, wanted) for name in names if name))
+
+
+def is_pattern(table: str) -> bool:
+    """Whether the name of a table is a pattern, which may mean several: the partitions of one."""
+    return any(character in table for character in "*?[")
 
 
 def object_text(names: Iterable[str], values: Iterable[msgspec.Raw]) -> bytes:

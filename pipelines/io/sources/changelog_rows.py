@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import apache_beam as beam
 import pyarrow as pa
@@ -16,14 +16,17 @@ from beam_joins.pipelines.changelogs.changelog import Changelog, find_changelog
 from beam_joins.pipelines.formats.columns import Columns, Envelopes, enveloped
 from beam_joins.pipelines.formats.csv_rows import layout_by
 from beam_joins.pipelines.formats.envelopes.look import together
+from beam_joins.pipelines.io.read_growing_files import ReadGrowingFiles
 from beam_joins.pipelines.io.sources.enveloped_parts import MARKS, enveloped_batches, enveloped_dicts, placeholders
 from beam_joins.pipelines.io.sources.envelopes import EnvelopedRecords, TopicFormat
-from beam_joins.pipelines.io.sources.plain_parts import IN_COLUMNS, PLACE, plain_batches, plain_dicts
+from beam_joins.pipelines.io.sources.plain_parts import IN_COLUMNS, PLACE, Ignored, plain_batches, plain_dicts
 from beam_joins.pipelines.io.sources.schema_registry import registry_settings
 from beam_joins.pipelines.io.sources.topic_records import TopicRecords
-from beam_joins.transforms.connect import as_arrow, choice, plain_schema
+from beam_joins.transforms.connect import StateFolder, as_arrow, choice, folder_for, plain_schema
 
 FileFormat = Literal["debezium", "wal2json", "maxwell"]
+_SEEN: Final = "tables seen"
+"""What a state remembers of the tables of envelopes; one of an earlier version does not have it."""
 _log = logging.getLogger(__name__)
 
 
@@ -46,10 +49,20 @@ class _ReadParts(beam.PTransform[PBegin, PCollection[Any]]):
 
     def expand(self, begin: PBegin) -> PCollection[Any]:
         """Apply the transform."""
+        _require_table(self.changelog, folder_for(begin))
         parts = begin | "Parts" >> beam.Create(self.changelog.parts(), reshuffle=False) | "Spread" >> beam.Reshuffle()
         read = beam.FlatMap(self._of_part)
         rows: PCollection[Any] = parts | "Read" >> (read if self._schema is None else read.with_output_types(pa.RecordBatch))
         return rows if self._schema is None else as_arrow(rows, self._schema, size=self.changelog.bytes)
+
+
+def _require_table(changelog: Changelog, state: StateFolder | None) -> None:
+    """Raise InputError for a table that no event is of, unless a run before, with this state, has seen it."""
+    seen = None if state is None else state.inputs.get(_SEEN)
+    if changelog.absent and (state is None or state.is_new or (seen is not None and changelog.files[0].table not in seen)):
+        changelog.require_table()
+    if state is not None and changelog.evidence.is_there and (state.is_new or seen is not None):
+        state.inputs[_SEEN] = sorted({*(seen or ()), *(file.table for file in changelog.files)})
 
 
 class _ReadTopics(beam.PTransform[PBegin, PCollection[Any]]):
@@ -65,7 +78,9 @@ class _ReadTopics(beam.PTransform[PBegin, PCollection[Any]]):
         return rows if self._schema is None else as_arrow(rows, self._schema)
 
 
-def rows_of_plain_files(pattern: str, timestamp_by: str, columns: Sequence[str], schema: Any) -> ChangelogRows:
+def rows_of_plain_files(
+    pattern: str, timestamp_by: str, columns: Sequence[str], schema: Any, ignored: Ignored | None = None
+) -> ChangelogRows:
     """The rows of files whose records are rows, in which the options name these columns."""
     changelog = find_changelog("the files", pattern, Columns(key=(columns[0],), timestamp=timestamp_by))
     if schema == "said":
@@ -75,10 +90,30 @@ def rows_of_plain_files(pattern: str, timestamp_by: str, columns: Sequence[str],
         for column in names:
             changelog.require(option, column)
     if schema is None:
-        return ChangelogRows(_ReadParts(changelog, plain_dicts, None), False, [])
-    files = tuple(replace(file, layout=layout_by(schema, file.layout)) for file in changelog.files)
+        return ChangelogRows(_ReadParts(changelog, _without(ignored, plain_dicts), None), False, [])
+    files = tuple(replace(file, layout=layout_by(schema, file.layout), declared=tuple(schema.names)) for file in changelog.files)
     with_place = schema.append(pa.field(PLACE, pa.int64()))
-    return ChangelogRows(_ReadParts(replace(changelog, files=files), partial(plain_batches, schema=schema), with_place), True, [])
+    read = _without(ignored, partial(plain_batches, schema=schema))
+    return ChangelogRows(_ReadParts(replace(changelog, files=files), read, with_place), True, [])
+
+
+def _without(ignored: Ignored | None, read: Callable[..., Any]) -> Callable[..., Any]:
+    return read if ignored is None else partial(ignored.of_part, read)
+
+
+class WithoutIgnored(beam.PTransform[PBegin, PCollection[Any]]):
+    """What is read of files that grow, without the records that are no changes."""
+
+    def __init__(self, read: ReadGrowingFiles, ignored: Ignored) -> None:
+        super().__init__()
+        self._read, self._ignored = read, ignored
+
+    def expand(self, begin: PBegin) -> PCollection[Any]:
+        """Apply the transform."""
+        rows = begin | "All" >> self._read
+        schema, kept = self._read.schema, beam.FlatMap(self._ignored)
+        changes: PCollection[Any] = rows | "Changes" >> kept.with_output_types(dict[str, Any] if schema is None else pa.RecordBatch)
+        return changes if schema is None else as_arrow(changes, schema)
 
 
 def _schema_of(changelog: Changelog) -> pa.Schema | None:

@@ -1,19 +1,27 @@
 """Reads files of plain rows, whose columns give time and sequence, as elements."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.metrics import Metrics
 
+from beam_joins import vectorized
 from beam_joins.arrow_types import python_list
+from beam_joins.fields import delete_getter, names_in
+from beam_joins.operations import word
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.avro_records import read_records
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.exact_json import dumps_line
 from beam_joins.pipelines.formats.files import Growing, NotWhole, Part
+from beam_joins.pipelines.formats.reading import BEHIND_DELETES
 from beam_joins.pipelines.formats.registry import FILE_FORMATS, SOURCES
+from beam_joins.positions import deleted_of
 from beam_joins.sorting import combine_chunks
 from beam_joins.transforms.connect import struct_of
 from beam_joins.typed_rows import column_writer
@@ -23,6 +31,61 @@ PLACE: Final = "(place)"
 IN_COLUMNS: Final = {each.name: each for each in FILE_FORMATS if each.schema is not None}
 """The formats whose files say which columns they have."""
 _BATCH_ROWS: Final = 65_536
+
+
+class Ignored(NamedTuple):
+    """Leaves records out that are no changes, by the words in a column, and counts them as
+    ``skipped_ignored_operation``; takes dicts and record batches.
+    """
+
+    column: str
+    words: frozenset[str]
+
+    @classmethod
+    def of(cls, spec: Any) -> "Ignored | None":
+        """From the option; raises ``ValueError`` for what is not one column and its words."""
+        if spec is None:
+            return None
+        column, words = next(iter(spec.items())) if isinstance(spec, Mapping) and len(spec) == 1 else ("", ())
+        if not isinstance(column, str) or not column or isinstance(words, str | bytes) or not isinstance(words, Sequence) or not words:
+            raise ValueError(
+                f"ignored={spec!r}: give one column and its values that mean no change, as in {{'op': ['update_preimage']}}"
+            )
+        return cls(column, frozenset(map(word, words)))
+
+    def __call__(self, rows: Any) -> Iterator[Any]:
+        """The element, or its rows, that are changes."""
+        if isinstance(rows, pa.RecordBatch):
+            kept = rows.filter(pa.array([word(value) not in self.words for value in rows[self.column].to_pylist()], pa.bool_()))
+            count = len(rows) - len(kept)
+            yield from [kept] * bool(len(kept))
+        else:
+            count = int(word(rows.get(self.column)) in self.words)
+            yield from [rows] * (not count)
+        if count:
+            Metrics.counter("beam_joins", "skipped_ignored_operation").inc(count)
+
+    def of_part(self, read: Callable[[Part], Iterator[Any]], part: Part) -> Iterator[Any]:
+        """What is read of a part, without these."""
+        for rows in read(part):
+            yield from self(rows)
+
+
+def ties(deletes: Any, *, in_columns: bool) -> Any:
+    """What orders records that sequence and time do not: an upsert is behind a delete, which is of the row
+    before it, then the place; ``deletes`` is the option that says which records delete.
+    """
+    if deletes is None:
+        return PLACE
+    if in_columns and (isinstance(deletes, vectorized) or not callable(deletes)):
+        return vectorized(partial(_ties_of_columns, deletes))
+    is_delete = delete_getter(deletes)
+    return lambda row: row[PLACE] + (0 if is_delete(row) else BEHIND_DELETES)
+
+
+def _ties_of_columns(deletes: Any, rows: pa.RecordBatch) -> pa.Array:
+    marks = deletes(rows) if callable(deletes) else rows[next(iter(names_in(deletes)))]
+    return pc.if_else(deleted_of(deletes, marks), rows[PLACE], pc.add(rows[PLACE], BEHIND_DELETES))
 
 
 def plain_dicts(part: Part) -> Iterator[dict[str, Any]]:
