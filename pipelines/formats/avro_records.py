@@ -21,6 +21,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.range_trackers import OffsetRangeTracker
 from fastavro.write import Writer
 
+from beam_joins.arrow_types import is_uuid
 from beam_joins.exact_values import Place, exact_column
 from beam_joins.pipelines.formats.columns import Unit, micros_of, whole
 from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows, Schema, rows_of_avro
@@ -106,14 +107,22 @@ def read_records(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[s
             after = f"record {number}" if not start else f"record {number} of the blocks from byte {start}"
             if isinstance(error, OverflowError) and (columns := _of_time(read_schema(path))):
                 raise ValueError(
-                    f"has a time beyond the years 1 to 9999 after {after}, in one of the columns {', '.join(columns)}: write it as a long"
-                    " without a logical type"
+                    f"has a time beyond the years 1 to 9999 after {after}, in one of the columns {', '.join(columns)}: write it as a"
+                    " long without a logical type"
                 ) from error
             raise ValueError(f"is damaged or cut off after {after} ({avro_reason(error)})") from error
         if record is None:
             return
         number += 1
         yield number, record
+
+
+def with_uuids_as_text(record: dict[str, Any], columns: pa.Schema | None) -> dict[str, Any]:
+    """The record with the text of UUIDs, but in columns that are to be of UUIDs."""
+    if not any(isinstance(value, UUID) for value in record.values()):
+        return record
+    kept = {field.name for field in columns or () if is_uuid(field.type)}
+    return {name: str(value) if isinstance(value, UUID) and name not in kept else value for name, value in record.items()}
 
 
 def _of_time(schema: Schema) -> list[str]:

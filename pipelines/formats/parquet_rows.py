@@ -198,7 +198,9 @@ def require_held(path: str, groups: list[int], columns: Collection[str] | None =
     hold, which would be read as another one.
     """
     with opened(path) as parquet:
-        of_96_bits = [column.path for column in map(parquet.schema.column, range(len(parquet.schema))) if column.physical_type == _INT96]
+        of_96_bits = [
+            column.path for column in map(parquet.schema.column, range(len(parquet.schema))) if column.physical_type == _INT96
+        ]
         names = [name for name in of_96_bits if columns is None or name in columns]
         nanos = parquet.read_row_groups(groups, columns=names) if names else None
     if nanos is None:
