@@ -166,7 +166,9 @@ class Columns:
             try:
                 number = None if column is None else _whole_number(row[column])
             except ValueError:
-                return f"column '{column}' is not a whole number: {shown(row[column or ''])}"
+                value = row[column or ""]
+                finer = " (of times microseconds count: write nanoseconds as whole numbers)" if isinstance(value, Decimal) else ""
+                return f"column '{column}' is not a whole number: {shown(value)}{finer}"
             if number is not None and not _LEAST <= number <= _MOST:
                 return f"column '{column}' does not fit in 64 bits: {number}"
         return None

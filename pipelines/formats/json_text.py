@@ -102,7 +102,7 @@ def told(column: pa.Array) -> pa.Array:
     except pa.ArrowInvalid:
         if kind.unit == "ns":
             return numbers.cast(pa.decimal128(_LONG_DIGITS, 0)).view(pa.decimal128(_LONG_DIGITS, 3))
-    raise ValueError(f"has a time of type {kind} that microseconds in 64 bits do not hold")
+    raise ValueError(f"has a time of type {kind} that microseconds in 64 bits do not hold: write it as text or a whole number")
 
 
 def told_texts(column: pa.Array) -> pa.Array:

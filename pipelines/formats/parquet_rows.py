@@ -122,7 +122,7 @@ def readable_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def unit_of(schema: pa.Schema, column: str) -> Unit | None:
-    """What a column counts as event time: microseconds where its type is of times; None where that says nothing.
+    """What a column counts as event time or sequence: microseconds where its type is of times; None where that says nothing.
 
     Raises ValueError, a sentence without the path, for times of day.
     """
@@ -133,8 +133,8 @@ def unit_of(schema: pa.Schema, column: str) -> Unit | None:
 
 
 def time_of_day(column: str, kind: str) -> ValueError:
-    """What is raised for a column of times of day as event time."""
-    return ValueError(f"has times of day in column '{column}' ({kind}): take a column with the date as well as event time")
+    """What is raised for a column of times of day as event time or sequence."""
+    return ValueError(f"has times of day in column '{column}' ({kind}): take a column with the date as well")
 
 
 def _value_column(column: pa.Array) -> pa.Array:
