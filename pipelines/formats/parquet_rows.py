@@ -9,6 +9,7 @@ import io
 import itertools
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -60,7 +61,7 @@ class Parquet:
         with opened(file.path) as parquet:
             sizes = [parquet.metadata.row_group(group).total_byte_size for group in range(parquet.num_row_groups)]
             whole = [n for n, size in enumerate(itertools.accumulate(sizes)) if size <= file.look_bytes or not file.look_bytes]
-            require_held(file.path, whole)
+            require_held(file.path, parquet, whole)
             for batch in parquet.iter_batches(1_000, row_groups=whole):
                 yield from row_dicts(readable(batch))
 
@@ -68,7 +69,7 @@ class Parquet:
         """The rows of a row group, some at a time."""
         begin = part.first_place
         with opened(part.file.path) as parquet:
-            require_held(part.file.path, [part.start])
+            require_held(part.file.path, parquet, [part.start])
             for raw in parquet.iter_batches(_RECORDS, row_groups=[part.start]):
                 batch = readable(raw)
                 places = pa.array(np.arange(begin, begin + len(batch)))
@@ -85,8 +86,13 @@ def column_rows(raw: pa.RecordBatch, places: pa.Array, reading: Reading | None) 
     not fit the columns that are read.
     """
 
+    @cache
+    def told_rows() -> pa.RecordBatch:
+        return _told(raw)
+
     def row(n: int) -> dict[str, Any] | str:
-        return next(row_dicts(raw.slice(n, 1)))
+        one: dict[str, Any] = told_rows().slice(n, 1).to_pylist()[0]
+        return one
 
     if reading is None or not reading.fits(raw.schema.names):
         return RawRows(places, row)
@@ -106,8 +112,12 @@ def column_rows(raw: pa.RecordBatch, places: pa.Array, reading: Reading | None) 
 
 def row_dicts(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     """The rows of a batch of plain types, one by one: timestamps as microseconds, dates as dates."""
+    yield from _told(batch).to_pylist()
+
+
+def _told(batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = [_named(column, name, _value_column) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
-    yield from pa.record_batch(columns, names=batch.schema.names).to_pylist()
+    return pa.record_batch(columns, names=batch.schema.names)
 
 
 def readable(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -183,7 +193,7 @@ def whole_parquet(file: Growing) -> Iterator[Whole]:
             raise ValueError(f"is no Parquet file: {error}") from error
         columns = None if file.columns is None else [name for name in file.columns if name in groups.schema_arrow.names]
         for group in range(file.place, groups.num_row_groups):
-            require_held(file.path, [group], file.columns)
+            require_held(file.path, groups, [group], file.columns)
             yield group + 1, groups.read_row_group(group, columns=columns)
 
 
@@ -193,28 +203,24 @@ def parquet_schema(path: str) -> pa.Schema:
         return readable_schema(parquet.schema_arrow)
 
 
-def require_held(path: str, groups: list[int], columns: Collection[str] | None = None) -> None:
+def require_held(path: str, parquet: pq.ParquetFile, groups: list[int], columns: Collection[str] | None = None) -> None:
     """Raises ValueError, a sentence without the path, for a time of 96 bits that nanoseconds in 64 bits do not
     hold, which would be read as another one.
     """
-    with opened(path) as parquet:
-        of_96_bits = [
-            column.path for column in map(parquet.schema.column, range(len(parquet.schema))) if column.physical_type == _INT96
-        ]
-        names = [name for name in of_96_bits if columns is None or name in columns]
-        nanos = parquet.read_row_groups(groups, columns=names) if names else None
-    if nanos is None:
+    leaves = [parquet.schema.column(n) for n in range(len(parquet.schema))]
+    names = [leaf.path for leaf in leaves if leaf.physical_type == _INT96]
+    names = [name for name in names if columns is None or name.partition(".")[0] in columns]
+    if not names:
         return
-    with opened(path, coerce_int96_timestamp_unit="us") as parquet:
-        micros = parquet.read_row_groups(groups, columns=names)
-    for name, column in zip(nanos.column_names, nanos.columns, strict=True):
-        if pa.types.is_timestamp(column.type):
-            other = pc.not_equal(column.cast(pa.timestamp("us"), safe=False), micros.column(name).cast(pa.timestamp("us")))
-            if pc.any(other).as_py():
-                raise ValueError(
-                    f"has a time in column '{name}' (INT96) that nanoseconds in 64 bits do not hold, which end in 2262: write it as a"
-                    " timestamp in microseconds"
-                )
+    nanos = parquet.read_row_groups(groups, columns=names)
+    with opened(path, coerce_int96_timestamp_unit="us") as other:
+        micros = other.read_row_groups(groups, columns=names)
+    for name, column in zip(micros.column_names, micros.columns, strict=True):
+        if not nanos.column(name).cast(column.type, safe=False).equals(column):
+            raise ValueError(
+                f"has a time in column '{name}' (INT96) that nanoseconds in 64 bits do not hold, which end in 2262: write it as a"
+                " timestamp in microseconds"
+            )
 
 
 class ParquetRecords:
