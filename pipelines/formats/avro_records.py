@@ -29,7 +29,7 @@ from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.json_text import stored
 from beam_joins.pipelines.formats.lines import content_of, parts_by_bytes
-from beam_joins.pipelines.formats.parquet_rows import time_of_day
+from beam_joins.pipelines.formats.parquet_rows import no_instants
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, structs_of
 from beam_joins.pipelines.formats.target_types import target_type
@@ -150,7 +150,7 @@ class Avro:
         """Microseconds where its logical type is of times; raises ValueError for times of day."""
         kind = logical_type(read_schema(file.path), column) or ""
         if kind.startswith("time-"):
-            raise time_of_day(column, kind)
+            raise no_instants(column, kind)
         return "us" if kind == "date" or "timestamp-" in kind else None
 
     def types(self, file: File) -> list[tuple[str, str]]:

@@ -134,17 +134,18 @@ def readable_schema(schema: pa.Schema) -> pa.Schema:
 def unit_of(schema: pa.Schema, column: str) -> Unit | None:
     """What a column counts as event time or sequence: microseconds where its type is of times; None where that says nothing.
 
-    Raises ValueError, a sentence without the path, for times of day.
+    Raises ValueError, a sentence without the path, for times of day and durations.
     """
     kind = schema.field(column).type if column in schema.names else pa.null()
-    if pa.types.is_time(kind):
-        raise time_of_day(column, str(kind))
+    if pa.types.is_time(kind) or pa.types.is_duration(kind):
+        raise no_instants(column, str(kind))
     return "us" if pa.types.is_timestamp(kind) or pa.types.is_date(kind) else None
 
 
-def time_of_day(column: str, kind: str) -> ValueError:
-    """What is raised for a column of times of day as event time or sequence."""
-    return ValueError(f"has times of day in column '{column}' ({kind}): take a column with the date as well")
+def no_instants(column: str, kind: str) -> ValueError:
+    """What is raised for a column of times of day or durations as event time or sequence."""
+    what = "durations" if kind.startswith("duration") else "times of day"
+    return ValueError(f"has {what} in column '{column}' ({kind}): take a column with the date as well")
 
 
 def _value_column(column: pa.Array) -> pa.Array:
