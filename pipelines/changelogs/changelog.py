@@ -77,11 +77,6 @@ class Changelog:
         cuts = [(file, cut) for file in self.files for cut in SOURCES[file.format].cuts(file, PART_BYTES)]
         return [Part(number, file, start, stop) for number, (file, (start, stop)) in enumerate(cuts)]
 
-    @property
-    def says_unit(self) -> bool:
-        """Whether the files say themselves what their times count."""
-        return bool(self.files) and all(file.unit is not None for file in self.files)
-
     def layouts(self) -> list[str]:
         """What the summary says of CSV files: the types of their columns, once for files that have the same."""
         layouts = dict.fromkeys(file.layout for file in self.files if file.layout)
@@ -262,10 +257,8 @@ def _enveloped_changes(name: str, files: Sequence[File]) -> Iterator[RowChange]:
 def _looked_into(name: str, file: File, columns: Columns, layout: Layout, remembered: Layout) -> File:
     """The file with what it says itself of its columns."""
     try:
-        unit = SOURCES[file.format].unit(file, columns.timestamp)
-        for column in () if columns.enveloped else (columns.sequence, *columns.within):
-            if column is not None:
-                SOURCES[file.format].unit(file, column)  # refuses times of day
+        of_order = filter(None, (columns.timestamp, columns.sequence, *columns.within))
+        unit, *_ = [SOURCES[file.format].unit(file, column) for column in of_order]  # all refuse times of day
         return replace(file, unit=unit, layout=layout_of(file, layout, remembered) if file.format == "csv" else ())
     except OSError:
         raise
