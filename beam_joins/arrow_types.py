@@ -6,8 +6,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 _DECIMAL_BITS: Final = 128
+_UUID_BYTES: Final = 16
+_HYPHENS: Final = (8, 12, 16, 20)
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -19,6 +22,11 @@ def is_bytes(kind: pa.DataType) -> bool:
     """Whether values of a type are bytes."""
     of_any_length = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
     return bool(of_any_length or pa.types.is_fixed_size_binary(kind))
+
+
+def is_uuid(kind: pa.DataType) -> bool:
+    """Whether values of a type are UUIDs."""
+    return bool(isinstance(kind, pa.UuidType))
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -35,6 +43,40 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     ListType(list<item: string>)
     """
     return next((made(kind) for is_kind, made in _PLAIN if is_kind(kind)), kind)
+
+
+def without_uuids(kind: pa.DataType) -> pa.DataType:
+    """The type with text in place of UUIDs, at any depth.
+
+    >>> without_uuids(pa.list_(pa.uuid()))
+    ListType(list<item: string>)
+    """
+    if is_uuid(kind):
+        return pa.string()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(without_uuids(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        key, item = (field.with_type(without_uuids(field.type)) for field in (kind.key_field, kind.item_field))
+        return pa.map_(key, item, kind.keys_sorted)
+    if is_list(kind) and (value := without_uuids(kind.value_type)) != kind.value_type:
+        size = kind.list_size if pa.types.is_fixed_size_list(kind) else -1
+        return pa.large_list(value) if pa.types.is_large_list(kind) else pa.list_(value, size)
+    return kind
+
+
+def uuid_texts(column: pa.Array) -> pa.Array:
+    """The text form of UUIDs: lower-case, with hyphens.
+
+    >>> uuid_texts(pa.array([bytes(range(16)), None], pa.uuid())).to_pylist()
+    ['00010203-0405-0607-0809-0a0b0c0d0e0f', None]
+    """
+    content = column.storage.cast(pa.binary()).fill_null(bytes(_UUID_BYTES))
+    digits = np.frombuffer(b"".join(content.to_pylist()).hex().encode(), np.uint8).reshape(len(column), 2 * _UUID_BYTES)
+    texts = np.insert(digits, _HYPHENS, ord("-"), axis=1).astype(np.uint8, copy=False)
+    width = texts.shape[1]
+    offsets = pa.py_buffer(np.arange(0, (len(column) + 1) * width, width, dtype=np.int32))
+    made = pa.StringArray.from_buffers(len(column), offsets, pa.py_buffer(texts.tobytes()))
+    return pc.if_else(column.is_valid(), made, pa.scalar(None, pa.string())) if column.null_count else made
 
 
 def plain_field(field: pa.Field) -> pa.Field:

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.arrow_types import is_bytes, is_list, is_text, lists_of, plain_type
+from beam_joins.arrow_types import is_bytes, is_list, is_text, is_uuid, lists_of, plain_type, uuid_texts
 from beam_joins.exact_values import Place
 
 
 def exact_cast(column: pa.Array, kind: pa.DataType, place: Place) -> pa.Array:
-    """Casts a column to a plain type; raises ``ValueError`` for a value that the type does not hold exactly,
+    """Casts a column to a plain type, UUIDs also to their text; raises ``ValueError`` for a value that the type does not hold exactly,
     and for a field that it does not have.
 
     >>> exact_cast(pa.array([1, None], pa.int8()), pa.int64(), Place("a batch")).type
@@ -30,6 +30,8 @@ def exact_cast(column: pa.Array, kind: pa.DataType, place: Place) -> pa.Array:
         return column
     if pa.types.is_null(column.type):
         return pa.nulls(len(column), kind)
+    if is_uuid(column.type) and is_text(kind):
+        return uuid_texts(column).cast(kind)
     return next((cast for is_kind, cast in _NESTED if is_kind(column.type) and is_kind(kind)), _scalars)(column, kind, place)
 
 

@@ -4,7 +4,8 @@ import operator
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,13 +23,15 @@ Values: TypeAlias = "pa.Array | Sequence[Any]"
 _SIGN = 1 << 63
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_DIGITS = 76
+"""The most digits of a decimal of Arrow."""
 _ONLY_INT = frozenset({int})
 _WHOLE = frozenset({int, type(None)})
 
 
 def micros(time: Any) -> int:
-    """Microseconds since the epoch of an int (which is that already), a Beam timestamp, or a datetime with a
-    time zone.
+    """Microseconds since the epoch of an int (which is that already), a Beam timestamp, a datetime with a
+    time zone, or a date, which is its midnight in UTC.
 
     >>> micros(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC))
     1000000
@@ -39,6 +42,8 @@ def micros(time: Any) -> int:
         return int(micros_of_beam)
     if isinstance(time, datetime) and time.tzinfo is not None:
         return (time - _EPOCH) // _MICROSECOND
+    if isinstance(time, date) and not isinstance(time, datetime):
+        return (datetime(time.year, time.month, time.day, tzinfo=UTC) - _EPOCH) // _MICROSECOND
     raise ValueError(
         f"timestamp_by gave {time!r} of type {type(time).__name__}: give microseconds since the epoch as an int, a datetime with a"
         " time zone, or a Beam Timestamp"
@@ -46,12 +51,16 @@ def micros(time: Any) -> int:
 
 
 def times_of(option: str, values: Values) -> pa.Array:
-    """Times in microseconds since the epoch; those of an Arrow timestamp have a time zone."""
+    """Times in microseconds since the epoch; those of an Arrow timestamp have a time zone, and a date is its
+    midnight in UTC.
+    """
     if not isinstance(values, pa.Array):
         times = values if _WHOLE.issuperset(map(type, values)) else [None if time is None else micros(time) for time in values]
         return _in_64_bits(option, times)
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
         return _cast(option, values, pa.timestamp("us", values.type.tz)).cast(pa.int64())
+    if pa.types.is_date(values.type):
+        return _cast(option, values, pa.timestamp("us")).cast(pa.int64())
     if pa.types.is_integer(values.type) or pa.types.is_null(values.type):
         return _cast(option, values, pa.int64())
     raise ValueError(
@@ -65,7 +74,8 @@ def places_of(option: str, values: Values) -> tuple[pa.Array, pa.Array | None]:
 
     Both are null where one of the numbers is.
 
-    Raises ``ValueError`` for what is no whole number of 64 bits.
+    Times are microseconds since the epoch, UTC if they do not say. Raises ``ValueError`` for what is no whole number
+    of 64 bits.
     """
     if isinstance(values, pa.Array):
         numbers = _numbers(option, values)
@@ -184,6 +194,12 @@ def _sequence(option: str, value: Any) -> Sequence[int] | None:
 
 
 def _whole_number(option: str, value: Any) -> int:
+    if isinstance(value, datetime):
+        return micros(value if value.tzinfo else value.replace(tzinfo=UTC))
+    if isinstance(value, date):
+        return micros(value)
+    if isinstance(value, Decimal) and value.is_finite() and value.adjusted() < _DIGITS and value == value.to_integral_value():
+        return int(value)
     with suppress(TypeError):
         if not isinstance(value, bool):
             return operator.index(value)
@@ -217,6 +233,13 @@ def _numbers(option: str, values: pa.Array) -> list[pa.Array]:
 
 
 def _whole_numbers(option: str, column: pa.Array) -> pa.Array:
+    if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
+        return _cast(option, column, pa.timestamp("us", getattr(column.type, "tz", None))).cast(pa.int64())
+    if pa.types.is_decimal(column.type):
+        try:
+            return column.cast(pa.int64())
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"{option} gave a position of type {column.type} that is no whole number of 64 bits: {error}") from None
     if pa.types.is_integer(column.type) or pa.types.is_null(column.type):
         try:
             return column.cast(pa.int64())

@@ -265,7 +265,8 @@ def look_into(
 def _looked_into(name: str, file: File, columns: Columns, layout: Layout, remembered: Layout) -> File:
     """The file with what it says itself of its columns."""
     try:
-        unit = SOURCES[file.format].unit(file, columns.timestamp)
+        of_order = filter(None, (columns.timestamp, columns.sequence, *columns.within))
+        unit, *_ = [SOURCES[file.format].unit(file, column) for column in of_order]  # all refuse times of day
         if file.format == "csv":
             return replace(file, unit=unit, layout=layout_of(file, layout, remembered), declared=tuple(name for name, _ in layout))
         # what says the operation is text: a writer that does not mark that marks no text

@@ -21,12 +21,12 @@ def require_one_unit(first: Changelog, second: Changelog) -> None:
     up, and nothing is refused.
     """
     medians = [(median_low(times), changelog) for changelog in (first, second) if (times := [t for t in changelog.times if t])]
-    if len(medians) < 2:
+    if len(medians) < 2 or (_says_unit(first) and _says_unit(second)):
         return
     (near, early), (far, late) = sorted(medians, key=lambda pair: abs(pair[0]))
     if abs(far) < max(_DAY, FAR_APART * abs(near)):
         return
-    suspect = early if abs(near) < _YEAR else late
+    suspect = early if (abs(near) < _YEAR and not _says_unit(early)) or _says_unit(late) else late
     raise InputError(
         f"the times of {early.name} (median {_shown(near)}) and {late.name} ({_shown(far)}) are a factor of "
         f"{abs(far) // abs(near):,} apart:"
@@ -38,12 +38,17 @@ def require_one_unit(first: Changelog, second: Changelog) -> None:
 def remarks_on(changelog: Changelog) -> list[str]:
     """Remarks of the summary on a changelog's times: nothing, or that all of them lie in 1970."""
     times = changelog.times
-    if changelog.columns.enveloped or not times or not all(0 <= time < _YEAR for time in times):
+    if changelog.columns.enveloped or _says_unit(changelog) or not times or not all(0 <= time < _YEAR for time in times):
         return []
     return [
         f"the times of the first {len(times):,} {changelog.name} all lie in 1970: does '{changelog.columns.timestamp}' count"
         f" {changelog.columns.unit}? ({changelog.columns.flag('timestamp-unit')})"
     ]
+
+
+def _says_unit(changelog: Changelog) -> bool:
+    """Whether the files say themselves what their times count."""
+    return bool(changelog.files) and all(file.unit is not None for file in changelog.files)
 
 
 def _shown(micros: int) -> str:

@@ -224,7 +224,7 @@ def _add_columns(group: Any, side: Side) -> None:
     group.add_argument(
         side.flag("timestamp"),
         metavar="COLUMN",
-        help=f"event time: whole number, ISO 8601 text or Avro timestamp (default: {_DEFAULTS['timestamp']})",
+        help=f"event time: whole number, ISO 8601 text, timestamp or date (default: {_DEFAULTS['timestamp']})",
     )
     group.add_argument(
         side.flag("timestamp-unit"),

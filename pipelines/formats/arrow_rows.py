@@ -1,6 +1,6 @@
 """Reads and writes Arrow IPC files, which are Feather version 2.
 
-In changelogs times are whole numbers, as they are stored; a growing file is read by record batches once it is
+In changelogs timestamps are microseconds, dates and UUIDs text; a growing file is read by record batches once it is
 whole.
 """
 
@@ -14,12 +14,18 @@ import pyarrow as pa
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from beam_joins.exact_casts import as_plain
 from beam_joins.pipelines.base.paths import is_local
 from beam_joins.pipelines.formats.columns import Unit
 from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
-from beam_joins.pipelines.formats.json_text import stored
-from beam_joins.pipelines.formats.parquet_rows import ParquetRecords, RowsWriter, column_rows
+from beam_joins.pipelines.formats.parquet_rows import (
+    ParquetRecords,
+    RowsWriter,
+    column_rows,
+    readable,
+    readable_schema,
+    row_dicts,
+    unit_of,
+)
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 
@@ -39,10 +45,7 @@ class Arrow:
 
     def unit(self, file: File, column: str) -> Unit | None:
         """That of a column of timestamps."""
-        schema = arrow_schema(file.path)
-        kind = schema.field(column).type if column in schema.names else pa.null()
-        unit: Unit | None = kind.unit if pa.types.is_timestamp(kind) else None
-        return unit
+        return unit_of(arrow_schema(file.path), column)
 
     def types(self, file: File) -> list[tuple[str, str]]:
         """Those of its schema."""
@@ -59,15 +62,14 @@ class Arrow:
                     left -= some.nbytes if file.look_bytes else 0
                     if left < 0:
                         return
-                    yield from _stored(some).to_pylist()
+                    yield from row_dicts(readable(some))
 
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
         """The rows of a record batch, some at a time."""
         with opened(part.file.path) as batches:
             batch = _batch(batches, part.start)
         for start in range(0, len(batch), _RECORDS):
-            some = batch.slice(start, _RECORDS)
-            some = pa.record_batch(list(map(as_plain, some.columns)), names=some.schema.names)
+            some = readable(batch.slice(start, _RECORDS))
             begin = part.first_place + start
             yield column_rows(some, pa.array(np.arange(begin, begin + len(some))), reading)
 
@@ -93,7 +95,7 @@ def whole_arrow(file: Growing) -> Iterator[Whole]:
 def arrow_schema(path: str) -> pa.Schema:
     """The columns of a file; raises ValueError as :func:`opened` does."""
     with opened(path) as batches:
-        return batches.schema
+        return readable_schema(batches.schema)
 
 
 class ArrowRecords(ParquetRecords):
@@ -121,7 +123,3 @@ def _batch(batches: pa.ipc.RecordBatchFileReader, number: int) -> pa.RecordBatch
     batch = batches.get_batch(number)
     batch.validate(full=True)  # lengths and offsets are the file's own, and Arrow follows them
     return batch
-
-
-def _stored(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return pa.record_batch([stored(as_plain(column)) for column in batch.columns], names=batch.schema.names)

@@ -1,4 +1,6 @@
-"""Reads and writes Avro files: times as whole numbers, as they are stored, and errors that name the file."""
+"""Reads and writes Avro files: timestamps as microseconds, times of day and UUIDs as text, and errors that name
+the file.
+"""
 
 import copy
 import datetime as dt
@@ -7,8 +9,10 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, BinaryIO, Final, NamedTuple
+from uuid import UUID
 
 import fastavro
 import pyarrow as pa
@@ -18,14 +22,16 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.range_trackers import OffsetRangeTracker
 from fastavro.write import Writer
 
+from beam_joins.arrow_types import is_uuid
 from beam_joins.exact_values import Place, exact_column
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.formats.columns import Unit
+from beam_joins.pipelines.formats.columns import Unit, micros_of, whole
 from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows, Schema, rows_of_avro
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.json_text import stored
 from beam_joins.pipelines.formats.lines import content_of, parts_by_bytes
+from beam_joins.pipelines.formats.parquet_rows import no_instants
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, structs_of
 from beam_joins.pipelines.formats.target_types import target_type
@@ -34,13 +40,13 @@ _RECORDS: Final = 4096
 _SAID: Final = 100
 _LACKING: Final = re.compile(r"(\w+) codec is supported but you need to install one of the following libraries: \('([\w.]+)'")
 """What fastavro says of a codec whose package is missing."""
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_STORED: Final[dict[str, Callable[[Any], Any]]] = {
-    "timestamp-millis": lambda time: (time - _EPOCH) // dt.timedelta(milliseconds=1),
-    "timestamp-micros": lambda time: (time - _EPOCH) // dt.timedelta(microseconds=1),
-    "date": lambda day: day.toordinal() - 719_163,
+_TOLD: Final[dict[str, Callable[[Any], Any]]] = {
+    **{f"{zone}timestamp-{unit}": micros_of for zone in ("", "local-") for unit in ("millis", "micros")},
+    **{f"{zone}timestamp-nanos": lambda nanos: whole(Decimal(nanos).scaleb(-3)) for zone in ("", "local-")},
+    **{f"time-{unit}": dt.time.isoformat for unit in ("millis", "micros")},
+    "uuid": lambda value: str(UUID(bytes=value)) if isinstance(value, bytes) else str(value),
 }
-UNIT_OF: Final[dict[str | None, Unit]] = {"timestamp-millis": "ms", "timestamp-micros": "us"}
+"""What is read of values of a logical type; fastavro gives nanoseconds and UUIDs of 16 bytes as they are stored."""
 
 
 def read_schema(path: str) -> Schema:
@@ -85,20 +91,18 @@ def logical_type(schema: Schema, column: str) -> str | None:
 
 
 def read_avro(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """What :func:`read_records` gives, with times and dates as the whole numbers that they are stored as."""
-    as_stored = _storing(read_schema(path))
+    """What :func:`read_records` gives, with timestamps as microseconds, and times of day and UUIDs as text."""
+    told = _telling(read_schema(path))
     for number, record in read_records(path, start, stop):
-        yield number, as_stored(record)
+        yield number, told(record)
 
 
-def _storing(schema: Schema) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """What makes of the times and dates of a record the whole numbers that they are stored as."""
-    stored = {field["name"]: _STORED[kind] for field in schema["fields"] if (kind := logical_type(schema, field["name"])) in _STORED}
-    if not stored:
+def _telling(schema: Schema) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """What makes of a record one without units of time."""
+    told = {field["name"]: _TOLD[kind] for field in schema["fields"] if (kind := logical_type(schema, field["name"])) in _TOLD}
+    if not told:
         return lambda record: record
-    return lambda record: {
-        name: stored[name](value) if name in stored and value is not None else value for name, value in record.items()
-    }
+    return lambda record: {name: told[name](value) if name in told and value is not None else value for name, value in record.items()}
 
 
 def read_records(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -120,11 +124,30 @@ def read_records(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[s
             after = f"record {number}" if not start else f"record {number} of the blocks from byte {start}"
             if _LACKING.match(str(error)):
                 raise ValueError(f"cannot be read: {avro_reason(error)}") from error
+            if isinstance(error, OverflowError) and (columns := _of_time(read_schema(path))):
+                raise ValueError(
+                    f"has a time beyond the years 1 to 9999 after {after}, in one of the columns {', '.join(columns)}: write it as a"
+                    " long without a logical type"
+                ) from error
             raise ValueError(f"is damaged or cut off after {after} ({avro_reason(error)})") from error
         if record is None:
             return
         number += 1
         yield number, record
+
+
+def with_uuids_as_text(record: dict[str, Any], columns: pa.Schema | None) -> dict[str, Any]:
+    """The record with the text of UUIDs, but in columns that are to be of UUIDs."""
+    if not any(isinstance(value, UUID) for value in record.values()):
+        return record
+    kept = {field.name for field in columns or () if is_uuid(field.type)}
+    return {name: str(value) if isinstance(value, UUID) and name not in kept else value for name, value in record.items()}
+
+
+def _of_time(schema: Schema) -> list[str]:
+    """The columns of dates and timestamps."""
+    kinds = {field["name"]: logical_type(schema, field["name"]) or "" for field in schema["fields"]}
+    return [name for name, kind in kinds.items() if kind == "date" or "timestamp-" in kind]
 
 
 def avro_reason(error: Exception) -> str:
@@ -145,8 +168,11 @@ class Avro:
         return parts_by_bytes(file, size)
 
     def unit(self, file: File, column: str) -> Unit | None:
-        """That of its logical type."""
-        return UNIT_OF.get(logical_type(read_schema(file.path), column))
+        """Microseconds where its logical type is of times; raises ValueError for times of day."""
+        kind = logical_type(read_schema(file.path), column) or ""
+        if kind.startswith("time-"):
+            raise no_instants(column, kind)
+        return "us" if kind == "date" or "timestamp-" in kind else None
 
     def types(self, file: File) -> list[tuple[str, str]]:
         """Those of its schema."""
@@ -159,13 +185,13 @@ class Avro:
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
         """The records, some at a time, all to be read one by one."""
         schema = read_schema(part.file.path)
-        as_stored, rows, records = _storing(schema), rows_of_avro(schema), read_records(part.file.path, part.start, part.stop)
+        told, rows, records = _telling(schema), rows_of_avro(schema), read_records(part.file.path, part.start, part.stop)
         while some := list(itertools.islice(records, _RECORDS)):
             structs = None
             if rows is not None and reading is not None and reading.typed is not None:
                 structs = _structs([record for _, record in some], rows, reading)
             places = pa.array([part.first_place + number for number, _ in some])
-            yield RawRows(places, [as_stored(record) for _, record in some].__getitem__, structs=structs)
+            yield RawRows(places, [told(record) for _, record in some].__getitem__, structs=structs)
 
     def where(self, part: Part, place: int) -> str:
         """The number of the record in its part."""

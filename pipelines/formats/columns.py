@@ -1,9 +1,11 @@
 """The columns of a changelog by their role: key, event time, sequence, operation."""
 
 import datetime as dt
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from beam_joins.operations import DELETES, NOT_NULL, NULL, UPSERTS, deletes_by, word
@@ -20,6 +22,8 @@ OPERATION, TIME, POSITION, ORDER, LOG, LEFT_OUT = "(operation)", "(time)", "(pos
 """The columns that are made of what envelopes say; ``LEFT_OUT`` has a list of names as JSON text, or null."""
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
+_DIGITS: Final = 76
+"""The most digits of a decimal of Arrow."""
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 _BARE: Final = re.compile(r"[0-9]{9}|[0-9]+$")
 """A number rather than a date: Python's ISO 8601 takes any character between date and time, and so reads
@@ -76,27 +80,27 @@ class Columns:
         return f"--{self.side}-{name}" if self.side else f"--{name}"
 
     def time_of(self, row: Row) -> int:
-        """The event time in microseconds since the epoch; text is ISO 8601, in UTC if it does not say, and
-        not of digits alone.
+        """The event time in microseconds since the epoch; a date is its midnight in UTC, text is ISO 8601, in
+        UTC if it does not say, and not of digits alone.
 
         Raises:
-            ValueError: it is neither a whole number nor such a text.
+            ValueError: it is neither a whole number, a date nor such a text.
             KeyError: there is no such column.
         """
-        value = row[self.timestamp]
+        value = whole(row[self.timestamp])
         if type(value) is int:
             return value * NANOSECONDS[self.unit] // 1_000
+        if isinstance(value, Decimal) and value.is_finite() and abs(value) < _MOST:  # finer than microseconds
+            return math.floor(value * NANOSECONDS[self.unit] / 1_000)
         if isinstance(value, str) and not _BARE.match(value):
             value = dt.datetime.fromisoformat(value)
-        if not isinstance(value, dt.datetime):
+        if not isinstance(value, dt.date):
             raise ValueError("not a time")
-        if value.tzinfo is None:
-            value = value.replace(tzinfo=dt.UTC)
-        return (value - EPOCH) // dt.timedelta(microseconds=1)
+        return micros_of(value)
 
     def position_of(self, row: Row) -> int | None:
-        """The sequence number, a whole number or its digits (0 to 9, with a sign or without) as text; None
-        where it is null.
+        """The sequence number, a whole number, its digits (0 to 9, with a sign or without) as text or a date,
+        as microseconds since the epoch; None where it is null.
 
         Raises:
             ValueError: it is something else.
@@ -114,15 +118,15 @@ class Columns:
 
     def is_delete(self, row: Row) -> bool:
         """Whether the record deletes its row."""
-        return self.delete is not None and bool(deletes_by(word(row.get(self.delete)), self.deletes, self.upserts))
+        return self.delete is not None and bool(deletes_by(word(whole(row.get(self.delete))), self.deletes, self.upserts))
 
     def is_ignored(self, row: Row) -> bool:
         """Whether the record is no change, as the old values that some feeds have beside the new ones."""
-        return bool(self.ignored) and self.delete is not None and word(row.get(self.delete)) in self.ignored
+        return bool(self.ignored) and self.delete is not None and word(whole(row.get(self.delete))) in self.ignored
 
     def is_truncate(self, row: Row) -> bool:
         """Whether the record empties the table."""
-        return bool(self.truncates) and word(row.get(self.delete or "")) in self.truncates
+        return bool(self.truncates) and word(whole(row.get(self.delete or ""))) in self.truncates
 
     def about_the_change(self) -> tuple[str, ...]:
         """The columns that describe the change and not the row: they are not part of the row's value."""
@@ -155,10 +159,10 @@ class Columns:
     def _operation_fault(self, row: Row) -> str | None:
         if self.delete is None:
             return None
-        operation = word(row.get(self.delete))
+        operation = word(whole(row.get(self.delete)))
         if operation in self.ignored or deletes_by(operation, self.deletes, self.upserts) is not None:
             return None
-        seen = "null" if row.get(self.delete) is None else repr(row[self.delete])
+        seen = "null" if row.get(self.delete) is None else shown(row[self.delete])
         options = f"{self.flag('upserts')}, {self.flag('deletes')} or {self.flag('ignored')}"
         if operation[:1].isdigit() and NULL in self.upserts:
             options = f"{options}, or give {self.flag('deletes')}={NOT_NULL} if any value marks a deleted row,"
@@ -168,14 +172,16 @@ class Columns:
         try:
             time = self.time_of(row)
         except (ValueError, OverflowError):
-            return f"column '{self.timestamp}' is not a time: {row[self.timestamp]!r}"
+            return f"column '{self.timestamp}' is not a time: {shown(row[self.timestamp])}"
         if not _LEAST <= time <= _MOST:
-            return f"column '{self.timestamp}' does not fit in 64 bits as microseconds: {row[self.timestamp]!r}"
+            return f"column '{self.timestamp}' does not fit in 64 bits as microseconds: {shown(row[self.timestamp])}"
         for column in (self.sequence, *self.within):
             try:
                 number = None if column is None else _whole_number(row[column])
             except ValueError:
-                return f"column '{column}' is not a whole number: {row[column or '']!r}"
+                value = row[column or ""]
+                finer = " (of times microseconds count: write nanoseconds as whole numbers)" if isinstance(value, Decimal) else ""
+                return f"column '{column}' is not a whole number: {shown(value)}{finer}"
             if number is not None and not _LEAST <= number <= _MOST:
                 return f"column '{column}' does not fit in 64 bits: {number}"
         return None
@@ -222,14 +228,56 @@ def key_fault(column: str, key: object) -> str | None:
     >>> key_fault("id", 1.5)
     "column 'id' is no key: 1.5 (keys are whole numbers, text, true or false)"
     """
-    if key is None or isinstance(key, int | str | bytes):
+    if key is None or isinstance(plain_key(key), int | str | bytes):
         return None
-    return f"column '{column}' is no key: {key!r} (keys are whole numbers, text, true or false)"
+    return f"column '{column}' is no key: {shown(key)} (keys are whole numbers, text, true or false)"
+
+
+def plain_key(value: Any) -> Any:
+    """A value as it is a key: a date is its text, else as :func:`whole` gives it.
+
+    >>> plain_key(dt.date(2026, 3, 1)), plain_key(Decimal("7.00"))
+    ('2026-03-01', 7)
+    """
+    return value.isoformat() if isinstance(value, dt.date) else whole(value)
+
+
+def micros_of(time: dt.date) -> int:
+    """Microseconds since the epoch of a date, which is its midnight, or of a datetime, in UTC if it does not say.
+
+    >>> micros_of(dt.date(1970, 1, 2))
+    86400000000
+    """
+    at = time if isinstance(time, dt.datetime) else dt.datetime(time.year, time.month, time.day)
+    return ((at if at.tzinfo else at.replace(tzinfo=dt.UTC)) - EPOCH) // dt.timedelta(microseconds=1)
+
+
+def whole(value: Any) -> Any:
+    """The whole number that a decimal equals; other values as they are.
+
+    >>> whole(Decimal("7.00")), whole(Decimal("7.5"))
+    (7, Decimal('7.5'))
+    """
+    if isinstance(value, Decimal) and value.is_finite() and value.adjusted() < _DIGITS and value == value.to_integral_value():
+        return int(value)
+    return value
+
+
+def shown(value: object) -> str:
+    """A value as people write it, text in quotes.
+
+    >>> shown(Decimal("7.50")), shown("7"), shown(dt.date(2026, 3, 1))
+    ('7.50', "'7'", '2026-03-01')
+    """
+    return str(value) if isinstance(value, Decimal | dt.date | dt.time) else repr(value)
 
 
 def _whole_number(value: object) -> int | None:
+    value = whole(value)
     if value is None or type(value) is int:
         return value
+    if isinstance(value, dt.date):
+        return micros_of(value)
     if isinstance(value, str) and _WHOLE.fullmatch(value):
         return int(value)
     raise ValueError("not a whole number")

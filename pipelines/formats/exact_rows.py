@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from beam_joins.pipelines.formats.columns import plain_key
 from beam_joins.pipelines.formats.exact_json import dumps_line
 from beam_joins.pipelines.formats.reading import (
     ARRIVES,
@@ -81,7 +82,7 @@ def row_text(row: dict[str, Any], reading: Reading) -> bytes:
 
 def _key_of(row: dict[str, Any], columns: tuple[str, ...], kind: pa.DataType) -> Any:
     """The key that columns of a row make, null where one of them is."""
-    parts = [row.get(column) for column in columns]
+    parts = [plain_key(row.get(column)) for column in columns]
     if not pa.types.is_struct(kind):
         return parts[0]
     return None if None in parts else {field.name: part for field, part in zip(kind, parts, strict=True)}

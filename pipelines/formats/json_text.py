@@ -1,5 +1,6 @@
-"""Writes Arrow columns as JSON text: exact numbers, times as stored, bytes in base64."""
+"""Writes Arrow columns as JSON text: exact numbers, bytes in base64, times as stored or without their unit."""
 
+from contextlib import suppress
 from typing import Any, Final
 
 import orjson
@@ -9,6 +10,7 @@ import pyarrow.compute as pc
 from beam_joins.pipelines.formats.exact_json import dumps_line
 
 NULL: Final = b"null"
+_LONG_DIGITS: Final = 19
 _ESCAPED: Final = r'["\\\x00-\x1f]'
 _WHOLE: Final = r"^-?[0-9]+$"
 _NOT_FINITE: Final = (("NaN", "nan"), ("Infinity", "inf"), ("-Infinity", "-inf"))
@@ -72,6 +74,54 @@ def stored(column: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(kind) or pa.types.is_time64(kind) or pa.types.is_date64(kind) or pa.types.is_duration(kind):
         return column.cast(pa.int64())
     return column.cast(pa.int32()) if pa.types.is_date32(kind) or pa.types.is_time32(kind) else column
+
+
+def told(column: pa.Array) -> pa.Array:
+    """Times without their unit: timestamps and durations as microseconds, dates and times of day as ISO 8601
+    text; other columns as they are.
+
+    Nanoseconds that are no whole microseconds are decimals. Raises ``ValueError`` for a time that
+    microseconds in 64 bits do not hold.
+
+    >>> told(pa.array([1_500], pa.timestamp("ms"))).to_pylist(), told(pa.array([1, None], pa.date32())).to_pylist()
+    ([1500000], ['1970-01-02', None])
+    >>> told(pa.array([8 * 3_600_000, 1], pa.time32("ms"))).to_pylist()
+    ['08:00:00', '00:00:00.001000']
+    """
+    kind = column.type
+    if pa.types.is_date(kind):
+        return column.cast(pa.date32()).cast(pa.string())
+    if pa.types.is_time(kind):
+        return _clock_texts(column)
+    if not pa.types.is_timestamp(kind) and not pa.types.is_duration(kind):
+        return column
+    numbers = column.cast(pa.int64())
+    try:
+        micros = pa.duration("us")
+        return numbers.view(pa.duration(kind.unit)).cast(micros).cast(pa.int64())
+    except pa.ArrowInvalid:
+        if kind.unit == "ns":
+            return numbers.cast(pa.decimal128(_LONG_DIGITS, 0)).view(pa.decimal128(_LONG_DIGITS, 3))
+    raise ValueError(f"has a time of type {kind} that microseconds in 64 bits do not hold: write it as text or a whole number")
+
+
+def told_texts(column: pa.Array) -> pa.Array:
+    """The JSON text of each value of what :func:`told` makes of a column.
+
+    >>> told_texts(pa.array([1_500, 2_000, None], pa.timestamp("ns"))).to_pylist()
+    [b'1.5', b'2', None]
+    """
+    plain = told(column)
+    if not pa.types.is_decimal(plain.type) or pa.types.is_decimal(column.type):
+        return texts_of(plain)
+    return pc.replace_substring_regex(plain.cast(pa.string()), r"\.000$|0{1,2}$", "").cast(pa.binary())
+
+
+def _clock_texts(column: pa.Array) -> pa.Array:
+    with suppress(pa.ArrowInvalid):  # nanoseconds
+        column = column.cast(pa.time64("us"))
+    texts = pc.replace_substring_regex(column.cast(pa.string()), r"(\.[0-9]{6})000$", r"\1")
+    return pc.replace_substring_regex(texts, r"\.000000$", "")
 
 
 def _quoted(texts: pa.Array) -> pa.Array:

@@ -1,33 +1,39 @@
 """Reads and writes Parquet files.
 
-In changelogs times are whole numbers, as they are stored; a growing file is read by row groups once it is
+In changelogs timestamps are microseconds, dates and UUIDs text; a growing file is read by row groups once it is
 whole.
 """
 
+import datetime as dt
 import io
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from beam_joins.exact_casts import exact_cast
+from beam_joins.arrow_types import plain_type, without_uuids
+from beam_joins.exact_casts import as_plain, exact_cast
 from beam_joins.exact_values import Place
 from beam_joins.pipelines.base.paths import is_local
 from beam_joins.pipelines.formats.columns import Unit
 from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
-from beam_joins.pipelines.formats.json_text import row_texts, stored
+from beam_joins.pipelines.formats.json_text import objects, told, told_texts
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, structs_of
-from beam_joins.transforms.connect import plain_schema
 
 _RECORDS: Final = 1 << 16
 _MAGIC: Final = b"PAR1"
+_INT96: Final = "INT96"
+_FIRST_DAY: Final = pa.scalar(dt.date.min, pa.date32())
+_LAST_DAY: Final = pa.scalar(dt.date.max, pa.date32())
 
 
 class Parquet:
@@ -43,10 +49,7 @@ class Parquet:
     def unit(self, file: File, column: str) -> Unit | None:
         """That of a column of timestamps."""
         with opened(file.path) as parquet:
-            schema = parquet.schema_arrow
-        first = schema.field(column).type if column in schema.names else pa.null()
-        unit: Unit | None = first.unit if pa.types.is_timestamp(first) else None
-        return unit
+            return unit_of(parquet.schema_arrow, column)
 
     def types(self, file: File) -> list[tuple[str, str]]:
         """Those of its schema."""
@@ -59,15 +62,18 @@ class Parquet:
         with opened(file.path) as parquet:
             sizes = [parquet.metadata.row_group(group).total_byte_size for group in range(parquet.num_row_groups)]
             whole = [n for n, size in enumerate(itertools.accumulate(sizes)) if size <= file.look_bytes or not file.look_bytes]
+            require_held(file.path, parquet, whole)
             for batch in parquet.iter_batches(1_000, row_groups=whole):
-                yield from _stored(marked(batch) if file.is_unmarked else batch).to_pylist()
+                rows = readable(batch)
+                yield from row_dicts(marked(rows) if file.is_unmarked else rows)
 
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
         """The rows of a row group, some at a time."""
         begin = part.first_place
         with opened(part.file.path) as parquet:
+            require_held(part.file.path, parquet, [part.start])
             for raw in parquet.iter_batches(_RECORDS, row_groups=[part.start]):
-                batch = raw.cast(plain_schema(raw.schema))
+                batch = readable(raw)
                 batch = marked(batch) if part.file.is_unmarked else batch
                 places = pa.array(np.arange(begin, begin + len(batch)))
                 begin += len(batch)
@@ -82,22 +88,28 @@ def column_rows(raw: pa.RecordBatch, places: pa.Array, reading: Reading | None) 
     """The records of a batch of plain types whose columns are all known; raises ValueError for one that does
     not fit the columns that are read.
     """
-    batch = pa.record_batch([stored(column) for column in raw.columns], names=raw.schema.names)
+
+    @cache
+    def told_rows() -> pa.RecordBatch:
+        return _told(raw)
 
     def row(n: int) -> dict[str, Any] | str:
-        first: dict[str, Any] = batch.slice(n, 1).to_pylist()[0]
-        return first
+        one: dict[str, Any] = told_rows().slice(n, 1).to_pylist()[0]
+        return one
 
-    if reading is None or not reading.fits(batch.schema.names):
+    if reading is None or not reading.fits(raw.schema.names):
         return RawRows(places, row)
-    missing = pa.nulls(len(batch))
-    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    texts = row_texts(reading.value_of(columns, missing), len(batch)) if "json lines" in reading.forms else None
+    missing = pa.nulls(len(raw))
+    columns = dict(zip(raw.schema.names, raw.columns, strict=True))
+    texts = None
+    if "json lines" in reading.forms:
+        shown = {name: _named(column, name, told_texts) for name, column in columns.items()}
+        texts = objects(reading.value_of(shown, missing), len(raw))
     structs = None
     if reading.typed is not None:
-        values = reading.value_of(dict(zip(raw.schema.names, raw.columns, strict=True)), missing)
+        values = reading.value_of(columns, missing)
         made = [exact_cast(values.get(field.name, missing), field.type, Place("a row", field.name)) for field in reading.typed]
-        structs = structs_of(made, reading.typed, len(batch))
+        structs = structs_of(made, reading.typed, len(raw))
     return RawRows(places, row, {name: columns.get(name, missing) for name in reading.names()}, texts, structs=structs)
 
 
@@ -115,18 +127,71 @@ def marked(rows: Any) -> Any:
     return rows
 
 
-def _stored(batch: pa.RecordBatch) -> pa.RecordBatch:
-    plain = batch.cast(plain_schema(batch.schema))
-    return pa.record_batch([stored(column) for column in plain.columns], names=plain.schema.names)
+def row_dicts(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """The rows of a batch of plain types, one by one: timestamps as microseconds, dates as dates."""
+    yield from _told(batch).to_pylist()
+
+
+def _told(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [_named(column, name, _value_column) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
+    return pa.record_batch(columns, names=batch.schema.names)
+
+
+def readable(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch in plain types, UUIDs as text."""
+    columns = [exact_cast(as_plain(column), without_uuids(plain_type(column.type)), Place("a column")) for column in batch.columns]
+    return pa.record_batch(columns, names=batch.schema.names)
+
+
+def readable_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns of a file as they are read: UUIDs as text."""
+    return pa.schema([field.with_type(without_uuids(field.type)) for field in schema])
+
+
+def unit_of(schema: pa.Schema, column: str) -> Unit | None:
+    """What a column counts as event time or sequence: microseconds where its type is of times; None where that says nothing.
+
+    Raises ValueError, a sentence without the path, for times of day and durations.
+    """
+    kind = schema.field(column).type if column in schema.names else pa.null()
+    if pa.types.is_time(kind) or pa.types.is_duration(kind):
+        raise no_instants(column, str(kind))
+    return "us" if pa.types.is_timestamp(kind) or pa.types.is_date(kind) else None
+
+
+def no_instants(column: str, kind: str) -> ValueError:
+    """What is raised for a column of times of day or durations as event time or sequence."""
+    what = "durations" if kind.startswith("duration") else "times of day"
+    return ValueError(f"has {what} in column '{column}' ({kind}): take a column with the date as well")
+
+
+def _value_column(column: pa.Array) -> pa.Array:
+    """The column as Python holds it: as :func:`told` says, but dates that Python has as dates."""
+    kind = column.type
+    if not pa.types.is_date(kind):
+        return told(column)
+    days = column.cast(pa.date32())
+    within = pc.and_(pc.greater_equal(days, _FIRST_DAY), pc.less_equal(days, _LAST_DAY))
+    return days if pc.all(within).as_py() is not False else told(column)
+
+
+def _named(column: pa.Array, name: str, made: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """What a function makes of a column; its ValueError names the column."""
+    try:
+        return made(column)
+    except ValueError as error:
+        if isinstance(error, pa.ArrowException):
+            raise
+        raise ValueError(f"column '{name}' {error}") from None
 
 
 @contextmanager
-def opened(path: str) -> Iterator[pq.ParquetFile]:
-    """The file; raises ValueError, a sentence without the path, for one that is not of Parquet."""
+def opened(path: str, **options: Any) -> Iterator[pq.ParquetFile]:
+    """The file, read with these options of pyarrow; raises ValueError, a sentence without the path, for one that is not of Parquet."""
     file: Any = pa.OSFile(path) if is_local(path) else FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
     with file:
         try:
-            yield pq.ParquetFile(file, page_checksum_verification=True)
+            yield pq.ParquetFile(file, page_checksum_verification=True, **options)
         except (pa.ArrowException, UnicodeDecodeError) as error:
             if isinstance(error, OSError):
                 raise
@@ -146,13 +211,34 @@ def whole_parquet(file: Growing) -> Iterator[Whole]:
             raise ValueError(f"is no Parquet file: {error}") from error
         columns = None if file.columns is None else [name for name in file.columns if name in groups.schema_arrow.names]
         for group in range(file.place, groups.num_row_groups):
+            require_held(file.path, groups, [group], file.columns)
             yield group + 1, groups.read_row_group(group, columns=columns)
 
 
 def parquet_schema(path: str) -> pa.Schema:
     """The columns of a file; raises ValueError as :func:`opened` does."""
     with opened(path) as parquet:
-        return parquet.schema_arrow
+        return readable_schema(parquet.schema_arrow)
+
+
+def require_held(path: str, parquet: pq.ParquetFile, groups: list[int], columns: Collection[str] | None = None) -> None:
+    """Raises ValueError, a sentence without the path, for a time of 96 bits that nanoseconds in 64 bits do not
+    hold, which would be read as another one.
+    """
+    leaves = [parquet.schema.column(n) for n in range(len(parquet.schema))]
+    names = [leaf.path for leaf in leaves if leaf.physical_type == _INT96]
+    names = [name for name in names if columns is None or name.partition(".")[0] in columns]
+    if not names:
+        return
+    nanos = parquet.read_row_groups(groups, columns=names)
+    with opened(path, coerce_int96_timestamp_unit="us") as other:
+        micros = other.read_row_groups(groups, columns=names)
+    for name, column in zip(micros.column_names, micros.columns, strict=True):
+        if not nanos.column(name).cast(column.type, safe=False).equals(column):
+            raise ValueError(
+                f"has a time in column '{name}' (INT96) that nanoseconds in 64 bits do not hold, which end in 2262: write it as a"
+                " timestamp in microseconds"
+            )
 
 
 class ParquetRecords:

@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from beam_joins.pipelines.formats.columns import Columns, Row, Unit, key_fault
+from beam_joins.pipelines.formats.columns import Columns, Row, Unit, key_fault, plain_key, shown
 
 T = TypeVar("T")
 Form = Literal["columns", "json lines"]
@@ -137,7 +137,7 @@ class Reading:
             fault = fault or key_fault(column, row.get(column))
         for column in self.numbers:
             if fault is None and not isinstance(number := row.get(column), int | float | Decimal | None):
-                fault = f"column '{column}' is not a number: {number!r}"
+                fault = f"column '{column}' is not a number: {shown(number)}"
         if fault is None and self.added is not None and self.added in row:
             fault = f"there is a column '{self.added}' already: {self.rename}"
         if fault is None and self.allowed is not None and (other := next((name for name in row if name not in self.allowed), None)):
@@ -187,19 +187,20 @@ def _type_of(kinds: tuple[Kind, ...], names: tuple[str, ...]) -> pa.DataType:
 def kind(value: object) -> Kind:
     """What a value is, in words.
 
-    >>> kind(7)
-    'whole numbers'
+    >>> kind(7), kind(Decimal("7.00")), kind(Decimal("7.5"))
+    ('whole numbers', 'whole numbers', 'fractions')
     """
-    kinds = {bool: "true or false", int: "whole numbers", str: "text", bytes: "bytes", float: "fractions"}
+    value = plain_key(value)
+    kinds = {bool: "true or false", int: "whole numbers", str: "text", bytes: "bytes", float: "fractions", Decimal: "fractions"}
     return kinds.get(type(value), type(value).__name__)
 
 
 def _kind_fault(row: Row, column: str, expected: Kind) -> str | None:
-    value = row.get(column)
+    value = plain_key(row.get(column))
     if value is None:
         return None
     if kind(value) != expected:
-        return f"column '{column}' holds {expected}, but here {kind(value)}: {value!r}"
+        return f"column '{column}' holds {expected}, but here {kind(value)}: {shown(value)}"
     if isinstance(value, int) and not _LEAST <= value <= _MOST:
         return f"column '{column}' does not fit in 64 bits: {value}"
     return None

@@ -13,6 +13,7 @@ from beam_joins.operations import deletes_by, word
 from beam_joins.pipelines.formats.columns import NANOSECONDS, Unit
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.exact_json import loads
+from beam_joins.pipelines.formats.json_text import told
 from beam_joins.pipelines.formats.reading import (
     ARRIVES,
     DELETED,
@@ -153,6 +154,7 @@ def _keys(columns: list[pa.Array], kind: pa.DataType) -> pa.Array:
 
 
 def _key(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    column = _whole(told(column))
     if column.type == kind or pa.types.is_null(column.type):
         return column.cast(kind)
     if _family(column.type) != _family(kind):
@@ -177,6 +179,11 @@ _FAMILIES: Final[dict[str, Callable[[pa.DataType], bool]]] = {
 
 def _times(column: pa.Array, unit: Unit) -> pa.Array:
     """Microseconds since the epoch; null where that takes a closer look."""
+    column = _whole(column)
+    if pa.types.is_date(column.type):
+        return column.cast(pa.timestamp("us")).cast(pa.int64())
+    if pa.types.is_timestamp(column.type):
+        column, unit = column.cast(pa.int64()), column.type.unit
     if _family(column.type) == "whole numbers":
         whole = column.cast(pa.int64())
         if unit != "ns":
@@ -193,7 +200,10 @@ def _times(column: pa.Array, unit: Unit) -> pa.Array:
 
 
 def _whole_numbers(column: pa.Array) -> pa.Array:
-    """Whole numbers; null where that takes a closer look."""
+    """Whole numbers, times as microseconds since the epoch; null where that takes a closer look."""
+    if pa.types.is_date(column.type):
+        return _times(column, "us")
+    column = _whole(told(column))
     if _family(column.type) == "whole numbers":
         return column.cast(pa.int64())
     if _family(column.type) != "text":
@@ -202,8 +212,16 @@ def _whole_numbers(column: pa.Array) -> pa.Array:
     return pc.if_else(digits, column, pa.scalar(None, column.type)).cast(pa.int64())
 
 
+def _whole(column: pa.Array) -> pa.Array:
+    """Decimals as whole numbers of 64 bits; other columns as they are. Raises ``pa.ArrowInvalid`` for a decimal that
+    is none.
+    """
+    return column.cast(pa.int64()) if pa.types.is_decimal(column.type) else column
+
+
 def _meant(column: pa.Array, words: frozenset[str], others: frozenset[str]) -> pa.Array:
     """Which records have one of the words; null for one that has none of the others either."""
+    column = _whole(column)
     if _family(column.type) not in ("text", "whole numbers") and not pa.types.is_boolean(column.type):
         raise pa.ArrowInvalid("no words")
     written = column.cast(pa.string()).dictionary_encode("encode")

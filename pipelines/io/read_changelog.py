@@ -61,8 +61,8 @@ class ReadChangelog(beam.PTransform[PBegin, Any]):
 
     Of plain rows, in files:
 
-    * ``timestamp_by``: the column with the event time (microseconds since the epoch, or a time with a zone),
-      which is needed.
+    * ``timestamp_by``: the column with the event time (microseconds since the epoch, a time with a zone, or a
+      date), which is needed. UUIDs of Parquet, Arrow and Avro are text, but where ``schema`` says otherwise.
     * ``sequence_by``, ``apply_as_deletes``, ``apply_as_truncates`` and ``except_columns``: as of
       :class:`~beam_joins.TableFromChangelog`, with names of columns. Records of one key that neither the
       sequence nor the event time orders are in the order of the files, but with a sequence a delete is before

@@ -20,6 +20,7 @@ from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.paths import matching
+from beam_joins.pipelines.formats.parquet_rows import require_held
 from beam_joins.pipelines.io.parquet_paths import ReadsParquet, require_apart, without_run
 from beam_joins.schema_union import common_schema
 from beam_joins.transforms import connect
@@ -104,7 +105,12 @@ def _bytes(path: str, columns: list[str] | None) -> int:
 
 def _read(path: str, group: int, columns: list[str] | None) -> pa.Table:
     with _opened(path) as file:
-        return without_run(_parquet(path, file).read_row_group(group, columns=columns))
+        parquet = _parquet(path, file)
+        try:
+            require_held(path, parquet, [group], columns)
+        except ValueError as error:
+            raise InputError(f"{path} {error}") from error
+        return without_run(parquet.read_row_group(group, columns=columns))
 
 
 def _opened(path: str) -> Any:

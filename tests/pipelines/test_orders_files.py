@@ -101,7 +101,7 @@ def test_logical_and_named_types_of_both_inputs_keep_their_meaning(run: Run) -> 
     assert '"amount":12.50,' in Path("l.jsonl").read_text()
     (latest,) = read_lines(Path("l.jsonl"))
     assert (latest["amount"], latest["customer"]["photo"], latest["lines"]) == (12.5, "AP8=", [{"was": "OPEN"}])
-    assert latest["updated_at"] == round(moment.timestamp() * 1000), "as stored, in milliseconds"
+    assert latest["updated_at"] == round(moment.timestamp() * 1_000_000), "in microseconds, whatever the unit"
 
 
 def test_avro_in_can_give_json_lines_out(run: Run, small: SampleFiles, small_avro: SampleFiles) -> None:

@@ -90,11 +90,11 @@ def test_an_input_may_have_files_of_all_formats(run: Run, small: SampleFiles) ->
     assert numbers(ran.out)["records in", "orders"] == 2_000
 
 
-@pytest.mark.parametrize(("unit", "shift"), [("ms", 1_000), ("us", 1_000_000), ("ns", 1_000_000_000)])
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
 @pytest.mark.parametrize("zone", [None, "UTC"])
 @pytest.mark.parametrize("format_", ["parquet", "arrow"])
 @pytest.mark.each_value
-def test_values_of_columns_keep_their_meaning(run: Run, unit: str, shift: int, zone: str | None, format_: str) -> None:
+def test_values_of_columns_keep_their_meaning(run: Run, unit: str, zone: str | None, format_: str) -> None:
     at = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
     row = {
         **{"order_id": "A", "customer_id": 1, "amount": Decimal("12.50"), "day": dt.date(1970, 1, 11), "share": 0.1, "whole": 2.0},
@@ -110,9 +110,17 @@ def test_values_of_columns_keep_their_meaning(run: Run, unit: str, shift: int, z
     assert change["timestamp"] == round(at.timestamp() * 1_000_000)
     assert change["key"] == "A"
     expected = {
-        **{"order_id": "A", "customer_id": 1, "amount": 12.5, "day": 10, "share": 0.10000000149011612, "whole": 2.0, "nan": "NaN"},
+        **{
+            "order_id": "A",
+            "customer_id": 1,
+            "amount": 12.5,
+            "day": "1970-01-11",
+            "share": 0.10000000149011612,
+            "whole": 2.0,
+            "nan": "NaN",
+        },
         **{"note": 'say "ü"\n\x01', "photo": "AP8=", "lines": [{"n": 1, "price": 1.1}], "paid": True, "none": None, "kind": "web"},
-        "updated_at": round(at.timestamp()) * shift,
+        "updated_at": round(at.timestamp()) * 1_000_000,
     }
     assert {name: value for name, value in change["new"].items() if name != "customer"} == expected
     assert '"amount":12.50,' in Path("out/l.jsonl").read_text()

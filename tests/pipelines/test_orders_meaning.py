@@ -4,11 +4,18 @@ like patterns.
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from beam_joins.operations import DELETES, UPSERTS
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.changelogs.changelog import find_changelog
+from beam_joins.pipelines.changelogs.time_units import remarks_on, require_one_unit
+from beam_joins.pipelines.formats.columns import Columns
 from tests.pipelines.orders_run import GOOD, Run, nothing_is_left, numbers, one_sentence, read_lines, write
 
 CUSTOMER = {"customer_id": 1, "op": "c", "lsn": 1, "updated_at": 1}
@@ -110,6 +117,19 @@ def test_times_of_other_years_are_not_refused_and_not_remarked_on(run: Run) -> N
     ran = run(*FILES)
     assert ran.code == 0, ran.err
     assert "1970" not in ran.out
+
+
+def test_times_in_1970_of_files_that_say_their_unit_are_not_remarked_on(tmp_path: Path) -> None:
+    for path, kind in (("a.parquet", pa.date32()), ("b.parquet", pa.timestamp("s")), ("c.parquet", pa.int64())):
+        pq.write_table(pa.table({"id": [1], "updated_at": pa.array([1], kind)}), tmp_path / path)
+    columns = Columns(key=("id",), timestamp="updated_at")
+    typed, bare = (find_changelog("rows", f"{tmp_path}/{files}.parquet", columns) for files in ("[ab]", "c"))
+    assert remarks_on(typed) == []
+    assert len(remarks_on(bare)) == 1
+    late = replace(bare, times=(NOW,))
+    require_one_unit(typed, replace(typed, times=(NOW,)))
+    with pytest.raises(InputError, match="say with --timestamp-unit what 'updated_at' counts"):
+        require_one_unit(typed, late)
 
 
 def test_times_that_all_lie_in_1970_are_told_in_the_summary(run: Run) -> None:

@@ -4,10 +4,12 @@ memory give.
 
 import datetime as dt
 import json
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import apache_beam as beam
 import fastavro
@@ -122,6 +124,50 @@ def test_large_files_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.Monke
     path.write_text("".join(f'{{"id": {n}, "at": {n}}}\n' for n in range(100)))
     made = changes_of(ReadChangelog(str(path), key="id", timestamp_by="at"))
     assert [change.new for change in made] == [{"id": n, "at": n} for n in range(100)]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "avro"])
+def test_dates_are_event_times_and_positions_and_uuids_text(tmp_path: Path, suffix: str) -> None:
+    name, path = "00000000-0000-0000-0000-000000000007", tmp_path / f"a.{suffix}"
+    days = [dt.date(2026, 3, 2), dt.date(2026, 3, 1)]
+    rows = pa.table({"id": pa.array([UUID(name).bytes] * 2, pa.uuid()), "day": days})
+    if suffix == "avro":
+        kinds = {"id": {"type": "string", "logicalType": "uuid"}, "day": {"type": "int", "logicalType": "date"}}
+        with path.open("wb") as avro:
+            fields = [{"name": column, "type": kind} for column, kind in kinds.items()]
+            fastavro.writer(avro, {"type": "record", "name": "Row", "fields": fields}, rows.to_pylist())
+    elif suffix == "arrow":
+        with pa.ipc.new_file(path, rows.schema) as file:
+            file.write_table(rows)
+    else:
+        pq.write_table(rows, path)
+    made = changes_of(ReadChangelog(str(path), key="id", timestamp_by="day", sequence_by="day"))
+    midnights = [1_772_323_200_000_000, 1_772_409_600_000_000]
+    assert [(change.key, change.new, change.timestamp, change.position) for change in made] == [
+        (name, {"id": name, "day": day}, at, at) for day, at in zip(reversed(days), midnights, strict=True)
+    ]
+
+
+def test_files_in_several_units_are_the_same_instants(tmp_path: Path) -> None:
+    for n, unit in enumerate(("ms", "us", "s", "ns")):
+        times = pa.array([1_000 + n, 2_000 - n], pa.int64()).cast(pa.timestamp("s", "UTC")).cast(pa.timestamp(unit, "UTC"))
+        pq.write_table(pa.table({"id": [1, 1], "at": times}), tmp_path / f"{n}.parquet")
+    made = changes_of(ReadChangelog(f"{tmp_path}/*.parquet", key="id", timestamp_by="at", sequence_by="at"))
+    seconds = [1_000, 1_001, 1_002, 1_003, 1_997, 1_998, 1_999, 2_000]
+    assert [(change.timestamp, change.position) for change in made] == [(1_000_000 * at, 1_000_000 * at) for at in seconds]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (pa.time64("us"), "has times of day in column 'at' (time64[us]): take a column with the date as well"),
+        (pa.timestamp("us"), "timestamp_by='at': the column has timestamps without a time zone (timestamp[us]): write them with one"),
+    ],
+)
+def test_times_that_are_no_instants_are_refused_at_construction(tmp_path: Path, kind: pa.DataType, sentence: str) -> None:
+    pq.write_table(pa.table({"id": [1], "at": pa.array([1], kind)}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        ReadChangelog(f"{tmp_path}/a.parquet", key="id", timestamp_by="at")
 
 
 def test_times_are_those_of_columns_of_timestamps(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 are read one by one.
 """
 
+import datetime as dt
 import json
 import tempfile
 from collections.abc import Callable
@@ -9,7 +10,9 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -23,19 +26,21 @@ from beam_joins.pipelines.changelogs.read_records import _ReadColumns
 from beam_joins.pipelines.changelogs.row_types import row_types
 from beam_joins.pipelines.commands.joined import joiner_of
 from beam_joins.pipelines.commands.select import Share
+from beam_joins.pipelines.formats.avro_records import Avro
 from beam_joins.pipelines.formats.columns import Columns
 from beam_joins.pipelines.formats.csv_rows import Csv
 from beam_joins.pipelines.formats.files import File, Part
 from beam_joins.pipelines.formats.json_lines import JsonLines
 from beam_joins.pipelines.formats.json_rows import json_rows
 from beam_joins.pipelines.formats.layout import Layout
-from beam_joins.pipelines.formats.parquet_rows import Parquet
+from beam_joins.pipelines.formats.parquet_rows import Parquet, column_rows, readable, require_held, unit_of
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, ignored_rows, typed_rows
 from tests.examples import examples
 
 COLUMNS = Columns(key=("id",), timestamp="at", sequence="lsn", within=("seq",), delete="op", side="orders")
 READING = Reading(columns=COLUMNS, key=("whole numbers",), reference=("by",), refers=("text",), numbers=("amount",), added="customer")
+TIMED = Reading(columns=Columns(key=("id",), timestamp="at", sequence="lsn"), key=("whole numbers",))
 GOOD = {"id": "7", "at": "5", "lsn": "1", "seq": "2", "op": '"c"', "by": '"ann"', "amount": "0.5"}
 
 STRINGS = [
@@ -160,6 +165,168 @@ def test_a_row_with_any_other_member_is_the_same_in_both_ways(name: str) -> None
         for line in (f'{{{good},"{name}":{value}}}', f'{{ "{name}" : {value} , {good}, "last": 1 }}', f'{{"{name}":{value},{spelt}}}'):
             fast, exact = both(JsonLines(), f"{{{good}}}\n{line}\n".encode(), READING)
             assert fast == exact, line
+
+
+DAY = dt.date(2026, 3, 1)
+NOON = dt.datetime(2026, 3, 1, 12)
+MICROS = 1_772_366_400_000_000
+MIDNIGHT = MICROS - 43_200_000_000
+SEVEN = "00000000-0000-0000-0000-000000000007"
+IN_TYPES: list[tuple[pa.DataType, Any, Any, int | None, str]] = [
+    # type and value; the key, the event time and position, and the JSON text that they are
+    (pa.date32(), DAY, "2026-03-01", MIDNIGHT, '"2026-03-01"'),
+    (pa.date64(), DAY, "2026-03-01", MIDNIGHT, '"2026-03-01"'),
+    *((pa.timestamp(unit, zone), NOON, MICROS, MICROS, f"{MICROS}") for unit in ("s", "ms", "us", "ns") for zone in (None, "UTC")),
+    (pa.timestamp("ms", "Asia/Kolkata"), NOON.replace(tzinfo=dt.UTC), MICROS, MICROS, f"{MICROS}"),
+    (pa.decimal128(38, 0), Decimal(7), 7, 7, "7"),
+    (pa.decimal128(10, 2), Decimal("7.00"), 7, 7, "7.00"),
+    (pa.decimal256(76, 0), Decimal(-7), -7, -7, "-7"),
+    (pa.uuid(), UUID(SEVEN).bytes, SEVEN, None, f'"{SEVEN}"'),
+    (pa.time32("s"), dt.time(8), "08:00:00", None, '"08:00:00"'),
+    (pa.time64("ns"), dt.time(8, 0, 0, 5), "08:00:00.000005", None, '"08:00:00.000005"'),
+    (pa.duration("ms"), dt.timedelta(seconds=7), 7_000_000, 7_000_000, "7000000"),
+]
+
+
+def rows_of(column: pa.Array, role: str, kind: str = "whole numbers") -> tuple[list[Any], list[str]]:
+    """The rows of a column in a role, read many at a time and one by one, which is the same, and the faults."""
+    about: dict[str, Any] = {"id": range(len(column)), "at": range(len(column)), "lsn": range(len(column)), role: column}
+    batch = readable(pa.record_batch(about))
+    columns = Columns(key=("id",), timestamp="at", sequence="lsn")
+    reading = Reading(columns=columns, key=(kind,))
+    part = Part(0, File(path="o.parquet", bytes=0, shown="o", format="parquet"), 0, 0)
+    read = []
+    for one_by_one in (False, True):
+        columns_read = _ReadColumns("orders", reading, "drop")
+        columns_read.start_bundle()
+        raw = column_rows(batch, pa.array(range(len(column))), reading)
+        given = RawRows(raw.places, raw.row, texts=raw.texts) if one_by_one else raw
+        read.append(([row for each in columns_read._good(part, given, reading) for row in each.to_pylist()], columns_read._examples))
+    assert read[0] == read[1]
+    return read[0]
+
+
+@pytest.mark.parametrize(("kind", "value", "key", "time", "text"), IN_TYPES, ids=[f"{kind}-{value}" for kind, value, *_ in IN_TYPES])
+def test_a_value_of_any_type_is_the_same_key_time_position_and_text(
+    kind: pa.DataType, value: Any, key: Any, time: int | None, text: str
+) -> None:
+    column = pa.array([value, None], kind)
+    (row, missing), _ = rows_of(column, "id", "text" if isinstance(key, str) else "whole numbers")
+    assert (row["key"], missing["key"]) == (key, None)
+    assert row["json lines"].startswith(b'{"id":%b,' % text.encode())
+    for role in ("at", "lsn"):
+        given, _ = rows_of(column.slice(0, 1), role)
+        assert [row["time" if role == "at" else "sequence_0"] for row in given] == ([] if time is None else [time])
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored", "time"),
+    [
+        (pa.timestamp("us"), -(10**17), -(10**17)),
+        (pa.timestamp("ms"), 10**14, 10**17),
+        (pa.timestamp("s"), -(10**11), -(10**17)),
+        (pa.date32(), 4_000_000, 4_000_000 * 86_400_000_000),
+    ],
+)
+def test_instants_that_nanoseconds_and_calendars_do_not_hold_are_right_many_at_a_time(
+    kind: pa.DataType, stored: int, time: int
+) -> None:
+    column = pa.array([stored], pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(kind)
+    batch = column_rows(pa.record_batch({"id": [1], "at": column, "lsn": [1]}), pa.array([0]), TIMED)
+    assert typed_rows(batch, TIMED)[0].column("time").to_pylist() == [time]
+
+
+@pytest.mark.parametrize(
+    ("role", "column", "fault"),
+    [
+        ("id", pa.array([Decimal("7.50")]), "column 'id' is no key: 7.50 (keys are whole numbers, text, true or false)"),
+        ("id", pa.array([Decimal(10**30)]), f"column 'id' does not fit in 64 bits: {10**30}"),
+        ("id", pa.array([DAY]), "column 'id' holds whole numbers, but here text: '2026-03-01'"),
+        ("lsn", pa.array([Decimal("7.5")]), "column 'lsn' is not a whole number: 7.5 (of times microseconds count"),
+        ("lsn", pa.array([1_001], pa.timestamp("ns")), "column 'lsn' is not a whole number: 1.001 (of times microseconds count"),
+        ("lsn", pa.array([dt.time(8)]), "column 'lsn' is not a whole number: '08:00:00'"),
+        ("at", pa.array([dt.time(8)]), "column 'at' is not a time: '08:00:00'"),
+    ],
+)
+def test_a_value_that_is_no_key_time_or_position_is_named_as_people_write_it(role: str, column: pa.Array, fault: str) -> None:
+    rows, (said,) = rows_of(column, role)
+    assert rows == []
+    assert said.startswith(f"orders: o, row 1 of row group 1: {fault}")
+
+
+def test_a_time_that_microseconds_do_not_hold_is_refused_with_its_column() -> None:
+    column = pa.array([2**60], pa.timestamp("ms"))
+    with pytest.raises(ValueError, match=r"column 'at' has a time of type timestamp\[ms\] that microseconds in 64 bits do not hold"):
+        column_rows(pa.record_batch({"id": [1], "at": column, "lsn": [1]}), pa.array([0]), TIMED)
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit"),
+    [
+        *((pa.timestamp(unit), "us") for unit in ("s", "ms", "us", "ns")),
+        *((kind, "us") for kind in (pa.date32(), pa.date64())),
+        *((kind, None) for kind in (pa.int64(), pa.string(), pa.decimal128(38, 0))),
+    ],
+    ids=str,
+)
+def test_a_type_of_times_says_what_they_count(kind: pa.DataType, unit: str | None) -> None:
+    assert unit_of(pa.schema({"at": kind}), "at") == unit
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"), [(pa.time32("ms"), "times of day"), (pa.time64("ns"), "times of day"), (pa.duration("s"), "durations")]
+)
+def test_times_of_day_and_durations_are_refused_as_event_times(kind: pa.DataType, what: str) -> None:
+    with pytest.raises(ValueError, match=rf"has {what} in column 'at' .*take a column with the date as well"):
+        unit_of(pa.schema({"at": kind}), "at")
+
+
+@pytest.mark.parametrize("of", ["a column", "a struct", "a list"])
+@pytest.mark.parametrize("year", [1500, 1700, 2262, 9999])
+def test_times_of_96_bits_are_read_as_they_are_or_refused(tmp_path: Path, of: str, year: int) -> None:
+    times = pa.array([dt.datetime(year, 1, 1), None], pa.timestamp("us"))
+    made = {"a column": times, "a struct": pa.StructArray.from_arrays([times], ["t"]), "a list": pa.array([[times[0].as_py()]])}[of]
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"at": made}), path, use_deprecated_int96_timestamps=True)
+    with pq.ParquetFile(path) as parquet:
+        if 1678 <= year <= 2262:
+            require_held(path, parquet, [0])
+        else:
+            with pytest.raises(ValueError, match=r"has a time in column 'at' \(INT96\) that nanoseconds in 64 bits do not hold"):
+                require_held(path, parquet, [0])
+        require_held(path, parquet, [0], ["other"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "told"),
+    [
+        ({"type": "int", "logicalType": "date"}, DAY, DAY),
+        ({"type": "long", "logicalType": "timestamp-millis"}, NOON, MICROS),
+        ({"type": "long", "logicalType": "timestamp-micros"}, NOON, MICROS),
+        ({"type": "long", "logicalType": "timestamp-nanos"}, MICROS * 1_000, MICROS),
+        ({"type": "long", "logicalType": "local-timestamp-millis"}, NOON, MICROS),
+        ({"type": "long", "logicalType": "local-timestamp-micros"}, NOON, MICROS),
+        ({"type": "long", "logicalType": "local-timestamp-nanos"}, MICROS * 1_000 + 1, Decimal(f"{MICROS}.001")),
+        ({"type": "int", "logicalType": "time-millis"}, dt.time(8), "08:00:00"),
+        ({"type": "long", "logicalType": "time-micros"}, dt.time(8, 0, 0, 5), "08:00:00.000005"),
+        ({"type": "string", "logicalType": "uuid"}, UUID(SEVEN), SEVEN),
+        ({"type": "fixed", "size": 16, "name": "u", "logicalType": "uuid"}, UUID(SEVEN).bytes, SEVEN),
+    ],
+    ids=lambda value: value.get("logicalType") if isinstance(value, dict) else None,
+)
+def test_values_of_avros_logical_types_have_no_unit(tmp_path: Path, kind: dict[str, Any], value: Any, told: Any) -> None:
+    path = tmp_path / "a.avro"
+    aware = value.replace(tzinfo=dt.UTC) if isinstance(value, dt.datetime) and not kind["logicalType"].startswith("local") else value
+    with path.open("wb") as file:
+        fields = [{"name": "v", "type": ["null", kind]}]
+        fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, [{"v": aware}, {"v": None}])
+    file_ = File(path=str(path), bytes=path.stat().st_size, shown="a.avro", format="avro")
+    assert list(Avro().first(file_)) == [{"v": told}, {"v": None}]
+    if kind["logicalType"].startswith("time-"):
+        with pytest.raises(ValueError, match="has times of day in column 'v' .*: take a column with the date as well"):
+            Avro().unit(file_, "v")
+    else:
+        assert Avro().unit(file_, "v") == (None if kind["logicalType"] == "uuid" else "us")
 
 
 @pytest.mark.parametrize("broken", EVERY_BROKEN)

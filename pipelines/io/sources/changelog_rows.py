@@ -20,8 +20,10 @@ from beam_joins.pipelines.io.read_growing_files import ReadGrowingFiles
 from beam_joins.pipelines.io.sources.enveloped_parts import MARKS, enveloped_batches, enveloped_dicts, placeholders
 from beam_joins.pipelines.io.sources.envelopes import EnvelopedRecords, TopicFormat
 from beam_joins.pipelines.io.sources.plain_parts import IN_COLUMNS, PLACE, Ignored, plain_batches, plain_dicts
+from beam_joins.pipelines.io.sources.rows import require_instants
 from beam_joins.pipelines.io.sources.schema_registry import registry_settings
 from beam_joins.pipelines.io.sources.topic_records import TopicRecords
+from beam_joins.schema_union import common_schema
 from beam_joins.transforms.connect import StateFolder, as_arrow, choice, folder_for, plain_schema
 
 FileFormat = Literal["debezium", "wal2json", "maxwell"]
@@ -89,6 +91,8 @@ def rows_of_plain_files(
     for option, names in (("schema=", of_schema), ("key=, timestamp_by= or sequence_by=", columns)):
         for column in names:
             changelog.require(option, column)
+    if schema is not None and timestamp_by in schema.names:
+        require_instants(timestamp_by, schema)
     if schema is None:
         return ChangelogRows(_ReadParts(changelog, _without(ignored, plain_dicts), None), False, [])
     files = tuple(replace(file, layout=layout_by(schema, file.layout), declared=tuple(schema.names)) for file in changelog.files)
@@ -118,12 +122,19 @@ class WithoutIgnored(beam.PTransform[PBegin, PCollection[Any]]):
 
 def _schema_of(changelog: Changelog) -> pa.Schema | None:
     """The columns of the first file, where all files say which they have, whose values then are typed without
-    being asked for.
+    being asked for: in the types that hold what all files have in them, such as milliseconds and microseconds.
     """
     first = IN_COLUMNS.get(changelog.files[0].format)
     if first is None or first.schema is None or not all(file.format in IN_COLUMNS for file in changelog.files):
         return None
-    return plain_schema(first.schema(changelog.files[0].path))
+    schemas = [
+        plain_schema(each.schema(file.path)) for file in changelog.files if (each := IN_COLUMNS[file.format]).schema is not None
+    ]
+    names = schemas[0].names
+    try:
+        return common_schema([pa.schema([field for field in schema if field.name in names]) for schema in schemas])
+    except ValueError:  # the run names the file whose values do not fit
+        return schemas[0]
 
 
 def rows_of_enveloped_files(

@@ -9,6 +9,7 @@ from typing import Final
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.paths import matching
+from beam_joins.pipelines.formats.avro_records import with_uuids_as_text
 from beam_joins.pipelines.formats.files import Growing, NotWhole
 from beam_joins.pipelines.formats.registry import growing_format
 from beam_joins.pipelines.io.sources.follow import Piece, Range
@@ -74,7 +75,7 @@ class Files:
             if isinstance(content, bytes):
                 yield self.rows.of_lines(after, content)
             elif isinstance(content, list):
-                yield self.rows.of_dicts(after, content)
+                yield self.rows.of_dicts(after, [with_uuids_as_text(record, self.rows.schema) for record in content])
             else:
                 yield self.rows.of_table(after, content)
 

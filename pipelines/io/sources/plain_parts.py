@@ -11,11 +11,13 @@ import pyarrow.compute as pc
 from apache_beam.metrics import Metrics
 
 from beam_joins import vectorized
-from beam_joins.arrow_types import python_list
+from beam_joins.arrow_types import plain_type, python_list, without_uuids
+from beam_joins.exact_casts import exact_cast
+from beam_joins.exact_values import Place
 from beam_joins.fields import delete_getter, names_in
 from beam_joins.operations import word
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.formats.avro_records import read_records
+from beam_joins.pipelines.formats.avro_records import read_records, with_uuids_as_text
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.exact_json import dumps_line
 from beam_joins.pipelines.formats.files import Growing, NotWhole, Part
@@ -91,7 +93,7 @@ def _ties_of_columns(deletes: Any, rows: pa.RecordBatch) -> pa.Array:
 def plain_dicts(part: Part) -> Iterator[dict[str, Any]]:
     """The records of a part as dicts, with their places."""
     with _named(part):
-        for place, row in _rows(part):
+        for place, row in _rows(part, None):
             yield {**row, PLACE: place}
 
 
@@ -105,7 +107,7 @@ def plain_batches(part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
                 columns = rows_in_columns.slice(start, _BATCH_ROWS).columns
                 yield _with_places(columns, schema, places.slice(start, _BATCH_ROWS))
             return
-        rows = _rows(part)
+        rows = _rows(part, schema)
         while some := list(itertools.islice(rows, _BATCH_ROWS)):
             places, values = zip(*some, strict=True)
             if part.file.format == "avro":
@@ -115,12 +117,14 @@ def plain_batches(part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
             yield _with_places(columns, schema, pa.array(places, pa.int64()))
 
 
-def _rows(part: Part) -> Iterator[tuple[int, dict[str, Any]]]:
-    if part.file.format == "avro":  # times are datetimes here, and what is stored of them in the readers of commands
-        yield from ((part.first_place + number, record) for number, record in read_records(part.file.path, part.start, part.stop))
+def _rows(part: Part, schema: pa.Schema | None) -> Iterator[tuple[int, dict[str, Any]]]:
+    if part.file.format == "avro":  # times are datetimes here, and microseconds in the readers of commands
+        for number, record in read_records(part.file.path, part.start, part.stop):
+            yield part.first_place + number, with_uuids_as_text(record, schema)
         return
     if part.file.format in IN_COLUMNS:
-        yield from enumerate(python_list(combine_chunks(_table(part).to_struct_array())), part.first_place)
+        rows = combine_chunks(_table(part).to_struct_array())
+        yield from enumerate(python_list(exact_cast(rows, without_uuids(plain_type(rows.type)), Place("a row"))), part.first_place)
         return
     for raw in SOURCES[part.file.format].rows(part, None):
         for n, place in enumerate(raw.places.to_pylist()):

@@ -33,6 +33,15 @@ def time_given(label: str, timestamp_by: Callable[..., Any], *record: Any) -> in
     return _micros(time)
 
 
+def require_instants(timestamp_by: Any, columns: pa.Schema) -> None:
+    """Raises ``ValueError`` for a column of times that are no instants: of a day, or without a zone."""
+    kind = columns.field(timestamp_by).type
+    if pa.types.is_time(kind):
+        raise ValueError(f"timestamp_by={timestamp_by!r}: the column has times of day ({kind}): take one with the date as well")
+    if pa.types.is_timestamp(kind) and kind.tz is None:
+        raise ValueError(f"timestamp_by={timestamp_by!r}: the column has timestamps without a time zone ({kind}): write them with one")
+
+
 def _micros(time: Any) -> int:
     """The microseconds of a time. Raises ``ValueError`` for what is no time, or does not fit in 64 bits."""
     (micros,) = times_of("timestamp_by", [time])
@@ -60,6 +69,8 @@ class Rows:
             raise ValueError(f"timestamp_by={timestamp_by!r}: with a schema give one of its columns: {', '.join(columns.names)}")
         if not timestamp_by or not (isinstance(timestamp_by, str) or callable(timestamp_by)):
             raise ValueError(f"timestamp_by={timestamp_by!r}: give the name of a column, or a function of a row")
+        if columns is not None:
+            require_instants(timestamp_by, columns)
         return cls(timestamp_by, columns)
 
     def of_dicts(self, after: Place, rows: Sequence[Mapping[str, Any]]) -> Piece:
