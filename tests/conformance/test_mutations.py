@@ -34,13 +34,22 @@ def report(scenarios: list[Scenario], recorded: dict[str, Answer]) -> MutationRe
     return mutation_report(scenarios, recorded, list(answers(scenarios, "core")), seed=0)
 
 
+@pytest.mark.sweep
 def test_every_mistake_in_an_answer_is_noticed(report: MutationReport) -> None:
     assert report.unnoticed == []
     assert report.skipped == []
 
 
+@pytest.mark.sweep
 def test_the_page_says_how_many_mistakes_the_recorded_answers_show(report: MutationReport) -> None:
     assert "\n".join(report.table()) in PAGE.read_text(encoding="utf-8")
+
+
+def test_every_mistake_in_some_answers_of_each_kind_is_noticed(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
+    some = sample(scenarios, 80)
+    report = mutation_report(some, recorded, list(answers(some, "core")), seed=0)
+    assert report.unnoticed == []
+    assert report.skipped == []
 
 
 def test_where_all_records_are_compared_the_recorded_answer_shows_the_mistake_without_the_rule(

@@ -108,7 +108,12 @@ def differences(table: Table, got: dict[str, list[Got]]) -> list[str]:
     return actual
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table.page}:{table.line}")
+def _dear(table):
+    """The tables of all recorded scenarios take seconds each, and change with those alone."""
+    return [pytest.mark.sweep] if str(table.page).startswith("tests/conformance") else []
+
+
+@pytest.mark.parametrize("table", [pytest.param(table, marks=_dear(table), id=f"{table.page}:{table.line}") for table in TABLES])
 def test_every_cell_of_a_result_table_is_what_comes_out(table):
     assert table.name in RUNS, f"{table}: nothing computes this, choose one of {', '.join(RUNS)}"
     assert differences(table, outcome(table)) == []

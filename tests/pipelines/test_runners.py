@@ -61,8 +61,6 @@ def test_a_job_endpoint_that_is_no_address_is_said_to_be_none(endpoint: str) -> 
     assert str(caught.value) == NO_JOB_SERVER.format(endpoint, "it is not of the form HOST:PORT")
 
 
-@pytest.mark.process
-@pytest.mark.gate
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -70,8 +68,16 @@ def test_a_job_endpoint_that_is_no_address_is_said_to_be_none(endpoint: str) -> 
         (["--runner=nonsense.of.Mine"], "--runner=nonsense.of.Mine cannot be imported (No module named 'nonsense')."),
         (["--runner=apache_beam.NoRunner"], "--runner=apache_beam.NoRunner cannot be imported (module 'apache_beam' has no attribute"),
         (["--runner=PortableRunner"], "PortableRunner needs --job_endpoint=HOST:PORT"),
-        (["--runner=FlinkRunner", "--flink_job_server_jar=no.jar"], "FlinkRunner's job server no.jar is neither a file nor a URL"),
-        (["--runner=SparkRunner", "--job_server_java_launcher=/no/java"], "--job_server_java_launcher=/no/java is not a program"),
+        pytest.param(
+            ["--runner=FlinkRunner", "--flink_job_server_jar=no.jar"],
+            "FlinkRunner's job server no.jar is neither a file nor a URL",
+            marks=pytest.mark.process,
+        ),
+        pytest.param(
+            ["--runner=SparkRunner", "--job_server_java_launcher=/no/java"],
+            "--job_server_java_launcher=/no/java is not a program",
+            marks=[pytest.mark.process, pytest.mark.gate],
+        ),
     ],
 )
 def test_a_runner_that_cannot_run_is_one_sentence(run: Run, small: SampleFiles, flags: list[str], message: str) -> None:

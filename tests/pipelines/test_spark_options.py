@@ -46,7 +46,6 @@ def test_a_master_that_does_not_answer_is_one_sentence():
 
 
 @pytest.mark.process
-@pytest.mark.gate
 def test_a_run_that_is_refused_leaves_no_log(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(RunnerSetupError):

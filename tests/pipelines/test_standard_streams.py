@@ -9,7 +9,7 @@ import pytest
 
 from tests.pipelines.orders_run import ENVIRONMENT
 
-pytestmark = [pytest.mark.process, pytest.mark.gate]
+pytestmark = pytest.mark.process
 
 LEFT = [{"id": 1, "lsn": 1, "updated_at": 1, "op": "c", "of": 7}, {"id": 1, "lsn": 3, "updated_at": 3, "op": "u", "of": 7}]
 RIGHT = [{"id": 7, "lsn": 2, "updated_at": 2, "op": "c", "name": "Ann"}]
@@ -26,6 +26,7 @@ def join(folder: Path, *options: str, inputs: str = "") -> subprocess.CompletedP
     return subprocess.run(command, input=inputs, capture_output=True, text=True, cwd=folder, env=ENVIRONMENT, check=False, timeout=120)
 
 
+@pytest.mark.gate
 def test_a_join_stands_between_two_pipes(tmp_path: Path) -> None:
     select = ["--select", "left.id as order, right.name as customer"]
     results = ["--latest", "-", "--output", "changes.jsonl"]
