@@ -15,7 +15,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.paths import absolute, is_local, matching, require_file_system
-from beam_joins.pipelines.formats import avro_records
+from beam_joins.pipelines.formats import avro_rows
 from beam_joins.pipelines.formats.columns import Columns, Envelopes
 from beam_joins.pipelines.formats.csv_rows import layout_of
 from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of
@@ -237,7 +237,7 @@ def look_into(
             columns = replace(columns, key=key)
         files = tuple(_looked_into(name, file, columns, layout, remembered) for file in files)
         if files and all(file.format == "avro" for file in files):
-            avro_records.require_one_schema(name, files)
+            avro_rows.require_one_schema(name, files)
         types = tuple({column: type_ for file in reversed(files) for column, type_ in SOURCES[file.format].types(file)}.items())
         first = tuple(_first_records(name, files))
     except (OSError, EOFError) as error:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.changelogs.changelog import Changelog
-from beam_joins.pipelines.formats.avro_records import read_schema
+from beam_joins.pipelines.formats.avro_rows import read_schema
 from beam_joins.pipelines.formats.csv_rows import type_named
 from beam_joins.pipelines.formats.envelopes.look import together
 from beam_joins.pipelines.formats.envelopes.record_kinds import rows_of_avro

@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.arrow_rows import Arrow, ArrowRecords, arrow_schema, whole_arrow
-from beam_joins.pipelines.formats.avro_records import Avro, AvroRecords, whole_avro
+from beam_joins.pipelines.formats.avro_records import AvroRecords
+from beam_joins.pipelines.formats.avro_rows import Avro, whole_avro
 from beam_joins.pipelines.formats.csv_records import CsvRecords
 from beam_joins.pipelines.formats.csv_rows import Csv
 from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell

@@ -14,7 +14,7 @@ import zstandard
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.changelogs.changelog import find_changelog
-from beam_joins.pipelines.formats.avro_records import avro_reason, read_records
+from beam_joins.pipelines.formats.avro_rows import avro_reason, read_records
 from beam_joins.pipelines.formats.columns import Columns
 from beam_joins.pipelines.formats.csv_rows import Csv
 from beam_joins.pipelines.formats.files import File, Part

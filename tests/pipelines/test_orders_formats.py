@@ -185,7 +185,6 @@ def test_a_bad_line_of_csv_is_named(run: Run, line: str, message: str) -> None:
         ("o.parquet", b"PAR1", [], "orders: o.parquet is not a Parquet file"),
         ("o.arrow", b"ARROW1", [], "orders: o.arrow is not an Arrow file"),
         ("o.feather", b"PAR1 and no more", [], "orders: o.feather is not an Arrow file"),
-        ("o.csv", b"", [], "orders: o.csv is empty, where a CSV file has the names of its columns, each once"),
         ("o.csv", b"a,a\n", [], "orders: o.csv begins with b'a,a\\n', where a CSV file has the names of its columns, each once"),
         ("o.csv", b"a,b\n", ["--orders-schema", "c:int64"], "orders: o.csv has no column 'c'; it has a, b"),
         ("o.csv", b"a,b\n", ["--orders-schema", "a:int"], "--orders-schema: a:int is not of the form COLUMN:TYPE"),

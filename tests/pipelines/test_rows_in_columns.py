@@ -26,7 +26,7 @@ from beam_joins.pipelines.changelogs.read_records import _ReadColumns
 from beam_joins.pipelines.changelogs.row_types import row_types
 from beam_joins.pipelines.commands.joined import joiner_of
 from beam_joins.pipelines.commands.select import Share
-from beam_joins.pipelines.formats.avro_records import Avro
+from beam_joins.pipelines.formats.avro_rows import Avro
 from beam_joins.pipelines.formats.columns import Columns
 from beam_joins.pipelines.formats.csv_rows import Csv
 from beam_joins.pipelines.formats.files import File, Part

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from beam_joins.pipelines.formats.avro_records import Avro, read_records, read_schema
+from beam_joins.pipelines.formats.avro_rows import Avro, read_records, read_schema
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.debezium_records import DebeziumRecords
 from beam_joins.pipelines.formats.envelopes.enveloped import Enveloped

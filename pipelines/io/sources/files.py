@@ -9,7 +9,7 @@ from typing import Final
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.paths import matching
-from beam_joins.pipelines.formats.avro_records import with_uuids_as_text
+from beam_joins.pipelines.formats.avro_rows import with_uuids_as_text
 from beam_joins.pipelines.formats.files import Growing, NotWhole
 from beam_joins.pipelines.formats.registry import growing_format
 from beam_joins.pipelines.io.sources.follow import Piece, Range

@@ -17,7 +17,7 @@ from beam_joins.exact_values import Place
 from beam_joins.fields import delete_getter, names_in
 from beam_joins.operations import word
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.formats.avro_records import read_records, with_uuids_as_text
+from beam_joins.pipelines.formats.avro_rows import read_records, with_uuids_as_text
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.exact_json import dumps_line
 from beam_joins.pipelines.formats.files import Growing, NotWhole, Part

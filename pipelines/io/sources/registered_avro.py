@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import fastavro
 
-from beam_joins.pipelines.formats.avro_records import avro_reason
+from beam_joins.pipelines.formats.avro_rows import avro_reason
 from beam_joins.pipelines.formats.envelopes.debezium import NULL
 from beam_joins.pipelines.formats.envelopes.debezium_records import EventRows, RecordEvents, RowsAt
 from beam_joins.pipelines.formats.envelopes.record_kinds import rows_of_avro

@@ -1,0 +1,239 @@
+"""Reads Avro files: timestamps as microseconds, times of day and UUIDs as text, and errors that name
+the file.
+"""
+
+import datetime as dt
+import io
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+import fastavro
+import pyarrow as pa
+from apache_beam.io.avroio import _FastAvroSource
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.range_trackers import OffsetRangeTracker
+
+from beam_joins.arrow_types import is_uuid
+from beam_joins.exact_values import Place, exact_column
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.formats.columns import Unit, micros_of, whole
+from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows, Schema, rows_of_avro
+from beam_joins.pipelines.formats.envelopes.typed_texts import typed
+from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
+from beam_joins.pipelines.formats.lines import parts_by_bytes
+from beam_joins.pipelines.formats.parquet_rows import no_instants
+from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.record_batch_parser import RawRows, structs_of
+
+_RECORDS: Final = 4096
+_SAID: Final = 100
+_LACKING: Final = re.compile(r"(\w+) codec is supported but you need to install one of the following libraries: \('([\w.]+)'")
+"""What fastavro says of a codec whose package is missing."""
+_TOLD: Final[dict[str, Callable[[Any], Any]]] = {
+    **{f"{zone}timestamp-{unit}": micros_of for zone in ("", "local-") for unit in ("millis", "micros")},
+    **{f"{zone}timestamp-nanos": lambda nanos: whole(Decimal(nanos).scaleb(-3)) for zone in ("", "local-")},
+    **{f"time-{unit}": dt.time.isoformat for unit in ("millis", "micros")},
+    "uuid": lambda value: str(UUID(bytes=value)) if isinstance(value, bytes) else str(value),
+}
+"""What is read of values of a logical type; fastavro gives nanoseconds and UUIDs of 16 bytes as they are stored."""
+
+
+def read_schema(path: str) -> Schema:
+    """The schema of a file of records.
+
+    Raises:
+        ValueError: it is not an Avro file, or not one of records; one sentence without the path.
+        OSError: it cannot be read.
+    """
+    with FileSystems.open(path) as file:
+        try:
+            schema = fastavro.reader(file).writer_schema
+        except OSError:
+            raise
+        except Exception as error:
+            raise ValueError(f"is not an Avro file ({avro_reason(error)})") from error
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise ValueError("is an Avro file, but not one of records")
+    return schema
+
+
+def require_one_schema(name: str, files: Sequence[File]) -> None:
+    """Raise InputError for a file with another schema than the first."""
+    schemas = []
+    for file in files:
+        try:
+            schemas.append(read_schema(file.path))
+        except ValueError as error:
+            raise InputError(f"{name}: {file.shown} {error}") from error
+    for file, schema in zip(files, schemas, strict=True):
+        if schema != schemas[0]:
+            raise InputError(f"{name}: {file.shown} has another Avro schema than {files[0].shown}: write them with one schema")
+
+
+def logical_type(schema: Schema, column: str) -> str | None:
+    """The logical type of a column, also where the column is nullable."""
+    for field in schema["fields"]:
+        if field["name"] == column:
+            types = field["type"] if isinstance(field["type"], list) else [field["type"]]
+            return next((t["logicalType"] for t in types if isinstance(t, dict) and "logicalType" in t), None)
+    return None
+
+
+def read_avro(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """What :func:`read_records` gives, with timestamps as microseconds, and times of day and UUIDs as text."""
+    told = _telling(read_schema(path))
+    for number, record in read_records(path, start, stop):
+        yield number, told(record)
+
+
+def _telling(schema: Schema) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """What makes of a record one without units of time."""
+    told = {field["name"]: _TOLD[kind] for field in schema["fields"] if (kind := logical_type(schema, field["name"])) in _TOLD}
+    if not told:
+        return lambda record: record
+    return lambda record: {name: told[name](value) if name in told and value is not None else value for name, value in record.items()}
+
+
+def read_records(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Number (from 1) and record of every record in the blocks that begin in ``[start, stop)``.
+
+    Raises:
+        ValueError: the file is damaged or cut off; one sentence without the path.
+        OSError: it cannot be read.
+    """
+    read_schema(path)
+    records = _FastAvroSource(path, validate=False).read_records(path, OffsetRangeTracker(start, stop))
+    number = 0
+    while True:
+        try:
+            record = next(records, None)
+        except OSError:
+            raise
+        except Exception as error:  # fastavro raises whatever its decoder stumbles over
+            after = f"record {number}" if not start else f"record {number} of the blocks from byte {start}"
+            if _LACKING.match(str(error)):
+                raise ValueError(f"cannot be read: {avro_reason(error)}") from error
+            if isinstance(error, OverflowError) and (columns := _of_time(read_schema(path))):
+                raise ValueError(
+                    f"has a time beyond the years 1 to 9999 after {after}, in one of the columns {', '.join(columns)}: write it as a"
+                    " long without a logical type"
+                ) from error
+            raise ValueError(f"is damaged or cut off after {after} ({avro_reason(error)})") from error
+        if record is None:
+            return
+        number += 1
+        yield number, record
+
+
+def with_uuids_as_text(record: dict[str, Any], columns: pa.Schema | None) -> dict[str, Any]:
+    """The record with the text of UUIDs, but in columns that are to be of UUIDs."""
+    if not any(isinstance(value, UUID) for value in record.values()):
+        return record
+    kept = {field.name for field in columns or () if is_uuid(field.type)}
+    return {name: str(value) if isinstance(value, UUID) and name not in kept else value for name, value in record.items()}
+
+
+def _of_time(schema: Schema) -> list[str]:
+    """The columns of dates and timestamps."""
+    kinds = {field["name"]: logical_type(schema, field["name"]) or "" for field in schema["fields"]}
+    return [name for name, kind in kinds.items() if kind == "date" or "timestamp-" in kind]
+
+
+def avro_reason(error: Exception) -> str:
+    """What fastavro says, which may be all of a schema, or nothing."""
+    if (codec := _LACKING.match(str(error))) is not None:
+        return f"it is compressed with {codec[1]}, which takes a package that is not installed: pip install {codec[2]}"
+    reason = (str(error).splitlines() or [type(error).__name__])[0] or type(error).__name__
+    return reason if len(reason) <= _SAID else f"{reason[:_SAID]}..."
+
+
+class Avro:
+    """How Avro files are read: a :class:`~beam_joins.pipelines.formats.files.Source`."""
+
+    suffixes = (".avro",)
+
+    def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
+        """By bytes, to the next block."""
+        return parts_by_bytes(file, size)
+
+    def unit(self, file: File, column: str) -> Unit | None:
+        """Microseconds where its logical type is of times; raises ValueError for times of day."""
+        kind = logical_type(read_schema(file.path), column) or ""
+        if kind.startswith("time-"):
+            raise no_instants(column, kind)
+        return "us" if kind == "date" or "timestamp-" in kind else None
+
+    def types(self, file: File) -> list[tuple[str, str]]:
+        """Those of its schema."""
+        return [(field["name"], _shown(field["type"])) for field in read_schema(file.path)["fields"]]
+
+    def first(self, file: File) -> Iterator[dict[str, Any]]:
+        """The records."""
+        return (record for _, record in read_avro(file.path, 0, min(file.look_bytes or file.bytes, file.bytes)))
+
+    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+        """The records, some at a time, all to be read one by one."""
+        schema = read_schema(part.file.path)
+        told, rows, records = _telling(schema), rows_of_avro(schema), read_records(part.file.path, part.start, part.stop)
+        while some := list(itertools.islice(records, _RECORDS)):
+            structs = None
+            if rows is not None and reading is not None and reading.typed is not None:
+                structs = _structs([record for _, record in some], rows, reading)
+            places = pa.array([part.first_place + number for number, _ in some])
+            yield RawRows(places, [told(record) for _, record in some].__getitem__, structs=structs)
+
+    def where(self, part: Part, place: int) -> str:
+        """The number of the record in its part."""
+        return f"record {place % PLACES}" + (f" after byte {part.start:,}" if part.start else "")
+
+
+def _structs(records: list[dict[str, Any]], rows: RecordRows, reading: Reading) -> pa.StructArray:
+    """The rows of records in typed columns; a value that Arrow has no type for is the text of its JSON."""
+    read = reading.typed or pa.schema([])
+    taken = reading.taken or [(name, name) for name in read.names]
+    columns = {column: _column(records, column, read.field(name).type, rows) for column, name in taken}
+    return structs_of([columns[column] for column, _ in taken], read, len(records))
+
+
+def _column(records: list[dict[str, Any]], column: str, kind: pa.DataType, rows: RecordRows) -> pa.Array:
+    values = [record.get(column) for record in records]
+    try:
+        return exact_column(values, kind, Place("a record", column))
+    except ValueError:
+        texts = [rows.text({column: value}) if column in record else b"{}" for record, value in zip(records, values, strict=True)]
+        return typed(texts, pa.schema([(column, kind)])).column(0)
+
+
+def _shown(type_: Any) -> str:
+    if isinstance(type_, list):
+        return " or ".join(map(_shown, type_))
+    return str(type_.get("logicalType") or type_.get("name") or type_["type"]) if isinstance(type_, dict) else str(type_)
+
+
+def whole_avro(file: Growing) -> Iterator[Whole]:
+    """Whole blocks; the place is the byte behind a block."""
+    with FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED) as opened:
+        size = opened.seek(0, io.SEEK_END)
+        opened.seek(0)
+        with _may_be_cut_off():
+            blocks = fastavro.block_reader(opened)
+        opened.seek(file.place or opened.tell())
+        while opened.tell() < size:
+            with _may_be_cut_off():
+                block: Any = next(blocks)
+                records = list(block)
+            yield block.offset + block.size, records
+
+
+@contextmanager
+def _may_be_cut_off() -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, EOFError, StopIteration) as error:
+        raise NotWhole from error
