@@ -36,10 +36,10 @@ orders: .venv/installed  ## Enrich the sample orders with their customers, on Sp
 test: lint  ## Check what a change must pass: lint, the quick tests, and a few on Spark and Flink, one at a time (eleven minutes)
 	$(GATE) -n 2 --dist loadgroup -m "quick or gate and not sweep"
 
-test-quick: .venv/tested  ## Run the tests that start no program and no server, on Beam's direct runner (eight minutes)
+test-quick: .venv/tested  ## Run the tests that start no program and no server, on Beam's direct runner (nine minutes)
 	$(GATE) -n 2 --dist worksteal -m quick
 
-test-all: .venv/tested  ## Run everything: also sweeps, random examples, faults, PostgreSQL, Kafka, Prism, a browser (two hours)
+test-all: .venv/tested  ## Run everything: also sweeps, random examples, faults, PostgreSQL, Kafka, Prism, a browser (hours)
 	$(BIN)/python -m tests.all_stages
 
 test-postgres: .venv/tested  ## Run the tests on a real PostgreSQL with 100,000 transactions, installed from the system's packages where it is missing

@@ -24,13 +24,13 @@ def settled(remembered: list[pa.Table], new: pa.Table) -> pa.Table:
     if ARRIVES not in new.column_names:
         return new
     rows = pa.concat_tables([*remembered, new], promote_options="default")
-    left, index = rows_left(rows), np.arange(len(rows))
-    index[left >= 0] = left[left >= 0]
-    for name in ("value", *({UNCHANGED} & {*new.column_names})):
-        if (left >= 0).any():
-            whole = combine_chunks(rows[name]).take(pa.array(index[len(rows) - len(new) :]))
-            new = new.set_column(new.schema.get_field_index(name), name, whole)
-    return new.drop_columns([ARRIVES])
+    left, new = rows_left(rows), new.drop_columns([ARRIVES])
+    if (left < 0).all():
+        return new
+    index = np.where(left < 0, np.arange(len(rows)), left)[len(rows) - len(new) :]
+    for name in {"value", UNCHANGED} & {*new.column_names}:
+        new = new.set_column(new.schema.get_field_index(name), name, combine_chunks(rows[name]).take(pa.array(index)))
+    return new
 
 
 def rows_left(rows: pa.Table) -> Ints:

@@ -20,7 +20,7 @@ from tests import prepare
 from tests.needs import NEEDS
 
 LOGS = Path("build/test-all")
-_ORDER = ("versions", "faults", "flink", "kafka", "postgres", "prism", "spark", "browser", "build", "process")
+_ORDER = tuple(reversed(NEEDS))
 """A test that needs several things is in the first of these stages."""
 _SIDE_BY_SIDE = {"quick": ("-n", "2", "--dist", "worksteal"), "sweep": ("-n", "2", "--dist", "loadfile")}
 """Stages whose tests start nothing; what starts servers runs serially."""

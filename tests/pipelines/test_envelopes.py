@@ -23,7 +23,8 @@ from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
 from beam_joins.pipelines.formats.envelopes.row_change import RowChange
 from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
-from beam_joins.pipelines.formats.files import File
+from beam_joins.pipelines.formats.files import File, Part
+from beam_joins.pipelines.formats.registry import ENVELOPES
 from tests.pipelines.naive_orders import Row
 from tests.pipelines.orders_run import Run, dropped_in, numbers, one_sentence, read_lines
 
@@ -284,6 +285,19 @@ def test_a_row_that_gets_another_key_than_that_of_the_log_leaves_the_old_one_if_
     assert by_mail == [("d", {"mail": "a"}), ("i", new)]
     with pytest.raises(ValueError, match="the primary key id without the old mail, so that the row may have left another key"):
         changes(Wal2Json(("mail",)), {**PLACE, "change": [{**columns, "oldkeys": {"keynames": ["id"], "keyvalues": [1]}}]})
+
+
+def test_a_change_that_nothing_but_its_line_orders_does_not_come_to_its_key_so_that_it_may_be_sent_twice(tmp_path: Path) -> None:
+    created = {"id": 1, "n": 2, "__op": "c", "__source_ts_ms": 5}
+    lines = [created, created, {**created, "__op": "d", "__deleted": "true"}]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    table = {**SOURCE, "lsn": 7}
+    (tmp_path / "whole.jsonl").write_text("".join(json.dumps({"op": "c", "after": {"id": n}, "source": table}) + "\n" for n in (1, 2)))
+    for name, operations in (("log", ["u", "u", "d"]), ("whole", ["i", "i"])):
+        path = tmp_path / f"{name}.jsonl"
+        file = File(path=str(path), bytes=path.stat().st_size, shown=name, format="debezium")
+        (marked,) = ENVELOPES["debezium"].marked(Part(0, file, 0, file.bytes))
+        assert [json.loads(text)["(operation)"] for text in marked.texts] == operations
 
 
 def test_changes_of_a_transaction_have_one_position_and_an_order_within_it() -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from apache_beam.metrics import Metrics
 
 from beam_joins.pipelines.formats.columns import LEFT_OUT, LOG, OPERATION, ORDER, POSITION, TIME, Unit
-from beam_joins.pipelines.formats.envelopes.row_change import Envelope, RowChange
+from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, Envelope, RowChange
 from beam_joins.pipelines.formats.exact_json import object_of
 from beam_joins.pipelines.formats.files import File, Part
 from beam_joins.pipelines.formats.json_rows import json_rows
@@ -166,9 +166,11 @@ def _checked(change: RowChange | str) -> RowChange | str:
 def marked_text(change: RowChange, place: int) -> bytes:
     """The JSON text of a row with the columns that its envelope adds."""
     order = place if change.order is None else change.order
+    # without an order a change that is sent twice would come to its key twice
+    operation = UPSERT if change.operation == INSERT and change.order is None else change.operation
     left_out = msgspec.json.encode(change.unchanged).decode() if change.unchanged else None
     members = {
-        OPERATION: change.operation,
+        OPERATION: operation,
         TIME: change.time,
         POSITION: change.position,
         ORDER: order,
