@@ -1,6 +1,8 @@
 # One virtual environment, made on first use from the pinned versions in constraints.txt. Everything else is Python.
 PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13,$(shell command -v $(p) 2>/dev/null)))
 BIN := .venv/bin
+# Beam's modules are compiled once, not in each process that a test or a runner starts (five seconds each)
+unexport PYTHONDONTWRITEBYTECODE
 # pip where uv meets something that it cannot do, such as an index that only pip's settings name
 define INSTALL
 $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '$(1)' || \

@@ -1,9 +1,9 @@
 """Beam builds its parser of options, and reads signatures, sources and modules, hundreds of times for a
 pipeline; here it does each once.
 
-Nor does it weigh what it caches, pickle arguments of which there are none, or compress and unpack again what
-it has compressed before. All that is more than half of the time of a pipeline of a few records, of which the
-tests run thousands.
+Nor does it weigh what it caches, pickle arguments of which there are none, compress and unpack again what it
+has compressed before, or sample what a bundle is at, for whose sampler to wake the end of each bundle waits.
+All that is more than half of the time of a pipeline of a few records, of which the tests run thousands.
 """
 
 import bz2
@@ -11,6 +11,7 @@ import copy
 import inspect
 import logging
 import sys
+import threading
 import weakref
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +23,7 @@ import pytest
 from apache_beam.internal import cloudpickle_pickler
 from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.worker import statecache
+from apache_beam.runners.worker import statecache, statesampler
 from apache_beam.transforms import core, userstate
 from apache_beam.typehints import decorators
 from apache_beam.utils import interactive_utils
@@ -58,6 +59,8 @@ def beam_that_remembers() -> Iterator[None]:
         patched.setattr(cloudpickle_pickler, "roundtrip", _pickled_and_back_unless_empty)
         patched.setattr(cloudpickle_pickler, "bz2", SimpleNamespace(compress=_compressed, decompress=_unpacked))
         patched.setattr(cloudpickle, "_find_imported_submodules", _submodules_once)
+        patched.setattr(statesampler.StateSampler, "start", _start_without_samples)
+        patched.setattr(statesampler.StateSampler, "stop", _stop_without_samples)
         patched.setattr(interactive_utils, "is_in_ipython", lambda: False)
         yield
 
@@ -110,6 +113,17 @@ def _unpacked(data: bytes) -> bytes:
 
 def _pickled_and_back_unless_empty(value: Any) -> Any:
     return copy.copy(value) if isinstance(value, list | dict) and not value else _pickled_and_back(value)
+
+
+def _start_without_samples(self: statesampler.StateSampler) -> None:
+    self.tracked_thread = threading.current_thread()
+    statesampler.set_current_tracker(self)
+    self.started = True
+
+
+def _stop_without_samples(self: statesampler.StateSampler) -> None:
+    statesampler.set_current_tracker(None)
+    self.finished = True
 
 
 def _read_specs_once(dofn: core.DoFn) -> Any:

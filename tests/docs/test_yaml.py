@@ -12,6 +12,7 @@ from beam_joins.pipelines.yaml import __main__ as program
 from beam_joins.pipelines.yaml import tables
 from tests.docs.page import DOCS, blocks
 
+pytestmark = pytest.mark.xdist_group("yaml")  # Beam YAML takes twelve seconds to load: in one process
 PROVIDED = yaml.safe_load((Path(tables.__file__).with_name("providers.yaml")).read_text(encoding="utf-8"))[0]["transforms"]
 ORDERS = [
     {"id": 1, "customer": "ann", "amount": 5, "op": "c", "at": 1},

@@ -6,7 +6,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.pipelines.commands.runner import setup_of
-from beam_joins.pipelines.runners import job_server
+from beam_joins.pipelines.runners import job_server, reachable
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
 
@@ -33,7 +33,8 @@ def test_a_runner_on_this_machine_says_versions_java_jars_and_workers(runner: st
     assert workers == "3 Python workers, forked by this program"
 
 
-def test_all_that_is_missing_is_said_at_once() -> None:
+def test_all_that_is_missing_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reachable, "_ENDPOINT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
     flags = [f"--spark_master_url=spark://127.0.0.1:{port}", "--environment_type=EXTERNAL", f"--environment_config=localhost:{port}"]

@@ -14,6 +14,7 @@ from google.auth.exceptions import DefaultCredentialsError
 
 from beam_joins.pipelines.commands.runner import any_runner, runner_failure
 from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.runners import reachable
 from beam_joins.pipelines.spark import RunnerSetupError, spark_runner
 from tests.pipelines.orders_run import ENVIRONMENT, Run, inputs, one_sentence
 
@@ -34,8 +35,9 @@ def silent() -> Iterator[str]:
 
 
 @pytest.fixture
-def unused() -> Iterator[str]:
+def unused(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Where nothing listens."""
+    monkeypatch.setattr(reachable, "_ENDPOINT_SECONDS", 0.2)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"

@@ -39,7 +39,7 @@ def spark_options():
 def direct():
     """A new pipeline on the direct runner, its engine named: the default one switches between three."""
 
-    def pipeline(partitions=16):
+    def pipeline(partitions=3):
         options = PipelineOptions([f"--beam_joins_partitions={partitions}"])
         return beam.Pipeline(runner=FnApiRunner(), options=options)
 
@@ -56,7 +56,7 @@ def pipeline(request):
     """A new pipeline on either runner; with a number of partitions if one is given."""
     if request.param == "direct":
 
-        def on_direct(partitions=16):
+        def on_direct(partitions=3):
             options = PipelineOptions([f"--beam_joins_partitions={partitions}"])
             return beam.Pipeline(runner=FnApiRunner(), options=options)
 
@@ -64,7 +64,7 @@ def pipeline(request):
     options = request.getfixturevalue("spark_options")
 
     @contextmanager
-    def on_spark(partitions=16):
+    def on_spark(partitions=3):
         inputs = copy.deepcopy(options)
         inputs.view_as(ReplayOptions).beam_joins_partitions = partitions
         with beam.Pipeline(options=inputs) as p:
