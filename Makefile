@@ -35,10 +35,10 @@ help:  ## Show what can be made
 orders: .venv/installed  ## Enrich the sample orders with their customers, on Spark
 	$(BIN)/python -m pipelines.orders --runner=SparkRunner
 
-test: lint  ## Check what a change must pass: lint, the quick tests, and a few on Spark and Flink, one at a time (eleven minutes)
+test: lint  ## Check what a change must pass: lint, the quick tests, and a few on Spark and Flink, one at a time (ten minutes)
 	$(GATE) -n 2 --dist loadgroup -m "quick or gate and not sweep"
 
-test-quick: .venv/tested  ## Run the tests that start no program and no server, on Beam's direct runner (nine minutes)
+test-quick: .venv/tested  ## Run the tests that start no program and no server, on Beam's direct runner (eight minutes)
 	$(GATE) -n 2 --dist worksteal -m quick
 
 test-all: .venv/tested  ## Run everything: also sweeps, random examples, faults, PostgreSQL, Kafka, Prism, a browser (hours)

@@ -87,27 +87,22 @@ def test_a_file_that_is_gone_is_no_problem_and_one_that_has_changed_is_refused(r
     assert tree() == present
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_an_option_that_is_another_than_before_is_refused_by_name(run: Run, small: SampleFiles) -> None:
+    for number, piece in enumerate(cut(small, 2), 1):
+        arrive(number, piece)
+        if number == 1:
+            assert run(*BOTH).code == 0
+    present = tree()
+    for options, message in (
         (["--how", "left"], "--how is left, but inner in the runs before: give it as it was, or another --state-dir than state"),
         (["--min-amount", "5"], "--min-amount is 5, but not given in the runs before"),
         (["--orders-key", "id"], "--orders-key is id, but order_id in the runs before"),
         (["--latest", "out/latest.avro"], "--latest is avro, but json lines in the runs before"),
         (["--latest="], "--latest is not given, but json lines in the runs before"),
         (["--beam_joins_partitions=3"], "--beam_joins_partitions=3"),
-    ],
-)
-def test_an_option_that_is_another_than_before_is_refused_by_name(
-    run: Run, small: SampleFiles, options: list[str], message: str
-) -> None:
-    for number, piece in enumerate(cut(small, 2), 1):
-        arrive(number, piece)
-        if number == 1:
-            assert run(*BOTH).code == 0
-    present = tree()
-    assert message in one_sentence(run(*BOTH, *options))
-    assert tree() == present
+    ):
+        assert message in one_sentence(run(*BOTH, *options))
+        assert tree() == present, options
     assert run(*BOTH, "--on-bad-record=drop").code == 0, "how a run treats bad records is its own affair"
 
 

@@ -56,8 +56,9 @@ def test_a_job_endpoint_that_says_nothing_is_named_in_the_seconds_that_it_is_giv
 
 
 @pytest.mark.parametrize("endpoint", ["nonsense", "localhost:99999", ":8099"])
-def test_a_job_endpoint_that_is_no_address_is_said_to_be_none(endpoint: str) -> None:
-    flags = ["--runner=PortableRunner", f"--job_endpoint={endpoint}", "--job_server_timeout=1"]
+def test_a_job_endpoint_that_is_no_address_is_said_to_be_none(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reachable, "_ENDPOINT_SECONDS", 0.2)
+    flags = ["--runner=PortableRunner", f"--job_endpoint={endpoint}"]
     with pytest.raises(RunnerSetupError) as caught, spark_runner(PipelineOptions(flags)):
         pytest.fail("it started")
     assert str(caught.value) == NO_JOB_SERVER.format(endpoint, "it is not of the form HOST:PORT")

@@ -22,12 +22,13 @@ DEAR = {"opaque chain", "growth", "weeks"}
 """Jobs that show no more than a cheaper one, ``typed chain`` and ``weeks with grace``."""
 
 
+@pytest.mark.parametrize("cuts", [[20], pytest.param([6, 40], marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("job", [pytest.param(job, marks=pytest.mark.sweep) if job in DEAR else job for job in JOBS])
-def test_a_history_cut_into_runs_gives_what_one_run_gives(job, tmp_path):
+def test_a_history_cut_into_runs_gives_what_one_run_gives(job, cuts, tmp_path):
     records = history(7)
     run(job, records, tmp_path / "whole", state=tmp_path / "one" if job in NEEDS_AN_END else None, options=FEW)
     assert lines_of(tmp_path / "whole")
-    for piece in parts(records, [6, 40]):
+    for piece in parts(records, cuts):
         run(job, piece, tmp_path / "pieces", state=tmp_path / "state", options=FEW)
     assert lines_of(tmp_path / "pieces") == lines_of(tmp_path / "whole")
 

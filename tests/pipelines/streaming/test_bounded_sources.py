@@ -116,8 +116,9 @@ class Slow:
         """Nothing is open."""
 
 
-def test_a_source_that_takes_five_seconds_is_one_table(tmp_path: Path) -> None:
-    out, source = tmp_path, Slow(500, 20, 0.2)
+@pytest.mark.parametrize("pause", [0.04, pytest.param(0.2, marks=pytest.mark.sweep)])
+def test_a_source_that_pauses_twenty_five_times_is_one_table(tmp_path: Path, pause: float) -> None:
+    out, source = tmp_path, Slow(500, 20, pause)
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         rows = pipeline | beam.Create(["slow"]) | ReadToEnd(source)
         table = rows | TableFromChangelog(key="id", timestamp_by="at", schema=SCHEMA)
