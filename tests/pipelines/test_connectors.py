@@ -24,6 +24,7 @@ from tests.pipelines.orders_run import run_of
 
 ONE, OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "7f22fa47-71ca-11e1-9e33-c80aa9429562"
 MYSQL = {"connector": "mysql", "server_id": 7, "file": "mysql-bin.000003", "row": 0, "snapshot": "false"}
+TICDC = {"connector": "TiCDC", "snapshot": "false", "server_id": 0, "gtid": None, "file": "", "pos": 0, "row": 0, "cluster_id": "one"}
 LSN = "00000027:00000ac0:{:04x}"
 
 PLACES: dict[str, list[dict[str, Any]]] = {
@@ -76,6 +77,11 @@ PLACES: dict[str, list[dict[str, Any]]] = {
         {"connector": "mongodb", "collection": "t", "ts_ms": 2_000, "ord": 1},
         {"connector": "mongodb", "collection": "t", "ts_ms": 2_000, "ord": 2},
     ],
+    "TiCDC": [
+        {**TICDC, "commit_ts": 447507027004751877},
+        {**TICDC, "commit_ts": 447507027004751878},
+        {**TICDC, "commit_ts": 447507027266895873},
+    ],
 }
 """Of each connector the sources of the changes of one row, in the order of the log."""
 
@@ -85,6 +91,7 @@ SECOND_LOG = {
     "GTIDs switched on": [{**MYSQL, "pos": 154}, {**MYSQL, "file": "mysql-bin.000004", "pos": 2, "gtid": f"{ONE}:5"}],
     "another base name": [{**MYSQL, "pos": 154}, {**MYSQL, "file": "binlog.000001", "pos": 4}],
     "another server": [{**MYSQL, "pos": 154}, {**MYSQL, "server_id": 8, "file": "mysql-bin.000001", "pos": 4}],
+    "another cluster": [{**TICDC, "commit_ts": 9}, {**TICDC, "commit_ts": 7, "cluster_id": "other"}],
     "another domain": [{**MYSQL, "pos": 1, "gtid": "0-1-100"}, {**MYSQL, "pos": 4, "gtid": "1-1-7"}],
 }
 
@@ -105,7 +112,7 @@ def write(path: Path, events: list[dict[str, Any]]) -> str:
 
 def test_the_page_names_the_connectors_that_are_tested_here() -> None:
     section = (DOCS / "databases.md").read_text().partition("## Connectors of Debezium")[2].partition("\n## ")[0]
-    rows = [line.split("|")[1].strip().replace("`", "") for line in section.splitlines() if line.startswith("| `")]
+    rows = [line.split("|")[1].partition(",")[0].strip().replace("`", "") for line in section.splitlines() if line.startswith("| `")]
     assert rows == list(PLACES)
 
 
@@ -181,7 +188,8 @@ def test_changes_of_the_schema_are_passed_over_and_counted() -> None:
         ({"commit_lsn": "ffffffff:00000001:0001"}, "does not fit in 64 bits"),
         ({"scn": "12:3"}, "'12:3' is no system change number of Oracle"),
         ({"snapshot": "incremental"}, "a row of a snapshot (incremental) without a place in the log"),
-        ({"connector": "db2"}, "an event whose source has none of lsn, pos, commit_lsn, scn and ord"),
+        ({"connector": "db2"}, "an event whose source has none of lsn, pos, commit_lsn, scn, ord and commit_ts"),
+        ({"file": "", "pos": 0}, "an event whose source has a pos but no file of a binary log"),
     ],
 )
 def test_a_source_that_gives_no_place_is_a_bad_record(source: dict[str, Any], says: str) -> None:

@@ -351,7 +351,7 @@ BAD: dict[str, tuple[str, Any]] = {
     "an event of operation 'd' without its row": ("debezium", {"op": "d", "before": None, "source": SOURCE}),
     "an event of the unknown operation 'x'": ("debezium", {"op": "x", "source": SOURCE}),
     "no Debezium event": ("debezium", {"id": 1}),
-    "none of lsn, pos, commit_lsn, scn and ord": ("debezium", {"op": "c", "after": {"id": 1}, "source": {"ts_ms": 1}}),
+    "none of lsn, pos, commit_lsn, scn, ord and commit_ts": ("debezium", {"op": "c", "after": {"id": 1}, "source": {"ts_ms": 1}}),
     "not JSON: Input data was truncated": ("debezium", "{"),
     "no line of wal2json": ("wal2json", {"id": 1}),
     "read the slot with include-lsn": (

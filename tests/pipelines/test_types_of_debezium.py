@@ -84,8 +84,13 @@ def test_a_column_that_changes_its_type_or_comes_later_is_refused_with_its_line(
 @pytest.mark.parametrize(
     ("column", "value", "sentence"),
     [
-        ("day", 10**9, "which no calendar has"),
-        ("clock", 90_000_000_000, "which is no time of day"),
+        (
+            "day",
+            10**9,
+            "column 'day' is not of type date32.*: .*; what no calendar has, such as infinity, is read by schema= with text",
+        ),
+        ("day", 2**31 - 1, "column 'day' is not of type date32.*'infinity'"),
+        ("clock", 90_000_000_000, "column 'clock' is not of type time64.*25:00:00.000000"),
         ("price", b64encode((10**13).to_bytes(6, "big")).decode(), "column 'price' is not of type decimal128"),
         ("zoned", "infinity", "column 'zoned' is not of type timestamp"),
         ("id", "seven", "column 'id' is not of type int32"),
@@ -96,6 +101,31 @@ def test_a_value_that_does_not_fit_its_column_is_refused_with_its_line(column: s
     path = lines("t.jsonl", good, {"schema": schema_of(), "payload": event({**STORED, column: value}, lsn=9)})
     with pytest.raises(Exception, match=rf"t\.jsonl, line 2: .*{sentence}"):
         read(path, key="long")
+
+
+def test_what_no_calendar_has_is_text_as_postgresql_and_mysql_write_it_where_text_is_asked_for() -> None:
+    columns = {"day": "Date", "at": "MicroTimestamp", "short": "Timestamp", "delay": "Time"}
+    described = schema_of([("id", "int64", {}), *((name, "int64", {"name": f"{TIME}.{kind}"}) for name, kind in columns.items())])
+    stored = [
+        {"day": 2**31 - 1, "at": 9223372036825200000, "short": 9223372036825200, "delay": -90_000_000},
+        {"day": -(2**31), "at": -9223372036832400000, "short": -9223372036832400, "delay": 86_400_000},
+        {"day": 6_585_322, "at": -62_135_596_800_000_001, "short": -62_167_219_200_000, "delay": 3_020_399_000},
+        {"day": 0, "at": 0, "short": 0, "delay": 0},
+    ]
+    written = [
+        {"day": "infinity", "at": "infinity", "short": "infinity", "delay": "-25:00:00.000"},
+        {"day": "-infinity", "at": "-infinity", "short": "-infinity", "delay": "24:00:00.000"},
+        {"day": "20000-01-01", "at": "0001-12-31T23:59:59.999999 BC", "short": "0001-01-01T00:00:00.000 BC", "delay": "838:59:59.000"},
+        {"day": "1970-01-01", "at": "1970-01-01T00:00:00.000000", "short": "1970-01-01T00:00:00.000", "delay": "00:00:00.000"},
+    ]
+    path = lines("t.jsonl", *({"schema": described, "payload": event({"id": n, **row}, lsn=n)} for n, row in enumerate(stored, 1)))
+    expected = [{"id": n, **row} for n, row in enumerate(written, 1)]
+    texts = pa.schema([("id", pa.int64()), *((name, pa.string()) for name in columns)])
+    for columns_read in (texts, None):
+        rows = read(path, key="id", schema=columns_read)[1]
+        assert sorted(rows, key=lambda row: row["id"]) == expected
+    with pytest.raises(Exception, match=r"t\.jsonl, line 1: column 'day' is not of type date32.*schema= with text"):
+        read(path, key="id")
 
 
 def test_a_key_may_lie_within_a_column() -> None:

@@ -8,15 +8,23 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from beam_joins.pipelines.formats.columns import EPOCH
 from beam_joins.pipelines.formats.exact_json import dumps_line
 
-_DAY_ZERO: Final = dt.date(1970, 1, 1).toordinal()
 _SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DAY: Final = 86_400
 _WIDEST: Final = 38
+_FOREVER: Final = "infinity"
+_EVER: Final = "-infinity"
+_ENDLESS_DAYS: Final = {2**31 - 1: _FOREVER, -(2**31): _EVER}
+_ENDLESS_TIMES: Final = {
+    **{9_223_372_036_825_200_000: _FOREVER, 9_223_372_036_825_200: _FOREVER, 2**63 - 1: _FOREVER},
+    **{-9_223_372_036_832_400_000: _EVER, -9_223_372_036_832_400: _EVER, -(2**63): _EVER},
+}
+"""What Debezium makes of PostgreSQL's infinity: the number of its driver in any unit, or the last one that there is."""
 
 
 class Kind(NamedTuple):
@@ -54,25 +62,27 @@ def text_of(value: Any) -> bytes:
 def date_text(value: Any) -> bytes:
     """A day, or the number of days since 1970; text as it is.
 
-    >>> date_text(20_455)
-    b'"2026-01-02"'
+    What no calendar of Python has is written as PostgreSQL writes it; columns of dates do not take such text.
+
+    >>> date_text(20_455), date_text(-735_000), date_text(2**31 - 1)
+    (b'"2026-01-02"', b'"0044-08-22 BC"', b'"infinity"')
     """
     if isinstance(value, str):
         return text_of(value)
-    try:
-        day = value if isinstance(value, dt.date) else dt.date.fromordinal(_DAY_ZERO + value)
-    except (ValueError, OverflowError):
-        raise ValueError(f"a date of {value} days since 1970, which no calendar has") from None
-    return f'"{day.isoformat()}"'.encode()
+    if isinstance(value, dt.date):
+        return f'"{value.isoformat()}"'.encode()
+    day, era = (_ENDLESS_DAYS[value], "") if value in _ENDLESS_DAYS else _day_and_era(value)
+    return f'"{day}{era}"'.encode()
 
 
 def timestamp_text(unit: str, zone: str = "") -> Callable[[Any], bytes]:
     """How a timestamp is written that counts units since 1970.
 
-    >>> timestamp_text("us")(1_500_000), timestamp_text("ms", "Z")(-1)
-    (b'"1970-01-01T00:00:01.500000"', b'"1969-12-31T23:59:59.999Z"')
+    >>> timestamp_text("us")(1_500_000), timestamp_text("ms", "Z")(-1), timestamp_text("us")(9_223_372_036_825_200_000)
+    (b'"1970-01-01T00:00:01.500000"', b'"1969-12-31T23:59:59.999Z"', b'"infinity"')
     """
     of_second, digits = _SECOND[unit], len(str(_SECOND[unit])) - 1
+    endless = {} if unit == "ns" else _ENDLESS_TIMES
 
     def text(value: Any) -> bytes:
         if isinstance(value, str):
@@ -80,18 +90,21 @@ def timestamp_text(unit: str, zone: str = "") -> Callable[[Any], bytes]:
         if isinstance(value, dt.datetime):
             since = value.replace(tzinfo=value.tzinfo or dt.UTC) - EPOCH
             value = since // dt.timedelta(microseconds=1) * of_second // 1_000_000
+        if value in endless:
+            return f'"{endless[value]}"'.encode()
         seconds, part = divmod(value, of_second)
-        day, second = divmod(seconds, _DAY)
-        return date_text(day)[:-1] + _clock(second, part, digits) + f'{zone}"'.encode()
+        days, second = divmod(seconds, _DAY)
+        day, era = _day_and_era(days)
+        return f'"{day}T{_clock(second, part, digits)}{zone}{era}"'.encode()
 
     return text
 
 
 def time_text(unit: str) -> Callable[[Any], bytes]:
-    """How a time of day is written that counts units since midnight; raises ValueError for what is none.
+    """How a time of day is written that counts units since midnight, and a time that is none, as MySQL has them.
 
-    >>> time_text("ms")(45_000_500)
-    b'"12:30:00.500"'
+    >>> time_text("ms")(45_000_500), time_text("ms")(-90_000_000)
+    (b'"12:30:00.500"', b'"-25:00:00.000"')
     """
     of_second, digits = _SECOND[unit], len(str(_SECOND[unit])) - 1
 
@@ -101,10 +114,8 @@ def time_text(unit: str) -> Callable[[Any], bytes]:
         if isinstance(value, dt.time):
             whole = (value.hour * 60 + value.minute) * 60 + value.second
             value = whole * of_second + value.microsecond * of_second // 1_000_000
-        seconds, part = divmod(value, of_second)
-        if not 0 <= seconds < _DAY:
-            raise ValueError(f"a time of {value} {unit}, which is no time of day")
-        return b'"' + _clock(seconds, part, digits)[1:] + b'"'
+        seconds, part = divmod(abs(value), of_second)
+        return f'"{"-" * (value < 0)}{_clock(seconds, part, digits)}"'.encode()
 
     return text
 
@@ -151,9 +162,16 @@ def any_scale_text(value: Any) -> bytes:
     return f"{unscaled(base64.b64decode(whole, validate=True) if isinstance(whole, str) else whole, value['scale']):f}".encode()
 
 
-def _clock(second: int, part: int, digits: int) -> bytes:
-    clock = f"T{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
-    return (f"{clock}.{part:0{digits}d}" if digits else clock).encode()
+def _day_and_era(days: int) -> tuple[str, str]:
+    """The date of a number of days since 1970, and what stands behind it where it is before the year 1."""
+    day = str(np.datetime64(days, "D"))
+    year = int(day[:-6])
+    return (f"{year:04d}{day[-6:]}", "") if year > 0 else (f"{1 - year:04d}{day[-6:]}", " BC")
+
+
+def _clock(second: int, part: int, digits: int) -> str:
+    clock = f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
+    return f"{clock}.{part:0{digits}d}" if digits else clock
 
 
 _TIMES: Final = {

@@ -41,7 +41,7 @@ _NO_EVENT: Final = (
 )
 _PRE_IMAGES: Final = "run MongoDB's connector with capture.mode=change_streams_update_full_with_pre_image"
 _OPERATIONS: Final[Mapping[str, str]] = {"c": INSERT, "u": UPSERT, "r": UPSERT, "d": DELETE, "t": TRUNCATE}
-_PLACED_BY: Final = ("lsn", "pos", "commit_lsn", "scn", "ord")
+_PLACED_BY: Final = ("lsn", "pos", "commit_lsn", "scn", "ord", "commit_ts")
 _ABOUT: Final = ("op", "deleted", "ts_ns", *Source.__struct_fields__)
 MARKS: Final = frozenset(f"__{prefix}{name}" for prefix in ("", "source_") for name in _ABOUT)
 """The columns that an unwrapped event may have about itself."""

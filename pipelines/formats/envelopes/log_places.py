@@ -46,6 +46,8 @@ class Source(msgspec.Struct):
     commit_scn: str | int | None = None
     ssn: int | None = None
     ord: int | None = None
+    commit_ts: int | None = None
+    cluster_id: str | None = None
 
     @property
     def is_snapshot(self) -> bool:
@@ -74,6 +76,9 @@ def place_of(source: Source) -> Place:
     """
     if source.lsn is not None:
         return _in_postgres(source.lsn, source.sequence)
+    if source.commit_ts is not None:
+        # TiCDC's, whose file is empty and pos 0; a key has one change a commit
+        return Place(source.commit_ts, None, f"the cluster {source.cluster_id}")
     if source.pos is not None:
         return _in_mysql(source, source.pos)
     if source.commit_lsn is not None:
@@ -89,7 +94,7 @@ def place_of(source: Source) -> Place:
             "changes: leave it out, or read"
             " only what a new initial snapshot begins"
         )
-    raise ValueError("an event whose source has none of lsn, pos, commit_lsn, scn and ord, so that nothing orders it")
+    raise ValueError("an event whose source has none of lsn, pos, commit_lsn, scn, ord and commit_ts, so that nothing orders it")
 
 
 def _in_postgres(lsn: int, sequence: str | None) -> Place:
@@ -100,8 +105,10 @@ def _in_postgres(lsn: int, sequence: str | None) -> Place:
 
 def _in_mysql(source: Source, pos: int) -> Place:
     if source.gtid is None:
+        if not source.file:
+            raise ValueError("an event whose source has a pos but no file of a binary log, so that nothing orders it")
         # rows of a snapshot name server 0, and what a snapshot is of is known by the changes behind it
-        base = (source.file or "").rpartition(".")[0] or source.file
+        base = source.file.rpartition(".")[0] or source.file
         log = None if source.is_snapshot else f"{base} of server {source.server_id}"
         return Place(in_binary_log(source.file, pos), source.row or 0, log)
     server, _, number = source.gtid.rpartition(":" if ":" in source.gtid else "-")

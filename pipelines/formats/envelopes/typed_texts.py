@@ -20,6 +20,7 @@ from beam_joins.pipelines.formats.exact_json import loads
 
 _NULL: Final = b"null"
 _QUOTE: Final = b'"'
+_AS_TEXT: Final = "; what no calendar has, such as infinity, is read by schema= with text as the type of the column"
 _BINARY: Final = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
 
 
@@ -100,7 +101,8 @@ def _one_by_one(texts: Sequence[bytes], schema: pa.Schema) -> list[pa.Array]:
         try:
             columns.append(_column([None if text == _NULL else text for text in values], field))
         except (pa.ArrowException, InvalidOperation, TypeError, ValueError, KeyError) as error:
-            raise ValueError(f"column '{field.name}' is not of type {field.type}: {str(error).splitlines()[0]}") from None
+            remedy = _AS_TEXT if pa.types.is_temporal(field.type) else ""
+            raise ValueError(f"column '{field.name}' is not of type {field.type}: {str(error).splitlines()[0]}{remedy}") from None
     return columns
 
 

@@ -1,0 +1,58 @@
+"""Rows without envelopes, as other tools write them, are read with the options that the page names."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.docs.page import DOCS
+from tests.pipelines.naive_orders import Row
+from tests.pipelines.orders_run import Run, read_lines, write
+
+
+def delta(version: int, change: str, n: int, v: str) -> Row:
+    return {"id": n, "v": v, "_change_type": change, "_commit_version": version, "_commit_timestamp": f"2026-03-0{version}T08:00:00Z"}
+
+
+def airbyte(lsn: int, n: int, v: str | None, deleted: str | None = None) -> Row:
+    return {"id": n, "v": v, "_ab_cdc_lsn": lsn, "_ab_cdc_updated_at": "2026-03-01T08:00:00Z", "_ab_cdc_deleted_at": deleted}
+
+
+def sql_server(position: int, operation: int, n: int, v: str) -> Row:
+    return {"id": n, "v": v, "__$operation": operation, "position": position, "at": "2026-03-01T08:00:00.007"}
+
+
+ROWS: dict[str, list[Row]] = {
+    "Delta's change feed": [
+        *[delta(1, "insert", 1, "a"), delta(1, "insert", 2, "b"), delta(1, "insert", 3, "c")],
+        *[delta(2, "update_preimage", 1, "a"), delta(2, "update_postimage", 1, "z"), delta(3, "delete", 2, "b")],
+    ],
+    "Airbyte, of CDC sources": [
+        *[airbyte(10, 1, "a"), airbyte(10, 2, "b"), airbyte(12, 3, "c")],
+        *[airbyte(14, 1, "z"), airbyte(15, 2, None, "2026-03-02T09:30:00Z")],
+    ],
+    "SQL Server's cdc.fn_cdc_get_all_changes_*, N'all update old'": [
+        *[sql_server(1, 2, 1, "a"), sql_server(2, 2, 2, "b"), sql_server(3, 2, 3, "c")],
+        *[sql_server(4, 3, 1, "a"), sql_server(4, 4, 1, "z"), sql_server(5, 1, 2, "b")],
+    ],
+}
+"""By what the page calls it, a history that leaves the rows 1 and 3."""
+
+
+def options_of_the_page() -> dict[str, list[str]]:
+    table = (DOCS / "databases.md").read_text().partition("| rows of |")[2].partition("\n\n")[0]
+    rows = [line.split("|") for line in table.splitlines()[2:]]
+    return {name.strip().replace("`", ""): shlex.split(options.strip(" `")) for _, name, options, _ in rows}
+
+
+def test_the_page_names_the_tools_that_are_tested_here() -> None:
+    assert list(options_of_the_page()) == list(ROWS)
+
+
+@pytest.mark.parametrize("tool", ROWS)
+def test_the_rows_in_the_end_are_those_of_the_source_in_any_order_of_the_lines(beam_joins: Run, tool: str) -> None:
+    write("rows.jsonl", *ROWS[tool][::-1])
+    options = ["--key", "id", "--select", "id,v", "--latest", "now.jsonl", *options_of_the_page()[tool]]
+    ran = beam_joins("table", "--input", "rows.jsonl", *options)
+    assert ran.code == 0, ran.err
+    assert sorted(map(str, read_lines(Path("now.jsonl")))) == ["{'id': 1, 'v': 'z'}", "{'id': 3, 'v': 'c'}"]
