@@ -43,8 +43,9 @@ def stages() -> Iterator[tuple[str, str]]:
     >>> dict(stages())["faults"]
     'faults and not (versions)'
     """
-    yield "quick", "quick"
-    yield "sweep", f"sweep and not ({' or '.join(NEEDS)})"
+    needs = " or ".join(NEEDS)
+    yield "quick", f"not (sweep or {needs})"
+    yield "sweep", f"sweep and not ({needs})"
     for number, name in reversed(list(enumerate(_ORDER))):
         yield name, f"{name} and not ({' or '.join(_ORDER[:number])})" if number else name
 

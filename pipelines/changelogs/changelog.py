@@ -31,6 +31,7 @@ PLAIN: Final = Envelopes()
 LOOK_RECORDS: Final = 10_000
 """How many records are looked at to learn what columns there are."""
 _PLAIN: Final = tuple(suffix for each in FILE_FORMATS if each.lines for suffix in each.source.suffixes)
+_META: Final = "what Estuary says of a change lies within _meta, where no option reads it: make columns of it first"
 _DECLARED: Final = tuple(each.name for each in FILE_FORMATS if each.lines)
 """The formats whose columns an option gives types."""
 _EMPTY: Final = (*_DECLARED, "debezium", "wal2json", "maxwell")
@@ -106,10 +107,9 @@ class Changelog:
         if self.columns.enveloped and (self.evidence.whole is None or column in self.remembered):
             return
         if column not in columns and columns:
-            raise InputError(
-                f"{self.name} have no column '{column}' ({option}): {self.files[0].shown} has {', '.join(columns)}; name "
-                f"one of them with {option}"
-            )
+            shown = f"{self.files[0].shown} has {', '.join(columns)}"
+            remedy = _META if "_meta" in columns else f"name one of them with {option}"
+            raise InputError(f"{self.name} have no column '{column}' ({option}): {shown}; {remedy}")
 
     def _columns(self) -> dict[str, None]:
         """The columns, as the files and their first records name them."""

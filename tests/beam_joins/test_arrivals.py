@@ -4,6 +4,7 @@ import random
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,6 +78,7 @@ def content(batches: list[Any], position: int) -> Rows:
     return rows
 
 
+@pytest.mark.slow
 @examples(400)
 @given(st.randoms(use_true_random=False), st.integers(0, 12))
 def test_the_table_is_the_servers_at_every_commit_in_any_order_of_arrival_and_cut_anywhere(draw: random.Random, cut: int) -> None:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -93,6 +94,7 @@ def _late(dropped: Iterable[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row[name] for name in names) for row in dropped if row["reason"].startswith("late"))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(records(st.integers(0, 12)), st.none() | st.integers(0, 9)), max_size=4), strategies.EMIT)
 @examples(400)
 def test_late_records_are_applied_or_reported_as_one_by_one(steps: list[tuple[list[Record], int | None]], emit: Emit) -> None:

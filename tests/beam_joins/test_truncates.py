@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,6 +80,7 @@ def stepped(state: State, rows: pa.Table, truncates: pa.Table, emit: Emit = "upd
     return batch, emptied(after, truncates) if len(truncates) else after
 
 
+@pytest.mark.slow
 @given(strategies.left_changelogs(), TRUNCATES, st.randoms(use_true_random=False))
 @examples(300)
 def test_the_rows_at_the_end_do_not_depend_on_when_records_and_truncates_come(

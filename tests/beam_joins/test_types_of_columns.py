@@ -84,6 +84,7 @@ def test_keys_of_two_types_are_equal_where_they_are_in_python():
             assert not equal or hashed[one][i] == hashed[other][j], (samples[one], samples[other])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("left_form", "right_form", "partitions"),
     [("typed", "typed", 1), ("typed", "opaque", 1), ("typed", "opaque", 3), ("typed", "opaque", 16), ("opaque", "typed", 3)],

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,6 +117,7 @@ def test_a_step_gives_the_changes_late_and_bad_records_of_the_readable_core(give
     assert seen(late) == seen(expected_late)
 
 
+@pytest.mark.slow
 @given(ROWS, GRACES, cuts())
 def test_a_history_cut_anywhere_gives_the_same_changes_late_records_and_state(
     given: list[Any], grace: int | None, pieces: list[int]
@@ -128,6 +130,7 @@ def test_a_history_cut_anywhere_gives_the_same_changes_late_records_and_state(
     assert seen(states[-1].times.to_pylist()) == seen(state.times.to_pylist())
 
 
+@pytest.mark.slow
 @given(IN_TIME, GRACES, cuts(range(26)))
 def test_by_event_time_windows_behind_the_frontier_are_forgotten(given: list[Any], grace: int | None, pieces: list[int]) -> None:
     changes, late, states = in_steps(given, pieces, grace, [*pieces, 25])

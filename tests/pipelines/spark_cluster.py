@@ -7,7 +7,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,7 +63,12 @@ def spark_cluster(directory: Path, *, workers: int = 2) -> Iterator[SparkCluster
         for process in reversed(processes):
             process.terminate()
         for process in processes:
-            process.wait(30)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(30)
+            process.kill()
+            process.wait()
+        for jar in directory.glob("work-*/*/*/*.jar"):  # each executor has a copy of all of them
+            jar.unlink()
 
 
 def _said(log: Path, pattern: str) -> str:

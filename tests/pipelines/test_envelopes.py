@@ -141,6 +141,7 @@ CUTS = (0, 101_000, 102_000, 10**9)
 SAYS_KEY = ("wal2json 1", "wal2json 2", "maxwell")
 
 
+@pytest.mark.slow
 def test_rows_in_envelopes_give_what_the_same_rows_give_by_themselves(
     run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +162,7 @@ def test_rows_in_envelopes_give_what_the_same_rows_give_by_themselves(
         assert [sorted(map(json.dumps, rows_of(path, 1))) for path in ("e.jsonl", "l.jsonl")] == expected, name
 
 
+@pytest.mark.slow
 def test_runs_that_go_on_over_files_of_envelopes_give_together_what_one_run_gives(run: Run, small: SampleFiles) -> None:
     options = [f"--{side}-format=wal2json" for side in ("orders", "customers")]
     for side, path, key in (("orders", small.orders, "order_id"), ("customers", small.customers, "customer_id")):
@@ -210,6 +212,7 @@ def test_a_column_of_the_schema_that_no_row_has_is_refused(tmp_path: Path) -> No
         ReadChangelog(str(path), format="debezium", table="orders", key="id", schema=columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ['{"action":"D","identity":[{"name":"id","type":"integer","value":1}]', '{"action":"T"'])
 def test_a_file_of_a_later_run_may_hold_nothing_but_deletes_by_key(tmp_path: Path, beam_joins: Run, text: str) -> None:
     path, state, out = tmp_path / "t.jsonl", tmp_path / "state", tmp_path / "out"

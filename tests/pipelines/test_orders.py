@@ -29,6 +29,7 @@ def test_changes_and_final_rows_are_those_of_the_naive_job(run: Run, small: Samp
     assert f"of {len(everyone.latest):,} in the end; {nobody:,} of them refer to none" in ran.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["inner", "left"])
 @pytest.mark.parametrize("broadcast", [0, 1 << 20])
 @pytest.mark.each_value
@@ -50,6 +51,7 @@ def test_final_rows_alone_come_with_the_same_counts_and_without_the_joins_change
     assert len(rows) <= int(joined[1].replace(",", "")) < changes
 
 
+@pytest.mark.slow
 def test_without_arguments_it_makes_the_sample_and_its_summary_tells_the_truth(run: Run) -> None:
     ran = run()
     assert ran.code == 0, ran.err

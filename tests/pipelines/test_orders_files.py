@@ -120,6 +120,7 @@ def test_globs_and_compressed_files_are_read_and_compressed_results_written(run:
     assert changes_in(read_lines(Path("e.jsonl.gz"))) == in_order(naive(small).changes)
 
 
+@pytest.mark.slow
 def test_files_are_read_in_parts_that_begin_anywhere(
     run: Run, small: SampleFiles, small_avro: SampleFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,6 +80,7 @@ def test_of_the_manifest(run: Run, before: Tree) -> None:
     flip_bits(run, before, "state/manifest.json", 1)
 
 
+@pytest.mark.slow
 def test_of_the_rows(run: Run, before: Tree) -> None:
     flip_bits(run, before, "state/runs/*/*.arrow", 2)
 

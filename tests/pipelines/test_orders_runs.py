@@ -22,6 +22,7 @@ def sorted_rows(rows: list[Row]) -> list[str]:
 IN_EACH_FORMAT = [pytest.param(each, "inner", marks=[] if each == "avro" else pytest.mark.sweep) for each in FORMATS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("format_", "how"), [*IN_EACH_FORMAT, ("jsonl", "left")])
 def test_a_history_in_three_runs_gives_what_the_naive_job_gives_at_once(run: Run, small: SampleFiles, format_: str, how: str) -> None:
     suffix = "avro" if format_ == "avro" else "jsonl"
@@ -39,6 +40,7 @@ def test_a_history_in_three_runs_gives_what_the_naive_job_gives_at_once(run: Run
     assert ("late", "orders") not in numbers(ran.out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("least", [pytest.param(None, marks=pytest.mark.sweep), 60])
 def test_the_files_of_several_runs_are_byte_for_byte_that_of_one_run(
     run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch, least: int | None
@@ -72,6 +74,7 @@ def test_without_new_files_nothing_is_touched(run: Run, small: SampleFiles) -> N
     assert {**tree(), **tree("state")} == present
 
 
+@pytest.mark.slow
 def test_a_file_that_is_gone_is_no_problem_and_one_that_has_changed_is_refused(run: Run, small: SampleFiles) -> None:
     for number, piece in enumerate(cut(small, 2), 1):
         arrive(number, piece)
@@ -87,6 +90,7 @@ def test_a_file_that_is_gone_is_no_problem_and_one_that_has_changed_is_refused(r
     assert tree() == present
 
 
+@pytest.mark.slow
 def test_an_option_that_is_another_than_before_is_refused_by_name(run: Run, small: SampleFiles) -> None:
     for number, piece in enumerate(cut(small, 2), 1):
         arrive(number, piece)
@@ -145,6 +149,7 @@ def test_a_run_with_a_state_needs_inputs_and_the_first_one_files_of_both(run: Ru
     assert one_sentence(run(*BOTH)) == "customers: there is no file in/customers"
 
 
+@pytest.mark.slow
 def test_a_run_may_have_new_files_of_one_input_only(run: Run, small: SampleFiles) -> None:
     whole = cut(small, 1)[0]
     last = max(row["lsn"] for rows in whole.values() for row in rows) + 1
@@ -174,6 +179,7 @@ def test_late_records_are_counted_and_the_table_is_right_from_then_on(run: Run) 
     assert sorted(row["amount"] for row in records(Path("out/latest.jsonl"))) == [1.5, 7]
 
 
+@pytest.mark.slow
 def test_types_of_csv_columns_stay_those_of_the_first_run(run: Run) -> None:
     arrive(1, {"orders": [{**GOOD, "note": "x7", "lsn": 5}], "customers": [CUSTOMER]}, "csv")
     assert run(*BOTH).code == 0
@@ -194,6 +200,7 @@ def test_results_in_typed_columns_have_the_types_of_the_first_run(run: Run, smal
     assert "/002.jsonl, line 1: column 'updated_at' is not of type timestamp[us, tz=UTC]: " in one_sentence(run(*IN_RUNS, *places))
 
 
+@pytest.mark.slow
 def test_a_failed_run_leaves_everything_as_it_was_and_the_next_one_reads_its_files(run: Run, small: SampleFiles) -> None:
     first, second = cut(small, 2)
     arrive(1, first)

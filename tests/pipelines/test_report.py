@@ -117,6 +117,7 @@ def test_the_changes_over_time_are_those_of_the_result(run: Run, small: SampleFi
     assert sum(times_in(reports[0].figures, "orders").counts.values()) == reports[0].read("orders")
 
 
+@pytest.mark.slow
 def test_a_report_changes_nothing_of_the_results_or_of_what_is_remembered(run: Run, small: SampleFiles):
     without = run(*inputs(small), "--output", "without.jsonl", "--latest", "latest-without.jsonl")
     with_report = run(*inputs(small), "--output", "with.jsonl", "--latest", "latest-with.jsonl", "--report", "r.html")
@@ -125,6 +126,7 @@ def test_a_report_changes_nothing_of_the_results_or_of_what_is_remembered(run: R
     assert sorted(read_lines(Path("latest-with.jsonl")), key=str) == sorted(read_lines(Path("latest-without.jsonl")), key=str)
 
 
+@pytest.mark.slow
 def test_runs_that_go_on_may_have_a_report_or_none(run: Run, small: SampleFiles):
     orders = Path("in")
     orders.mkdir()
@@ -151,6 +153,7 @@ def test_records_that_were_dropped_are_shown_by_reason(run: Run, reports: list[S
     assert '"amount": 0' in lost
 
 
+@pytest.mark.slow
 def test_only_a_run_with_a_report_counts_for_it(run: Run, small: SampleFiles, reports: list[Summary]):
     assert run(*inputs(small), "--latest", "l.jsonl", "--report", "r.html").code == 0
     assert run(*inputs(small), "--latest", "l.jsonl").code == 0

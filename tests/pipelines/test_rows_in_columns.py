@@ -405,6 +405,7 @@ def fields(draw: Any) -> str:
     return ",".join([*given, *(["more"] if draw(st.integers(0, 20)) == 0 else [])])
 
 
+@pytest.mark.slow
 @examples(400)
 @given(st.lists(fields(), min_size=1, max_size=5), st.sampled_from(["\n", "\r\n"]))
 def test_lines_of_csv_are_the_same_rows_many_at_a_time_and_one_by_one(rows: list[str], newline: str) -> None:

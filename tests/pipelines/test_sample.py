@@ -115,6 +115,7 @@ def test_no_line_is_later_than_promised() -> None:
     assert max(line.late for line in Shop(orders=30_000, customers=3_000, seed=1).lines()) <= MOST_LATE
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_orders() -> None:
     shop = Shop(orders=200_000, customers=100, seed=1)
     most = 0

@@ -58,6 +58,7 @@ def test_a_value_that_cannot_be_read_is_named_by_topic_partition_and_offset(regi
         rows(records(registry), value)
 
 
+@pytest.mark.slow
 def test_a_damaged_value_is_a_row_or_is_named(registry: Registry) -> None:
     registry.put(1, AVRO)
     whole, random = encoded(1, event(AVRO_ROW, lsn=1), AVRO), Random(1)

@@ -54,7 +54,7 @@ def orders(folder: Path, files: SampleFiles, master: str | None, *options: objec
 
 
 def done(process: subprocess.Popen[str]) -> None:
-    message, _ = process.communicate(timeout=240)
+    message, _ = process.communicate(timeout=600)
     assert process.returncode == 0, message
 
 

@@ -178,6 +178,8 @@ def test_a_failing_function_is_named_with_its_own_frames_and_the_log(scratch):
 
 
 SLOW = """
+import faulthandler
+import signal
 import time
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -188,6 +190,7 @@ def slow(number):
     time.sleep(600)
 
 if __name__ == "__main__":
+    faulthandler.register(signal.SIGUSR1)
     with spark_runner(PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[1]"])) as options:
         with beam.Pipeline(options=options) as p:
             p | beam.Create([1]) | beam.Map(slow)
@@ -201,19 +204,21 @@ def test_an_interrupted_job_takes_everything_with_it(tmp_path, scratch, number):
     script = tmp_path / "slow.py"
     script.write_text(SLOW)
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    job = subprocess.Popen(
-        [sys.executable, str(script)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-    )
+    errors = tmp_path / "errors"
+    with errors.open("wb") as stderr:
+        environment = {**os.environ, "PYTHONPATH": path}
+        job = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, stderr=stderr, text=True, env=environment)
     try:
         assert job.stdout is not None
         word, worker = job.stdout.readline().split()
         assert word == "working"
         job.send_signal(number)
-        assert job.wait(30) != 0
+        try:
+            assert job.wait(120) != 0
+        except subprocess.TimeoutExpired:
+            job.send_signal(signal.SIGUSR1)  # it writes what each of its threads waits for
+            signal.sigtimedwait([], 5)
+            pytest.fail(errors.read_text())
         with job.stdout:
             job.stdout.read()  # ends when the last process that could write has ended
         assert not is_alive(int(worker))

@@ -26,6 +26,7 @@ def join(folder: Path, *options: str, inputs: str = "") -> subprocess.CompletedP
     return subprocess.run(command, input=inputs, capture_output=True, text=True, cwd=folder, env=ENVIRONMENT, check=False, timeout=120)
 
 
+@pytest.mark.slow
 @pytest.mark.gate
 def test_a_join_stands_between_two_pipes(tmp_path: Path) -> None:
     select = ["--select", "left.id as order, right.name as customer"]

@@ -60,6 +60,7 @@ def test_a_second_run_over_the_whole_changelog_updates_and_deletes() -> None:
     assert shown(rows_at()) == shown(latest) == shown([{"id": 1, "name": "aa"}, {"id": 4, "name": "d"}])
 
 
+@pytest.mark.slow
 def test_runs_that_go_on_merge_their_own_changes_one_version_each(tmp_path: Path) -> None:
     for number, rows in enumerate((FIRST, SECOND, [small(1, 8, None), small(2, 9, "again")]), 1):
         latest = run(rows, SMALL, writing(), state=tmp_path / "state")
@@ -69,6 +70,7 @@ def test_runs_that_go_on_merge_their_own_changes_one_version_each(tmp_path: Path
     assert version() == 3
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_after_its_merge_counts_once_when_it_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(FIRST, SMALL, writing(), state=tmp_path / "state")
     with monkeypatch.context() as patched, pytest.raises(OSError, match="killed"):

@@ -2,7 +2,8 @@
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import psycopg
@@ -59,17 +60,17 @@ class Shop:
             writers = [_Writer(self._connection(), random.Random(f"{self._seed} {look} {n}"), share) for n in range(WRITERS)]
             # the look is taken amid the transactions of this round, so it waits for those that are under way
             # and holds the others up
-            halfway = threading.Barrier(WRITERS + 1)
-            threads = [threading.Thread(target=writer.write, args=[halfway.wait]) for writer in writers]
+            halfway = threading.Barrier(WRITERS + 1, timeout=300)
+            threads = [threading.Thread(target=writer.write, args=[halfway]) for writer in writers]
             for thread in threads:
                 thread.start()
-            halfway.wait()
+            with suppress(threading.BrokenBarrierError):  # a writer has failed
+                halfway.wait()
             seen.append(self.look())
             for thread in threads:
                 thread.join()
-            for writer in writers:
-                if writer.failed is not None:
-                    raise writer.failed
+            if failures := [writer.failed for writer in writers if writer.failed is not None]:
+                raise next((error for error in failures if not isinstance(error, threading.BrokenBarrierError)), failures[0])
         return [*seen, self.look()]
 
     def look(self) -> Seen:
@@ -95,17 +96,18 @@ class _Writer:
         self._transactions = transactions
         self.failed: BaseException | None = None
 
-    def write(self, halfway: Callable[[], object]) -> None:
+    def write(self, halfway: threading.Barrier) -> None:
         try:
             for n in range(self._transactions):
                 if n == self._transactions // 2:
-                    halfway()
+                    halfway.wait()
                 try:
                     self._connection.execute(self._transaction())
                 except (psycopg.errors.UniqueViolation, psycopg.errors.DeadlockDetected):
                     self._connection.execute("ROLLBACK")
         except BaseException as error:
             self.failed = error
+            halfway.abort()
         finally:
             self._connection.close()
 

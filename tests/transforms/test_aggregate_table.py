@@ -217,6 +217,7 @@ SUMS = {
 GROUPS = ["city", ["city"], lambda key, row: row["city"], vectorized(lambda rows: rows["city"])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [typed, opaque])
 def test_counts_and_sums_are_the_same_of_columns_and_of_objects_however_groups_and_numbers_are_named(direct, form):
     with direct() as p:

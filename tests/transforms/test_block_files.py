@@ -79,6 +79,7 @@ def expected():
     return in_order(elements_of(FnApiRunner(), bounded, EVENTS, all_of_them, "--beam_joins_blocks=inline"))
 
 
+@pytest.mark.slow
 def test_joins_of_each_kind_give_the_same_by_reference_and_in_parts(blocks, small_blocks, few_bytes):
     inline = in_order(elements_of(FnApiRunner(), bounded, EVENTS, one_of_a_kind, "--beam_joins_blocks=inline"))
     small_blocks.clear()

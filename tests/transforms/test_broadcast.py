@@ -56,6 +56,7 @@ def joined_by(order, customer):
     return None if customer == {"name": "b"} else f"{order['amount']} {customer and customer['name']}"
 
 
+@pytest.mark.slow
 @examples(15)
 @given(ORDERS, CUSTOMERS, st.sampled_from(["inner", "left", "semi", "anti"]), st.booleans(), st.booleans())
 def test_the_changes_are_those_of_a_shuffled_join(orders, customers, how, typed, filtered):

@@ -63,6 +63,7 @@ JOINS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("left", "right"),
     [(rows("left"), rows("right")), ([], rows("right")), (rows("left"), []), ([], [])],

@@ -99,6 +99,7 @@ def amount(order):
     return order["amount"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broadcast", [False, True], ids=["shuffled", "broadcast"])
 @pytest.mark.parametrize("partitions", [1, 7])
 @pytest.mark.each_value

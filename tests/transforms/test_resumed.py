@@ -22,6 +22,7 @@ DEAR = {"opaque chain", "growth", "weeks"}
 """Jobs that show no more than a cheaper one, ``typed chain`` and ``weeks with grace``."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cuts", [[20], pytest.param([6, 40], marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("job", [pytest.param(job, marks=pytest.mark.sweep) if job in DEAR else job for job in JOBS])
 def test_a_history_cut_into_runs_gives_what_one_run_gives(job, cuts, tmp_path):
@@ -57,6 +58,7 @@ def test_a_history_cut_into_runs_gives_what_one_run_gives_on_spark(tmp_path, spa
     assert lines_of(tmp_path / "pieces") == lines_of(tmp_path / "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", ["inner", pytest.param("opaque chain", marks=pytest.mark.sweep), "sums"])
 def test_the_latest_rows_after_a_run_are_those_of_all_runs_up_to_it(job, tmp_path):
     records = history(3)

@@ -55,6 +55,7 @@ def test_the_option_checks_what_a_step_says(direct):
         _ = p | beam.Create(["a"]) | beam.Map(lambda text: text).with_output_types(int)
 
 
+@pytest.mark.slow
 def test_tables_streams_and_windows_go_through_with_types_checked():
     with checked() as p:
         words = stream(p, "words", [("a", "x", 1), ("a", "y", 2), ("x", "z", 3), ("b", None, 4), ("b", "a", 5)])

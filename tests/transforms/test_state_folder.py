@@ -186,6 +186,7 @@ def test_partitions_without_rows_are_not_touched(tmp_path):
     assert manifest(tmp_path).run == 3
 
 
+@pytest.mark.slow
 def test_no_file_stays_that_the_manifest_does_not_name(tmp_path):
     for cut in range(0, 60, 10):
         run("inner", [each for each in RECORDS if cut <= each[1]["at"] < cut + 10], tmp_path / "out", state=tmp_path / "state")
@@ -331,8 +332,7 @@ def test_a_run_that_is_killed_at_any_moment_and_done_again_gives_the_same(tmp_pa
     run("opaque chain", RECORDS, tmp_path / "whole")
     state, draw, killed = tmp_path / "state", random.Random(1), 0
     for n in range(len(pieces)):
-        done = False
-        while not done:
+        for _ in range(20):
             out = tmp_path / f"out {n}"
             out.unlink(missing_ok=True)
             process = subprocess.Popen([sys.executable, "-c", _KILLED, str(n), out, state], cwd=ROOT)
@@ -344,12 +344,17 @@ def test_a_run_that_is_killed_at_any_moment_and_done_again_gives_the_same(tmp_pa
                 process.send_signal(signal.SIGKILL)
                 killed += 1
             process.wait()
-            done = (state / "manifest.json").exists() and manifest(state).run == n + 1
+            if (state / "manifest.json").exists() and manifest(state).run == n + 1:
+                break
+            assert process.returncode == -signal.SIGKILL
+        else:
+            pytest.fail("twenty runs, of which two were killed, did not end")
     assert killed >= len(pieces)
     assert sorted(line for n in range(len(pieces)) for line in lines_of(tmp_path / f"out {n}")) == lines_of(tmp_path / "whole")
     assert {str(path.relative_to(state)) for path in files(state)} == manifest(state).files
 
 
+@pytest.mark.slow
 def test_the_folder_may_lie_on_any_filesystem_of_beam(tmp_path):
     shutil.rmtree(Remote.root, ignore_errors=True)
     for piece in parts(RECORDS, [20, 40]):

@@ -81,6 +81,7 @@ def test_unbounded_input_with_truncates_gives_what_bounded_input_gives():
     assert sorted(repr(change) for change, _ in seen) == sorted(repr(change) for change, _ in expected)
 
 
+@pytest.mark.slow
 def test_a_late_row_from_before_a_truncate_is_stale_whether_its_key_was_known_or_not(tmp_path):
     actual, stale = [], []
     late = [{"id": 1, "op": "u", "n": 9, "lsn": 2}, {"id": 7, "op": "u", "n": 9, "lsn": 2}, {"id": 8, "op": "u", "n": 9, "lsn": 4}]

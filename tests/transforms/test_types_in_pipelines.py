@@ -37,6 +37,7 @@ def ids(left: Any, right: Any) -> tuple[int | None, int | None]:
     return left["id"], right and right["id"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitions", [1, 3, 16])
 def test_all_types_together(partitions):
     options = PipelineOptions([f"--beam_joins_partitions={partitions}"])

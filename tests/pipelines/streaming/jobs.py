@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 FIRST = 1_700_000_000_000_000
 STEP = 100_000
 WAIT_SECONDS = 240.0
+MANY_RESTARTS = "--flink_conf=restart-strategy.failure-rate.max-failures-per-interval=20"
+"""For jobs whose workers are killed one by one, each of which may be a restart that meets another dying worker."""
 
 
 def row(number: int) -> dict[str, int]:
@@ -69,6 +73,13 @@ def windows_of(numbers: range) -> list[list[Any]]:
 def python_workers() -> set[int]:
     """The processes that the keeper has forked, which is a child of this one."""
     return {worker.pid for keeper in psutil.Process().children() if keeper.name() != "java" for worker in keeper.children()}
+
+
+def kill(workers: Iterable[int]) -> None:
+    """Kill processes, some of which may have ended."""
+    for worker in workers:
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
 
 
 def wait_until(what: Callable[[], bool]) -> None:

@@ -3,8 +3,6 @@ unbounded and bounded.
 """
 
 import json
-import os
-import signal
 import urllib.request
 from collections import Counter
 from pathlib import Path
@@ -16,7 +14,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins.pipelines.flink import FlinkJob, flink_job, flink_runner
-from tests.pipelines.streaming.jobs import Append, python_workers, wait_until, written
+from tests.pipelines.streaming.jobs import MANY_RESTARTS, Append, kill, python_workers, wait_until, written
 from tests.transforms.all_builds import BUILDS, all_of_them
 from tests.transforms.unbounded_runs import arrivals, bounded, elements_of, history, idle, two_sources
 
@@ -62,14 +60,13 @@ def test_bounded_input_has_the_same_results_in_a_batch_job(tmp_path: Path, expec
 def test_unbounded_input_has_them_too_with_checkpoints_from_which_it_goes_on_when_all_workers_are_killed(
     tmp_path: Path, expected: list[list[str]]
 ) -> None:
-    with flink_runner(PipelineOptions([*FLAGS, "--streaming", "--checkpointing_interval=500"])) as on_flink:
+    with flink_runner(PipelineOptions([*FLAGS, MANY_RESTARTS, "--streaming", "--checkpointing_interval=500"])) as on_flink:
         pipeline = beam.Pipeline(options=on_flink)
         result = written_by(pipeline, two_sources(pipeline, idle(arrivals(EVENTS, 14), "right")), tmp_path)
         job = flink_job(result, on_flink)
         wait_until(lambda: len(written(tmp_path)) > len(expected) // 2)
         before, while_it_ran = counted(written(tmp_path)), checkpoints(job)
-        for pid in python_workers():
-            os.kill(pid, signal.SIGKILL)
+        kill(python_workers())
         wait_until(lambda: counted(written(tmp_path)) >= counted(expected))
         # what comes too much is there by the end of another checkpoint or two
         at_the_end = checkpoints(job)

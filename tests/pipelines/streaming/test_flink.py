@@ -1,7 +1,6 @@
 """Jobs on Flink: bounded ones, endless ones that stop and go on, workers that die, and nothing left behind."""
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from beam_joins.pipelines.flink import FlinkJob, JobFailed, flink_job, flink_run
 from beam_joins.pipelines.runners.jars import locked_jars, provide
 from beam_joins.pipelines.runners.java import find_java
 from tests.pipelines.streaming.cluster import flink_cluster
-from tests.pipelines.streaming.jobs import Append, count_windows, lines, rows_of, wait_until, windows_of, written
+from tests.pipelines.streaming.jobs import MANY_RESTARTS, Append, count_windows, kill, lines, rows_of, wait_until, windows_of, written
 from tests.pipelines.test_spark_launcher import SumAtTheEnd, fail, is_alive, keyed
 
 pytestmark = [pytest.mark.flink, pytest.mark.usefixtures("flink")]
@@ -116,7 +115,7 @@ def test_a_worker_that_is_killed_comes_again_with_the_state_of_the_last_checkpoi
     pids = tmp_path / "pids"
     pids.mkdir()
     (into / "a.jsonl").write_text(lines(range(1_000)))
-    flags = (*ENDLESS, "--flink_state_backend=rocksdb", f"--flink_checkpoints={tmp_path / 'checkpoints'}")
+    flags = (*ENDLESS, MANY_RESTARTS, "--flink_state_backend=rocksdb", f"--flink_checkpoints={tmp_path / 'checkpoints'}")
     with flink_runner(options(*flags)) as on_flink:
         pipeline = beam.Pipeline(options=on_flink)
         rows = pipeline | ReadGrowingFiles(f"{into}/*.jsonl", timestamp_by="at")
@@ -127,8 +126,7 @@ def test_a_worker_that_is_killed_comes_again_with_the_state_of_the_last_checkpoi
         wait_until(lambda: sorted(written(out)) == windows_of(range(1_000)))
         wait_until(lambda: any((tmp_path / "checkpoints").rglob("_metadata")))
         first = set(written(pids))
-        for pid in first:
-            os.kill(pid, signal.SIGKILL)
+        kill(first)
         with (into / "a.jsonl").open("a") as file:
             file.write(lines(range(1_000, 2_000)))
         # a sink that is not transactional may have a window twice, and then the same twice

@@ -3,8 +3,6 @@ their workers.
 """
 
 import json
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import ForeignKeyJoin, TableToChanges
 from beam_joins.pipelines.flink import flink_job, flink_runner
-from tests.pipelines.streaming.jobs import FIRST, STEP, Append, wait_until, written
+from tests.pipelines.streaming.jobs import FIRST, MANY_RESTARTS, STEP, Append, kill, wait_until, written
 from tests.pipelines.streaming.shop import tables_of, write
 
 pytestmark = [pytest.mark.flink, pytest.mark.usefixtures("flink")]
@@ -98,7 +96,7 @@ def test_a_join_outlives_its_workers_and_gives_no_change_another_value(tmp_path:
     into, out = folders
     expected = bounded(tmp_path, range(2_000))
     write(into, range(1_000), "a")
-    flags = (*FLAGS, "--flink_state_backend=rocksdb", f"--flink_checkpoints={tmp_path / 'checkpoints'}")
+    flags = (*FLAGS, MANY_RESTARTS, "--flink_state_backend=rocksdb", f"--flink_checkpoints={tmp_path / 'checkpoints'}")
     with flink_runner(PipelineOptions(list(flags))) as on_flink:
         pipeline = beam.Pipeline(options=on_flink)
         joined(pipeline, into, out, follow=True)
@@ -106,8 +104,7 @@ def test_a_join_outlives_its_workers_and_gives_no_change_another_value(tmp_path:
         job = flink_job(result, on_flink)
         wait_until(lambda: in_time(written(out), range(1_000)) == in_time(expected, range(1_000)) != [])
         wait_until(lambda: any((tmp_path / "checkpoints").rglob("_metadata")))
-        for file in out.glob("*.out"):  # named by the processes that wrote them
-            os.kill(int(file.stem), signal.SIGKILL)
+        kill(int(file.stem) for file in out.glob("*.out"))  # named by the processes that wrote them
         write(into, range(1_000, 2_000), "b")
         # a sink that is not transactional may have a change twice, and then the same twice: by key and
         # position each has one value

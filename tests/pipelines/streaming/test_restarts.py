@@ -23,7 +23,7 @@ from beam_joins.pipelines.flink import FlinkJob, flink_job, flink_runner
 from beam_joins.pipelines.runners.jars import locked_jars, provide
 from beam_joins.pipelines.runners.java import find_java
 from tests.pipelines.streaming.cluster import FlinkCluster, flink_cluster
-from tests.pipelines.streaming.jobs import FIRST, Append, python_workers, wait_until, written
+from tests.pipelines.streaming.jobs import FIRST, MANY_RESTARTS, Append, python_workers, wait_until, written
 from tests.pipelines.streaming.shop import SIDES, tables_of, write
 
 pytestmark = [pytest.mark.flink, pytest.mark.usefixtures("flink")]
@@ -35,7 +35,7 @@ FLAGS = (
     "--parallelism=2",
     "--python_workers=2",
     "--beam_joins_partitions=3",
-    "--flink_conf=restart-strategy.failure-rate.max-failures-per-interval=20",
+    MANY_RESTARTS,
 )
 PIECES = [range(start, start + 100) for start in range(0, 1_800, 100)]
 SCHEMA = {

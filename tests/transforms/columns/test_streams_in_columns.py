@@ -73,6 +73,7 @@ def value_of(dropped):
     return repr((dropped.reason, dropped.record[1] if isinstance(dropped.record, tuple) else dropped.record, dropped.timestamp))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("partitions", "cut", "joiner"), [(*cut, joiner) for cut, joiner in zip(CUTS, JOINERS, strict=True)])
 @pytest.mark.parametrize(("key", "sequence_by"), [("k", "offset"), (["k", "l"], None)])
 @pytest.mark.each_value
@@ -121,6 +122,7 @@ def test_a_record_without_key_and_sequence_is_dropped_for_the_same_reason_in_bot
         both.add("dropped", "columns", ((table, table) | "columns" >> join).dropped, value_of)
 
 
+@pytest.mark.slow
 def test_either_stream_may_be_empty_and_times_lie_at_the_ends_of_what_beam_has(direct):
     ends = [MIN_TIMESTAMP.micros, -1, MAX_TIMESTAMP.micros]
     rows = [{"k": "a", "l": 0, "at": at, "offset": i, "v": str(i)} for i, at in enumerate(ends)]

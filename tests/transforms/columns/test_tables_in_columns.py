@@ -79,6 +79,7 @@ def test_a_changelog_makes_the_same_table_and_drops_the_same_records_in_both_for
                 both.add("dropped", form, outputs.dropped)
 
 
+@pytest.mark.slow
 def test_a_foreign_key_join_gives_the_same_in_both_forms(direct):
     orders, customers = order_rows(2), customer_rows(2)
     for (partitions, cut), joiner in zip(CUTS, ENRICHED, strict=True):
@@ -108,6 +109,7 @@ def test_the_latest_table_is_the_same_in_both_forms(direct):
                 both.add("latest", form, rows)
 
 
+@pytest.mark.slow
 def test_a_table_table_join_on_several_columns_gives_the_same_in_both_forms(direct):
     table = TableFromChangelog(**{**CDC, "key": ["shop", "id"]})
     sides = order_rows(3, 40), order_rows(4, 40)
@@ -150,6 +152,7 @@ def test_a_chain_of_joins_gives_the_same_in_both_forms(direct):
             both.add("chain", form, changes(third))
 
 
+@pytest.mark.slow
 def test_every_other_transform_takes_a_table_in_columns_as_it_takes_one_of_records(direct):
     orders, customers = order_rows(6), customer_rows(6)
     stream = [(key, f"seen {key}") for key in range(5)]
