@@ -43,9 +43,8 @@ def stages() -> Iterator[tuple[str, str]]:
     >>> dict(stages())["faults"]
     'faults and not (versions)'
     """
-    needs = " or ".join(NEEDS)
-    yield "quick", f"not (sweep or {needs})"
-    yield "sweep", f"sweep and not ({needs})"
+    yield "quick", "quick"
+    yield "sweep", f"sweep and not ({' or '.join(NEEDS)})"
     for number, name in reversed(list(enumerate(_ORDER))):
         yield name, f"{name} and not ({' or '.join(_ORDER[:number])})" if number else name
 

@@ -1,7 +1,7 @@
 """What tests need outside of their own process; those that need nothing are quick.
 
-`make test` runs the quick tests and, of the others, those marked ``gate``, as are slow ones that need
-nothing. A quick test starts no program: one that does fails and says so.
+`make test` runs the quick tests and, of the others, those marked ``gate``. A quick test starts no program:
+one that does fails and says so.
 """
 
 import multiprocessing.process
@@ -51,7 +51,7 @@ def mark(item: pytest.Item) -> None:
     if needs - {"process"}:
         item.add_marker(pytest.mark.xdist_group("servers"))  # one at a time
     if not sweep and not needs:
-        item.add_marker("gate" if item.get_closest_marker("slow") else "quick")
+        item.add_marker("quick")
 
 
 def is_in_the_gate(item: pytest.Item) -> bool:

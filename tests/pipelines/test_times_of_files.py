@@ -5,6 +5,7 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import fastavro
@@ -43,13 +44,16 @@ def table_of(kind: pa.DataType, first_id: int = 0) -> pa.Table:
     return pa.table({"id": pa.array(range(first_id, first_id + 50)), "at": times, "position": times, "value": times})
 
 
+def records(pattern: Path, columns: Columns = COLUMNS) -> list[dict[str, Any]]:
+    changelog = find_changelog("rows", str(pattern), columns)
+    reader = _ReadColumns("rows", Reading(columns=columns, key=("whole numbers",)), "fail")
+    reader.start_bundle()
+    return [row for part in changelog.parts() for batch in reader.process(part) for row in batch.to_pylist()]
+
+
 def read(pattern: Path) -> Rows:
     """By key the event time, the position and the value of each row."""
-    changelog = find_changelog("rows", str(pattern), COLUMNS)
-    reader = _ReadColumns("rows", Reading(columns=COLUMNS, key=("whole numbers",)), "fail")
-    reader.start_bundle()
-    rows = [row for part in changelog.parts() for batch in reader.process(part) for row in batch.to_pylist()]
-    return {row["key"]: (row["time"], row["sequence_0"], json.loads(row["json lines"])["value"]) for row in rows}
+    return {row["key"]: (row["time"], row["sequence_0"], json.loads(row["json lines"])["value"]) for row in records(pattern)}
 
 
 def read_by_duckdb(pattern: Path, kind: pa.DataType) -> Rows:
@@ -121,10 +125,7 @@ def test_texts_of_times_are_the_same_event_times(tmp_path: Path, suffix: str) ->
         pq.write_table(table.append_column("position", table["at"]), tmp_path / "a.parquet")
         expected = read_by_duckdb(tmp_path / "a.parquet", kind)
         write_texts(table_of(kind), tmp_path / f"a.{suffix}")
-        changelog = find_changelog("rows", str(tmp_path / f"a.{suffix}"), Columns(key=("id",), timestamp="at"))
-        reader = _ReadColumns("rows", Reading(columns=changelog.columns, key=("whole numbers",)), "fail")
-        reader.start_bundle()
-        rows = [row for part in changelog.parts() for batch in reader.process(part) for row in batch.to_pylist()]
+        rows = records(tmp_path / f"a.{suffix}", Columns(key=("id",), timestamp="at"))
         assert {row["key"]: row["time"] for row in rows} == {key: at for key, (at, *_) in expected.items()}, kind
 
 
