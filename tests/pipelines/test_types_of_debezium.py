@@ -110,13 +110,13 @@ def test_what_no_calendar_has_is_text_as_postgresql_and_mysql_write_it_where_tex
         {"day": 2**31 - 1, "at": 9223372036825200000, "short": 9223372036825200, "delay": -90_000_000},
         {"day": -(2**31), "at": -9223372036832400000, "short": -9223372036832400, "delay": 86_400_000},
         {"day": 6_585_322, "at": -62_135_596_800_000_001, "short": -62_167_219_200_000, "delay": 3_020_399_000},
-        {"day": 0, "at": 0, "short": 0, "delay": 0},
+        {"day": 0, "at": 9223372036825200, "short": 0, "delay": 0},
     ]
     written = [
         {"day": "infinity", "at": "infinity", "short": "infinity", "delay": "-25:00:00.000"},
         {"day": "-infinity", "at": "-infinity", "short": "-infinity", "delay": "24:00:00.000"},
         {"day": "20000-01-01", "at": "0001-12-31T23:59:59.999999 BC", "short": "0001-01-01T00:00:00.000 BC", "delay": "838:59:59.000"},
-        {"day": "1970-01-01", "at": "1970-01-01T00:00:00.000000", "short": "1970-01-01T00:00:00.000", "delay": "00:00:00.000"},
+        {"day": "1970-01-01", "at": "2262-04-11T23:47:16.825200", "short": "1970-01-01T00:00:00.000", "delay": "00:00:00.000"},
     ]
     path = lines("t.jsonl", *({"schema": described, "payload": event({"id": n, **row}, lsn=n)} for n, row in enumerate(stored, 1)))
     expected = [{"id": n, **row} for n, row in enumerate(written, 1)]

@@ -20,11 +20,12 @@ _WIDEST: Final = 38
 _FOREVER: Final = "infinity"
 _EVER: Final = "-infinity"
 _ENDLESS_DAYS: Final = {2**31 - 1: _FOREVER, -(2**31): _EVER}
-_ENDLESS_TIMES: Final = {
-    **{9_223_372_036_825_200_000: _FOREVER, 9_223_372_036_825_200: _FOREVER, 2**63 - 1: _FOREVER},
-    **{-9_223_372_036_832_400_000: _EVER, -9_223_372_036_832_400: _EVER, -(2**63): _EVER},
+_OF_DRIVER: Final = {9_223_372_036_825_200_000: _FOREVER, -9_223_372_036_832_400_000: _EVER}
+_ENDLESS_TIMES: Final[dict[str, dict[int, str]]] = {
+    "ms": {9_223_372_036_825_200: _FOREVER, -9_223_372_036_832_400: _EVER, **_OF_DRIVER},
+    "us": _OF_DRIVER,
 }
-"""What Debezium makes of PostgreSQL's infinity: the number of its driver in any unit, or the last one that there is."""
+"""What Debezium makes of PostgreSQL's infinity, by the unit: the number of the driver, or a thousandth of it."""
 
 
 class Kind(NamedTuple):
@@ -82,7 +83,7 @@ def timestamp_text(unit: str, zone: str = "") -> Callable[[Any], bytes]:
     (b'"1970-01-01T00:00:01.500000"', b'"1969-12-31T23:59:59.999Z"', b'"infinity"')
     """
     of_second, digits = _SECOND[unit], len(str(_SECOND[unit])) - 1
-    endless = {} if unit == "ns" else _ENDLESS_TIMES
+    endless = _ENDLESS_TIMES.get(unit, {})
 
     def text(value: Any) -> bytes:
         if isinstance(value, str):
