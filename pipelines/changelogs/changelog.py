@@ -24,14 +24,13 @@ from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefor
 from beam_joins.pipelines.formats.files import File, Part
 from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.reading import KEY_TYPES, kind
-from beam_joins.pipelines.formats.registry import DEBEZIUM, FILE_FORMATS, PLAIN_FORMATS, SOURCES, format_of, has_format
+from beam_joins.pipelines.formats.registry import DEBEZIUM, FILE_FORMATS, NOT_READ, PLAIN_FORMATS, SOURCES, format_of, has_format
 
 PART_BYTES: Final = 16 << 20
 PLAIN: Final = Envelopes()
 LOOK_RECORDS: Final = 10_000
 """How many records are looked at to learn what columns there are."""
 _PLAIN: Final = tuple(suffix for each in FILE_FORMATS if each.lines for suffix in each.source.suffixes)
-_META: Final = "what Estuary says of a change lies within _meta, where no option reads it: make columns of it first"
 _DECLARED: Final = tuple(each.name for each in FILE_FORMATS if each.lines)
 """The formats whose columns an option gives types."""
 _EMPTY: Final = (*_DECLARED, "debezium", "wal2json", "maxwell")
@@ -108,7 +107,7 @@ class Changelog:
             return
         if column not in columns and columns:
             shown = f"{self.files[0].shown} has {', '.join(columns)}"
-            remedy = _META if "_meta" in columns else f"name one of them with {option}"
+            remedy = next((NOT_READ[each] for each in columns if each in NOT_READ), f"name one of them with {option}")
             raise InputError(f"{self.name} have no column '{column}' ({option}): {shown}; {remedy}")
 
     def _columns(self) -> dict[str, None]:

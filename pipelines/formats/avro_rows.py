@@ -22,7 +22,7 @@ from apache_beam.io.range_trackers import OffsetRangeTracker
 from beam_joins.arrow_types import is_uuid
 from beam_joins.exact_values import Place, exact_column
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.formats.columns import Unit, micros_of, whole
+from beam_joins.pipelines.formats.columns import Unit, micros_of, whole_number
 from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows, Schema, rows_of_avro
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
@@ -32,12 +32,12 @@ from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, structs_of
 
 _RECORDS: Final = 4096
-_SAID: Final = 100
+_MOST_CHARACTERS: Final = 100
 _LACKING: Final = re.compile(r"(\w+) codec is supported but you need to install one of the following libraries: \('([\w.]+)'")
 """What fastavro says of a codec whose package is missing."""
-_TOLD: Final[dict[str, Callable[[Any], Any]]] = {
+_CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
     **{f"{zone}timestamp-{unit}": micros_of for zone in ("", "local-") for unit in ("millis", "micros")},
-    **{f"{zone}timestamp-nanos": lambda nanos: whole(Decimal(nanos).scaleb(-3)) for zone in ("", "local-")},
+    **{f"{zone}timestamp-nanos": lambda nanos: whole_number(Decimal(nanos).scaleb(-3)) for zone in ("", "local-")},
     **{f"time-{unit}": dt.time.isoformat for unit in ("millis", "micros")},
     "uuid": lambda value: str(UUID(bytes=value)) if isinstance(value, bytes) else str(value),
 }
@@ -87,17 +87,23 @@ def logical_type(schema: Schema, column: str) -> str | None:
 
 def read_avro(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[str, Any]]]:
     """What :func:`read_records` gives, with timestamps as microseconds, and times of day and UUIDs as text."""
-    told = _telling(read_schema(path))
+    convert = _converter(read_schema(path))
     for number, record in read_records(path, start, stop):
-        yield number, told(record)
+        yield number, convert(record)
 
 
-def _telling(schema: Schema) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def _converter(schema: Schema) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """What makes of a record one without units of time."""
-    told = {field["name"]: _TOLD[kind] for field in schema["fields"] if (kind := logical_type(schema, field["name"])) in _TOLD}
-    if not told:
+    conversions = {
+        field["name"]: _CONVERSIONS[kind]
+        for field in schema["fields"]
+        if (kind := logical_type(schema, field["name"])) in _CONVERSIONS
+    }
+    if not conversions:
         return lambda record: record
-    return lambda record: {name: told[name](value) if name in told and value is not None else value for name, value in record.items()}
+    return lambda record: {
+        name: conversions[name](value) if name in conversions and value is not None else value for name, value in record.items()
+    }
 
 
 def read_records(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -150,7 +156,7 @@ def avro_reason(error: Exception) -> str:
     if (codec := _LACKING.match(str(error))) is not None:
         return f"it is compressed with {codec[1]}, which takes a package that is not installed: pip install {codec[2]}"
     reason = (str(error).splitlines() or [type(error).__name__])[0] or type(error).__name__
-    return reason if len(reason) <= _SAID else f"{reason[:_SAID]}..."
+    return reason if len(reason) <= _MOST_CHARACTERS else f"{reason[:_MOST_CHARACTERS]}..."
 
 
 class Avro:
@@ -180,13 +186,13 @@ class Avro:
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
         """The records, some at a time, all to be read one by one."""
         schema = read_schema(part.file.path)
-        told, rows, records = _telling(schema), rows_of_avro(schema), read_records(part.file.path, part.start, part.stop)
+        convert, rows, records = _converter(schema), rows_of_avro(schema), read_records(part.file.path, part.start, part.stop)
         while some := list(itertools.islice(records, _RECORDS)):
             structs = None
             if rows is not None and reading is not None and reading.typed is not None:
                 structs = _structs([record for _, record in some], rows, reading)
             places = pa.array([part.first_place + number for number, _ in some])
-            yield RawRows(places, [told(record) for _, record in some].__getitem__, structs=structs)
+            yield RawRows(places, [convert(record) for _, record in some].__getitem__, structs=structs)
 
     def where(self, part: Part, place: int) -> str:
         """The number of the record in its part."""

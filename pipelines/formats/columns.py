@@ -87,7 +87,7 @@ class Columns:
             ValueError: it is neither a whole number, a date nor such a text.
             KeyError: there is no such column.
         """
-        value = whole(row[self.timestamp])
+        value = whole_number(row[self.timestamp])
         if type(value) is int:
             return value * NANOSECONDS[self.unit] // 1_000
         if isinstance(value, Decimal) and value.is_finite() and abs(value) < _MOST:  # finer than microseconds
@@ -118,15 +118,15 @@ class Columns:
 
     def is_delete(self, row: Row) -> bool:
         """Whether the record deletes its row."""
-        return self.delete is not None and bool(deletes_by(word(whole(row.get(self.delete))), self.deletes, self.upserts))
+        return self.delete is not None and bool(deletes_by(word(whole_number(row.get(self.delete))), self.deletes, self.upserts))
 
     def is_ignored(self, row: Row) -> bool:
         """Whether the record is no change, as the old values that some feeds have beside the new ones."""
-        return bool(self.ignored) and self.delete is not None and word(whole(row.get(self.delete))) in self.ignored
+        return bool(self.ignored) and self.delete is not None and word(whole_number(row.get(self.delete))) in self.ignored
 
     def is_truncate(self, row: Row) -> bool:
         """Whether the record empties the table."""
-        return bool(self.truncates) and word(whole(row.get(self.delete or ""))) in self.truncates
+        return bool(self.truncates) and word(whole_number(row.get(self.delete or ""))) in self.truncates
 
     def about_the_change(self) -> tuple[str, ...]:
         """The columns that describe the change and not the row: they are not part of the row's value."""
@@ -159,7 +159,7 @@ class Columns:
     def _operation_fault(self, row: Row) -> str | None:
         if self.delete is None:
             return None
-        operation = word(whole(row.get(self.delete)))
+        operation = word(whole_number(row.get(self.delete)))
         if operation in self.ignored or deletes_by(operation, self.deletes, self.upserts) is not None:
             return None
         seen = "null" if row.get(self.delete) is None else shown(row[self.delete])
@@ -239,7 +239,7 @@ def plain_key(value: Any) -> Any:
     >>> plain_key(dt.date(2026, 3, 1)), plain_key(Decimal("7.00"))
     ('2026-03-01', 7)
     """
-    return value.isoformat() if isinstance(value, dt.date) else whole(value)
+    return value.isoformat() if isinstance(value, dt.date) else whole_number(value)
 
 
 def micros_of(time: dt.date) -> int:
@@ -252,10 +252,10 @@ def micros_of(time: dt.date) -> int:
     return ((at if at.tzinfo else at.replace(tzinfo=dt.UTC)) - EPOCH) // dt.timedelta(microseconds=1)
 
 
-def whole(value: Any) -> Any:
+def whole_number(value: Any) -> Any:
     """The whole number that a decimal equals; other values as they are.
 
-    >>> whole(Decimal("7.00")), whole(Decimal("7.5"))
+    >>> whole_number(Decimal("7.00")), whole_number(Decimal("7.5"))
     (7, Decimal('7.5'))
     """
     if isinstance(value, Decimal) and value.is_finite() and value.adjusted() < _DIGITS and value == value.to_integral_value():
@@ -273,7 +273,7 @@ def shown(value: object) -> str:
 
 
 def _whole_number(value: object) -> int | None:
-    value = whole(value)
+    value = whole_number(value)
     if value is None or type(value) is int:
         return value
     if isinstance(value, dt.date):

@@ -76,16 +76,16 @@ def stored(column: pa.Array) -> pa.Array:
     return column.cast(pa.int32()) if pa.types.is_date32(kind) or pa.types.is_time32(kind) else column
 
 
-def told(column: pa.Array) -> pa.Array:
+def without_units(column: pa.Array) -> pa.Array:
     """Times without their unit: timestamps and durations as microseconds, dates and times of day as ISO 8601
     text; other columns as they are.
 
     Nanoseconds that are no whole microseconds are decimals. Raises ``ValueError`` for a time that
     microseconds in 64 bits do not hold.
 
-    >>> told(pa.array([1_500], pa.timestamp("ms"))).to_pylist(), told(pa.array([1, None], pa.date32())).to_pylist()
+    >>> without_units(pa.array([1_500], pa.timestamp("ms"))).to_pylist(), without_units(pa.array([1, None], pa.date32())).to_pylist()
     ([1500000], ['1970-01-02', None])
-    >>> told(pa.array([8 * 3_600_000, 1], pa.time32("ms"))).to_pylist()
+    >>> without_units(pa.array([8 * 3_600_000, 1], pa.time32("ms"))).to_pylist()
     ['08:00:00', '00:00:00.001000']
     """
     kind = column.type
@@ -105,13 +105,13 @@ def told(column: pa.Array) -> pa.Array:
     raise ValueError(f"has a time of type {kind} that microseconds in 64 bits do not hold: write it as text or a whole number")
 
 
-def told_texts(column: pa.Array) -> pa.Array:
-    """The JSON text of each value of what :func:`told` makes of a column.
+def texts_without_units(column: pa.Array) -> pa.Array:
+    """The JSON text of each value of what :func:`without_units` makes of a column.
 
-    >>> told_texts(pa.array([1_500, 2_000, None], pa.timestamp("ns"))).to_pylist()
+    >>> texts_without_units(pa.array([1_500, 2_000, None], pa.timestamp("ns"))).to_pylist()
     [b'1.5', b'2', None]
     """
-    plain = told(column)
+    plain = without_units(column)
     if not pa.types.is_decimal(plain.type) or pa.types.is_decimal(column.type):
         return texts_of(plain)
     return pc.replace_substring_regex(plain.cast(pa.string()), r"\.000$|0{1,2}$", "").cast(pa.binary())

@@ -25,7 +25,7 @@ from beam_joins.exact_values import Place
 from beam_joins.pipelines.base.paths import is_local
 from beam_joins.pipelines.formats.columns import Unit
 from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
-from beam_joins.pipelines.formats.json_text import objects, told, told_texts
+from beam_joins.pipelines.formats.json_text import objects, texts_without_units, without_units
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, structs_of
 
@@ -90,11 +90,11 @@ def column_rows(raw: pa.RecordBatch, places: pa.Array, reading: Reading | None) 
     """
 
     @cache
-    def told_rows() -> pa.RecordBatch:
-        return _told(raw)
+    def plain_rows() -> pa.RecordBatch:
+        return _without_units(raw)
 
     def row(n: int) -> dict[str, Any] | str:
-        one: dict[str, Any] = told_rows().slice(n, 1).to_pylist()[0]
+        one: dict[str, Any] = plain_rows().slice(n, 1).to_pylist()[0]
         return one
 
     if reading is None or not reading.fits(raw.schema.names):
@@ -103,7 +103,7 @@ def column_rows(raw: pa.RecordBatch, places: pa.Array, reading: Reading | None) 
     columns = dict(zip(raw.schema.names, raw.columns, strict=True))
     texts = None
     if "json lines" in reading.forms:
-        shown = {name: _named(column, name, told_texts) for name, column in columns.items()}
+        shown = {name: _named(column, name, texts_without_units) for name, column in columns.items()}
         texts = objects(reading.value_of(shown, missing), len(raw))
     structs = None
     if reading.typed is not None:
@@ -129,10 +129,10 @@ def marked(rows: Any) -> Any:
 
 def row_dicts(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     """The rows of a batch of plain types, one by one: timestamps as microseconds, dates as dates."""
-    yield from _told(batch).to_pylist()
+    yield from _without_units(batch).to_pylist()
 
 
-def _told(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _without_units(batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = [_named(column, name, _value_column) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
     return pa.record_batch(columns, names=batch.schema.names)
 
@@ -166,13 +166,13 @@ def no_instants(column: str, kind: str) -> ValueError:
 
 
 def _value_column(column: pa.Array) -> pa.Array:
-    """The column as Python holds it: as :func:`told` says, but dates that Python has as dates."""
+    """The column as Python holds it: as :func:`without_units` says, but dates that Python has as dates."""
     kind = column.type
     if not pa.types.is_date(kind):
-        return told(column)
+        return without_units(column)
     days = column.cast(pa.date32())
     within = pc.and_(pc.greater_equal(days, _FIRST_DAY), pc.less_equal(days, _LAST_DAY))
-    return days if pc.all(within).as_py() is not False else told(column)
+    return days if pc.all(within).as_py() is not False else without_units(column)
 
 
 def _named(column: pa.Array, name: str, made: Callable[[pa.Array], pa.Array]) -> pa.Array:

@@ -13,7 +13,7 @@ from beam_joins.operations import deletes_by, word
 from beam_joins.pipelines.formats.columns import NANOSECONDS, Unit
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.exact_json import loads
-from beam_joins.pipelines.formats.json_text import told
+from beam_joins.pipelines.formats.json_text import without_units
 from beam_joins.pipelines.formats.reading import (
     ARRIVES,
     DELETED,
@@ -154,7 +154,7 @@ def _keys(columns: list[pa.Array], kind: pa.DataType) -> pa.Array:
 
 
 def _key(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    column = _whole(told(column))
+    column = _whole(without_units(column))
     if column.type == kind or pa.types.is_null(column.type):
         return column.cast(kind)
     if _family(column.type) != _family(kind):
@@ -203,7 +203,7 @@ def _whole_numbers(column: pa.Array) -> pa.Array:
     """Whole numbers, times as microseconds since the epoch; null where that takes a closer look."""
     if pa.types.is_date(column.type):
         return _times(column, "us")
-    column = _whole(told(column))
+    column = _whole(without_units(column))
     if _family(column.type) == "whole numbers":
         return column.cast(pa.int64())
     if _family(column.type) != "text":

@@ -11,7 +11,7 @@ from beam_joins.pipelines.formats.avro_records import AvroRecords
 from beam_joins.pipelines.formats.avro_rows import Avro, whole_avro
 from beam_joins.pipelines.formats.csv_records import CsvRecords
 from beam_joins.pipelines.formats.csv_rows import Csv
-from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
+from beam_joins.pipelines.formats.envelopes.maxwell import IS_DDL, NO_CANAL, Maxwell
 from beam_joins.pipelines.formats.envelopes.slot_lines import SlotLines
 from beam_joins.pipelines.formats.envelopes.sources import DebeziumAvro, DebeziumLines, DebeziumParquet, EnvelopeLines
 from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
@@ -59,6 +59,11 @@ ENVELOPES: Final[dict[Format, EnvelopeLines | DebeziumAvro | DebeziumParquet]] =
 }
 DEBEZIUM: Final[dict[Format, Format]] = {"json lines": "debezium", "avro": "debezium avro", "parquet": "debezium parquet"}
 """The formats in which Debezium's events may be written."""
+NOT_READ: Final = {
+    "_meta": "what Estuary says of a change lies within _meta, where no option reads it: make columns of it first",
+    IS_DDL: NO_CANAL,
+}
+"""Envelopes that no format reads, by a column that shows them: what to do."""
 SOURCES: Final[dict[Format, Source]] = {**{each.name: each.source for each in FILE_FORMATS}, **ENVELOPES}
 
 

@@ -58,9 +58,23 @@ def test_the_rows_in_the_end_are_those_of_the_source_in_any_order_of_the_lines(b
     assert sorted(map(str, read_lines(Path("now.jsonl")))) == ["{'id': 1, 'v': 'z'}", "{'id': 3, 'v': 'c'}"]
 
 
-def test_rows_of_estuary_are_refused_by_name(beam_joins: Run) -> None:
-    source = {"ts_ms": 1_772_352_000_000, "schema": "public", "table": "t", "loc": [0, 24, 30]}
-    write("rows.jsonl", {"id": 1, "v": "a", "_meta": {"op": "c", "source": source, "uuid": "8a1f"}})
+ESTUARY = {"op": "c", "source": {"ts_ms": 1_772_352_000_000, "schema": "public", "table": "t", "loc": [0, 24, 30]}, "uuid": "8a1f"}
+NOT_READ: dict[str, tuple[Row, str]] = {
+    "Estuary": (
+        {"id": 1, "v": "a", "_meta": ESTUARY},
+        "rows.jsonl has id, v, _meta; what Estuary says of a change lies within _meta, where no option reads it",
+    ),
+    "Canal-JSON": (
+        {"id": 0, "table": "t", "isDdl": False, "type": "INSERT", "es": 1, "data": [{"id": "1", "v": "a"}]},
+        "rows.jsonl has id, table, isDdl, type, es, data; lines with isDdl are Canal-JSON, which is not read",
+    ),
+}
+
+
+@pytest.mark.parametrize("tool", NOT_READ)
+def test_what_is_not_read_is_refused_by_name(beam_joins: Run, tool: str) -> None:
+    row, sentence = NOT_READ[tool]
+    write("rows.jsonl", row)
     ran = beam_joins("table", "--input", "rows.jsonl", "--key", "id", "--latest", "now.jsonl")
     assert ran.code == 2
-    assert "rows.jsonl has id, v, _meta; what Estuary says of a change lies within _meta, where no option reads it" in ran.err
+    assert sentence in ran.err

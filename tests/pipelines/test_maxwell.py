@@ -117,3 +117,13 @@ def test_another_key_in_an_update_that_leaves_columns_out_is_refused() -> None:
 def test_a_row_of_the_log_without_its_place_is_refused(position: str | None, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         changes({**line("insert", ANN, None), **({} if position is None else {"position": position})})
+
+
+def test_a_row_of_a_type_that_maxwell_does_not_have_is_refused() -> None:
+    with pytest.raises(ValueError, match="the type 'INSERT' is none of Maxwell's that have a row: insert, bootstrap-insert"):
+        changes(line("INSERT", ANN))
+
+
+def test_canal_json_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="Canal-JSON, which is not read: .* TiCDC write protocol=debezium"):
+        changes({"isDdl": False, "type": "INSERT", "database": "d", "table": "t", "data": [{"id": "1"}], "old": None})

@@ -1,9 +1,10 @@
-"""A time is the instant that DuckDB reads, in every format and unit: as event time, as position and as a value."""
+"""A time is the instant that DuckDB reads, in every format and unit: as event time, position, value and key."""
 
 import datetime as dt
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +45,9 @@ def table_of(kind: pa.DataType, first_id: int = 0) -> pa.Table:
     return pa.table({"id": pa.array(range(first_id, first_id + 50)), "at": times, "position": times, "value": times})
 
 
-def records(pattern: Path, columns: Columns = COLUMNS) -> list[dict[str, Any]]:
+def records(pattern: Path, columns: Columns = COLUMNS, key: str = "whole numbers") -> list[dict[str, Any]]:
     changelog = find_changelog("rows", str(pattern), columns)
-    reader = _ReadColumns("rows", Reading(columns=columns, key=("whole numbers",)), "fail")
+    reader = _ReadColumns("rows", Reading(columns=columns, key=(key,)), "fail")
     reader.start_bundle()
     return [row for part in changelog.parts() for batch in reader.process(part) for row in batch.to_pylist()]
 
@@ -111,6 +112,9 @@ def test_times_of_each_type_are_the_instants_that_duckdb_reads(tmp_path: Path, k
             continue
         write(table, tmp_path / f"b.{suffix}")
         assert read(tmp_path / f"b.{suffix}") == expected, suffix
+        changelog = find_changelog("rows", str(tmp_path / f"b.{suffix}"), replace(COLUMNS, key=("value",)))
+        keys = records(tmp_path / f"b.{suffix}", replace(COLUMNS, key=("value",)), changelog.kind_of("value") or "")
+        assert sorted(row["key"] for row in keys) == sorted(value for _, _, value in expected.values()), suffix
 
 
 def test_times_of_96_bits_are_the_instants_that_duckdb_reads(tmp_path: Path) -> None:

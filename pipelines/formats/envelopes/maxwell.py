@@ -21,6 +21,11 @@ from beam_joins.pipelines.formats.envelopes.row_change import (
 
 _BOOTSTRAP: Final = "bootstrap-insert"
 _ROWS: Final = {"insert": INSERT, _BOOTSTRAP: UPSERT, "update": UPSERT, "delete": DELETE}
+IS_DDL: Final = "isDdl"
+NO_CANAL: Final = (
+    "lines with isDdl are Canal-JSON, which is not read: let Maxwell or Debezium read MySQL, and TiCDC write protocol=debezium"
+)
+_NOTHING: Final = msgspec.Raw(b"null")
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LAST: Final = 2**62
 """The order of the row that commits a transaction, which has no ``xoffset``."""
@@ -34,9 +39,10 @@ class _Line(msgspec.Struct):
     position: str | None = None
     xoffset: int | None = None
     commit: bool = False
-    data: msgspec.Raw = msgspec.Raw(b"null")
-    old: msgspec.Raw = msgspec.Raw(b"null")
+    data: msgspec.Raw = _NOTHING
+    old: msgspec.Raw = _NOTHING
     primary_key_columns: list[str] = []
+    is_ddl: bool | None = msgspec.field(name=IS_DDL, default=None)
 
 
 class Maxwell:
@@ -62,7 +68,11 @@ class Maxwell:
     def changes(self, item: bytes) -> Iterator[RowChange]:
         """The changes of a line; empty for one that is about no row: a schema change, a bootstrap's boundary."""
         event = self._line.decode(item)
+        if event.is_ddl is not None:
+            raise ValueError(NO_CANAL)
         if event.type not in _ROWS:
+            if event.data not in (_NOTHING, msgspec.Raw(b"{}")):
+                raise ValueError(f"the type {event.type!r} is none of Maxwell's that have a row: {', '.join(_ROWS)}")
             self.skipped[event.type.replace("-", "_")] += 1
             return
         if not is_meant(self._table, event.database, event.table):
