@@ -1,6 +1,7 @@
 """What kinds of tests there are, and what all of them share: examples, a Beam that remembers, servers."""
 
 import gc
+import signal
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -27,6 +28,8 @@ needs.forbid_programs()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.option.markexpr = config.option.markexpr or "quick or gate and not sweep"
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of a shell's background job; the programs that tests start inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(needs)  # its hooks are for doctests as well
     for name, meaning in needs.NEEDS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
