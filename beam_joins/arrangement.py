@@ -128,7 +128,7 @@ def _merged(newer: pa.Table, older: pa.Table) -> pa.Table:
     kept[-1] = False
     place = np.append(0, np.cumsum(kept))[at]
     index = np.insert(np.flatnonzero(kept), place, len(older_order) + np.arange(len(order)))
-    return pa.concat_tables([older, newer]).take(pa.array(index))
+    return pa.concat_tables([older, newer], promote_options="default").take(pa.array(index))
 
 
 def _equal(orders: pa.Array, at: Ints, order: pa.Array) -> Bools:

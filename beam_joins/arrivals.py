@@ -1,44 +1,93 @@
-"""Tells which deletes of a transaction are of a row that another one has replaced.
+"""Tells which deletes of a transaction are of another row than the one that it leaves at their key.
 
-Where a database checks a key at the end (``DEFERRABLE``), a row may come to a key before the row that was there
-leaves it.
+Where a database checks a key at the end (``DEFERRABLE``) or behind each statement, a row may come to a key before the
+row that was there leaves it. A delete takes away the row that it names, not whatever is at its key by then.
 """
 
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_joins.keys.columns import Ints, factorize
 from beam_joins.sorting import combine_chunks, integers, record_order, starts, valid
 from beam_joins.unchanged import UNCHANGED
 
 ARRIVES: Final = "arrives"
-"""The column that says whether a row comes to its key: by an insert, or an update that has changed the key."""
+"""The column that says whether a row comes to its key, by an insert or an update that has changed the key: true, or
+the text of a :class:`Life`.
+"""
+_COMES, _AGAIN, _COMMAS = "i", "a", 3
+
+
+class Life(NamedTuple):
+    """What a log says of a record beside its row: whether the row comes to its key (``arrives``), and whether the
+    record may come ``again`` at another place; what the row was ``before`` and is ``after`` the record, as texts
+    that are equal where the rows are, empty where the log does not have the whole row; and its ``transaction``,
+    empty where those of one have one position.
+
+    >>> Life(True, after="1f").text(), Life.of("i,,1f,").after, Life.of(None).arrives, Life.of(True).arrives
+    ('i,,1f,', '1f', False, True)
+    """
+
+    arrives: bool = False
+    before: str = ""
+    after: str = ""
+    transaction: str = ""
+    again: bool = False
+
+    def text(self) -> str | None:
+        """The text; ``None`` where nothing is said."""
+        comes = (_COMES if self.arrives else "") + (_AGAIN if self.arrives and self.again else "")
+        return f"{comes},{self.before},{self.after},{self.transaction}" if any(self[:-1]) else None
+
+    @staticmethod
+    def is_text(text: str) -> bool:
+        """Whether it is such a text; an empty one says nothing."""
+        return not text or text.count(",") == _COMMAS
+
+    @classmethod
+    def of(cls, text: Any) -> "Life":
+        """What a text says, or a bool alone."""
+        if not isinstance(text, str) or not text:
+            return cls(bool(text))
+        comes, before, after, transaction = text.split(",", _COMMAS)
+        return cls(comes.startswith(_COMES), before, after, transaction, comes.endswith(_AGAIN))
 
 
 def settled(remembered: list[pa.Table], new: pa.Table) -> pa.Table:
-    """The new rows without ``arrives``; a delete of a row that another one has replaced is that other one, at
-    the place of the delete.
-    """
+    """The new rows; a delete of another row than the one that it leaves is that one, at the place of the delete."""
     if ARRIVES not in new.column_names:
         return new
     rows = pa.concat_tables([*remembered, new], promote_options="default")
-    left, new = rows_left(rows), new.drop_columns([ARRIVES])
+    left = rows_left(rows)
     if (left < 0).all():
         return new
     index = np.where(left < 0, np.arange(len(rows)), left)[len(rows) - len(new) :]
-    for name in {"value", UNCHANGED} & {*new.column_names}:
+    for name in {"value", UNCHANGED, ARRIVES} & {*new.column_names}:
         new = new.set_column(new.schema.get_field_index(name), name, combine_chunks(rows[name]).take(pa.array(index)))
     return new
 
 
+def of_open_transaction(rows: pa.Table, frontier: int | None) -> pa.Table:
+    """The rows to remember, with what is said of those whose transaction may go on: those of the last position."""
+    if ARRIVES not in rows.column_names:
+        return rows
+    at, lives = rows.schema.get_field_index(ARRIVES), combine_chunks(rows[ARRIVES])
+    if not pa.types.is_string(lives.type):
+        return rows.drop_columns([ARRIVES])
+    is_open = pc.or_(pc.equal(combine_chunks(rows["position"]), frontier), pc.match_substring_regex(lives, "[^,]$").fill_null(False))
+    return rows.set_column(at, ARRIVES, pc.if_else(is_open, lives, pa.scalar(None, pa.string())))
+
+
 def rows_left(rows: pa.Table) -> Ints:
-    """For each delete behind which a row stays that came to the key earlier in the transaction, the index of
+    """For each delete behind which a row stays at its key, within the transaction of that row's arrival, the index of
     that row; -1 for all others.
 
-    A key has no row or one before a position, one more with each row that arrives, and one less with each
-    delete. A delete that leaves one is of the row before. Of rows with one ``within`` the last one counts.
+    A key has no row or one before a transaction, one more with each row that arrives, and one less with each
+    delete. Where the rows before and after are said, a delete and an update are of the row that was so; else a delete
+    is of the first of the rows, and an update of the last. Of rows with one ``within`` the last one counts.
 
     >>> rows = pa.table({
     ...     "key": [2, 2, 2], "value": ["Ben", "Ada", None], "position": [1, 5, 5], "within": [b"", b"a", b"b"],
@@ -46,6 +95,9 @@ def rows_left(rows: pa.Table) -> Ints:
     ... })
     >>> rows_left(rows).tolist(), rows_left(rows.slice(1)).tolist()
     ([-1, -1, 1], [-1, -1])
+    >>> lives = [Life(True, after="Ada").text(), Life(before="Ben").text()]
+    >>> rows_left(rows.slice(1).set_column(5, "arrives", [lives])).tolist()
+    [-1, 0]
     """
     left = np.full(len(rows), -1)
     code, at = _of_keys_in_question(rows)
@@ -54,33 +106,95 @@ def rows_left(rows: pa.Table) -> Ints:
     some = rows.take(pa.array(at))
     by = record_order(some, code)
     place, present = integers(some["position"])[by], valid(combine_chunks(some["value"]))[by]
-    arrives = combine_chunks(some[ARRIVES]).fill_null(False).to_numpy(zero_copy_only=False)[by]
+    lives = [Life.of(text) for text in some[ARRIVES].take(pa.array(by)).to_pylist()]
     within = some["within"].to_pylist() if "within" in some.column_names else [None] * len(some)
-    first, count, came = starts(code[by]), 0, -1
+    first, transaction, rows_there = starts(code[by]), None, _Rows()
     for n, row in enumerate(by.tolist()):
-        count = 0 if first[n] else count
+        if first[n]:
+            rows_there = _Rows()
+        elif (lives[n].transaction or place[n]) != transaction:
+            rows_there.commit()
+        transaction = lives[n].transaction or place[n]
         goes_on = n + 1 < len(by) and not first[n + 1] and place[n + 1] == place[n]
         if goes_on and within[by[n + 1]] == within[row]:
             continue  # the same change again, or one that nothing orders
         if present[n]:
-            count, came = count + 1 if arrives[n] else max(count, 1), at[row]
+            rows_there.write(int(at[row]), lives[n])
         else:
-            count = max(count - 1, 0)
-            left[at[row]] = came if count else -1
-        if not goes_on:
-            count = min(count, 1)
+            left[at[row]] = rows_there.delete(lives[n])
     return left
 
 
+class _Row(NamedTuple):
+    """A row at a key: the index of its record, and what that record says of it, empty where a
+    transaction before has written it.
+    """
+
+    record: int
+    content: str = ""
+
+
+class _Rows:
+    """The rows at a key within a transaction, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._rows: list[_Row] = []
+
+    def commit(self) -> None:
+        """End the transaction: one row is left at most."""
+        self._rows = [_Row(row.record) for row in self._rows[-1:]]
+
+    def write(self, record: int, life: Life) -> None:
+        """A row comes, for the first time or again, or another one takes the place of the row that it was before."""
+        row = _Row(record, life.after)
+        if life.again and (again := [n for n, each in enumerate(self._rows) if each.content == life.after]):
+            self._rows[again[0]] = row
+        elif life.arrives or not self._rows:
+            self._rows.append(row)
+        elif (at := self._named(life.before, otherwise=-1)) is None:
+            self._rows.insert(0, row)
+        else:
+            self._rows[at] = row
+
+    def delete(self, life: Life) -> int:
+        """A row leaves; gives the index of the one that stays, or -1."""
+        if self._rows and (at := self._named(life.before, otherwise=0)) is not None:
+            del self._rows[at]
+        return self._rows[-1].record if self._rows else -1
+
+    def _named(self, content: str, *, otherwise: int) -> int | None:
+        """Which row had this content; ``None`` for one of before the log, and ``otherwise`` where nothing tells."""
+        if not content or not any(row.content for row in self._rows):
+            return otherwise
+        alike = [n for n, row in enumerate(self._rows) if row.content == content]
+        others = [n for n, row in enumerate(self._rows) if not row.content]
+        return next(iter(alike + others), None)
+
+
 def _of_keys_in_question(rows: pa.Table) -> tuple[Ints, Ints]:
-    """The rows of keys with an arrival and a delete at one position: codes of their keys, and their indices."""
+    """The rows of keys with an arrival and a delete in one transaction: codes of their keys, and their indices."""
     nothing = np.zeros(0, np.int64)
-    arrives = combine_chunks(rows[ARRIVES]).fill_null(False).to_numpy(zero_copy_only=False)
-    deleted, position = ~valid(combine_chunks(rows["value"])), integers(rows["position"])
-    shared = np.isin(position, np.intersect1d(position[arrives], position[deleted]))
+    lives = combine_chunks(rows[ARRIVES])
+    if pa.types.is_string(lives.type):
+        lives = pc.starts_with(lives, _COMES)
+    arrives = lives.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False)
+    deleted, transaction = ~valid(combine_chunks(rows["value"])), _transactions(rows)
+    shared = np.isin(transaction, np.intersect1d(transaction[arrives], transaction[deleted]))
     if not shared.any():
         return nothing, nothing
     (code,) = factorize(combine_chunks(rows["key"]))
-    arrived, gone = ({*zip(code[which], position[which], strict=True)} for which in (arrives & shared, deleted & shared))
+    arrived, gone = ({*zip(code[which], transaction[which], strict=True)} for which in (arrives & shared, deleted & shared))
     at = np.flatnonzero(np.isin(code, [key for key, _ in arrived & gone]))
     return code[at], at
+
+
+def _transactions(rows: pa.Table) -> Ints:
+    """A number for each row that those of one transaction share."""
+    position, lives = integers(rows["position"]), combine_chunks(rows[ARRIVES])
+    if not pa.types.is_string(lives.type):
+        return position
+    named = pc.struct_field(pc.extract_regex(lives, "^[^,]*,[^,]*,[^,]*,(?P<name>.+)$"), "name")
+    if named.null_count == len(named):
+        return position
+    (code,) = factorize(pc.coalesce(pc.binary_join_element_wise("t", named, ""), pa.array(position).cast(pa.string())))
+    return code

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.arrangement import ORDER, Arrangement
-from beam_joins.arrivals import settled
+from beam_joins.arrivals import ARRIVES, of_open_transaction, settled
 from beam_joins.batch import ChangeBatch
 from beam_joins.content import Emit
 from beam_joins.keys.columns import Bools, Ints, factorize
@@ -171,7 +171,7 @@ def step(
     last = by[ends(code[by])]
     is_new = last >= sum(map(len, remembered))
     frontier = max((place for place in (pc.max(table["position"]).as_py(), state.frontier) if place is not None), default=None)
-    after = _remembered(state, table.take(pa.array(last[is_new])), horizon)
+    after = _remembered(state, of_open_transaction(table.take(pa.array(last[is_new])), frontier), horizon)
     return (
         batch,
         pa.concat_tables([dropped, *lost, *late], promote_options="default"),
@@ -189,7 +189,7 @@ def _remembered(state: State, last: pa.Table, horizon: int | None) -> State:
     if _PLACED in last.column_names:
         place = last.schema.get_field_index("position")
         last = last.set_column(place, "position", pc.coalesce(last[_PLACED], last["position"]))
-    last = last.select([ORDER, *_KNOWN, *({"within"} & {*last.column_names})])
+    last = last.select([ORDER, *_KNOWN, *(name for name in ("within", ARRIVES) if name in last.column_names)])
     existing = pa.array(valid(combine_chunks(last["value"])))
     present, deleted = last.filter(existing), last.filter(pc.invert(existing))
     rows = state.rows.replaced(combine_chunks(deleted[ORDER]), present)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_joins.arrivals import Life
 from beam_joins.fields import Marking, deletes_of
 from beam_joins.keys.columns import Bools
 from beam_joins.operations import word
@@ -126,6 +127,21 @@ def marked_of(option: str, spec: Marking, values: Values) -> Bools:
         raise ValueError(f"{option} gave values of type {values.type}: give true or false")
     is_marked: Bools = values.fill_null(False).to_numpy(zero_copy_only=False)
     return is_marked
+
+
+def lives_of(option: str, spec: Marking, values: Values) -> pa.Array:
+    """Which records come to their key, or the texts of a :class:`~beam_joins.arrivals.Life` that the option gives.
+
+    >>> lives_of("apply_as_inserts", None, ["", "i,,1f,"]).to_pylist(), lives_of("apply_as_inserts", None, [1, 0]).to_pylist()
+    (['', 'i,,1f,'], [True, False])
+    """
+    if isinstance(spec, Mapping):
+        return pa.array(marked_of(option, spec, values))
+    if isinstance(values, pa.Array):
+        return values if pa.types.is_string(values.type) else pa.array(marked_of(option, spec, values))
+    if values and all(isinstance(each, str) and Life.is_text(each) for each in values):
+        return pa.array(values, pa.string())
+    return pa.array(marked_of(option, spec, values))
 
 
 def _truths(option: str, values: Sequence[Any]) -> Iterable[bool]:

@@ -46,7 +46,7 @@ class Changelog:
 
     ``types`` are the columns that files name themselves and their types, ``declared`` those that options
     declare; ``remembered`` are the columns that the rows of an earlier run had; ``evidence`` is what envelopes
-    say. A changelog without files has had them in an earlier run.
+    say. A changelog without files has had them in an earlier run, which have had ``first_part`` parts.
     """
 
     name: str
@@ -57,6 +57,7 @@ class Changelog:
     types: Layout = ()
     declared: Layout = ()
     remembered: tuple[str, ...] = ()
+    first_part: int = 0
     evidence: Evidence = NOTHING
     waiting: tuple[Waiting, ...] = ()
     """What ends within a transaction, whose end is in no file."""
@@ -79,7 +80,7 @@ class Changelog:
     def parts(self) -> list[Part]:
         """The files in parts of about PART_BYTES; a compressed one cannot be cut."""
         cuts = [(file, cut) for file in self.files for cut in SOURCES[file.format].cuts(file, PART_BYTES)]
-        return [Part(number, file, start, stop) for number, (file, (start, stop)) in enumerate(cuts)]
+        return [Part(number, file, start, stop) for number, (file, (start, stop)) in enumerate(cuts, self.first_part)]
 
     def layouts(self) -> list[str]:
         """What the summary says of CSV files: the types of their columns, once for files that have the same."""

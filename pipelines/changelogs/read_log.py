@@ -68,6 +68,7 @@ class ReadLog:
     def __init__(self, path: str | None, parts: Sequence[Sequence[Part]]) -> None:
         self._path = path
         self._bytes = [_bytes_of(each) for each in parts]
+        self._first = [each[0].number if each else 0 for each in parts]
         self._done: list[set[int]] = [set() for _ in parts]
         self._rows: list[dict[int, int]] = [{} for _ in parts]
         self._nanoseconds = [0] * len(parts)
@@ -89,7 +90,8 @@ class ReadLog:
                 content = file.read()
                 whole = len(content) // _ENTRY.size * _ENTRY.size
                 self._offset += whole
-                for changelog, part, rows, nanoseconds in _ENTRY.iter_unpack(content[:whole]):
+                for changelog, number, rows, nanoseconds in _ENTRY.iter_unpack(content[:whole]):
+                    part = number - self._first[changelog] if 0 <= changelog < len(self._first) else -1
                     if not (0 <= changelog < len(self._bytes) and 0 <= part < len(self._bytes[changelog])):
                         self._path = (
                             None  # one was cut off on a full disk, or two machines wrote at once: nothing behind it can be told

@@ -57,7 +57,7 @@ def table(reading: Reading, *, drops: bool = False) -> beam.PTransform[PCollecti
         without_earlier="drop" if drops else "fail",
         tie_break_by=PLACE if reading.columns.sequence is None or reading.columns.enveloped else vectorized(_ties),
         apply_as_deletes=DELETED,
-        apply_as_inserts=vectorized(_arrives) if reading.columns.inserts else None,
+        apply_as_inserts=vectorized(_lives) if reading.columns.life is not None else None,
         apply_as_truncates=vectorized(_empties) if reading.columns.truncates else None,
         except_columns=[name for name in reading.schema.names if name not in values],
     ).with_outputs()
@@ -72,7 +72,7 @@ def _empties(rows: pa.RecordBatch) -> pa.Array:
     return rows[DELETED].is_null()
 
 
-def _arrives(rows: pa.RecordBatch) -> pa.Array:
+def _lives(rows: pa.RecordBatch) -> pa.Array:
     return rows[ARRIVES]
 
 

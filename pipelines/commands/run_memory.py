@@ -38,6 +38,7 @@ class Memory:
         self._whole: dict[str, str | None] = {side: of_side.get("whole") for side, of_side in sides.items()}
         self._waiting: dict[str, dict[str, int]] = {side: dict(of_side.get("waiting", {})) for side, of_side in sides.items()}
         self._read = {side: ReadBefore(**of_side.get("transactions", {})) for side, of_side in sides.items()}
+        self._parts: dict[str, int] = {side: of_side.get("parts", 0) for side, of_side in sides.items()}
         self._typed: dict[str, str | None] = {side: of_side.get("typed") for side, of_side in sides.items()}
         self._keys: dict[str, list[str]] = dict(stored.get("keys", {}))
         self._totals: dict[str, int] = dict(stored.get("totals", {}))
@@ -52,6 +53,7 @@ class Memory:
                 "columns": self._columns[side],
                 "whole": self._whole[side],
                 "waiting": self._waiting[side],
+                "parts": self._parts[side],
                 "transactions": self._read[side]._asdict(),
             }
             for side, seen in self.seen.items()
@@ -84,7 +86,8 @@ class Memory:
         if changelog.evidence.whole is not None:
             self._whole[side] = schema_text(changelog.evidence.whole)
         self._columns[side] = self._columns[side] or changelog.rows_have
-        changelog = replace(changelog, remembered=self._columns[side])
+        changelog = replace(changelog, remembered=self._columns[side], first_part=self._parts[side])
+        self._parts[side] += len(changelog.parts())
         for file in changelog.files:
             self._keys[side] = list(file.key)
             self._types[side] = {**dict(file.layout), **self._types[side]}

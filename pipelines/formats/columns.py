@@ -18,8 +18,11 @@ Unit = Literal["us", "ms", "s", "ns"]
 NANOSECONDS: Final[dict[Unit, int]] = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "ns": 1}
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
-OPERATION, TIME, POSITION, ORDER, LOG, LEFT_OUT = "(operation)", "(time)", "(position)", "(order)", "(log)", "(left out)"
-"""The columns that are made of what envelopes say; ``LEFT_OUT`` has a list of names as JSON text, or null."""
+OPERATION, TIME, POSITION, ORDER, LOG = "(operation)", "(time)", "(position)", "(order)", "(log)"
+LEFT_OUT, LIFE, PLACE = "(left out)", "(life)", "(place)"
+"""The columns that are made of what envelopes say; ``LEFT_OUT`` has a list of names as JSON text, or null, and
+``LIFE`` the text of a :class:`~beam_joins.arrivals.Life`; ``PLACE`` orders what nothing else does.
+"""
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _DIGITS: Final = 76
@@ -39,9 +42,9 @@ class Columns:
     columns that order the changes of a row at one position. ``delete`` None: there are no deletes; else the
     column's text, in any case (``true`` for true, ``null`` for null), is among ``deletes``, among
     ``upserts``, or among ``truncates``, which empty the table and have no key; or among ``ignored``: such a
-    record is no change. ``inserts`` are the words of those upserts that come to their key. ``unit`` is what a whole
-    number in ``timestamp`` counts. ``log`` names what the sequence is of (null: not known), ``left_out`` the
-    columns that a row does not have as they did not change. ``side`` is what the options of these columns
+    record is no change. ``unit`` is what a whole number in ``timestamp`` counts. ``log`` names what the
+    sequence is of (null: not known), ``left_out`` the columns that a row does not have as they did not
+    change, and ``life`` what is said of the row beside it. ``side`` is what the options of these columns
     begin with, ``orders`` for ``--orders-key``; empty: nothing. ``enveloped``: all but the key are made of
     what envelopes say.
 
@@ -62,13 +65,13 @@ class Columns:
     delete: str | None = None
     deletes: frozenset[str] = DELETES
     upserts: frozenset[str] = UPSERTS
-    inserts: frozenset[str] = frozenset()
     truncates: frozenset[str] = frozenset()
     ignored: frozenset[str] = frozenset()
     unit: Unit = "us"
     side: str = ""
     log: str | None = None
     left_out: str | None = None
+    life: str | None = None
     enveloped: bool = False
 
     def flag(self, name: str) -> str:
@@ -112,10 +115,6 @@ class Columns:
         """The position, and what orders the changes of a row within it."""
         return (self.position_of(row), *(_whole_number(row[column]) for column in self.within))
 
-    def is_insert(self, row: Row) -> bool:
-        """Whether the record says that its row comes to its key."""
-        return self.delete is not None and word(row.get(self.delete)) in self.inserts
-
     def is_delete(self, row: Row) -> bool:
         """Whether the record deletes its row."""
         return self.delete is not None and bool(deletes_by(word(whole_number(row.get(self.delete))), self.deletes, self.upserts))
@@ -138,6 +137,7 @@ class Columns:
                 *self.within,
                 self.log,
                 self.left_out,
+                self.life,
                 *([self.timestamp] if self.enveloped else []),
             )
             if column is not None and (self.enveloped or column not in (*self.key, self.timestamp))
@@ -212,12 +212,12 @@ def enveloped(side: str) -> Columns:
         within=(ORDER,),
         delete=OPERATION,
         deletes=frozenset({"d"}),
-        upserts=frozenset({"i", "u"}),
-        inserts=frozenset({"i"}),
+        upserts=frozenset({"u"}),
         truncates=frozenset({"t"}),
         side=side,
         log=LOG,
         left_out=LEFT_OUT,
+        life=LIFE,
         enveloped=True,
     )
 

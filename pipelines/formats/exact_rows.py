@@ -9,11 +9,8 @@ import pyarrow as pa
 from beam_joins.pipelines.formats.columns import plain_key
 from beam_joins.pipelines.formats.exact_json import dumps_line
 from beam_joins.pipelines.formats.reading import (
-    ARRIVES,
     DELETED,
     KEY,
-    LEFT_OUT,
-    LOG,
     PLACE,
     REFERENCE,
     TIME,
@@ -55,12 +52,8 @@ class ExactRows:
             lists[sequence_name(n)].append(number)
         lists[DELETED].append(None if empties else columns.is_delete(row))
         lists[PLACE].append(place)
-        if columns.log is not None:
-            lists[LOG].append(row.get(columns.log))
-        if columns.left_out is not None:
-            lists[LEFT_OUT].append(row.get(columns.left_out))
-        if columns.inserts:
-            lists[ARRIVES].append(columns.is_insert(row))
+        for name, column in reading.texts.items():
+            lists[name].append(row.get(column))
         if reading.reference:
             lists[REFERENCE].append(_key_of(row, reading.reference, reading.reference_type))
         lists["json lines"].append(row_text(row, reading) if text is None else text)

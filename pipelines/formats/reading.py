@@ -86,11 +86,14 @@ class Reading:
         """All columns: those that say what the record is, then those of the row's value."""
         numbers = [TIME, *(sequence_name(n) for n in range(len(self.sequences)))]
         fields = [(KEY, self.key_type), *((name, pa.int64()) for name in numbers), (DELETED, pa.bool_()), (PLACE, pa.int64())]
-        optional = [
-            (name, pa.string()) for name, column in ((LOG, self.columns.log), (LEFT_OUT, self.columns.left_out)) if column is not None
-        ]
-        arrives = [(ARRIVES, pa.bool_())] if self.columns.inserts else []
-        return pa.schema([*fields, *optional, *arrives, *self.value])
+        return pa.schema([*fields, *((name, pa.string()) for name in self.texts), *self.value])
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The columns of texts about the change, with the columns of the records that have them."""
+        columns = self.columns
+        named = {LOG: columns.log, LEFT_OUT: columns.left_out, ARRIVES: columns.life}
+        return {name: column for name, column in named.items() if column is not None}
 
     @property
     def key_type(self) -> pa.DataType:
@@ -121,8 +124,7 @@ class Reading:
             columns.timestamp,
             *self.sequences,
             columns.delete,
-            columns.log,
-            columns.left_out,
+            *self.texts.values(),
             *self.reference,
             *self.numbers,
         )

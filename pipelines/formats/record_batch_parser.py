@@ -15,11 +15,8 @@ from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.exact_json import loads
 from beam_joins.pipelines.formats.json_text import without_units
 from beam_joins.pipelines.formats.reading import (
-    ARRIVES,
     DELETED,
     KEY,
-    LEFT_OUT,
-    LOG,
     PLACE,
     REFERENCE,
     TIME,
@@ -80,13 +77,8 @@ def typed_rows(raw: RawRows, reading: Reading) -> tuple[pa.RecordBatch | None, B
             if columns.delete is None
             else _meant(raw_columns[columns.delete], columns.deletes, columns.upserts),
         }
-        nullable = {PLACE: raw.places}
-        if columns.log is not None:
-            nullable[LOG] = raw_columns[columns.log].cast(pa.string())
-        if columns.left_out is not None:
-            nullable[LEFT_OUT] = raw_columns[columns.left_out].cast(pa.string())
-        if columns.inserts and columns.delete is not None:
-            nullable[ARRIVES] = _meant(raw_columns[columns.delete], columns.inserts, columns.upserts | columns.deletes)
+        texts = {name: raw_columns[column].cast(pa.string()) for name, column in reading.texts.items()}
+        nullable = {PLACE: raw.places, **texts}
         if reading.reference:
             nullable[REFERENCE] = _keys([raw_columns[name] for name in reading.reference], reading.reference_type)
         if not all(_is_number(raw_columns[name].type) for name in reading.numbers):

@@ -11,7 +11,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from beam_joins.arrivals import Life
 from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.formats.envelopes.row_change import content
 from beam_joins.pipelines.formats.exact_json import loads
 from beam_joins.pipelines.io.sources.enveloped_parts import MARKS
 from beam_joins.pipelines.io.sources.envelopes import EnvelopedRecords
@@ -45,8 +47,10 @@ def test_a_value_is_the_byte_0_the_number_of_its_schema_and_avro(registry: Regis
     insert = b"\x00\x00\x00\x01\x02" + b"\x02c" + b"\x00" + b"\x02\x0e\x06Ann" + b"\x0a\x02"
     delete = b"\x00\x00\x00\x01\x02" + b"\x02d" + b"\x02\x0e\x06Ann" + b"\x00" + b"\x0c\x04"
     piece = records(registry).piece(9, [Message(insert), Message(delete, 8), Message(None, 9)])
+    ann = content(b'{"id":7,"name":"Ann"}')
     message = [tuple(element.value[name] for name in MARKS.names) for element in piece.elements]
-    assert message == [("i", 5_000, 1, 0, None, None), ("d", 6_000, 2, 0, None, None)]
+    lives = [Life(arrives=True, after=ann).text(), Life(before=ann).text()]
+    assert message == [("u", 5_000, 1, 0, None, None, lives[0], 7), ("d", 6_000, 2, 0, None, None, lives[1], 8)]
     assert [element.value["name"] for element in piece.elements] == ["Ann", "Ann"]
     assert (piece.largest, piece.rows) == (6_000, 2)
 

@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def files_of(log: list[list[bytes]], chance: random.Random, *, rotated: float = 
 def read(folder: Path, starts: dict[str, int], names: list[str], before: ReadBefore = NONE_READ) -> tuple[Counter[Any], SlotLog]:
     """The changes of files, and what waits."""
     actual = [file for file in find_files("rows", str(folder), ENVELOPES) if Path(file.path).name in names or file.path in starts]
-    log = slot_log("rows", [file.__class__(**{**vars(file), "start": starts.get(file.path, 0)}) for file in actual], before)
+    log = slot_log("rows", [replace(file, start=starts.get(file.path, 0), table="*") for file in actual], before)
     changes: Counter[Any] = Counter()
     for number, file in enumerate(log.files):
         for start, stop in SOURCES["wal2json"].cuts(file, 1):
@@ -207,7 +208,7 @@ def test_a_line_that_cannot_be_read_takes_no_other_one_with_it(tmp_path_factory:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(slot_lines, "_MOST_HELD", held)
         (file,) = find_files("rows", str(folder), ENVELOPES)
-        actual = list(SOURCES["wal2json"].marked(Part(0, file, 0, 0)))  # type: ignore[attr-defined]
+        actual = list(SOURCES["wal2json"].marked(Part(0, replace(file, table="*"), 0, 0)))  # type: ignore[attr-defined]
     assert sum(len(marked.faults) for marked in actual) == 1
     rows = [json.loads(text) for marked in actual for text in marked.texts if text != b"null"]
     assert [{name: row[name] for name in ("id", "text")} for row in rows] == list(map(json.loads, expected))

@@ -4,6 +4,7 @@ names are found there.
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -174,7 +175,12 @@ def test_mapped_values_are_columns_where_they_are_declared_or_computed(direct):
         _ = direct() | beam.Create([("k", 1)]) | TableFromChangelog() | MapTable(upper)
 
 
-def test_options_are_displayed_as_they_were_given():
+class Named(NamedTuple):
+    words: frozenset[str]
+    more: dict[str, Any]
+
+
+def test_options_are_displayed_as_they_were_given_in_each_process_alike():
     shown = TableFromChangelog(**CDC, apply_as_deletes=vectorized(max)).display_data()
     assert shown == {
         "key": "id",
@@ -183,6 +189,9 @@ def test_options_are_displayed_as_they_were_given():
         "except_columns": "['id', 'lsn']",
         "apply_as_deletes": "vectorized(max)",
     }
+    made = Named(frozenset({"u", "i", "d"}), {"a": [frozenset({"y", "x"})]})
+    of_nested = TableFromChangelog(unchanged_by="n", completed_by=partial(max, made)).display_data()
+    assert of_nested["completed_by"] == "partial(max, Named(words=['d', 'i', 'u'], more={'a': [['x', 'y']]}))"
     assert FilterTable(max, negate=True).display_data() == {"predicate": "max", "negate": True}
 
 

@@ -12,7 +12,7 @@ from beam_joins.exact_values import Place, exact_column, fields_of
 from beam_joins.fields import delete_getter, field, getter, mark_getter, names_in
 from beam_joins.keys.columns import comparable
 from beam_joins.keys.hashes import hashes
-from beam_joins.positions import Values, deleted_of, marked_of, ties_of, unchanged_of
+from beam_joins.positions import Values, deleted_of, lives_of, marked_of, ties_of, unchanged_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.changelog_operator import TRUNCATES
 from beam_joins.transforms.engine.notes import note_columns, note_logs
@@ -95,7 +95,7 @@ class ChangelogRows:
         leaving = options.get("unchanged_by")
         unchanged = None if leaving is None else unchanged_of(leaving.name, records.column(leaving))
         inserting = options.get("apply_as_inserts")
-        arrives = None if inserting is None else pa.array(marked_of(inserting.name, inserting.spec, records.column(inserting)))
+        arrives = None if inserting is None else lives_of(inserting.name, inserting.spec, records.column(inserting))
         if self._names is not None and records.functions.handles_any:
             self._refuse(records, key, of_value, pa.nulls(len(records.elements), pa.bool_()) if deleted is None else deleted)
         columns = {

@@ -2,6 +2,9 @@
 
 import inspect
 import re
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import apache_beam as beam
@@ -53,9 +56,31 @@ def _displayed(value: Any) -> Any:
         return f"{type(value).__name__}({_displayed(value.function)})"
     if isinstance(value, str | int | float | bool):
         return value
-    if isinstance(value, set | frozenset):
-        value = sorted(value, key=repr)
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    """The ``repr`` of a value, the same in each process: sets in order, functions by their names, at any depth."""
+    if isinstance(value, partial):
+        options = (f"{name}={_text(each)}" for name, each in value.keywords.items())
+        return f"partial({', '.join([_text(value.func), *map(_text, value.args), *options])})"
+    if isinstance(value, list | set | frozenset):
+        texts = list(map(_text, value))
+        return f"[{', '.join(texts if isinstance(value, list) else sorted(texts))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_text(name)}: {_text(each)}' for name, each in value.items())}}}"
+    if (names := _fields(value)) is not None:
+        return f"{type(value).__name__}({', '.join(f'{name}={_text(getattr(value, name))}' for name in names)})"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_text, value))}{',' if len(value) == 1 else ''})"
     return getattr(value, "__qualname__", None) or _ADDRESS.sub("", repr(value))
+
+
+def _fields(value: Any) -> Sequence[str] | None:
+    """The names of the fields of a dataclass or a NamedTuple."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return [field.name for field in fields(value) if field.repr]
+    return getattr(value, "_fields", None) if isinstance(value, tuple) else None
 
 
 def fingerprint(pipeline: Pipeline) -> Fingerprint:

@@ -19,6 +19,7 @@ from beam_joins.pipelines.formats.envelopes.row_change import (
     UPSERT,
     WHOLE_ROWS,
     RowChange,
+    content,
     full_name,
     is_meant,
     key_left,
@@ -45,6 +46,9 @@ _PLACED_BY: Final = ("lsn", "pos", "commit_lsn", "scn", "ord", "commit_ts")
 _ABOUT: Final = ("op", "deleted", "ts_ns", *Source.__struct_fields__)
 MARKS: Final = frozenset(f"__{prefix}{name}" for prefix in ("", "source_") for name in _ABOUT)
 """The columns that an unwrapped event may have about itself."""
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_FILLED: Final = frozenset({NULL, b"0", b"0.0", b'""', b"false", b"[]", b"{}"})
+"""What stands in the columns of an old row that the log does not have."""
 _BOUNDS: Final = ("BEGIN", "END")
 
 
@@ -57,7 +61,7 @@ class Debezium:
         self._table, self._key = table, key
         self.placeholders = Placeholders(placeholders)
         self.skipped: Counter[str] = Counter()
-        self._has_tombstones = self._unmarked = False
+        self._has_tombstones = self._unmarked = self._has_old_rows = False
 
     def tombstone(self) -> None:
         """Skips the tombstone that follows a delete in a topic.
@@ -87,7 +91,7 @@ class Debezium:
         """
         if source is None:
             raise ValueError("an event without its source")
-        return is_meant(self._table, source.schema or source.db, source.table or source.collection)
+        return is_meant(self._table, source.database, source.table or source.collection)
 
     def operation(self, code: object) -> str:
         """The operation of a code: an upsert, a delete or a truncate. Raises ValueError for an unknown code."""
@@ -108,21 +112,49 @@ class Debezium:
         elif row == NULL:
             remedy = _PRE_IMAGES if source.collection is not None else WHOLE_ROWS
             raise ValueError(f"an event of operation {code!r} without its row: {remedy}")
-        position, order, log = place_of(source)
-        time = source.ts_us if source.ts_us is not None else (source.ts_ms or sent or 0) * 1_000
-        table = full_name(source.schema or source.db, source.table or source.collection)
-        return RowChange(table, operation, row, time, position, order, types=types, log=log, unchanged=unchanged)
+        if operation == INSERT:  # of an update that has changed the primary key
+            require_whole(unchanged, WHOLE_ROWS)
+        place = place_of(source)
+        time = source.ts_us or (source.ts_ms or sent or 0) * 1_000
+        table = full_name(source.database, source.table or source.collection)
+        return RowChange(table, operation, row, time, types=types, unchanged=unchanged, **place._asdict())
 
-    def with_key_left(self, change: RowChange, old: bytes | None) -> Iterator[RowChange]:
-        """The change of an update, and before it the delete of the key that its row had in the old row, a JSON text
-        as that of the change.
+    def with_old_row(self, change: RowChange, old: bytes | None) -> Iterator[RowChange]:
+        """The change with what its row was and is, and before an update the delete of the key that its row had in
+        the ``old`` row, a JSON text as that of the change.
         """
-        if old is None or old == NULL or (left := key_left(old, change.row, self._key)) is None:
+        if change.operation == DELETE:
+            yield self._leaving(change._replace(before=self._content(change.row)))
+        elif change.operation == INSERT:
+            yield change._replace(after=content(change.row))
+        elif old is None or old == NULL or change.operation == TRUNCATE:
             yield change
-            return
-        require_whole(change.unchanged, WHOLE_ROWS)
-        yield change._replace(operation=DELETE, row=left, types=None)
-        yield change._replace(operation=INSERT)
+        else:
+            if before := self._content(old):
+                change = change._replace(before=before, after=content(change.row))
+            if (left := key_left(old, change.row, self._key)) is None:
+                yield change
+                return
+            require_whole(change.unchanged, WHOLE_ROWS)
+            yield self._leaving(change._replace(operation=DELETE, row=left, types=None, after=""))
+            yield change._replace(operation=INSERT, before="")
+
+    def _leaving(self, change: RowChange) -> RowChange:
+        """The delete; raises ValueError for one of an old row without its key, where no other old row was whole."""
+        row = _MEMBERS.decode(change.row)
+        lacking = [name for name in self._key if name not in row or bytes(row[name]) == NULL]
+        self._has_old_rows |= bool(change.before and not lacking)
+        if lacking and not self._has_old_rows:
+            raise ValueError(f"an old row that has its primary key alone, and no {', '.join(lacking)}: {WHOLE_ROWS}")
+        return change
+
+    def _content(self, old: bytes) -> str:
+        """The content of an old row; empty for one that may have no more than its key: the connector fills such a
+        row with nulls, and with zeros and empty texts where the columns may not be null.
+        """
+        members = _MEMBERS.decode(old)
+        is_whole = self._key and any(bytes(value) not in _FILLED for name, value in members.items() if name not in self._key)
+        return content(old) if is_whole else ""
 
     def unwrapped(
         self, marks: Mapping[str, Any], row: bytes, types: pa.Schema | None, unchanged: tuple[str, ...] = ()
@@ -150,11 +182,17 @@ class Debezium:
         source = msgspec.convert({name: marks[name] for name in Source.__struct_fields__ if name in marks}, Source, strict=False)
         if source.ts_ms is None and source.ts_us is None:
             raise ValueError(_NO_EVENT)
-        unchanged = unchanged if operation in (INSERT, UPSERT) else ()
+        if operation == INSERT:
+            require_whole(unchanged, WHOLE_ROWS)
+        unchanged = unchanged if operation == UPSERT else ()
         time = source.ts_us if source.ts_us is not None else (source.ts_ms or 0) * 1_000
         placed = any(getattr(source, name) is not None for name in _PLACED_BY)
-        position, order, log = place_of(source) if placed else Place(time, None)
-        yield RowChange(full_name(schema, table), operation, row, time, position, order, types=types, log=log, unchanged=unchanged)
+        if not placed and (empty := [f"__{name}" for name in _PLACED_BY if name in marks]):
+            raise ValueError(f"an event whose {' and '.join(empty)} is null, so that nothing orders it among those that have one")
+        place = place_of(source) if placed else Place(time, None)
+        table = full_name(schema, table)
+        change = RowChange(table, operation, row, time, types=types, unchanged=unchanged, **place._asdict())
+        yield from self.with_old_row(change, None)
 
 
 def marks_in(members: Mapping[str, Any]) -> dict[str, Any]:

@@ -83,14 +83,14 @@ class DebeziumJson(Debezium):
                 operation = self.operation(event.op)
                 row = _document(bytes(event.after if operation in (INSERT, UPSERT) else event.before))
                 unchanged: tuple[str, ...] = ()
-                if event.op == _UPDATE:
+                if operation in (INSERT, UPSERT):
                     row, unchanged = self.placeholders.cut(row, bytes(event.before))
                 sent = self._sent.decode(event.ts_ms)
                 _require_plain(row)
                 meant = row if within is None or row == NULL else within.text(row)
                 change = self.change(event.op, source, sent, meant, None if within is None else within.types, unchanged)
                 old = _document(bytes(event.before)) if event.op == _UPDATE and self._key else NULL
-                yield from self.with_key_left(change, old if within is None or old == NULL else within.text(old))
+                yield from self.with_old_row(change, old if within is None or old == NULL else within.text(old))
 
     def _flattened(self, text: bytes, rows: Rows | None) -> Iterator[RowChange]:
         members = self._flat.decode(text)

@@ -42,12 +42,12 @@ class RecordEvents(Debezium):
             if self.is_meant(source) and source is not None:
                 row = record.get("after" if self.operation(code) in (INSERT, UPSERT) else "before")
                 unchanged: tuple[str, ...] = ()
-                if code == "u" and row is not None:
+                if self.operation(code) in (INSERT, UPSERT) and row is not None:
                     row, unchanged = self.placeholders.replaced(row, record.get("before"))
                 text = NULL if row is None else rows.within.text(row)
                 change = self.change(code, source, record.get("ts_ms"), text, rows.within.types, unchanged)
                 old = record.get("before") if code == "u" and self._key else None
-                yield from self.with_key_left(change, None if old is None else rows.within.text(old))
+                yield from self.with_old_row(change, None if old is None else rows.within.text(old))
 
     def _flattened(self, record: Mapping[str, Any], rows: RecordRows | None) -> Iterator[RowChange]:
         what = self.about_no_row(record, record.get("status"))

@@ -10,8 +10,9 @@ import msgspec
 import pyarrow as pa
 from apache_beam.metrics import Metrics
 
-from beam_joins.pipelines.formats.columns import LEFT_OUT, LOG, OPERATION, ORDER, POSITION, TIME, Unit
-from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, Envelope, RowChange
+from beam_joins.arrivals import Life
+from beam_joins.pipelines.formats.columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, PLACE, POSITION, TIME, Unit
+from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, Envelope, RowChange, require_one_table
 from beam_joins.pipelines.formats.exact_json import object_of
 from beam_joins.pipelines.formats.files import File, Part
 from beam_joins.pipelines.formats.json_rows import json_rows
@@ -85,12 +86,14 @@ class Enveloped(ABC):
             elif skipped:
                 yield RawRows(pa.array([], pa.int64()), lambda n: {}, skipped=skipped)
 
-    def marked(self, part: Part, expected: pa.Schema | None = None) -> Iterator[Marked]:
-        """The rows with what the envelopes say of them; a row whose envelope says other types than
-        ``expected`` has a fault.
+    def marked(self, part: Part, expected: pa.Schema | None = None, *, placed: bool = False) -> Iterator[Marked]:
+        """The rows with what the envelopes say of them, and their places where they are to be ``placed``; a row
+        whose envelope says other types than ``expected`` has a fault.
+
+        Raises ValueError where the rows are of several tables.
         """
         envelope = self._envelope(part.file)
-        types = _Types(expected)
+        types, tables = _Types(expected), set[str]()
         for some in self._items(part):
             marked = Marked([], [], {}, Counter())
             for place, item in some:
@@ -99,8 +102,13 @@ class Enveloped(ABC):
                     fault = change if isinstance(change, str) else types.fault(change)
                     if fault is not None:
                         marked.faults[len(marked.texts)] = fault
-                    marked.texts.append(_NO_ROW if fault is not None or isinstance(change, str) else marked_text(change, place))
+                    if fault is not None or isinstance(change, str):
+                        marked.texts.append(_NO_ROW)
+                    else:
+                        marked.texts.append(marked_text(change, place, placed=placed))
+                        tables.add(change.table)
                     marked.places.append(place + number)
+            require_one_table(part.file.table, tables)
             marked.skipped.update(envelope.skipped)
             count_skipped(envelope)
             yield marked
@@ -163,19 +171,24 @@ def _checked(change: RowChange | str) -> RowChange | str:
     return change if isinstance(change, str) or change.row.startswith(b"{") else f"a row that is no object: {change.row[:40]!r}"
 
 
-def marked_text(change: RowChange, place: int) -> bytes:
-    """The JSON text of a row with the columns that its envelope adds."""
+def marked_text(change: RowChange, place: int, *, placed: bool = False) -> bytes:
+    """The JSON text of a row with the columns that its envelope adds, and its place where it is to be ``placed``."""
     order = place if change.order is None else change.order
-    # without an order a change that is sent twice would come to its key twice
-    operation = UPSERT if change.operation == INSERT and change.order is None else change.operation
+    # what only its place in the file orders is another change when it is sent again, known by its row
+    again = change.order is None
+    arrives = change.operation == INSERT and bool(change.after or not again)
+    life = Life(arrives, change.before, change.after, change.transaction, again)
     left_out = msgspec.json.encode(change.unchanged).decode() if change.unchanged else None
     members = {
-        OPERATION: operation,
+        OPERATION: UPSERT if change.operation == INSERT else change.operation,
         TIME: change.time,
         POSITION: change.position,
         ORDER: order,
         LOG: change.log,
         LEFT_OUT: left_out,
+        LIFE: life.text(),
     }
+    if placed:
+        members[PLACE] = place
     row = change.row[1:].lstrip()
     return msgspec.json.encode(members)[:-1] + (b"" if row.startswith(b"}") else b",") + row

@@ -45,9 +45,19 @@ class Source(msgspec.Struct):
     scn: str | int | None = None
     commit_scn: str | int | None = None
     ssn: int | None = None
+    rs_id: str | None = None
     ord: int | None = None
     commit_ts: int | None = None
     cluster_id: str | None = None
+    txId: int | str | None = None
+
+    @property
+    def database(self) -> str | None:
+        """What the name of the table is within: a schema or a database; in SQL Server, which has one log for several
+        databases, both.
+        """
+        both = self.commit_lsn is not None and self.schema and self.db
+        return f"{self.db}.{self.schema}" if both else self.schema or self.db
 
     @property
     def is_snapshot(self) -> bool:
@@ -56,13 +66,14 @@ class Source(msgspec.Struct):
 
 
 class Place(NamedTuple):
-    """A position, the order within it (``None``: that of the events), and the log that both are of, where it
-    can change.
+    """A position, the order within it (``None``: that of the events), the log that both are of, where it can
+    change, and the transaction, where its changes have positions of their own.
     """
 
     position: int
     order: int | None
     log: str | None = None
+    transaction: str = ""
 
 
 def place_of(source: Source) -> Place:
@@ -70,12 +81,12 @@ def place_of(source: Source) -> Place:
     it.
 
     >>> place_of(Source(file="mysql-bin.000003", pos=154, row=1, server_id=7))
-    Place(position=3298534883482, order=1, log='mysql-bin of server 7')
+    Place(position=3298534883482, order=1, log='mysql-bin of server 7', transaction='')
     >>> place_of(Source(file="f.000001", pos=9, gtid="0-1-100")).log
     'the GTIDs of domain 0'
     """
     if source.lsn is not None:
-        return _in_postgres(source.lsn, source.sequence)
+        return _in_postgres(source, source.lsn)
     if source.commit_ts is not None:
         # TiCDC's, whose file is empty and pos 0; a key has one change a commit
         return Place(source.commit_ts, None, f"the cluster {source.cluster_id}")
@@ -97,10 +108,14 @@ def place_of(source: Source) -> Place:
     raise ValueError("an event whose source has none of lsn, pos, commit_lsn, scn, ord and commit_ts, so that nothing orders it")
 
 
-def _in_postgres(lsn: int, sequence: str | None) -> Place:
-    last = msgspec.json.decode(sequence, type=tuple[str | None, ...]) if sequence else ()
+def _in_postgres(source: Source, lsn: int) -> Place:
+    last = msgspec.json.decode(source.sequence, type=tuple[str | None, ...]) if source.sequence else ()
     committed = last[0] if last else None
-    return Place(lsn, 0) if committed is None else Place(int(committed), lsn)
+    return Place(lsn, 0, transaction=_transaction(source)) if committed is None else Place(int(committed), lsn)
+
+
+def _transaction(source: Source) -> str:
+    return "" if source.txId is None or source.is_snapshot else str(source.txId)
 
 
 def _in_mysql(source: Source, pos: int) -> Place:
@@ -148,10 +163,14 @@ def _packed(text: str, vlf: int, block: int, slot: int) -> int:
 
 
 def _in_oracle(source: Source, scn: str | int) -> Place:
-    """Changes of a transaction are ordered by how far before its commit they are, and by the statement."""
+    """Changes of a transaction are ordered by how far before its commit they are, and by the statement; where they
+    have places in the redo log too, which have too many bits, these tell more, as the events do that follow them.
+    """
     number = _scn(scn)
     if source.commit_scn is None:
-        return Place(number, 0)
+        return Place(number, 0, transaction=_transaction(source))
+    if source.rs_id is not None:
+        return Place(_scn(source.commit_scn), None)
     commit, statement = _scn(source.commit_scn), source.ssn or 0
     before = commit - number
     if not (0 <= before < 1 << _DISTANCE_BITS and 0 <= statement < 1 << _STATEMENT_BITS):

@@ -3,13 +3,14 @@
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, RowChange, is_pattern
+from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, RowChange, is_pattern, require_one_table
 from beam_joins.pipelines.formats.files import File
 from beam_joins.pipelines.formats.lines import PACKED
 from beam_joins.pipelines.formats.registry import ENVELOPES
@@ -36,7 +37,9 @@ NOTHING: Final = Evidence()
 
 
 def evidence_of(name: str, changes: Iterable[RowChange], most: int, *, partitions: bool = False) -> Evidence:
-    """Infers key and types from at most so many changes; those of several tables may be ``partitions`` of one."""
+    """Infers key and types from at most so many changes; those of several tables may be ``partitions`` of one, else
+    InputError is raised.
+    """
     key: tuple[str, ...] = ()
     types: list[pa.Schema] = []
     all_typed, partial, tables = True, 0, set()
@@ -51,7 +54,12 @@ def evidence_of(name: str, changes: Iterable[RowChange], most: int, *, partition
                 whole = _with(whole, _columns(change))
         if change.types is not None and not any(change.types is each for each in types):
             types.append(change.types)
-    of_one = len(tables) == 1 or (partitions and bool(tables))
+    if not partitions:
+        try:
+            require_one_table("", tables)
+        except ValueError as error:
+            raise InputError(f"{name}: the input {error}") from error
+    of_one = bool(tables)
     doubt = ""
     if partial and whole is None:
         doubt = (
@@ -75,10 +83,11 @@ def sentence_on(name: str, table: str, tables: Iterable[str]) -> str:
         return ""
     more = f" and {len(there) - _TABLES_SHOWN:,} more" if len(there) > _TABLES_SHOWN else ""
     schema, _, last = table.rpartition(".")
-    example = f"{there[0]}*" if is_pattern(table) else f"{schema or there[0].rpartition('.')[0]}.{last}_*".removeprefix(".")
+    pattern = f"{there[0]}*" if is_pattern(table) else f"{schema or there[0].rpartition('.')[0]}.{last}_*".removeprefix(".")
+    several = f", or several by a pattern such as '{pattern}'" if any(fnmatchcase(each, pattern) for each in there) else ""
     return (
         f"{name}: no event is of the table {table}: there are those of {', '.join(there[:_TABLES_SHOWN])}{more}; name one of "
-        f"these as the table, or several by a pattern such as '{example}'"
+        f"these as the table{several}"
     )
 
 

@@ -37,6 +37,7 @@ class _Line(msgspec.Struct):
     database: str | None = None
     table: str = ""
     position: str | None = None
+    server_id: int | None = None
     xoffset: int | None = None
     commit: bool = False
     data: msgspec.Raw = _NOTHING
@@ -64,6 +65,8 @@ class Maxwell:
         self._given = () if columns is None else tuple(columns.names)
         self._columns: dict[str, dict[str, None]] = {}
         """Of each table all columns that a row has had."""
+        self._whole: set[str] = set()
+        """The tables of which a row has shown all columns."""
 
     def changes(self, item: bytes) -> Iterator[RowChange]:
         """The changes of a line; empty for one that is about no row: a schema change, a bootstrap's boundary."""
@@ -84,7 +87,7 @@ class Maxwell:
         old = bytes(event.old) if event.type == "update" and bytes(event.old) != b"null" else None
         unchanged, partial = self._left_out(table, event.type, row, old, self._key or key)
         if (left := key_left(old, row, self._key or key)) is not None:
-            require_whole(unchanged, "run MySQL with binlog_row_image=FULL")
+            require_whole(unchanged, "run MySQL with binlog_row_image=FULL, and Maxwell with output_nulls=true")
             yield RowChange(table, DELETE, left, time, position, order, key, log=log)
         operation = INSERT if left is not None else _ROWS[event.type]
         yield RowChange(table, operation, row, time, position, order, key, None, partial, log, unchanged)
@@ -93,17 +96,14 @@ class Maxwell:
         """The columns that an update leaves out as they did not change, and whether there may be others."""
         if _ROWS[kind] == DELETE or not row.startswith(b"{"):
             return (), False
-        data, known = _MEMBERS.decode(row), self._columns.setdefault(table, dict.fromkeys(self._given))
-        if kind != "update":
-            known.update(dict.fromkeys(data))
-            return (), False
+        data, columns = _MEMBERS.decode(row), self._columns.setdefault(table, dict.fromkeys(self._given))
         before = {} if old is None else _MEMBERS.decode(old)
         # of a whole row some columns are neither the key's nor changed
-        partial = not known and data.keys() <= {*key, *before}
-        unchanged = tuple(name for name in known if name not in data and name not in before)
-        if not partial:
-            known.update(dict.fromkeys(data))
-        return unchanged, partial
+        if kind != "update" or self._given or not data.keys() <= {*key, *before}:
+            self._whole.add(table)
+        unchanged = tuple(name for name in columns if name not in data and name not in before) if kind == "update" else ()
+        columns.update(dict.fromkeys(data))
+        return unchanged, table not in self._whole
 
 
 def _place(event: _Line) -> tuple[int, str | None]:
@@ -115,4 +115,5 @@ def _place(event: _Line) -> tuple[int, str | None]:
     file, _, offset = event.position.partition(":")
     if not offset.isdecimal():
         raise ValueError(f"the position {event.position!r} is no FILE:OFFSET of a binary log")
-    return in_binary_log(file, int(offset)), file.rpartition(".")[0] or None
+    base = file.rpartition(".")[0] or None
+    return in_binary_log(file, int(offset)), base if event.server_id is None else f"{base or file} of server {event.server_id}"

@@ -3,17 +3,19 @@
 import datetime as dt
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 import pyarrow as pa
+from xxhash import xxh3_64_hexdigest
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 INSERT, UPSERT, DELETE, TRUNCATE = "i", "u", "d", "t"
 """An insert comes to its key, as does an update that has changed it; others are upserts."""
 _LSN: Final = re.compile("([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
+_TABLES_SHOWN: Final = 10
 NO_ROW = b"{}"
 """The row of a truncate."""
 WHOLE_ROWS: Final = "set the table's REPLICA IDENTITY to FULL"
@@ -30,7 +32,9 @@ class RowChange(NamedTuple):
     the full name. ``types`` are the columns of a whole row, where the envelope says them; changes that say
     the same share one schema. A ``partial`` row is that of an update that nothing shows to be whole. ``log``
     names what ``position`` is of, where that can change: numbers of two logs cannot be compared.
-    ``unchanged`` are the columns that the row does not have, as they did not change.
+    ``unchanged`` are the columns that the row does not have, as they did not change. ``before`` and ``after``
+    are the :func:`content` of the row as it was and is, empty where the log does not have it whole, and
+    ``transaction`` names the transaction where those of one may have several positions.
     """
 
     table: str
@@ -44,6 +48,9 @@ class RowChange(NamedTuple):
     partial: bool = False
     log: str | None = None
     unchanged: tuple[str, ...] = ()
+    before: str = ""
+    after: str = ""
+    transaction: str = ""
 
 
 class Envelope(Protocol):
@@ -57,6 +64,11 @@ class Envelope(Protocol):
         """The changes of a line, a sentence for one that cannot be used, nothing for an event that is about
         no row; raises ValueError for a line of another format.
         """
+
+
+def content(row: bytes) -> str:
+    """A text that two rows, as JSON texts of one log, share if they are equal."""
+    return xxh3_64_hexdigest(row)[-8:]
 
 
 def lists_of_names(texts: pa.Array, wanted: Callable[[str], bool] = bool) -> pa.Array:
@@ -78,7 +90,7 @@ def full_name(schema: str | None, table: str | None) -> str:
 
 
 def is_meant(wanted: str, schema: str | None, table: str | None) -> bool:
-    """Whether a table is the requested one, by its full name or its last part, or by a pattern of one of
+    """Whether a table is the requested one, by its full name or its last parts, or by a pattern of one of
     these; every table is if none is named.
 
     >>> is_meant("orders", "public", "orders"), is_meant("shop.orders", "public", "orders"), is_meant("", None, "orders")
@@ -86,13 +98,25 @@ def is_meant(wanted: str, schema: str | None, table: str | None) -> bool:
     >>> is_meant("public.orders_*", "public", "orders_2026_02"), is_meant("orders_*", "public", "customers")
     (True, False)
     """
-    names = (table or "", full_name(schema, table))
+    names = (table or "", full_name((schema or "").rpartition(".")[2], table), full_name(schema, table))
     return not wanted or wanted in names or (is_pattern(wanted) and any(fnmatchcase(name, wanted) for name in names if name))
 
 
 def is_pattern(table: str) -> bool:
     """Whether the name of a table is a pattern, which may mean several: the partitions of one."""
     return any(character in table for character in "*?[")
+
+
+def require_one_table(wanted: str, tables: Collection[str]) -> None:
+    """Raise ValueError for rows of several tables, unless a pattern asks for them.
+
+    >>> require_one_table("", {"public.orders", "public.customers"})
+    Traceback (most recent call last):
+    ValueError: has rows of public.customers and public.orders: name one as the table, or several by a pattern such as '*'
+    """
+    if len(tables) > 1 and not is_pattern(wanted):
+        names = " and ".join(sorted(tables)[:_TABLES_SHOWN])
+        raise ValueError(f"has rows of {names}: name one as the table, or several by a pattern such as '*'")
 
 
 def object_text(names: Iterable[str], values: Iterable[msgspec.Raw]) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from beam_joins.pipelines.formats.avro_rows import Avro, read_records, read_schema
+from beam_joins.pipelines.formats.envelopes.debezium import NULL
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.debezium_records import DebeziumRecords
 from beam_joins.pipelines.formats.envelopes.enveloped import Enveloped
@@ -48,6 +49,16 @@ class DebeziumLines(EnvelopeLines):
 
     def _envelope(self, file: File) -> Envelope:
         return DebeziumJson(file.key, file.table, file.columns, file.placeholders)
+
+    def _items(self, part: Part) -> Iterator[list[tuple[int, Any]]]:
+        kinds = set[bool]()
+        for some in super()._items(part):
+            kinds.update({item == NULL for _, item in some if item} if len(kinds) < len((True, False)) else ())
+            yield some
+        if kinds == {True}:
+            raise ValueError(
+                "has tombstones alone, which do not say of which rows they are: read them together with the events before"
+            )
 
 
 class DebeziumAvro(Enveloped, Avro):

@@ -22,6 +22,7 @@ from beam_joins.pipelines.formats.envelopes.row_change import (
     UPSERT,
     WHOLE_ROWS,
     RowChange,
+    content,
     full_name,
     is_meant,
     key_left,
@@ -112,7 +113,8 @@ class Wal2Json:
             raise ValueError("a part of a transaction: read the slot without pretty-print and write-in-chunks")
         line = self._line.decode(item.replace(b"[,", b"[", 1) if item.startswith(_MESSAGE) else item)
         if line.change is not None:
-            self.skipped["empty_transaction"] += not line.change
+            if not line.change:
+                self.skipped["empty_transaction"] += 1
             for number, change in enumerate(line.change):
                 if change.kind == "message":
                     self.skipped["message"] += 1
@@ -190,42 +192,52 @@ class Wal2Json:
         if not (old if action == "D" else new):
             raise ValueError(f"a change without its row: give {table} a primary key, or set its REPLICA IDENTITY")
         if action == "D":
-            yield RowChange(table, DELETE, _text(old), time, position, order, key)
+            is_whole = table in self._has_old_rows or (table in self._whole and old.keys() >= {*self._columns[table].names})
+            before = _content(old) if is_whole else ""
+            yield RowChange(table, DELETE, _text(old), time, position, order, key, before=before)
             return
-        if action == "U" and key and (unseen := [name for name in self._key if name not in old and name not in key]):
+        has_old_row = action == "U" and self._has_old_row(table, new, old, key)
+        identity = key or tuple(old)
+        unseen = [name for name in self._key if name not in old and name not in key]
+        if action == "U" and identity and unseen and not has_old_row:
             raise ValueError(
-                f"an update of the table with the primary key {', '.join(key)} without the old {', '.join(unseen)}, so that the row "
-                f"may have left another key: {WHOLE_ROWS}, or to USING INDEX of an index of {', '.join(self._key)}"
+                f"an update of the table with the primary key {', '.join(identity)} without the old {', '.join(unseen)}, so that the "
+                f"row may have left another key: {WHOLE_ROWS}, or to USING INDEX of an index of {', '.join(self._key)}"
             )
-        if said_unchanged is not None:
-            columns = self._schema(new, types)
-            row = _text({name: value for name, value in new.items() if name not in said_unchanged})
-            left = key_left(_text(old), row, self._key) if old else None
-            if left is not None:
-                require_whole(said_unchanged, WHOLE_ROWS)
-                yield RowChange(table, DELETE, left, time, position, order, key)
-            operation = INSERT if action == "I" or left is not None else UPSERT
-            yield RowChange(table, operation, row, time, position, order, key, columns, unchanged=tuple(said_unchanged))
-            return
+        if said_unchanged is None:
+            new, columns, unchanged, partial = self._completed(table, action, new, old, types, has_old_row=has_old_row)
+        else:
+            columns, unchanged, partial = self._schema(new, types), tuple(said_unchanged), False
+            new = {name: value for name, value in new.items() if name not in unchanged}
+        before, after = (_content(old) if has_old_row else ""), (_content(new) if action == "I" or has_old_row else "")
+        row = _text(new)
+        left = key_left(_text(old), row, self._key) if action == "U" and old else None
+        if left is not None:
+            require_whole(unchanged, WHOLE_ROWS)
+            yield RowChange(table, DELETE, left, time, position, order, key, before=before)
+        operation = INSERT if action == "I" or left is not None else UPSERT
+        change = RowChange(table, operation, row, time, position, order, key, columns, partial, unchanged=unchanged)
+        yield change._replace(before="" if left is not None else before, after=after)
+
+    def _completed(
+        self, table: str, action: str, new: _Row, old: _Row, types: Mapping[str, str], *, has_old_row: bool
+    ) -> tuple[_Row, pa.Schema | None, tuple[str, ...], bool]:
+        """The row with the columns that the old one tells, its types, the columns that it does not have, and whether
+        there may be more of these.
+        """
         of_table, left_out = self._columns.get(table, self._given), list[pa.Field]()
-        if action == "I" or self._has_old_row(table, new, old, key):
+        if action == "I" or has_old_row:
             self._whole.add(table)
         else:
             left_out = [field for field in of_table if field.name not in new and field.name not in old and may_be_left_out(field.type)]
         if action == "U" and not new.keys() >= {*of_table.names, *old}:
             names = (name for name in dict.fromkeys([*of_table.names, *new, *old]) if name in new or name in old)
             new = {name: new[name] if name in new else old[name] for name in names}
-        partial = table not in self._whole and not self._given.names
         columns = self._schema(new, types)
         self._columns[table] = pa.schema([*columns, *left_out]) if left_out else columns
+        partial = table not in self._whole and not self._given.names
         unchanged = tuple(field.name for field in left_out)
-        row, described = _text(new), columns if types.keys() >= new.keys() else None
-        left = key_left(_text(old), row, self._key) if action == "U" and old else None
-        if left is not None:
-            require_whole(unchanged, WHOLE_ROWS)
-            yield RowChange(table, DELETE, left, time, position, order, key)
-        operation = INSERT if action == "I" or left is not None else UPSERT
-        yield RowChange(table, operation, row, time, position, order, key, described, partial, unchanged=unchanged)
+        return new, columns if types.keys() >= new.keys() else None, unchanged, partial
 
     def _has_old_row(self, table: str, new: _Row, old: _Row, key: tuple[str, ...]) -> bool:
         """Whether an update has its whole old row, so that a column that is in neither row is gone: the log
@@ -242,6 +254,11 @@ class Wal2Json:
         if described not in self._schemas:
             self._schemas[described] = pa.schema([(name, pa.null() if kind is None else arrow_type(kind)) for name, kind in described])
         return self._schemas[described]
+
+
+def _content(row: _Row) -> str:
+    """The content of a row; an old row is without the columns that are null."""
+    return content(_text({name: row[name] for name in sorted(row) if bytes(row[name]) != b"null"}))
 
 
 def _text(row: _Row) -> bytes:

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from beam_joins import TableFromChangelog, vectorized
 from beam_joins.content import Emit
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.formats.columns import LEFT_OUT, LOG, OPERATION, ORDER, POSITION, TIME
+from beam_joins.pipelines.formats.columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, PLACE, POSITION, TIME
 from beam_joins.pipelines.formats.envelopes.enveloped import Marked
-from beam_joins.pipelines.formats.envelopes.row_change import DELETE, INSERT, TRUNCATE, lists_of_names
+from beam_joins.pipelines.formats.envelopes.row_change import DELETE, TRUNCATE, lists_of_names
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.exact_json import object_of
 from beam_joins.pipelines.formats.files import Part
@@ -23,7 +23,7 @@ from beam_joins.transforms import connect
 MARKS = pa.schema(
     [
         *((OPERATION, pa.string()), (TIME, pa.int64()), (POSITION, pa.int64())),
-        *((ORDER, pa.int64()), (LOG, pa.string()), (LEFT_OUT, pa.string())),
+        *((ORDER, pa.int64()), (LOG, pa.string()), (LEFT_OUT, pa.string()), (LIFE, pa.string()), (PLACE, pa.int64())),
     ]
 )
 """The columns for what envelopes say."""
@@ -57,14 +57,23 @@ def marked_table(
         timestamp_by=TIME,
         sequence_by=[POSITION, ORDER],
         one_log_by=LOG,
+        tie_break_by=PLACE,
         unchanged_by=vectorized(_lists_left_out) if in_columns else _left_out,
         without_earlier=without_earlier,
         apply_as_deletes={OPERATION: [DELETE]},
-        apply_as_inserts={OPERATION: [INSERT]},
+        apply_as_inserts=vectorized(_lives) if in_columns else _life,
         apply_as_truncates={OPERATION: [TRUNCATE]},
         except_columns=MARKS.names,
         emit=emit,
     )
+
+
+def _life(row: Any) -> Any:
+    return row[LIFE] or ""
+
+
+def _lives(rows: pa.RecordBatch) -> pa.Array:
+    return rows[LIFE]
 
 
 def _left_out(row: Any) -> Any:
@@ -102,7 +111,7 @@ def enveloped_batches(part: Part, schema: pa.Schema, expected: pa.Schema | None)
 
 
 def _read(part: Part, expected: pa.Schema | None = None) -> Iterator[Marked]:
-    marked = ENVELOPES[part.file.format].marked(part, expected)
+    marked = ENVELOPES[part.file.format].marked(part, expected, placed=True)
     while True:
         try:
             some = next(marked, None)

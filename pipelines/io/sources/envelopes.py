@@ -81,7 +81,7 @@ class EnvelopedRecords:
             for change in changes:
                 if isinstance(change, str):
                     raise ValueError(change)
-                rows.append(_Row(marked_text(change, message.offset()), change.time))
+                rows.append(_Row(marked_text(change, message.offset(), placed=True), change.time))
         return rows
 
     def _elements(self, rows: Sequence[_Row], messages: Sequence[Any]) -> list[Timed]:
