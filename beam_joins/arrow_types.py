@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 _DECIMAL_BITS: Final = 128
 _UUID_BYTES: Final = 16
 _HYPHENS: Final = (8, 12, 16, 20)
+_IN_MICROSECONDS: Final = {pa.time64("ns"): pa.time64("us"), pa.duration("ns"): pa.duration("us")}
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -85,7 +86,7 @@ def plain_field(field: pa.Field) -> pa.Field:
 
 
 def python_list(column: pa.Array) -> list[Any]:
-    """The values as Python's own types. Raises ``ValueError`` for a time with nanoseconds, which they do not
+    """The values as Python's own types. Raises ``ValueError`` for a time, or a time of day, with nanoseconds, which they do not
     hold, and which pyarrow gives as pandas' types where pandas is installed.
 
     >>> python_list(pa.array([1_000, None], pa.timestamp("ns")))
@@ -100,8 +101,8 @@ def _without_nanoseconds(kind: pa.DataType) -> pa.DataType:
     """The type with microseconds in place of nanoseconds at any depth."""
     if pa.types.is_timestamp(kind) and kind.unit == "ns":
         return pa.timestamp("us", kind.tz)
-    if pa.types.is_duration(kind) and kind.unit == "ns":
-        return pa.duration("us")
+    if kind in _IN_MICROSECONDS:
+        return _IN_MICROSECONDS[kind]
     if pa.types.is_struct(kind):
         fields = [field.with_type(_without_nanoseconds(field.type)) for field in kind]
         return pa.struct(fields)

@@ -33,6 +33,7 @@ from beam_joins.transforms.engine.resumed.state_files import rename, write_whole
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from beam_joins.transforms.engine.table_rows import last_of_each, newest
 from beam_joins.transforms.engine.table_type import TableType, table_type
+from beam_joins.transforms.engine.transform import label_of
 
 __all__ = [
     "BLOCK_BYTES",
@@ -59,6 +60,7 @@ __all__ = [
     "folder_for",
     "growing_partitions",
     "in_batches",
+    "label_of",
     "last_of_each",
     "newest",
     "plain_schema",

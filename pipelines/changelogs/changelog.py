@@ -5,8 +5,9 @@ side.
 import glob
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,9 +16,10 @@ from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.paths import absolute, is_local, matching, require_file_system
+from beam_joins.pipelines.changelogs.first_look import LOOK_RECORDS, first_records, types_of_files
 from beam_joins.pipelines.formats import avro_rows
 from beam_joins.pipelines.formats.columns import Columns, Envelopes
-from beam_joins.pipelines.formats.csv_rows import layout_of
+from beam_joins.pipelines.formats.csv_rows import in_one_layout, layout_of
 from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of
 from beam_joins.pipelines.formats.envelopes.row_change import is_pattern
 from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, SlotLog, Waiting, slot_log
@@ -28,8 +30,6 @@ from beam_joins.pipelines.formats.registry import DEBEZIUM, FILE_FORMATS, NOT_RE
 
 PART_BYTES: Final = 16 << 20
 PLAIN: Final = Envelopes()
-LOOK_RECORDS: Final = 10_000
-"""How many records are looked at to learn what columns there are."""
 _PLAIN: Final = tuple(suffix for each in FILE_FORMATS if each.lines for suffix in each.source.suffixes)
 _DECLARED: Final = tuple(each.name for each in FILE_FORMATS if each.lines)
 """The formats whose columns an option gives types."""
@@ -199,13 +199,15 @@ def look_into(
     before: pa.Schema | None = None,
     read: ReadBefore = NONE_READ,
     is_known: bool = False,
+    held_times: Mapping[str, bool] = MappingProxyType({}),
 ) -> Changelog:
     """Look at what files say of themselves, and at their first records.
 
     The time unit of a file that says its own replaces the one in ``columns``; ``layout`` are the types of
     columns of CSV files, and ``remembered`` those of columns that a file need not have. ``before`` are the columns
     of the rows of envelopes in an earlier run, for files of which nothing shows them, and ``read`` the
-    transactions of a slot that were read there. ``is_known``: rows of the table were read there.
+    transactions of a slot that were read there. ``is_known``: rows of the table were read there. ``held_times`` says
+    of columns whether they held times there, or numbers.
 
     Raises InputError for a file that cannot be read, or does not have a column of ``layout``.
     """
@@ -235,11 +237,11 @@ def look_into(
                 evidence = evidence._replace(whole=evidence.whole or before, doubt="")
             files = tuple(replace(file, key=key, columns=file.columns or evidence.whole) for file in files)
             columns = replace(columns, key=key)
-        files = tuple(_looked_into(name, file, columns, layout, remembered) for file in files)
+        files = in_one_layout([_looked_into(name, file, columns, layout, remembered) for file in files])
         if files and all(file.format == "avro" for file in files):
             avro_rows.require_one_schema(name, files)
-        types = tuple({column: type_ for file in reversed(files) for column, type_ in SOURCES[file.format].types(file)}.items())
-        first = tuple(_first_records(name, files))
+        types = types_of_files(name, files, columns, held_times)
+        first = tuple(first_records(name, files))
     except (OSError, EOFError) as error:
         shown = getattr(error, "filename", None) or files[0].shown
         raise InputError(f"{name}: cannot read {shown}: {_reason(error)}") from error
@@ -276,24 +278,6 @@ def _looked_into(name: str, file: File, columns: Columns, layout: Layout, rememb
         raise
     except ValueError as error:
         raise InputError(f"{name}: {file.shown} {error}") from error
-
-
-def _first_records(name: str, files: Sequence[File]) -> Iterator[tuple[File, dict[str, Any]]]:
-    """The first usable records of the files of each format; an unusable one is the run's business."""
-    formats = dict.fromkeys(file.format for file in files)
-    for format_ in formats:
-        of_format = [file for file in files if file.format == format_]
-        yield from itertools.islice(_records(name, of_format), max(1, LOOK_RECORDS // len(formats)))
-
-
-def _records(name: str, files: Sequence[File]) -> Iterator[tuple[File, dict[str, Any]]]:
-    for file in files:
-        try:
-            yield from ((file, row) for row in SOURCES[file.format].first(file))
-        except OSError:
-            raise
-        except ValueError as error:
-            raise InputError(f"{name}: {file.shown} {error}") from error
 
 
 def _reason(error: BaseException) -> str:

@@ -15,6 +15,7 @@ from beam_joins.how import How
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.changelogs.changelog import Changelog
+from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
 from beam_joins.pipelines.changelogs.row_types import row_types
 from beam_joins.pipelines.changelogs.time_units import remarks_on, require_one_unit
@@ -115,6 +116,9 @@ class Job:
             )
         for column, of_key in zip(columns, keys, strict=True):
             reference, key = left.kind_of(column), right.kind_of(of_key)
+            times = [is_time(dict(each.types).get(name, "")) for each, name in ((left, column), (right, of_key))]
+            if reference == key and True in times and times[0] != times[1]:
+                reference, key = ("times" if held else "whole numbers" for held in times)
             if reference and key and reference != key:
                 raise InputError(
                     f"the {left.name}' column '{column}' holds {reference} and the {right.name}' column "

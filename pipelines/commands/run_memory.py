@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.changelogs.changelog import Changelog, look_into
+from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.processed_files import SeenFiles
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.job import Job, Kinds
@@ -17,7 +18,7 @@ from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.formats.columns import Columns
 from beam_joins.pipelines.formats.envelopes.slot_log import ReadBefore
 from beam_joins.pipelines.formats.files import File
-from beam_joins.pipelines.formats.layout import Layout
+from beam_joins.pipelines.formats.layout import UNKNOWN, Layout
 from beam_joins.pipelines.results.counts import Tally, add_up
 from beam_joins.transforms.connect import schema_text, text_schema
 
@@ -38,6 +39,7 @@ class Memory:
         self._whole: dict[str, str | None] = {side: of_side.get("whole") for side, of_side in sides.items()}
         self._waiting: dict[str, dict[str, int]] = {side: dict(of_side.get("waiting", {})) for side, of_side in sides.items()}
         self._read = {side: ReadBefore(**of_side.get("transactions", {})) for side, of_side in sides.items()}
+        self._times: dict[str, dict[str, bool]] = {side: dict(of_side.get("times", {})) for side, of_side in sides.items()}
         self._parts: dict[str, int] = {side: of_side.get("parts", 0) for side, of_side in sides.items()}
         self._typed: dict[str, str | None] = {side: of_side.get("typed") for side, of_side in sides.items()}
         self._keys: dict[str, list[str]] = dict(stored.get("keys", {}))
@@ -53,6 +55,7 @@ class Memory:
                 "columns": self._columns[side],
                 "whole": self._whole[side],
                 "waiting": self._waiting[side],
+                "times": self._times[side],
                 "parts": self._parts[side],
                 "transactions": self._read[side]._asdict(),
             }
@@ -78,7 +81,15 @@ class Memory:
         whole = self._whole[side]
         before = None if whole is None else text_schema(whole)
         changelog = look_into(
-            side, tuple(files), columns, layout, tuple(self._types[side].items()), before, self._read[side], bool(self._columns[side])
+            side,
+            tuple(files),
+            columns,
+            layout,
+            tuple(self._types[side].items()),
+            before,
+            self._read[side],
+            bool(self._columns[side]),
+            self._times[side],
         )
         changelog.require_table()
         self._read[side] = changelog.read
@@ -90,7 +101,9 @@ class Memory:
         self._parts[side] += len(changelog.parts())
         for file in changelog.files:
             self._keys[side] = list(file.key)
-            self._types[side] = {**dict(file.layout), **self._types[side]}
+            self._types[side] = {**{name: kind for name, kind in file.layout if kind != UNKNOWN}, **self._types[side]}
+        held = {name: is_time(kind) for name, kind in changelog.types}
+        self._times[side] = {**{name: held_time for name, held_time in held.items() if held_time is not None}, **self._times[side]}
         return changelog
 
     @property

@@ -23,6 +23,7 @@ from beam_joins.pipelines.formats.parquet_rows import (
     column_rows,
     readable,
     readable_schema,
+    require_names,
     row_dicts,
     unit_of,
 )
@@ -108,11 +109,15 @@ class ArrowRecords(ParquetRecords):
 
 @contextmanager
 def opened(path: str) -> Iterator[pa.ipc.RecordBatchFileReader]:
-    """The file; raises ValueError, a sentence without the path, for one that is not of Arrow IPC."""
+    """The file; raises ValueError, a sentence without the path, for one that is not of Arrow IPC, or has two
+    columns of one name.
+    """
     file: Any = pa.OSFile(path) if is_local(path) else FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
     with file:
         try:
-            yield pa.ipc.open_file(file)
+            batches = pa.ipc.open_file(file)
+            require_names(batches.schema)
+            yield batches
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             if isinstance(error, OSError) and (error.errno or not is_local(path)):
                 raise

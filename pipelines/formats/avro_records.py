@@ -10,8 +10,9 @@ import fastavro
 import pyarrow as pa
 from fastavro.write import Writer
 
+from beam_joins.arrow_types import is_uuid, uuid_texts
 from beam_joins.pipelines.formats.envelopes.record_kinds import Schema
-from beam_joins.pipelines.formats.json_text import stored
+from beam_joins.pipelines.formats.json_text import at_any_depth, stored
 from beam_joins.pipelines.formats.lines import content_of
 from beam_joins.pipelines.formats.target_types import target_type
 
@@ -55,14 +56,18 @@ def _rows(columns: list[pa.Array], record: Schema) -> Iterator[dict[str, Any]]:
 
 
 def _values(column: pa.Array, type_: Any) -> list[Any]:
-    """The values of a column: times and dates as the numbers that are stored, rows with the name of their
-    type, so that fastavro need not look for it among those of a union.
+    """The values of a column: times and dates as the numbers that are stored, UUIDs as text, rows with the name of
+    their type, so that fastavro need not look for it among those of a union.
     """
     if not pa.types.is_struct(column.type) or not column.type.num_fields:
-        values: list[Any] = stored(column).to_pylist()
+        values: list[Any] = at_any_depth(column, _stored).to_pylist()
         return values
     rows = _rows(column.flatten(), type_)
     return [(type_["name"], row) if is_valid else None for row, is_valid in zip(rows, column.is_valid().to_pylist(), strict=True)]
+
+
+def _stored(column: pa.Array) -> pa.Array:
+    return uuid_texts(column) if is_uuid(column.type) else stored(column)
 
 
 class Records(NamedTuple):

@@ -19,13 +19,14 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.range_trackers import OffsetRangeTracker
 
-from beam_joins.arrow_types import is_uuid
+from beam_joins.arrow_types import without_uuids
 from beam_joins.exact_values import Place, exact_column
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.columns import Unit, micros_of, whole_number
 from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows, Schema, rows_of_avro
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
+from beam_joins.pipelines.formats.json_text import at_any_depth
 from beam_joins.pipelines.formats.lines import parts_by_bytes
 from beam_joins.pipelines.formats.parquet_rows import no_instants
 from beam_joins.pipelines.formats.reading import Reading
@@ -33,15 +34,24 @@ from beam_joins.pipelines.formats.record_batch_parser import RawRows, structs_of
 
 _RECORDS: Final = 4096
 _MOST_CHARACTERS: Final = 100
+_UUID_BYTES: Final = 16
+_WITH_UUIDS: Final = (UUID, list, dict)
 _LACKING: Final = re.compile(r"(\w+) codec is supported but you need to install one of the following libraries: \('([\w.]+)'")
 """What fastavro says of a codec whose package is missing."""
-_CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
-    **{f"{zone}timestamp-{unit}": micros_of for zone in ("", "local-") for unit in ("millis", "micros")},
-    **{f"{zone}timestamp-nanos": lambda nanos: whole_number(Decimal(nanos).scaleb(-3)) for zone in ("", "local-")},
-    **{f"time-{unit}": dt.time.isoformat for unit in ("millis", "micros")},
-    "uuid": lambda value: str(UUID(bytes=value)) if isinstance(value, bytes) else str(value),
+_LOGICAL: Final[dict[str, tuple[str, ...]]] = {
+    **{f"{zone}timestamp-{unit}": ("long",) for zone in ("", "local-") for unit in ("millis", "micros", "nanos")},
+    "time-millis": ("int",),
+    "time-micros": ("long",),
+    "date": ("int",),
+    "decimal": ("bytes", "fixed"),
+    "uuid": ("string", "fixed"),
 }
-"""What is read of values of a logical type; fastavro gives nanoseconds and UUIDs of 16 bytes as they are stored."""
+"""The types that a logical type may be said of; of others it is ignored, as the specification of Avro says."""
+_NANOS: Final = ("timestamp-nanos", "local-timestamp-nanos")
+_AS_THEY_ARE: Final = {
+    *((name, None) for name in ("null", "boolean", "int", "long", "float", "double", "string", "bytes", "fixed", "enum")),
+    *(("int", "date"), ("bytes", "decimal"), ("fixed", "decimal")),
+}
 
 
 def read_schema(path: str) -> Schema:
@@ -76,13 +86,17 @@ def require_one_schema(name: str, files: Sequence[File]) -> None:
             raise InputError(f"{name}: {file.shown} has another Avro schema than {files[0].shown}: write them with one schema")
 
 
-def logical_type(schema: Schema, column: str) -> str | None:
-    """The logical type of a column, also where the column is nullable."""
-    for field in schema["fields"]:
-        if field["name"] == column:
-            types = field["type"] if isinstance(field["type"], list) else [field["type"]]
-            return next((t["logicalType"] for t in types if isinstance(t, dict) and "logicalType" in t), None)
-    return None
+def _members(type_: Any) -> list[tuple[str, str | None]]:
+    """The types of a union, or the one type, each with its logical type."""
+    members = [member if isinstance(member, dict) else {"type": member} for member in (type_ if isinstance(type_, list) else [type_])]
+    stored = [(str(member["type"]), member.get("logicalType")) for member in members]
+    return [(name, logical if name in _LOGICAL.get(str(logical), ()) else None) for name, logical in stored]
+
+
+def _logical_types(schema: Schema, column: str) -> list[str]:
+    """The logical types of a column."""
+    types = [field["type"] for field in schema["fields"] if field["name"] == column]
+    return [logical for type_ in types for _, logical in _members(type_) if logical is not None]
 
 
 def read_avro(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -94,16 +108,38 @@ def read_avro(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[str,
 
 def _converter(schema: Schema) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """What makes of a record one without units of time."""
-    conversions = {
-        field["name"]: _CONVERSIONS[kind]
-        for field in schema["fields"]
-        if (kind := logical_type(schema, field["name"])) in _CONVERSIONS
-    }
+    conversions = {field["name"]: made for field in schema["fields"] if (made := _conversion(field["type"])) is not None}
     if not conversions:
         return lambda record: record
-    return lambda record: {
-        name: conversions[name](value) if name in conversions and value is not None else value for name, value in record.items()
-    }
+    return lambda record: {name: conversions[name](value) if name in conversions else value for name, value in record.items()}
+
+
+def _conversion(type_: Any) -> Callable[[Any], Any] | None:
+    """What makes a value of a type one without units, None where it is as it is."""
+    members = _members(type_)
+    if all(member in _AS_THEY_ARE for member in members):
+        return None
+    # fastavro gives nanoseconds and UUIDs of 16 bytes as they are stored, and does not say of which member of a union they are
+    made: dict[type, Callable[[Any], Any]] = {}
+    if any(logical in _NANOS for _, logical in members) and not {("int", None), ("long", None)}.intersection(members):
+        made[int] = lambda nanos: whole_number(Decimal(nanos).scaleb(-3))
+    if ("fixed", "uuid") in members and not {("bytes", None), ("fixed", None)}.intersection(members):
+        made[bytes] = lambda stored: str(UUID(bytes=stored)) if len(stored) == _UUID_BYTES else stored
+    return lambda value: made.get(type(value), _plain)(value)
+
+
+def _plain(value: Any) -> Any:
+    """A value without units of time, at any depth, by its Python type: a union may have others beside times."""
+    return _MADE[type(value)](value) if type(value) in _MADE else value
+
+
+_MADE: Final[dict[type, Callable[[Any], Any]]] = {
+    dt.datetime: micros_of,
+    dt.time: dt.time.isoformat,
+    UUID: str,
+    list: lambda values: list(map(_plain, values)),
+    dict: lambda record: {name: _plain(value) for name, value in record.items()},
+}
 
 
 def read_records(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -139,16 +175,27 @@ def read_records(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[s
 
 def with_uuids_as_text(record: dict[str, Any], columns: pa.Schema | None) -> dict[str, Any]:
     """The record with the text of UUIDs, but in columns that are to be of UUIDs."""
-    if not any(isinstance(value, UUID) for value in record.values()):
+    if not any(isinstance(value, _WITH_UUIDS) for value in record.values()):
         return record
-    kept = {field.name for field in columns or () if is_uuid(field.type)}
-    return {name: str(value) if isinstance(value, UUID) and name not in kept else value for name, value in record.items()}
+    kept = {field.name for field in columns or () if without_uuids(field.type) != field.type}
+    return {name: value if name in kept else _uuids_as_text(value) for name, value in record.items()}
+
+
+def _uuids_as_text(value: Any) -> Any:
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, list):
+        return list(map(_uuids_as_text, value))
+    return {name: _uuids_as_text(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 def _of_time(schema: Schema) -> list[str]:
     """The columns of dates and timestamps."""
-    kinds = {field["name"]: logical_type(schema, field["name"]) or "" for field in schema["fields"]}
-    return [name for name, kind in kinds.items() if kind == "date" or "timestamp-" in kind]
+    return [field["name"] for field in schema["fields"] if any(map(_is_instant, _logical_types(schema, field["name"])))]
+
+
+def _is_instant(logical: str) -> bool:
+    return logical == "date" or "timestamp-" in logical
 
 
 def avro_reason(error: Exception) -> str:
@@ -170,10 +217,10 @@ class Avro:
 
     def unit(self, file: File, column: str) -> Unit | None:
         """Microseconds where its logical type is of times; raises ValueError for times of day."""
-        kind = logical_type(read_schema(file.path), column) or ""
-        if kind.startswith("time-"):
-            raise no_instants(column, kind)
-        return "us" if kind == "date" or "timestamp-" in kind else None
+        kinds = _logical_types(read_schema(file.path), column)
+        if of_day := [kind for kind in kinds if kind.startswith("time-")]:
+            raise no_instants(column, of_day[0])
+        return "us" if any(map(_is_instant, kinds)) else None
 
     def types(self, file: File) -> list[tuple[str, str]]:
         """Those of its schema."""
@@ -208,18 +255,25 @@ def _structs(records: list[dict[str, Any]], rows: RecordRows, reading: Reading) 
 
 
 def _column(records: list[dict[str, Any]], column: str, kind: pa.DataType, rows: RecordRows) -> pa.Array:
-    values = [record.get(column) for record in records]
+    values = [_uuids_as_text(record.get(column)) for record in records]
+    stored = at_any_depth(pa.nulls(0, kind), _with_numbers).type
     try:
-        return exact_column(values, kind, Place("a record", column))
+        return exact_column(values, stored, Place("a record", column)).cast(kind)
     except ValueError:
         texts = [rows.text({column: value}) if column in record else b"{}" for record, value in zip(records, values, strict=True)]
         return typed(texts, pa.schema([(column, kind)])).column(0)
 
 
+def _with_numbers(column: pa.Array) -> pa.Array:
+    """Timestamps of nanoseconds as fastavro gives them; other columns as they are."""
+    return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) and column.type.unit == "ns" else column
+
+
 def _shown(type_: Any) -> str:
     if isinstance(type_, list):
         return " or ".join(map(_shown, type_))
-    return str(type_.get("logicalType") or type_.get("name") or type_["type"]) if isinstance(type_, dict) else str(type_)
+    (name, logical), *_ = _members(type_)
+    return str(logical or type_.get("name") or name) if isinstance(type_, dict) else name
 
 
 def whole_avro(file: Growing) -> Iterator[Whole]:

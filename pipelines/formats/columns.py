@@ -25,9 +25,12 @@ LEFT_OUT, LIFE, PLACE = "(left out)", "(life)", "(place)"
 """
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
+EXACT_IN_DOUBLES: Final = 1 << 53
+"""Below which a double is one whole number and no other one rounded."""
 _DIGITS: Final = 76
 """The most digits of a decimal of Arrow."""
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+_NANOSECONDS: Final = re.compile(r"[.,][0-9]{6}0*[1-9]")
 _BARE: Final = re.compile(r"[0-9]{9}|[0-9]+$")
 """A number rather than a date: Python's ISO 8601 takes any character between date and time, and so reads
 1712011512301 as the year 1712.
@@ -100,6 +103,13 @@ class Columns:
         if not isinstance(value, dt.date):
             raise ValueError("not a time")
         return micros_of(value)
+
+    def _has_nanoseconds(self, row: Row) -> bool:
+        """Whether the event time is no whole number of microseconds."""
+        value = whole_number(row[self.timestamp])
+        if isinstance(value, int | Decimal):
+            return bool(value * NANOSECONDS[self.unit] % 1_000)
+        return isinstance(value, str) and _NANOSECONDS.search(value) is not None
 
     def position_of(self, row: Row) -> int | None:
         """The sequence number, a whole number, its digits (0 to 9, with a sign or without) as text or a date,
@@ -175,6 +185,9 @@ class Columns:
             return f"column '{self.timestamp}' is not a time: {shown(row[self.timestamp])}"
         if not _LEAST <= time <= _MOST:
             return f"column '{self.timestamp}' does not fit in 64 bits as microseconds: {shown(row[self.timestamp])}"
+        if self.sequence is None and self._has_nanoseconds(row):
+            remedy = f"name a column with whole numbers of nanoseconds with {self.flag('sequence')}"
+            return f"column '{self.timestamp}' has nanoseconds, which microseconds do not order: {remedy}"
         for column in (self.sequence, *self.within):
             try:
                 number = None if column is None else _whole_number(row[column])
@@ -253,11 +266,14 @@ def micros_of(time: dt.date) -> int:
 
 
 def whole_number(value: Any) -> Any:
-    """The whole number that a decimal equals; other values as they are.
+    """The whole number that a decimal or a float equals, where a float tells it from its neighbours; other values as
+    they are.
 
-    >>> whole_number(Decimal("7.00")), whole_number(Decimal("7.5"))
-    (7, Decimal('7.5'))
+    >>> whole_number(Decimal("7.00")), whole_number(Decimal("7.5")), whole_number(7.0)
+    (7, Decimal('7.5'), 7)
     """
+    if isinstance(value, float) and value.is_integer() and abs(value) < EXACT_IN_DOUBLES:
+        return int(value)
     if isinstance(value, Decimal) and value.is_finite() and value.adjusted() < _DIGITS and value == value.to_integral_value():
         return int(value)
     return value

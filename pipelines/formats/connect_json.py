@@ -8,20 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.pipelines.base.input_error import OutputError
-from beam_joins.pipelines.formats.json_text import objects, texts_of
+from beam_joins.pipelines.formats.json_text import texts_of
 
 _EXACT: Final = Context(prec=100)
-
-
-def connect_rows(rows: pa.StructArray) -> pa.Array:
-    """The rows as JSON objects, null where one is null.
-
-    >>> connect_rows(pa.array([{"a": 1, "d": None}, None]))[0].as_py()
-    b'{"a":1,"d":null}'
-    """
-    columns = {field.name: connect_texts(pc.struct_field(rows, field.name)) for field in rows.type}
-    texts = objects(columns, len(rows))
-    return pc.if_else(rows.is_valid(), texts, pa.scalar(None, pa.binary()))
 
 
 def connect_texts(column: pa.Array) -> pa.Array:

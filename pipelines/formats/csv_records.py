@@ -7,23 +7,25 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from beam_joins.arrow_types import python_list
+from beam_joins.arrow_types import is_bytes
+from beam_joins.pipelines.base.input_error import OutputError
 from beam_joins.pipelines.formats.connect_json import iso_texts
-from beam_joins.pipelines.formats.exact_json import dumps_line
+from beam_joins.pipelines.formats.json_text import nested_texts, texts_of, texts_without_units
 
 
 class CsvRecords:
-    """Rows with a header; what is no text, number or truth value is text: times in ISO 8601, bytes in base64,
-    rows within rows as JSON.
+    """Rows with a header; what is no text, number or truth value is text: times in ISO 8601, durations in
+    microseconds, bytes in base64, rows within rows as JSON.
     """
 
     def __init__(self, columns: pa.Schema, pairs: bool) -> None:
         self._columns = columns
 
     def encoded(self, columns: list[pa.Array]) -> pa.Array:
-        """The rows."""
+        """The rows. Raises OutputError for a time that has no text."""
         fields = [pa.field(field.name, _written(field.type)) for field in self._columns]
-        return pa.StructArray.from_arrays([_field_texts(column) for column in columns], fields=fields)
+        texts = [_field_texts(field.name, column) for field, column in zip(self._columns, columns, strict=True)]
+        return pa.StructArray.from_arrays(texts, fields=fields)
 
     def writer(self, file: Any) -> "CsvWriter":
         """What writes rows to a file."""
@@ -57,13 +59,21 @@ def _written(kind: pa.DataType) -> pa.DataType:
     return kind if plain or pa.types.is_decimal(kind) else pa.string()
 
 
-def _field_texts(column: pa.Array) -> pa.Array:
-    if _written(column.type) == column.type:
+def _field_texts(name: str, column: pa.Array) -> pa.Array:
+    kind = column.type
+    if _written(kind) == kind:
         return column
-    if pa.types.is_temporal(column.type):
-        return iso_texts(column)
-    made = (
-        None if value is None else base64.b64encode(value) if isinstance(value, bytes) else dumps_line(value)[:-1]
-        for value in python_list(column)
-    )
-    return pa.array(made, pa.binary()).cast(pa.string())
+    if is_bytes(kind):
+        return pa.array([None if value is None else base64.b64encode(value).decode() for value in column.to_pylist()], pa.string())
+    try:
+        plain = iso_texts(column)
+        return plain if plain.type == pa.string() else nested_texts(plain, _texts).cast(pa.string())
+    except OutputError as error:
+        raise OutputError(f"column '{name}': {error}") from None
+    except ValueError as error:
+        raise OutputError(f"column '{name}' {error}") from error
+
+
+def _texts(column: pa.Array) -> pa.Array:
+    """The JSON texts of a column: durations in microseconds, other times in ISO 8601."""
+    return texts_without_units(column) if pa.types.is_duration(column.type) else texts_of(iso_texts(column))

@@ -6,7 +6,8 @@ Numbers keep their digits, as they are text.
 import csv
 import itertools
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from beam_joins.pipelines.formats.columns import Unit
 from beam_joins.pipelines.formats.exact_json import loads
 from beam_joins.pipelines.formats.files import File, Part
 from beam_joins.pipelines.formats.json_text import objects, texts_of
-from beam_joins.pipelines.formats.layout import DECIMAL, Layout
+from beam_joins.pipelines.formats.layout import DECIMAL, UNKNOWN, Layout, widest
 from beam_joins.pipelines.formats.lines import cut_lines, line_number, lines_of, parts_by_bytes, whole_lines
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
@@ -37,6 +38,8 @@ _PADDED: Final = re.compile(r"-?0[0-9]|\+")
 _FIELD: Final = r'(?:[^",]*|"(?:[^"]|"")*")'
 _RECORD: Final = rf"^{_FIELD}(?:,{_FIELD})*\r?\n?$"
 """A line whose quotes begin and end fields, or are doubled within them: Arrow also takes others."""
+_OPEN_QUOTE: Final = "unexpected end of data"
+_TEXTS: Final = ("string", UNKNOWN)
 _TRUTH: Final = {"true": True, "false": False}
 csv.field_size_limit(2**31 - 1)  # a field may be as long as its line
 
@@ -72,13 +75,19 @@ def layout_of(file: File, declared: Layout, remembered: Layout = ()) -> Layout:
     return tuple((name, types.get(name) or _type_in(column)) for name, column in zip(names, texts, strict=True))
 
 
+def in_one_layout(files: Sequence[File]) -> tuple[File, ...]:
+    """The files, whose columns have the same types in all of them: those that hold what each has."""
+    types = widest([file.layout for file in files])
+    return tuple(replace(file, layout=tuple((name, types[name]) for name, _ in file.layout)) for file in files)
+
+
 def type_named(kind: str) -> pa.DataType:
     """The type of a column that an option names.
 
     >>> type_named("double"), type_named("decimal(12,2)")
     (DataType(double), Decimal128Type(decimal128(12, 2)))
     """
-    named = {"int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_(), "string": pa.string()}
+    named = {"int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_(), "string": pa.string(), UNKNOWN: pa.string()}
     return named[kind] if kind in named else _decimal(kind)
 
 
@@ -176,7 +185,7 @@ def _rows(data: bytes, start: int, file: File, reading: Reading | None) -> RawRo
 
 def _typed(column: pa.Array, kind: str) -> tuple[pa.Array, pa.Array, Bools]:
     """A column of texts as it is compared, its JSON texts, and for which records both are right."""
-    if kind == "string":
+    if kind in _TEXTS:
         return column, texts_of(column), np.ones(len(column), np.bool_)
     if kind == "bool":
         lower = pc.utf8_lower(column)
@@ -201,12 +210,12 @@ def _row(line: bytes, layout: Layout, declared: Collection[str] = (), option: st
     try:
         fields = _fields(line)
     except ValueError as error:
-        return f"not CSV: {error}"
+        return str(error)
     if len(fields) != len(layout):
         return f"{len(fields)} fields, where the header has {len(layout)}"
     row: dict[str, Any] = {}
     for (name, kind), text in zip(layout, fields, strict=True):
-        if kind != "string" and name not in declared and _PADDED.match(text):
+        if kind not in _TEXTS and name not in declared and _PADDED.match(text):
             return (
                 f"column '{name}' is {text!r}, which may be no number, as a postal code is none, and is {kind} in the records before "
                 f"it: say from the first run on what it is, with {option} ({name}:string or {name}:{kind})"
@@ -214,12 +223,15 @@ def _row(line: bytes, layout: Layout, declared: Collection[str] = (), option: st
         try:
             row[name] = _value(text, kind) if text else None
         except (ValueError, InvalidOperation):
-            return f"column '{name}' is not of type {kind}: {text!r}"
+            remedy = (
+                "" if name in declared else f": say from the first run on what it is, with {option} ({name}:double or {name}:string)"
+            )
+            return f"column '{name}' is not of type {kind}: {text!r}{remedy}"
     return row
 
 
 def _value(text: str, kind: str) -> Any:
-    if kind == "string":
+    if kind in _TEXTS:
         return text
     if kind == "bool":
         if (value := _TRUTH.get(text.lower())) is None:
@@ -250,8 +262,10 @@ def _fields_or_none(line: bytes) -> list[str] | None:
 def _fields(line: bytes) -> list[str]:
     try:
         return next(csv.reader([line.decode().rstrip("\r\n")], strict=True))
-    except csv.Error as error:
-        raise ValueError(str(error)) from error
+    except (csv.Error, UnicodeDecodeError) as error:
+        if _OPEN_QUOTE in str(error):
+            raise ValueError("a quoted field goes on in the next line: fields with line breaks are not read") from error
+        raise ValueError(f"not CSV: {error}") from error
 
 
 def _table(data: bytes, names: list[str]) -> pa.Table:
@@ -269,7 +283,7 @@ def _type_in(texts: pa.Array) -> str:
     for kind in ("int64", "double", "bool") if len(present) else ():
         if _typed(present, kind)[2].all():
             return kind
-    return "string"
+    return "string" if len(present) else UNKNOWN
 
 
 def _decimal(kind: str) -> pa.DataType:

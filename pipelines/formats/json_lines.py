@@ -9,17 +9,19 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.formats.columns import Unit
-from beam_joins.pipelines.formats.connect_json import connect_rows, connect_texts, iso_texts
+from beam_joins.pipelines.formats.connect_json import connect_texts, iso_texts
 from beam_joins.pipelines.formats.exact_json import object_of
 from beam_joins.pipelines.formats.files import File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.json_rows import json_rows
-from beam_joins.pipelines.formats.json_text import NULL, joined, objects, row_texts
+from beam_joins.pipelines.formats.json_text import NULL, joined, nested_texts, objects, texts_of
 from beam_joins.pipelines.formats.lines import content_of, line_number, lines_of, parts_by_bytes, whole_lines
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.target_types import target_type
 
 _CHUNK: Final = 4 << 20
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+"""What some writers begin a file of UTF-8 with."""
 
 
 def read_objects(path: str) -> Iterator[dict[str, Any]]:
@@ -32,7 +34,8 @@ def read_objects(path: str) -> Iterator[dict[str, Any]]:
 
 def objects_in(file: File) -> Iterator[dict[str, Any]]:
     """The same of a file that may only be looked at."""
-    return (row for line in lines_of(file) if line.strip() and isinstance(row := object_of(line), dict))
+    lines = (line if n else line.removeprefix(BYTE_ORDER_MARK) for n, line in enumerate(lines_of(file)))
+    return (row for line in lines if line.strip() and isinstance(row := object_of(line), dict))
 
 
 class JsonLines:
@@ -59,7 +62,8 @@ class JsonLines:
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
         """The lines, some at a time."""
         for place, data in whole_lines(part):
-            if (rows := json_rows(data, part.first_place + place, reading)) is not None:
+            lines = data if part.start + place else data.removeprefix(BYTE_ORDER_MARK)
+            if (rows := json_rows(lines, part.first_place + place + len(data) - len(lines), reading)) is not None:
                 yield rows
 
     def where(self, part: Part, place: int) -> str:
@@ -79,13 +83,15 @@ def whole_json(file: Growing) -> Iterator[Whole]:
             rest += chunk
             cut = rest.rfind(b"\n") + 1
             if cut:
+                lines = rest[:cut] if at else rest[:cut].removeprefix(BYTE_ORDER_MARK)
                 at += cut
-                yield at, rest[:cut]
+                yield at, lines
                 rest = rest[cut:]
-    if rest.strip():
-        if not file.is_whole or not isinstance(object_of(rest), dict):
+    last = rest if at else rest.removeprefix(BYTE_ORDER_MARK)
+    if last.strip():
+        if not file.is_whole or not isinstance(object_of(last), dict):
             raise NotWhole
-        yield at + len(rest), rest
+        yield at + len(rest), last
 
 
 class JsonRecords:
@@ -104,14 +110,16 @@ class JsonRecords:
     def encoded(self, columns: list[pa.Array]) -> pa.Array:
         """The lines of rows."""
         named, count = dict(zip(self._names, columns, strict=True)), len(columns[0])
-        if not self._head:
-            return joined(row_texts({name: iso_texts(column) for name, column in named.items()}, count), b"\n")
-        texts = {name: (connect_rows if pa.types.is_struct(column.type) else connect_texts)(column) for name, column in named.items()}
-        return joined(self._head, objects(texts, count), b"}\n", null=NULL)
+        texts = {name: nested_texts(column, connect_texts if self._head else _iso) for name, column in named.items()}
+        return joined(self._head, objects(texts, count), b"}\n" if self._head else b"\n", null=NULL)
 
     def writer(self, file: BinaryIO) -> "JsonLinesWriter":
         """What writes lines to a file."""
         return JsonLinesWriter(file)
+
+
+def _iso(column: pa.Array) -> pa.Array:
+    return texts_of(iso_texts(column))
 
 
 class JsonLinesWriter:

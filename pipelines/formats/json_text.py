@@ -1,13 +1,16 @@
 """Writes Arrow columns as JSON text: exact numbers, bytes in base64, times as stored or without their unit."""
 
-from contextlib import suppress
+from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_joins.arrow_types import is_list, is_uuid, lists_of, uuid_texts
 from beam_joins.pipelines.formats.exact_json import dumps_line
+from beam_joins.sorting import valid
 
 NULL: Final = b"null"
 _LONG_DIGITS: Final = 19
@@ -25,17 +28,12 @@ def joined(*parts: Any, null: bytes = b"") -> pa.Array:
     return pc.binary_join_element_wise(*parts, b"", null_handling="replace", null_replacement=null)
 
 
-def row_texts(columns: dict[str, pa.Array], length: int) -> pa.Array:
-    r"""A JSON object for each row.
+def objects(texts: dict[str, pa.Array], length: int) -> pa.Array:
+    r"""A JSON object for each row, of the JSON texts of its members; null is written as null.
 
-    >>> row_texts({"a": pa.array([1, None]), "b": pa.array(['x"', "y"])}, 2).to_pylist()
+    >>> objects({"a": texts_of(pa.array([1, None])), "b": texts_of(pa.array(['x"', "y"]))}, 2).to_pylist()
     [b'{"a":1,"b":"x\\""}', b'{"a":null,"b":"y"}']
     """
-    return objects({name: texts_of(column) for name, column in columns.items()}, length)
-
-
-def objects(texts: dict[str, pa.Array], length: int) -> pa.Array:
-    """A JSON object for each row, of the JSON texts of its members; null is written as null."""
     if not texts:
         return pa.array([b"{}"] * length, pa.binary())
     names = [orjson.dumps(name) + b":" for name in texts]
@@ -49,10 +47,12 @@ def texts_of(column: pa.Array) -> pa.Array:
     >>> texts_of(pa.array([0.5, 2.0, float("nan"), 1e22])).to_pylist()
     [b'0.5', b'2.0', b'"NaN"', b'1e+22']
     """
-    column = stored_key(column)
+    column = uuid_texts(column) if is_uuid(column.type) else stored_key(column)
     kind = column.type
     if pa.types.is_dictionary(kind):
         return texts_of(column.dictionary_decode())
+    if is_nested(kind):
+        return nested_texts(column, texts_of)
     column = stored(column)
     if pa.types.is_boolean(kind) or pa.types.is_integer(column.type) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
         return column.cast(pa.string()).cast(pa.binary())
@@ -61,6 +61,68 @@ def texts_of(column: pa.Array) -> pa.Array:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _quoted(column.cast(pa.string()))
     return pa.array([None if value is None else dumps_line(value)[:-1] for value in column.to_pylist()], pa.binary())
+
+
+def is_nested(kind: pa.DataType) -> bool:
+    """Whether values of a type are structs, lists or maps."""
+    return bool(pa.types.is_struct(kind) or pa.types.is_map(kind) or is_list(kind))
+
+
+def nested_texts(column: pa.Array, texts: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """The JSON text of each value, null for null: what ``texts`` gives of columns without others within, and of
+    nested ones objects, lists, and maps as lists of pairs.
+
+    >>> nested_texts(pa.array([[{"n": 1, "s": "a"}, None], None]), texts_of).to_pylist()
+    [b'[{"n":1,"s":"a"},null]', None]
+    """
+    kind = column.type
+    if not is_nested(kind):
+        return texts(column)
+    if pa.types.is_struct(kind):
+        inner = {field.name: nested_texts(part, texts) for field, part in zip(kind, column.flatten(), strict=True)}
+        made = objects(inner, len(column))
+    else:
+        lists = _as_lists(column)
+        if pa.types.is_map(kind):
+            key, item = (nested_texts(part, texts) for part in lists.flatten().flatten())
+            items = joined(b"[", key, b",", item, b"]", null=NULL)
+        else:
+            items = nested_texts(lists.flatten(), texts).fill_null(NULL)
+        made = joined(b"[", pc.binary_join(_listed(lists, items, pa.list_(pa.binary())), b","), b"]")
+    return pc.if_else(column.is_valid(), made, pa.scalar(None, pa.binary())) if column.null_count else made
+
+
+def at_any_depth(column: pa.Array, made: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """The column with what ``made`` gives of columns without others within.
+
+    >>> at_any_depth(pa.array([[{"day": 1}], None], pa.list_(pa.struct({"day": pa.date32()}))), stored).to_pylist()
+    [[{'day': 1}], None]
+    """
+    kind = column.type
+    if not is_nested(kind):
+        return made(column)
+    if pa.types.is_struct(kind):
+        parts = [at_any_depth(part, made) for part in column.flatten()]
+        fields = [pa.field(field.name, part.type) for field, part in zip(kind, parts, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=column.is_null()) if parts else column
+    lists = _as_lists(column)
+    items = at_any_depth(lists.flatten(), made)
+    is_map = pa.types.is_map(kind)
+    return _listed(lists, items, pa.map_(*(field.type for field in items.type)) if is_map else pa.list_(items.type))
+
+
+def _as_lists(column: pa.Array) -> pa.Array:
+    """Maps as lists of pairs; lists as they are."""
+    kind = column.type
+    if not pa.types.is_map(kind):
+        return column
+    return column.cast(pa.list_(pa.struct([kind.key_field.with_name("key"), kind.item_field.with_name("value")])))
+
+
+def _listed(lists: pa.Array, items: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The lists with other items."""
+    lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return lists_of(items, lengths, ~valid(lists), kind)
 
 
 def stored_key(column: pa.Array) -> pa.Array:
@@ -86,7 +148,7 @@ def without_units(column: pa.Array) -> pa.Array:
     >>> without_units(pa.array([1_500], pa.timestamp("ms"))).to_pylist(), without_units(pa.array([1, None], pa.date32())).to_pylist()
     ([1500000], ['1970-01-02', None])
     >>> without_units(pa.array([8 * 3_600_000, 1], pa.time32("ms"))).to_pylist()
-    ['08:00:00', '00:00:00.001000']
+    ['08:00:00', '00:00:00.001']
     """
     kind = column.type
     if pa.types.is_date(kind):
@@ -106,11 +168,13 @@ def without_units(column: pa.Array) -> pa.Array:
 
 
 def texts_without_units(column: pa.Array) -> pa.Array:
-    """The JSON text of each value of what :func:`without_units` makes of a column.
+    """The JSON text of each value of what :func:`without_units` makes of a column, at any depth.
 
-    >>> texts_without_units(pa.array([1_500, 2_000, None], pa.timestamp("ns"))).to_pylist()
-    [b'1.5', b'2', None]
+    >>> texts_without_units(pa.array([[1_500, 2_000], None], pa.list_(pa.timestamp("ns")))).to_pylist()
+    [b'[1.5,2]', None]
     """
+    if is_nested(column.type):
+        return nested_texts(column, texts_without_units)
     plain = without_units(column)
     if not pa.types.is_decimal(plain.type) or pa.types.is_decimal(column.type):
         return texts_of(plain)
@@ -118,10 +182,9 @@ def texts_without_units(column: pa.Array) -> pa.Array:
 
 
 def _clock_texts(column: pa.Array) -> pa.Array:
-    with suppress(pa.ArrowInvalid):  # nanoseconds
-        column = column.cast(pa.time64("us"))
-    texts = pc.replace_substring_regex(column.cast(pa.string()), r"(\.[0-9]{6})000$", r"\1")
-    return pc.replace_substring_regex(texts, r"\.000000$", "")
+    """Times of day, with three, six or nine digits behind the second, as they have some: the same in each unit."""
+    texts = pc.replace_substring_regex(column.cast(pa.string()), r"(\.[0-9]{3}|\.[0-9]{6})(?:000)+$", r"\1")
+    return pc.replace_substring_regex(pc.replace_substring_regex(texts, r"(\.[0-9]{3})000$", r"\1"), r"\.(?:000)+$", "")
 
 
 def _quoted(texts: pa.Array) -> pa.Array:

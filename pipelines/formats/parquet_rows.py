@@ -7,7 +7,7 @@ whole.
 import datetime as dt
 import io
 import itertools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
@@ -25,7 +25,7 @@ from beam_joins.exact_values import Place
 from beam_joins.pipelines.base.paths import is_local
 from beam_joins.pipelines.formats.columns import Unit
 from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
-from beam_joins.pipelines.formats.json_text import objects, texts_without_units, without_units
+from beam_joins.pipelines.formats.json_text import at_any_depth, is_nested, objects, texts_without_units, without_units
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, structs_of
 
@@ -128,12 +128,15 @@ def marked(rows: Any) -> Any:
 
 
 def row_dicts(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """The rows of a batch of plain types, one by one: timestamps as microseconds, dates as dates."""
+    """The rows of a batch of plain types, one by one: timestamps as microseconds, dates as dates, at any depth."""
     yield from _without_units(batch).to_pylist()
 
 
 def _without_units(batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = [_named(column, name, _value_column) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
+    columns = [
+        _named(column, name, lambda column: at_any_depth(column, _value_column))
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
     return pa.record_batch(columns, names=batch.schema.names)
 
 
@@ -146,6 +149,18 @@ def readable(batch: pa.RecordBatch) -> pa.RecordBatch:
 def readable_schema(schema: pa.Schema) -> pa.Schema:
     """The columns of a file as they are read: UUIDs as text."""
     return pa.schema([field.with_type(without_uuids(field.type)) for field in schema])
+
+
+def require_names(fields: Iterable[pa.Field], within: str = "") -> None:
+    """Raises ValueError, a sentence without the path, for two columns of one name, of which one would be lost."""
+    names = set[str]()
+    for field in fields:
+        path = f"{within}{field.name}"
+        if field.name in names:
+            raise ValueError(f"has two columns '{path}', where each has a name of its own: give one of them another")
+        names.add(field.name)
+        if is_nested(field.type):
+            require_names([field.type.field(n) for n in range(field.type.num_fields)], f"{path}.")
 
 
 def unit_of(schema: pa.Schema, column: str) -> Unit | None:
@@ -187,11 +202,15 @@ def _named(column: pa.Array, name: str, made: Callable[[pa.Array], pa.Array]) ->
 
 @contextmanager
 def opened(path: str, **options: Any) -> Iterator[pq.ParquetFile]:
-    """The file, read with these options of pyarrow; raises ValueError, a sentence without the path, for one that is not of Parquet."""
+    """The file, read with these options of pyarrow; raises ValueError, a sentence without the path, for one that is not of Parquet,
+    or has two columns of one name.
+    """
     file: Any = pa.OSFile(path) if is_local(path) else FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
     with file:
         try:
-            yield pq.ParquetFile(file, page_checksum_verification=True, **options)
+            parquet = pq.ParquetFile(file, page_checksum_verification=True, **options)
+            require_names(parquet.schema_arrow)
+            yield parquet
         except (pa.ArrowException, UnicodeDecodeError) as error:
             if isinstance(error, OSError):
                 raise
@@ -209,6 +228,7 @@ def whole_parquet(file: Growing) -> Iterator[Whole]:
             groups = pq.ParquetFile(opened)
         except pa.ArrowInvalid as error:
             raise ValueError(f"is no Parquet file: {error}") from error
+        require_names(groups.schema_arrow)
         columns = None if file.columns is None else [name for name in file.columns if name in groups.schema_arrow.names]
         for group in range(file.place, groups.num_row_groups):
             require_held(file.path, groups, [group], file.columns)
@@ -227,14 +247,15 @@ def require_held(path: str, parquet: pq.ParquetFile, groups: list[int], columns:
     """
     leaves = [parquet.schema.column(n) for n in range(len(parquet.schema))]
     names = [leaf.path for leaf in leaves if leaf.physical_type == _INT96]
-    names = [name for name in names if columns is None or name.partition(".")[0] in columns]
+    names = [name for name in names if columns is None or any(f"{name}.".startswith(f"{column}.") for column in columns)]
     if not names:
         return
     nanos = parquet.read_row_groups(groups, columns=names)
     with opened(path, coerce_int96_timestamp_unit="us") as other:
         micros = other.read_row_groups(groups, columns=names)
     for name, column in zip(micros.column_names, micros.columns, strict=True):
-        if not nanos.column(name).cast(column.type, safe=False).equals(column):
+        is_read = columns is None or name in columns
+        if is_read and not nanos.column(name).cast(column.type, safe=False).equals(column):
             raise ValueError(
                 f"has a time in column '{name}' (INT96) that nanoseconds in 64 bits do not hold, which end in 2262: write it as a"
                 " timestamp in microseconds"

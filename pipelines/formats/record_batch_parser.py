@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from beam_joins.keys.columns import Bools
 from beam_joins.operations import deletes_by, word
-from beam_joins.pipelines.formats.columns import NANOSECONDS, Unit
+from beam_joins.pipelines.formats.columns import EXACT_IN_DOUBLES, NANOSECONDS, Unit
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.exact_json import loads
 from beam_joins.pipelines.formats.json_text import without_units
@@ -71,7 +71,7 @@ def typed_rows(raw: RawRows, reading: Reading) -> tuple[pa.RecordBatch | None, B
     try:
         made = {
             KEY: _keys([raw_columns[name] for name in columns.key], reading.key_type),
-            TIME: _times(raw_columns[columns.timestamp], columns.unit),
+            TIME: _times(raw_columns[columns.timestamp], columns.unit, exact=columns.sequence is None),
             **{sequence_name(n): _whole_numbers(raw_columns[name]) for n, name in enumerate(reading.sequences)},
             DELETED: pa.array(np.zeros(count, np.bool_))
             if columns.delete is None
@@ -169,8 +169,10 @@ _FAMILIES: Final[dict[str, Callable[[pa.DataType], bool]]] = {
 }
 
 
-def _times(column: pa.Array, unit: Unit) -> pa.Array:
-    """Microseconds since the epoch; null where that takes a closer look."""
+def _times(column: pa.Array, unit: Unit, *, exact: bool = False) -> pa.Array:
+    """Microseconds since the epoch; null where that takes a closer look. Raises ``pa.ArrowInvalid`` for nanoseconds
+    that are no whole microseconds where they are to be ``exact``.
+    """
     column = _whole(column)
     if pa.types.is_date(column.type):
         return column.cast(pa.timestamp("us")).cast(pa.int64())
@@ -180,7 +182,10 @@ def _times(column: pa.Array, unit: Unit) -> pa.Array:
         whole = column.cast(pa.int64())
         if unit != "ns":
             return pc.multiply_checked(whole, pa.scalar(NANOSECONDS[unit] // 1_000, pa.int64()))
-        return pa.array(np.floor_divide(whole.fill_null(0).to_numpy(zero_copy_only=False), 1_000), mask=~valid(whole))
+        micros, nanos = np.divmod(whole.fill_null(0).to_numpy(zero_copy_only=False), 1_000)
+        if exact and nanos.any():
+            raise pa.ArrowInvalid("nanoseconds")
+        return pa.array(micros, mask=~valid(whole))
     if _family(column.type) != "text":
         raise pa.ArrowInvalid("not times")
     zoned = pc.match_substring_regex(column, _ISO + _ZONE)
@@ -205,9 +210,13 @@ def _whole_numbers(column: pa.Array) -> pa.Array:
 
 
 def _whole(column: pa.Array) -> pa.Array:
-    """Decimals as whole numbers of 64 bits; other columns as they are. Raises ``pa.ArrowInvalid`` for a decimal that
-    is none.
+    """Decimals and floats as whole numbers of 64 bits; other columns as they are. Raises ``pa.ArrowInvalid`` for one
+    that is none, or that a double does not tell from its neighbours.
     """
+    if pa.types.is_floating(column.type):
+        if pc.any(pc.greater_equal(pc.abs(column), EXACT_IN_DOUBLES)).as_py():
+            raise pa.ArrowInvalid("a number beyond those that doubles tell apart")
+        return column.cast(pa.int64())
     return column.cast(pa.int64()) if pa.types.is_decimal(column.type) else column
 
 

@@ -100,4 +100,4 @@ def growing_format(path: str) -> FileFormat:
 def _is_of(each: FileFormat, path: str) -> bool:
     for packed in PACKED if each.lines else ():
         path = path.removesuffix(packed)
-    return path.endswith(each.source.suffixes)
+    return path.lower().endswith(each.source.suffixes)

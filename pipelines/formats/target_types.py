@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import pyarrow as pa
 
-from beam_joins.arrow_types import is_bytes, is_text
+from beam_joins.arrow_types import is_bytes, is_text, is_uuid
 
 Target = Literal["parquet", "avro", "connect", "delta", "postgres"]
 """``parquet`` are the Arrow types that Parquet and JSON take, ``connect`` Kafka Connect's as Debezium writes
@@ -26,6 +26,7 @@ _SHOWN: Final[dict[Target, str]] = {
     "postgres": "PostgreSQL",
 }
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_REMEDY: Final = "(--select, or MapTable), or write another format"
 _AVRO_ROOT: Final = "Change"
 
 
@@ -47,15 +48,15 @@ def target_type(target: Target, column: str, kind: Any) -> Any:
 
     >>> target_type("parquet", "at", pa.timestamp("s", "CET")), target_type("postgres", "at", pa.timestamp("s", "CET"))
     (TimestampType(timestamp[ms, tz=UTC]), 'timestamp with time zone')
-    >>> target_type("delta", "", pa.struct({"clock": pa.time64("us")}))
+    >>> target_type("delta", "", pa.struct({"at": pa.time64("us")}))
     Traceback (most recent call last):
-    ValueError: column 'clock' is time64[us], which Delta has no type for: make it another with MapTable
+    ValueError: column 'at' is time64[us], which Delta has no type for: leave it out (--select, or MapTable), or write another format
     """
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return target_type(target, column, kind.value_type)
     cell = next(getattr(row, target) for row in _TABLE if row.is_of(kind))
     if cell is None:
-        raise ValueError(f"column '{column}' is {kind}, which {_SHOWN[target]} has no type for: make it another with MapTable")
+        raise ValueError(f"column '{column}' is {kind}, which {_SHOWN[target]} has no type for: leave it out {_REMEDY}")
     return cell(column, kind) if callable(cell) else cell
 
 
@@ -95,7 +96,7 @@ def _avro_list(column: str, kind: Any) -> dict[str, Any]:
 def _avro_record(column: str, kind: Any) -> dict[str, Any]:
     """A record with the columns of a struct, each of which may be null; its name says where it stands."""
     if wrong := [field.name for field in kind if not _NAME.fullmatch(field.name)]:
-        raise ValueError(f"column '{wrong[0]}': Avro takes letters, digits and _ in names: give it another with MapTable")
+        raise ValueError(f"column '{wrong[0]}': Avro takes letters, digits and _ in names: give it another name {_REMEDY}")
     fields = [{"name": name, "type": ["null", made], "default": None} for name, made in _fields("avro", column, kind)]
     return {"type": "record", "name": "_".join([_AVRO_ROOT, *filter(None, column.split("."))]), "fields": fields}
 
@@ -157,16 +158,17 @@ _TABLE: Final = (
     _Row(pa.types.is_decimal, _itself, _avro_decimal, _connect_decimal, None, _sql_decimal),
     _Row(is_text, _TEXT, "string", _connect("string"), _TEXT, "text"),
     _Row(is_bytes, _BYTES, "bytes", _connect("bytes"), _BYTES, "bytea"),
+    _Row(is_uuid, _itself, _avro("string", "uuid"), _connect("string", "io.debezium.data.Uuid")),
     _Row(pa.types.is_date, _DAY, _avro("int", "date"), _connect("int32", f"{_TIME}Date"), _DAY, "date"),
     _Row(pa.types.is_time32, _CLOCK_MS, _avro("int", "time-millis"), _connect("int32", f"{_TIME}Time"), None, "time"),
     _Row(_is(_CLOCK_US), _CLOCK_US, _avro("long", "time-micros"), _connect("int64", f"{_TIME}MicroTime"), None, "time"),
     _Row(_is(_CLOCK_NS), _CLOCK_NS, None, _connect("int64", f"{_TIME}NanoTime"), None, "time"),
     _Row(_is(_MS, pa.timestamp("s")), _MS, _avro("long", f"{_LOCAL}-millis"), _connect("int64", f"{_TIME}Timestamp"), _US, _NO_ZONE),
     _Row(_is(_US), _US, _avro("long", f"{_LOCAL}-micros"), _connect("int64", f"{_TIME}MicroTimestamp"), _US, _NO_ZONE),
-    _Row(_is(_NS), _NS, None, _connect("int64", f"{_TIME}NanoTimestamp"), None, _NO_ZONE),
+    _Row(_is(_NS), _NS, _avro("long", f"{_LOCAL}-nanos"), _connect("int64", f"{_TIME}NanoTimestamp"), None, _NO_ZONE),
     _Row(_is_zoned("s", "ms"), _UTC_MS, _avro("long", "timestamp-millis"), _ZONED, _UTC_US, _ZONE),
     _Row(_is_zoned("us"), _UTC_US, _avro("long", "timestamp-micros"), _ZONED, _UTC_US, _ZONE),
-    _Row(_is_zoned("ns"), _UTC_NS, None, None, None, _ZONE),
+    _Row(_is_zoned("ns"), _UTC_NS, _avro("long", "timestamp-nanos"), None, None, _ZONE),
     _Row(_is_list, _list_of("parquet"), _avro_list, _connect_list, _list_of("delta"), "jsonb"),
     _Row(pa.types.is_struct, _struct_of("parquet"), _avro_record, _connect_struct, _struct_of("delta"), "jsonb"),
     _Row(pa.types.is_nested, _itself, postgres="jsonb"),

@@ -20,7 +20,7 @@ from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.paths import matching
-from beam_joins.pipelines.formats.parquet_rows import require_held
+from beam_joins.pipelines.formats.parquet_rows import require_held, require_names
 from beam_joins.pipelines.io.parquet_paths import ReadsParquet, require_apart, without_run
 from beam_joins.schema_union import common_schema
 from beam_joins.transforms import connect
@@ -87,7 +87,12 @@ class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
 
 def _schema(path: str) -> pa.Schema:
     with _opened(path) as file:
-        return _parquet(path, file).schema_arrow
+        schema = _parquet(path, file).schema_arrow
+    try:
+        require_names(schema)
+    except ValueError as error:
+        raise InputError(f"{path} {error}") from error
+    return schema
 
 
 def _row_groups(path: str) -> list[tuple[str, int]]:

@@ -35,7 +35,7 @@ def test_the_type_of_a_target_holds_the_same_values_and_is_its_own_or_is_refused
     ("target", "shown"), [("avro", "Avro"), ("connect", "Debezium"), ("delta", "Delta"), ("postgres", "PostgreSQL")]
 )
 def test_a_type_that_a_target_has_not_is_refused_with_column_type_and_target(target: Any, shown: str) -> None:
-    message = rf"column 'row\.age' is duration\[s\], which {shown} has no type for: make it another with MapTable"
+    message = rf"column 'row\.age' is duration\[s\], which {shown} has no type for: leave it out \(--select, or MapTable\)"
     rows = pa.struct({"age": pa.duration("s")})
     if target == "postgres":
         message, rows = message.replace(r"row\.age", "row"), pa.duration("s")

@@ -37,7 +37,7 @@ from beam_joins.transforms.engine.replay_options import ReplayOptions, blocks_fo
 from beam_joins.transforms.engine.resumed.memory import ResumedTurn, observed
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from beam_joins.transforms.engine.ticks import Ticks, only_turn, stages_above, ticks_behind
-from beam_joins.transforms.engine.transform import fingerprint
+from beam_joins.transforms.engine.transform import fingerprint, label_of
 from beam_joins.transforms.engine.unbounded.replay import Turns, turn_dofn
 
 
@@ -218,18 +218,20 @@ class Replay(Stage):
         parts = self._parts(together)
         partition = PartitionTurn(self._operator, self._check, emitter, parts)
         if together.is_bounded:
-            return self._outputs(together, stateful_dofn(_label(together), OnlyTurn(partition.released), only_turn(together), emitter))
+            return self._outputs(
+                together, stateful_dofn(label_of(together.pipeline), OnlyTurn(partition.released), only_turn(together), emitter)
+            )
         remember = round(1_000_000 * together.pipeline.options.view_as(ReplayOptions).beam_joins_remember_deletes)
         options = {"check": self._check, "read": parts.read, "remember_deletes": remember, **self._turns}
         turns = Turns(partition.replayed, ticks_behind(together), **options)
-        return self._outputs(together, turn_dofn(_label(together), turns))
+        return self._outputs(together, turn_dofn(label_of(together.pipeline), turns))
 
     def _parts(self, pcoll: PCollection[Any]) -> Parts:
         return Parts(memory_for(pcoll), blocks_for(pcoll), self._to_all)
 
     def _resumed(self, blocks: Any, folder: StateFolder) -> Any:
         pipeline = blocks[0].pipeline
-        label, seconds = _label(blocks[0]), pipeline.options.view_as(ReplayOptions).beam_joins_remember_deletes
+        label, seconds = label_of(pipeline), pipeline.options.view_as(ReplayOptions).beam_joins_remember_deletes
         memory = folder.memory(label, fingerprint(pipeline), seconds)
         if self._gives_all:
             every = pipeline | "Every partition" >> beam.Create(memory.elements).with_output_types(beam.typehints.KV[int, bytes])
@@ -244,8 +246,3 @@ class Replay(Stage):
 def _together(blocks: Any) -> PCollection[Any]:
     together: PCollection[Any] = blocks | "Together" >> beam.Flatten() if len(blocks) > 1 else blocks[0]
     return together
-
-
-def _label(pcoll: PCollection[Any]) -> str:
-    # The full label is unique in a pipeline and the same at every submission; Beam shows it to nobody else.
-    return str(pcoll.pipeline._current_transform().full_label)

@@ -83,6 +83,11 @@ def _fields(value: Any) -> Sequence[str] | None:
     return getattr(value, "_fields", None) if isinstance(value, tuple) else None
 
 
+def label_of(pipeline: Pipeline) -> str:
+    """The full label of the transform that is being applied: unique in a pipeline, and the same at every submission."""
+    return str(pipeline._current_transform().full_label)  # Beam shows it to nobody else
+
+
 def fingerprint(pipeline: Pipeline) -> Fingerprint:
     """What the public transform that is being applied must be in every run of a folder: its class, its
     options, and the columns of its inputs.

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
+from uuid import UUID
 
 import msgspec
 import pyarrow as pa
 
+from beam_joins.arrow_types import without_uuids
 from beam_joins.pipelines.formats.envelopes.column_kind import (
     DECIMAL,
     NAMED,
@@ -33,16 +35,24 @@ _PLAIN: Final = {
     "fixed": pa.binary(),
     "enum": pa.string(),
 }
+
+
+def _uuid_text(value: Any) -> bytes:
+    """A UUID, its 16 bytes, or its text."""
+    return text_of(str(UUID(bytes=value)) if isinstance(value, bytes) and len(value) == 16 else value)
+
+
+_UNITS: Final = {"millis": "ms", "micros": "us", "nanos": "ns"}
 _LOGICAL: Final = {
-    "date": Kind(pa.date32(), date_text),
-    "time-millis": Kind(pa.time32("ms"), time_text("ms")),
-    "time-micros": Kind(pa.time64("us"), time_text("us")),
-    "timestamp-millis": Kind(pa.timestamp("ms", "UTC"), timestamp_text("ms", "Z")),
-    "timestamp-micros": Kind(pa.timestamp("us", "UTC"), timestamp_text("us", "Z")),
-    "local-timestamp-millis": Kind(pa.timestamp("ms"), timestamp_text("ms")),
-    "local-timestamp-micros": Kind(pa.timestamp("us"), timestamp_text("us")),
-    "uuid": Kind(pa.string()),
+    ("int", "date"): Kind(pa.date32(), date_text),
+    ("int", "time-millis"): Kind(pa.time32("ms"), time_text("ms")),
+    ("long", "time-micros"): Kind(pa.time64("us"), time_text("us")),
+    **{("long", f"timestamp-{name}"): Kind(pa.timestamp(unit, "UTC"), timestamp_text(unit, "Z")) for name, unit in _UNITS.items()},
+    **{("long", f"local-timestamp-{name}"): Kind(pa.timestamp(unit), timestamp_text(unit)) for name, unit in _UNITS.items()},
+    ("string", "uuid"): Kind(pa.string(), _uuid_text),
+    ("fixed", "uuid"): Kind(pa.string(), _uuid_text),
 }
+"""By the stored type and the logical type; of other stored types a logical type is ignored, as Avro's specification says."""
 _CONNECT: Final = {"int8": pa.int8(), "int16": pa.int16()}
 """What Kafka Connect says of an int that is smaller."""
 _NO_NAMES: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -78,8 +88,8 @@ def rows_of_avro(schema: Schema, *path: str, names: Mapping[str, Any] = _NO_NAME
 
 
 def rows_of_columns(fields: pa.Schema | pa.StructType) -> RecordRows:
-    """The rows of columns of Arrow types."""
-    return RecordRows({field.name: Kind(field.type) for field in fields})
+    """The rows of columns of Arrow types, UUIDs as text."""
+    return RecordRows({field.name: Kind(without_uuids(field.type)) for field in fields})
 
 
 def _described(type_: Any, named: dict[str, Any], namespace: str) -> Any:
@@ -123,13 +133,14 @@ def _avro_kind(type_: Any, named: dict[str, Any]) -> Kind:
 def _annotated_kind(type_: dict[str, Any]) -> Kind | None:
     """What a logical type, of Avro or of Kafka Connect, says."""
     meant, logical = type_.get("connect.name"), type_.get("logicalType")
-    if logical == "decimal":
+    if logical == "decimal" and type_["type"] in ("bytes", "fixed"):
         return decimal_kind(type_.get("scale", 0), type_["precision"])
     if meant == DECIMAL:
         return decimal_kind(whole_digits(type_.get("connect.parameters", {}).get("scale", 0)), None)
     if type_["type"] == "int" and type_.get("connect.type") in _CONNECT:
         return Kind(_CONNECT[type_["connect.type"]])
-    return NAMED.get(meant or "") or _LOGICAL.get(logical or "")
+    stored = type_["type"] if isinstance(type_["type"], str) else ""
+    return NAMED.get(meant or "") or _LOGICAL.get((stored, logical or ""))
 
 
 def _inner_kind(type_: dict[str, Any], named: dict[str, Any]) -> Kind:

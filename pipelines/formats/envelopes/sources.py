@@ -16,7 +16,7 @@ from beam_joins.pipelines.formats.envelopes.enveloped import Enveloped
 from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows, rows_of_avro, rows_of_columns
 from beam_joins.pipelines.formats.envelopes.row_change import Envelope
 from beam_joins.pipelines.formats.files import File, Part
-from beam_joins.pipelines.formats.json_lines import JsonLines
+from beam_joins.pipelines.formats.json_lines import BYTE_ORDER_MARK, JsonLines
 from beam_joins.pipelines.formats.lines import whole_lines
 from beam_joins.pipelines.formats.parquet_rows import Parquet, opened
 
@@ -37,8 +37,11 @@ class EnvelopeLines(Enveloped, JsonLines):
     def _items(self, part: Part) -> Iterator[list[tuple[int, Any]]]:
         for place, data in whole_lines(part):
             lines = list(io.BytesIO(data))  # a line may have a carriage return between its members
+            texts = [line.strip() for line in lines]
+            if not part.start + place and texts:
+                texts[0] = texts[0].removeprefix(BYTE_ORDER_MARK)
             begins = itertools.accumulate(map(len, lines), initial=part.first_place + place)
-            yield [(begin, line.strip()) for begin, line in zip(begins, lines, strict=False)]
+            yield list(zip(begins, texts, strict=False))
 
 
 class DebeziumLines(EnvelopeLines):

@@ -21,6 +21,7 @@ from beam_joins.pipelines.formats.exact_json import loads
 _NULL: Final = b"null"
 _QUOTE: Final = b'"'
 _AS_TEXT: Final = "; what no calendar has, such as infinity, is read by schema= with text as the type of the column"
+_NO_TIME: Final = "Failed to parse string"
 _BINARY: Final = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
 
 
@@ -63,11 +64,18 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return any(is_such(kind) for is_such in _BINARY)
 
 
-def _is_infinite(column: pa.Array) -> bool:
-    """Whether a number is, which is how Arrow reads one beyond the range."""
+def _is_large(column: pa.Array) -> bool:
+    """Whether a float may be another number than its text: beyond the range, or a whole number of more digits."""
     if column.type.num_fields:
-        return any(map(_is_infinite, column.flatten() if pa.types.is_struct(column.type) else [column.flatten()]))
-    return bool(pa.types.is_floating(column.type) and pa.compute.any(pa.compute.is_inf(column)).as_py())
+        return any(map(_is_large, column.flatten() if pa.types.is_struct(column.type) else [column.flatten()]))
+    if not pa.types.is_floating(column.type):
+        return False
+    return bool(pa.compute.any(pa.compute.greater_equal(pa.compute.abs(column), _exact_below(column.type))).as_py())
+
+
+def _exact_below(kind: pa.DataType) -> float:
+    """Below which no other whole number is rounded to one of a type of floats."""
+    return float(2 << np.finfo(kind.to_pandas_dtype()).nmant)
 
 
 def _is_cast(kind: pa.DataType) -> bool:
@@ -76,8 +84,8 @@ def _is_cast(kind: pa.DataType) -> bool:
 
 
 def _read(column: pa.Array, field: pa.Field) -> pa.Array:
-    if _is_infinite(column):
-        raise pa.ArrowInvalid("a number beyond the range")
+    if _is_large(column):
+        raise pa.ArrowInvalid("a large number")
     if field.type.num_fields:
         return exact_cast(column, field.type, Place("a row", field.name))
     return _cast(column, field.type)
@@ -101,7 +109,7 @@ def _one_by_one(texts: Sequence[bytes], schema: pa.Schema) -> list[pa.Array]:
         try:
             columns.append(_column([None if text == _NULL else text for text in values], field))
         except (pa.ArrowException, InvalidOperation, TypeError, ValueError, KeyError) as error:
-            remedy = _AS_TEXT if pa.types.is_temporal(field.type) else ""
+            remedy = _AS_TEXT if pa.types.is_temporal(field.type) and _NO_TIME in str(error) else ""
             raise ValueError(f"column '{field.name}' is not of type {field.type}: {str(error).splitlines()[0]}{remedy}") from None
     return columns
 
@@ -138,13 +146,15 @@ def _value(value: Any, kind: pa.DataType) -> Any:
 
 
 def _number(value: Any, kind: pa.DataType) -> float:
-    """The nearest number that a column of the type holds."""
+    """The nearest number that a column of the type holds; raises ValueError for a whole number that it does not."""
     if isinstance(value, bool):
         raise ValueError("true or false is no number")
     with np.errstate(over="ignore"):
         nearest = float(np.dtype(f"f{kind.bit_width // 8}").type(value))
     if math.isinf(nearest) and not Decimal(str(value)).is_infinite():
         raise ValueError(f"{value} is beyond the range")
+    if isinstance(value, int) and nearest != value:
+        raise ValueError(f"it does not hold all digits of {value}")
     return nearest
 
 

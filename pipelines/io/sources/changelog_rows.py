@@ -16,6 +16,7 @@ from beam_joins.pipelines.changelogs.changelog import Changelog, find_changelog
 from beam_joins.pipelines.formats.columns import Columns, Envelopes, enveloped
 from beam_joins.pipelines.formats.csv_rows import layout_by
 from beam_joins.pipelines.formats.envelopes.look import together
+from beam_joins.pipelines.formats.layout import UNKNOWN
 from beam_joins.pipelines.io.read_growing_files import ReadGrowingFiles
 from beam_joins.pipelines.io.sources.enveloped_parts import MARKS, enveloped_batches, enveloped_dicts, placeholders
 from beam_joins.pipelines.io.sources.envelopes import EnvelopedRecords, TopicFormat
@@ -24,11 +25,13 @@ from beam_joins.pipelines.io.sources.rows import require_instants
 from beam_joins.pipelines.io.sources.schema_registry import registry_settings
 from beam_joins.pipelines.io.sources.topic_records import TopicRecords
 from beam_joins.schema_union import common_schema
-from beam_joins.transforms.connect import StateFolder, as_arrow, choice, folder_for, plain_schema
+from beam_joins.transforms.connect import StateFolder, as_arrow, choice, folder_for, label_of, plain_schema
 
 FileFormat = Literal["debezium", "wal2json", "maxwell"]
 _SEEN: Final = "tables seen"
 """What a state remembers of the tables of envelopes; one of an earlier version does not have it."""
+_TYPES: Final = "types of"
+"""What it remembers of the columns of CSV files, with the label of the transform that has read them."""
 _log = logging.getLogger(__name__)
 
 
@@ -51,8 +54,10 @@ class _ReadParts(beam.PTransform[PBegin, PCollection[Any]]):
 
     def expand(self, begin: PBegin) -> PCollection[Any]:
         """Apply the transform."""
-        _require_table(self.changelog, folder_for(begin))
-        parts = begin | "Parts" >> beam.Create(self.changelog.parts(), reshuffle=False) | "Spread" >> beam.Reshuffle()
+        state = folder_for(begin)
+        _require_table(self.changelog, state)
+        changelog = self.changelog if state is None else _typed_as_before(self.changelog, state, label_of(begin.pipeline))
+        parts = begin | "Parts" >> beam.Create(changelog.parts(), reshuffle=False) | "Spread" >> beam.Reshuffle()
         read = beam.FlatMap(self._of_part)
         rows: PCollection[Any] = parts | "Read" >> (read if self._schema is None else read.with_output_types(pa.RecordBatch))
         return rows if self._schema is None else as_arrow(rows, self._schema, size=self.changelog.bytes)
@@ -65,6 +70,18 @@ def _require_table(changelog: Changelog, state: StateFolder | None) -> None:
         changelog.require_table()
     if state is not None and changelog.evidence.is_there and (state.is_new or seen is not None):
         state.inputs[_SEEN] = sorted({*(seen or ()), *(file.table for file in changelog.files)})
+
+
+def _typed_as_before(changelog: Changelog, state: StateFolder, label: str) -> Changelog:
+    """The changelog, whose columns of CSV files are of the types that they had in the runs before, with this state."""
+    before = state.inputs.get(f"{_TYPES} {label}", {})
+    files = tuple(
+        replace(file, layout=tuple((name, before.get(name, kind)) for name, kind in file.layout)) for file in changelog.files
+    )
+    seen = {name: kind for file in files for name, kind in file.layout if kind != UNKNOWN}
+    if seen:
+        state.inputs[f"{_TYPES} {label}"] = {**before, **seen}
+    return replace(changelog, files=files)
 
 
 class _ReadTopics(beam.PTransform[PBegin, PCollection[Any]]):

@@ -1,6 +1,7 @@
 """Files that arrive in a folder, or grow, as a source: one after the other, in the order of their names."""
 
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Final
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.paths import matching
 from beam_joins.pipelines.formats.avro_rows import with_uuids_as_text
+from beam_joins.pipelines.formats.exact_json import loads
 from beam_joins.pipelines.formats.files import Growing, NotWhole
 from beam_joins.pipelines.formats.registry import growing_format
 from beam_joins.pipelines.io.sources.follow import Piece, Range
@@ -17,9 +19,20 @@ from beam_joins.pipelines.io.sources.rows import Rows
 
 _BEFORE_ALL: Final = ("", 0)
 _BEHIND: Final = sys.maxsize
+_NOT_FINITE: Final = re.compile(rb"[:,\[]\s*(?:NaN|-?Inf)")
+"""A number that is not finite, or a text that looks like one."""
 
 
 _LOGGER = logging.getLogger(__name__)
+
+
+def _require_json(lines: bytes) -> None:
+    """Raises InputError for a line with NaN or infinity, which Arrow takes for numbers and JSON does not have."""
+    for line in filter(_NOT_FINITE.search, lines.splitlines()):
+        try:
+            loads(line)
+        except ValueError as error:
+            raise InputError(f"a line cannot be read ({error})") from error
 
 
 @cache
@@ -73,6 +86,8 @@ class Files:
         for place, content in whole(file):
             after = (file.path, place)
             if isinstance(content, bytes):
+                if self.rows.schema is not None and _NOT_FINITE.search(content):
+                    _require_json(content)
                 yield self.rows.of_lines(after, content)
             elif isinstance(content, list):
                 yield self.rows.of_dicts(after, [with_uuids_as_text(record, self.rows.schema) for record in content])

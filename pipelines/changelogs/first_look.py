@@ -1,0 +1,71 @@
+"""What the files of a changelog show before they are read: their columns and types, and their first records."""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.formats.columns import Columns
+from beam_joins.pipelines.formats.files import File
+from beam_joins.pipelines.formats.layout import Layout
+from beam_joins.pipelines.formats.registry import SOURCES
+
+LOOK_RECORDS: Final = 10_000
+"""How many records are looked at to learn what columns there are."""
+_TIME: Final = re.compile(r".*timestamp|(?:null or )?date")
+_NUMBER: Final = re.compile(r"(?:null or )?(?:u?int|long|double|float|decimal)")
+_IN_WORDS: Final = {True: "times", False: "numbers"}
+
+
+def is_time(kind: str) -> bool | None:
+    """Whether the name of a type is one of times or of numbers; ``None`` for others.
+
+    >>> is_time("timestamp[ms, tz=UTC]"), is_time("int64"), is_time("string")
+    (True, False, None)
+    """
+    return True if _TIME.match(kind) else False if _NUMBER.match(kind) else None
+
+
+def types_of_files(name: str, files: Sequence[File], columns: Columns, before: Mapping[str, bool]) -> Layout:
+    """The columns with the types that the first file to name them has; ``before`` says which held times in the files of
+    earlier runs.
+
+    Raises InputError for a column of times in some files and of numbers in others: they would be compared, and
+    written, as the numbers behind them. JSON lines say no types, and what places records is a number there.
+    """
+    types: dict[str, str] = {}
+    seen = {column: (held, "the files of earlier runs") for column, held in before.items()}
+    timed = () if columns.sequence is not None and columns.timestamp in (columns.sequence, *columns.within) else (columns.timestamp,)
+    places = [column for column in (columns.sequence, *columns.within) if column is not None and not columns.enveloped]
+    for file in files:
+        said = dict(SOURCES[file.format].types(file))
+        for column, kind in (said or dict.fromkeys(places if file.format == "json lines" else (), "int64")).items():
+            if (held := is_time(kind)) is None or column in timed:  # what an event time counts is known of each file
+                continue
+            first, where = seen.setdefault(column, (held, file.shown))
+            if first != held:
+                raise InputError(
+                    f"{name}: column '{column}' holds {_IN_WORDS[first]} in {where} and {_IN_WORDS[held]} in {file.shown}: "
+                    "write them as one, since nothing says what the numbers count"
+                )
+        types = {**said, **types}
+    return tuple(types.items())
+
+
+def first_records(name: str, files: Sequence[File]) -> Iterator[tuple[File, dict[str, Any]]]:
+    """The first usable records of the files of each format; an unusable one is the run's business."""
+    formats = dict.fromkeys(file.format for file in files)
+    for format_ in formats:
+        of_format = [file for file in files if file.format == format_]
+        yield from itertools.islice(_records(name, of_format), max(1, LOOK_RECORDS // len(formats)))
+
+
+def _records(name: str, files: Sequence[File]) -> Iterator[tuple[File, dict[str, Any]]]:
+    for file in files:
+        try:
+            yield from ((file, row) for row in SOURCES[file.format].first(file))
+        except OSError:
+            raise
+        except ValueError as error:
+            raise InputError(f"{name}: {file.shown} {error}") from error
