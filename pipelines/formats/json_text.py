@@ -1,6 +1,7 @@
 """Writes Arrow columns as JSON text: exact numbers, bytes in base64, times as stored or without their unit."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -148,7 +149,7 @@ def without_units(column: pa.Array) -> pa.Array:
     >>> without_units(pa.array([1_500], pa.timestamp("ms"))).to_pylist(), without_units(pa.array([1, None], pa.date32())).to_pylist()
     ([1500000], ['1970-01-02', None])
     >>> without_units(pa.array([8 * 3_600_000, 1], pa.time32("ms"))).to_pylist()
-    ['08:00:00', '00:00:00.001']
+    ['08:00:00', '00:00:00.001000']
     """
     kind = column.type
     if pa.types.is_date(kind):
@@ -182,9 +183,10 @@ def texts_without_units(column: pa.Array) -> pa.Array:
 
 
 def _clock_texts(column: pa.Array) -> pa.Array:
-    """Times of day, with three, six or nine digits behind the second, as they have some: the same in each unit."""
-    texts = pc.replace_substring_regex(column.cast(pa.string()), r"(\.[0-9]{3}|\.[0-9]{6})(?:000)+$", r"\1")
-    return pc.replace_substring_regex(pc.replace_substring_regex(texts, r"(\.[0-9]{3})000$", r"\1"), r"\.(?:000)+$", "")
+    with suppress(pa.ArrowInvalid):  # nanoseconds
+        column = column.cast(pa.time64("us"))
+    texts = pc.replace_substring_regex(column.cast(pa.string()), r"(\.[0-9]{6})000$", r"\1")
+    return pc.replace_substring_regex(texts, r"\.000000$", "")
 
 
 def _quoted(texts: pa.Array) -> pa.Array:

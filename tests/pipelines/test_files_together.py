@@ -14,7 +14,6 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_joins import LatestTable
 from beam_joins.io import ReadChangelog
 from beam_joins.pipelines.formats.columns import Columns
-from beam_joins.pipelines.formats.envelopes.column_kind import time_text, timestamp_text
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from tests.pipelines.orders_run import Run, read_lines
 
@@ -181,14 +180,6 @@ def test_a_whole_number_that_a_column_of_floats_does_not_hold_is_refused(kind: p
     with pytest.raises(ValueError, match=f"column 'v' .* it does not hold all digits of {value}"):
         typed([b'{"v":0.5}', b'{"v":%d}' % value], schema)
     assert typed([b'{"v":0.5}', b'{"v":%d}' % 2**60], schema)["v"].to_pylist() == [0.5, 2.0**60]
-
-
-def test_an_instant_is_one_text_in_each_unit() -> None:
-    for micros in (0, 1_000_000, 1_500_000, 1_500_250):
-        texts = {timestamp_text(unit)(micros * scale // 1_000) for unit, scale in (("us", 1_000), ("ns", 1_000_000))}
-        texts |= {timestamp_text("ms")(micros // 1_000)} if micros % 1_000 == 0 else set()
-        assert len(texts) == 1
-    assert {time_text(unit)(count) for unit, count in (("ms", 28_800_000), ("us", 28_800_000_000))} == {b'"08:00:00"'}
 
 
 def test_a_suffix_in_capitals_is_one(beam_joins: Run) -> None:

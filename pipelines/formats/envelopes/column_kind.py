@@ -80,7 +80,7 @@ def timestamp_text(unit: str, zone: str = "") -> Callable[[Any], bytes]:
     """How a timestamp is written that counts units since 1970.
 
     >>> timestamp_text("us")(1_500_000), timestamp_text("ms", "Z")(-1), timestamp_text("us")(9_223_372_036_825_200_000)
-    (b'"1970-01-01T00:00:01.500"', b'"1969-12-31T23:59:59.999Z"', b'"infinity"')
+    (b'"1970-01-01T00:00:01.500000"', b'"1969-12-31T23:59:59.999Z"', b'"infinity"')
     """
     of_second, digits = _SECOND[unit], len(str(_SECOND[unit])) - 1
     endless = _ENDLESS_TIMES.get(unit, {})
@@ -105,7 +105,7 @@ def time_text(unit: str) -> Callable[[Any], bytes]:
     """How a time of day is written that counts units since midnight, and a time that is none, as MySQL has them.
 
     >>> time_text("ms")(45_000_500), time_text("ms")(-90_000_000)
-    (b'"12:30:00.500"', b'"-25:00:00"')
+    (b'"12:30:00.500"', b'"-25:00:00.000"')
     """
     of_second, digits = _SECOND[unit], len(str(_SECOND[unit])) - 1
 
@@ -171,12 +171,8 @@ def _day_and_era(days: int) -> tuple[str, str]:
 
 
 def _clock(second: int, part: int, digits: int) -> str:
-    """The time of day, the same text in each unit: with three, six or nine digits behind the second, as it has some."""
     clock = f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
-    fraction = f"{part:0{digits}d}"
-    while fraction.endswith("000"):
-        fraction = fraction[:-3]
-    return f"{clock}.{fraction}" if fraction else clock
+    return f"{clock}.{part:0{digits}d}" if digits else clock
 
 
 _TIMES: Final = {
