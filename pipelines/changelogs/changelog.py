@@ -20,7 +20,7 @@ from beam_joins.pipelines.changelogs.first_look import LOOK_RECORDS, first_recor
 from beam_joins.pipelines.formats import avro_rows
 from beam_joins.pipelines.formats.columns import Columns, Envelopes
 from beam_joins.pipelines.formats.csv_rows import in_one_layout, layout_of
-from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of
+from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of, require_one_type
 from beam_joins.pipelines.formats.envelopes.row_change import is_pattern
 from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, SlotLog, Waiting, slot_log
 from beam_joins.pipelines.formats.files import File, Part
@@ -235,6 +235,7 @@ def look_into(
                 )
             if before is not None:
                 evidence = evidence._replace(whole=evidence.whole or before, doubt="")
+            require_one_type(name, key, evidence.types)
             files = tuple(replace(file, key=key, columns=file.columns or evidence.whole) for file in files)
             columns = replace(columns, key=key)
         files = in_one_layout([_looked_into(name, file, columns, layout, remembered) for file in files])

@@ -116,6 +116,11 @@ class Job:
             )
         for column, of_key in zip(columns, keys, strict=True):
             reference, key = left.kind_of(column), right.kind_of(of_key)
+            if (units := _units_of_texts((left, column), (right, of_key))) is not None:
+                raise InputError(
+                    f"the {left.name}' column '{column}' is {units[0]} and the {right.name}' column '{of_key}' {units[1]}: their keys "
+                    "are texts with the digits of the unit of events, and would not meet: write both as events of one unit"
+                )
             times = [is_time(dict(each.types).get(name, "")) for each, name in ((left, column), (right, of_key))]
             if reference == key and True in times and times[0] != times[1]:
                 reference, key = ("times" if held else "whole numbers" for held in times)
@@ -270,6 +275,18 @@ class Job:
             self.changelogs, self.readings(forms), self.shares, self.how, self.keeps, self.on_bad_record, self.reports, self.one_file
         )
         return pipeline_of(shape, outputs, options, staging, report_path, folder)
+
+
+def _units_of_texts(*keys: tuple[Changelog, str]) -> list[str] | None:
+    """The types of two columns of times of which the keys of events are texts by the unit, where these cannot meet."""
+    of_events = [any(column in schema.names for schema in changelog.evidence.types) for changelog, column in keys]
+    types = [
+        next((str(schema.field(column).type) for schema in changelog.evidence.types if column in schema.names), None)
+        or dict(changelog.types).get(column, "")
+        for changelog, column in keys
+    ]
+    differ = any(of_events) and (len({*types}) > 1 or not all(of_events))
+    return types if differ and all("time" in each for each in types) else None
 
 
 def _counted(columns: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ TABLES = {
     "at_once": ("key int PRIMARY KEY, guest text", "DEFAULT"),
     "whole_rows": ("key int PRIMARY KEY, guest text", "FULL"),
     "at_the_end": ("key int PRIMARY KEY DEFERRABLE, guest text", "FULL"),
+    "at_commit": ("key int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED, guest text", "FULL"),
     "by_index": ("key int NOT NULL UNIQUE, guest text, id serial PRIMARY KEY", "USING INDEX by_index_key_key"),
 }
 """The columns and the REPLICA IDENTITY of each."""
@@ -35,11 +36,11 @@ Log = list[list[bytes]]
 
 def transact(connection: psycopg.Connection[Any], table: str, number: int, chance: random.Random) -> Content:
     """Some statements and what the table holds behind them; one that the server refuses undoes the transaction."""
-    with connection.transaction():
+    with connection.transaction():  # a key that is checked at the commit is refused here
         connection.execute("INSERT INTO commits VALUES (%s)", [number])
         for _ in range(chance.randint(1, 3)):
             key, other, guest = chance.randrange(10), chance.randrange(10), f"g{chance.randrange(4)}"
-            kind = chance.choice(("insert", "insert", "delete", "update", "swap", "move"))
+            kind = chance.choice(("insert", "insert", "delete", "update", "swap", "move", "meet"))
             if kind == "insert":
                 connection.execute(f"INSERT INTO {table} (key, guest) VALUES ({key}, '{guest}')")
             elif kind == "delete":
@@ -51,6 +52,11 @@ def transact(connection: psycopg.Connection[Any], table: str, number: int, chanc
                     connection.execute(f"UPDATE {table} SET key = {after} WHERE key = {before}")
             elif kind == "move":
                 connection.execute(chance.choice(MOVES).format(table=table))
+            elif kind == "meet":  # another row comes to a key, and one of the two leaves it, unless the key is checked before
+                connection.execute(f"INSERT INTO {table} (key, guest) VALUES ({key}, 'new')")
+                connection.execute(f"UPDATE {table} SET guest = guest || '!' WHERE key = {key} AND guest <> 'new'")
+                leaves = chance.choice(("guest = 'new'", "guest <> 'new'"))
+                connection.execute(f"UPDATE {table} SET key = {other} + 20 WHERE key = {key} AND {leaves}")
         connection.execute(f"DELETE FROM {table} WHERE key NOT BETWEEN 0 AND 11")
         return dict(connection.execute(f"SELECT key, guest FROM {table}").fetchall())
 

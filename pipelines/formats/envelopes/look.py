@@ -70,6 +70,21 @@ def evidence_of(name: str, changes: Iterable[RowChange], most: int, *, partition
     return Evidence(key, tuple(types) if all_typed else (), whole if of_one else None, doubt, bool(tables))
 
 
+def require_one_type(name: str, key: Iterable[str], schemas: Iterable[pa.Schema]) -> None:
+    """Raise InputError for a column of the key that holds times of two types: one instant would be two keys, as texts of
+    times have as many digits as their unit.
+    """
+    schemas = list(schemas)
+    for column in key:
+        types = dict.fromkeys(schema.field(column).type for schema in schemas if column in schema.names)
+        if len(types) > 1 and all(map(pa.types.is_temporal, types)):
+            shown = " and ".join(map(str, types))
+            raise InputError(
+                f"{name}: the key's column '{column}' is {shown} in the events, of which keys are texts with the digits of the unit: "
+                "read those of each type by themselves"
+            )
+
+
 def sentence_on(name: str, table: str, tables: Iterable[str]) -> str:
     """The sentence on a table that no event is of, given the names of those that there are; empty where there
     is none.
