@@ -252,7 +252,7 @@ class Job:
             report_path = f"{staging.attempt(outputs[0].claimed)}/report.json"
             with ExitStack() as running:
                 with progress.phase("starting the runner"):
-                    ready = running.enter_context(any_runner(options))
+                    ready = running.enter_context(any_runner(options, sum(each.bytes for each in self.changelogs)))
                 run = WatchedRun(self.changelogs, report_path, staging.size_text)
                 watched = run.run(self.pipeline(outputs, ready, staging, report_path), progress)
             with progress.phase("finishing"):

@@ -4,7 +4,7 @@ for minutes.
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Final
 
 import google.auth
@@ -20,18 +20,22 @@ from apache_beam.runners.runner import create_runner
 from google.auth.exceptions import DefaultCredentialsError
 
 from beam_joins.pipelines.runners.check_setup import check_setup
+from beam_joins.pipelines.runners.direct import direct_runner
 from beam_joins.pipelines.runners.flink import ON_FLINK
 from beam_joins.pipelines.runners.portable_run import launched
 from beam_joins.pipelines.runners.reachable import check_docker
+from beam_joins.pipelines.runners.run_options import WorkerOptions
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 from beam_joins.pipelines.runners.spark import ON_SPARK
 
+_WORTHWHILE_BYTES: Final = 100 << 20
 _JOB_SERVER: Final = "start a job server yourself and name it with --job_endpoint=HOST:PORT"
 
 
 @contextmanager
-def any_runner(options: PipelineOptions) -> Iterator[PipelineOptions]:
-    """What :func:`spark_runner` and :func:`flink_runner` do, and the other runners' well-known failures as
+def any_runner(options: PipelineOptions, size: int = 0) -> Iterator[PipelineOptions]:
+    """What :func:`spark_runner` and :func:`flink_runner` do, :func:`direct_runner` for input of so many bytes that
+    it is worth it, or where ``--python_workers`` asks for it, and the other runners' well-known failures as
     RunnerSetupError.
 
     >>> with any_runner(PipelineOptions(["--runner=Nonsense"])):
@@ -41,8 +45,9 @@ def any_runner(options: PipelineOptions) -> Iterator[PipelineOptions]:
     """
     name = _checked(options)
     try:
-        with launched(options, ON_SPARK, ON_FLINK) as ready:
-            yield ready
+        is_large = size >= _WORTHWHILE_BYTES or options.view_as(WorkerOptions).python_workers is not None
+        with launched(options, ON_SPARK, ON_FLINK) as ready, direct_runner(ready) if is_large else nullcontext(ready) as run:
+            yield run
     except (RuntimeError, ValueError, OSError, grpc.RpcError, grpc.FutureTimeoutError) as error:
         sentence = runner_failure(error, name)
         if sentence is None:

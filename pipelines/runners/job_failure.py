@@ -92,13 +92,20 @@ def _last_block(lines: list[str]) -> list[str]:
     return lines[starts[-1] :] if starts else lines
 
 
+def user_failure(message: str, log: Path) -> JobFailed | None:
+    """The exception for a job whose error message holds one of a function of the pipeline."""
+    if (raised := user_error(message)) is None:
+        return None
+    where = f" in step {raised.step!r}" if raised.step else ""
+    sentence = "\n".join([*filter(None, (f"the job failed{where}:", raised.frames, raised.exception)), ""])
+    return JobFailed(f"{sentence}The log is {log}.", log=log, user=True)
+
+
 def job_failure(message: str, log: Path, runner: Runner) -> JobFailed:
     """The exception for a failed job with this error message of the job server."""
-    raised = user_error(message)
-    if raised is not None:
-        where = f" in step {raised.step!r}" if raised.step else ""
-        sentence = "\n".join([*filter(None, (f"the job failed{where}:", raised.frames, raised.exception)), ""])
-    elif "OutOfMemoryError" in message:
+    if (failure := user_failure(message, log)) is not None:
+        return failure
+    if "OutOfMemoryError" in message:
         sentence = f"{runner.name}'s JVM ran out of memory; give it more with {runner.memory_option}. "
     elif "JobCancellationException" in message:
         sentence = "the job was cancelled. "
@@ -107,4 +114,4 @@ def job_failure(message: str, log: Path, runner: Runner) -> JobFailed:
     else:
         cause = re.sub(r"^Pipeline \S+ failed in state \w+: ", "", message).strip().splitlines()
         sentence = f"the job failed: {(cause or ['no reason given'])[0]} "
-    return JobFailed(f"{sentence}The log is {log}.", log=log, user=raised is not None)
+    return JobFailed(f"{sentence}The log is {log}.", log=log, user=False)

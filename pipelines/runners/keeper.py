@@ -99,6 +99,8 @@ def keep(
             answer = _fork(workers, worker_id, control, options)
         elif verb == "stop":
             end([workers.pop(worker_id)] if worker_id in workers else [], GRACE_SECONDS)
+        elif verb == "lost":
+            answer = " ".join(name for name, pid in workers.items() if _has_failed(pid))
         else:
             orphan = None
             end(list(workers.values()), 0)
@@ -202,6 +204,12 @@ def end(pids: list[int], grace: float) -> None:
         while pids and time.monotonic() < until:
             pids = [pid for pid in pids if os.waitpid(pid, os.WNOHANG) == (0, 0)]
             time.sleep(0.01 if pids else 0)
+
+
+def _has_failed(pid: int) -> bool:
+    """Whether a child has ended otherwise than by itself; it stays one to be waited for."""
+    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    return ended is not None and (ended.si_code, ended.si_status) != (os.CLD_EXITED, 0)
 
 
 def _streams(log: Path) -> None:

@@ -69,7 +69,7 @@ def launched(options: PipelineOptions, *launches: Launch) -> Iterator[PipelineOp
             check_job_endpoint(options)
             yield options
         return
-    with _interruptible(), no_proxy_here(), ExitStack() as stack:
+    with interruptible(), no_proxy_here(), ExitStack() as stack:
         run = _Run(copy.deepcopy(options), launch, stack)
         try:
             yield run.options
@@ -170,7 +170,9 @@ def _log_file(options: ServerOptions) -> Path:
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
+    """Ends the block by an exception on SIGTERM and SIGHUP, so that what it has started is ended."""
+
     # SIGTERM and SIGHUP would end Python on the spot, and what it has started would live on.
     def leave(number: int, frame: FrameType | None) -> None:
         raise SystemExit(128 + number)

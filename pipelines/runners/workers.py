@@ -94,6 +94,10 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
             except (OSError, EOFError):
                 return "the worker keeper has ended"
 
+    def has_lost_one(self) -> bool:
+        """Whether a worker has ended otherwise than by itself."""
+        return bool(self._ask("lost", "", ""))
+
     def close(self) -> None:
         """End the service, the workers and the keeper; calling it again does nothing."""
         if self._server is not None:

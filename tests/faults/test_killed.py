@@ -15,6 +15,7 @@ from tests.pipelines.writers import COMMANDS, WRITERS
 pytestmark = pytest.mark.faults
 ORDERS = "python -m beam_joins.pipelines.orders: "
 SPARK = ["--runner=SparkRunner", "--driver_memory=1g"]
+WORKERS = ["--python_workers=2"]
 MOMENTS = random.Random(11)
 Start = Callable[..., Started]
 
@@ -48,10 +49,27 @@ def test_a_job_on_spark_that_loses_a_process_fails_in_a_sentence_and_the_next_ru
     require_whole_or_nothing(command)
 
 
+@pytest.mark.sweep
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_job_that_loses_one_of_its_own_workers_fails_in_a_sentence_and_the_next_run_is_right(
+    start: Start, require_whole_or_nothing: Callable[[str], None], command: str
+) -> None:
+    run = start(command, *WORKERS)
+    assert run.once(run.workers)
+    time.sleep(MOMENTS.random() / 5)
+    for worker in run.workers()[:1]:
+        worker.kill()
+    ended = run.end()
+    assert (ended.code, len(ended.sentences)) in ((0, 0), (1, 1)), ended
+    assert ended.code == 0 or ended.sentences[0].startswith(f"{ORDERS}a Python worker process ended in the middle of the job"), ended
+    require_whole_or_nothing(command)
+
+
 @pytest.mark.parametrize(
     ("writer", "runner"),
     [
         *((name, []) for name in WRITERS),
+        *(pytest.param(name, WORKERS, marks=pytest.mark.sweep) for name in COMMANDS),
         *(pytest.param(name, SPARK, marks=[pytest.mark.spark, pytest.mark.sweep]) for name in COMMANDS),
     ],
 )

@@ -63,6 +63,32 @@ def stateful_dofn(name: str, released: Released, fires: Timestamp, emitter: Emit
     return made
 
 
+def gathered(partition: int, elements: Iterable[bytes], writer: BlockWriter) -> Iterator[tuple[int, list[bytes]]]:
+    """A partition with its blocks, or references to them, for a :class:`SpreadTurns`."""
+    yield partition, list(elements)
+
+
+class SpreadTurns(beam.DoFn):
+    """The turns of gathered partitions, in whichever worker one comes to: timers fire in one alone."""
+
+    def __init__(self, released: Released, fires: Timestamp, emitter: Emitter) -> None:
+        self._released = released
+        self._fires = fires
+        self._emitter = emitter
+
+    def start_bundle(self) -> None:
+        """Begin with an empty writer."""
+        self._writer = self._emitter.writer()
+
+    def process(self, gathered: tuple[int, list[bytes]]) -> Iterator[Any]:
+        """Give what follows from the elements of a partition."""
+        yield from self._released(*gathered, self._writer)
+
+    def finish_bundle(self) -> list[Any]:
+        """Give what is left in the writer."""
+        return self._emitter.emit((to, timestamped(block, self._fires.micros)) for to, block, _ in self._writer.flush())
+
+
 class _Waiting(WaitingDoFn):
     """What all such DoFns do; each is pickled as what it is made of, and made anew.
 

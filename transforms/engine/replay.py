@@ -26,14 +26,21 @@ from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins.change import Dropped
 from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN, BlockWriter, timestamped
-from beam_joins.transforms.engine.bounded_replay import OnlyTurn, stateful_dofn
+from beam_joins.transforms.engine.bounded_replay import OnlyTurn, Released, SpreadTurns, gathered, stateful_dofn
 from beam_joins.transforms.engine.emitter import Emitter
 from beam_joins.transforms.engine.notes import Check
 from beam_joins.transforms.engine.operator import Operator
 from beam_joins.transforms.engine.partition_turn import PartitionTurn
 from beam_joins.transforms.engine.partitions import CORES, partition_count
 from beam_joins.transforms.engine.parts import Parts
-from beam_joins.transforms.engine.replay_options import ReplayOptions, blocks_for, folder_for, memory_for, take_note_of_pickles
+from beam_joins.transforms.engine.replay_options import (
+    ReplayOptions,
+    blocks_for,
+    folder_for,
+    memory_for,
+    spreads,
+    take_note_of_pickles,
+)
 from beam_joins.transforms.engine.resumed.memory import ResumedTurn, observed
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from beam_joins.transforms.engine.ticks import Ticks, only_turn, stages_above, ticks_behind
@@ -218,9 +225,7 @@ class Replay(Stage):
         parts = self._parts(together)
         partition = PartitionTurn(self._operator, self._check, emitter, parts)
         if together.is_bounded:
-            return self._outputs(
-                together, stateful_dofn(label_of(together.pipeline), OnlyTurn(partition.released), only_turn(together), emitter)
-            )
+            return self._released(together, label_of(together.pipeline), OnlyTurn(partition.released), emitter)
         remember = round(1_000_000 * together.pipeline.options.view_as(ReplayOptions).beam_joins_remember_deletes)
         options = {"check": self._check, "read": parts.read, "remember_deletes": remember, **self._turns}
         turns = Turns(partition.replayed, ticks_behind(together), **options)
@@ -240,7 +245,17 @@ class Replay(Stage):
         emitter = self._emitter(together)
         operator, parts = observed(self._operator, memory), self._parts(together)
         partition = PartitionTurn(operator, self._check, emitter, parts, calls_always=self._gives_all)
-        return self._outputs(together, stateful_dofn(label, ResumedTurn(memory, partition.released), only_turn(together), emitter))
+        return self._released(together, label, ResumedTurn(memory, partition.released), emitter)
+
+    def _released(self, together: PCollection[Any], label: str, turn: Released, emitter: Emitter) -> Any:
+        """What follows from the only turns of partitions, which several workers of the direct runner share."""
+        fires = only_turn(together)
+        if not spreads(together):
+            return self._outputs(together, stateful_dofn(label, turn, fires, emitter))
+        waiting = beam.ParDo(stateful_dofn(label, gathered, fires, Emitter((MAIN,), 1))).with_output_types(tuple[int, list[bytes]])
+        # what is fused with a stateful DoFn is not shared either: neither what comes before it nor what follows
+        gathering = together | "Apart" >> beam.Reshuffle() | "Wait" >> waiting | "Spread" >> beam.Reshuffle()
+        return self._outputs(gathering, SpreadTurns(turn, fires, emitter))
 
 
 def _together(blocks: Any) -> PCollection[Any]:

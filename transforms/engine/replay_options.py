@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.coders import pickles
@@ -96,6 +96,13 @@ def folder_for(pcoll: PCollection[Any] | PBegin) -> StateFolder | None:
 def blocks_for(pcoll: PCollection[Any]) -> BlockFolder | None:
     """The folder for the blocks of a collection's pipeline; ``None`` where they travel as they are."""
     return block_folder(pcoll.pipeline, pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_blocks)
+
+
+def spreads(pcoll: PCollection[Any]) -> bool:
+    """Whether the turns of partitions are to be spread over workers: the direct runner has several, which read blocks
+    where they lie, and fires all timers in one of them.
+    """
+    return pcoll.pipeline.options.view_as(DirectOptions).direct_num_workers != 1 and blocks_for(pcoll) is not None
 
 
 def memory_for(pcoll: PCollection[Any]) -> int:

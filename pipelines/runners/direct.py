@@ -1,0 +1,163 @@
+"""Beam's direct runner in worker processes, one for each core; by itself it runs all of a pipeline in one thread.
+
+from beam_joins.pipelines.direct import direct_runner
+
+with direct_runner(PipelineOptions()) as options:
+with beam.Pipeline(options=options) as p:
+...
+"""
+
+import copy
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from apache_beam.options.pipeline_options import DebugOptions, DirectOptions, PipelineOptions, PortableOptions, StandardOptions
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.runners.portability.fn_api_runner.worker_handlers import ExternalWorkerHandler, WorkerHandler
+from apache_beam.transforms.environments import ExternalEnvironment
+
+from beam_joins.pipelines.runners.job_failure import JobFailed, user_failure
+from beam_joins.pipelines.runners.local_connections import no_proxy_here
+from beam_joins.pipelines.runners.portable_run import interruptible
+from beam_joins.pipelines.runners.run_log import machinery_into, new_log_file
+from beam_joins.pipelines.runners.run_options import ONE_MACHINE, READ_ONCE, WorkerOptions
+from beam_joins.pipelines.runners.setup_error import RunnerSetupError
+from beam_joins.pipelines.runners.workers import WorkerPool
+
+_DIRECT: Final = (None, "DirectRunner", "FnApiRunner", f"{FnApiRunner.__module__.rpartition('.')[0]}.FnApiRunner")
+_URN: Final = "beam_joins:env:pooled:v1"
+_POOLED: Final = "pooled"
+"""A mode of the direct runner beside its own, in which it starts workers by itself."""
+_LOOK_SECONDS: Final = 0.5
+_QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
+
+
+class _Pooled(ExternalEnvironment):
+    """Workers of a pool, which are watched."""
+
+    def to_runner_api_parameter(self, context: Any) -> Any:
+        """An environment of a name of its own, so that the handlers of its workers are ours."""
+        return _URN, super().to_runner_api_parameter(context)[1]
+
+
+@WorkerHandler.register_environment(_URN, beam_runner_api_pb2.ExternalPayload)
+class _Handler(ExternalWorkerHandler):
+    """A worker of a pool, as the direct runner knows it."""
+
+    of_pools: ClassVar[defaultdict[str, list["_Handler"]]] = defaultdict(list)
+    """All, by the addresses of their pools."""
+
+    def start_worker(self) -> None:
+        """Start it, and take note of it."""
+        super().start_worker()
+        self.of_pools[self._external_payload.endpoint.url].append(self)
+
+    def fail(self, sentence: str) -> None:
+        """Answer all that was asked of the worker, which has ended: Beam would wait for ever."""
+        pending = self.control_conn._futures_by_id
+        for number in list(pending):
+            pending.pop(number).set(beam_fn_api_pb2.InstructionResponse(instruction_id=number, error=sentence))
+
+
+class ProcessesRunner(FnApiRunner):
+    """The direct runner whose stages run in the workers of the pool that ``--environment_config`` names."""
+
+    def run_pipeline(self, pipeline: Any, options: PipelineOptions) -> Any:
+        """Run the pipeline in these."""
+        pooled = _Pooled(options.view_as(PortableOptions).environment_config)
+        return FnApiRunner(default_environment=pooled).run_pipeline(pipeline, options)
+
+
+def is_direct(options: PipelineOptions) -> bool:
+    """Whether the options mean the direct runner, with bounded input and without workers of its own."""
+    direct, standard = options.view_as(DirectOptions), options.view_as(StandardOptions)
+    is_plain = direct.direct_running_mode == "in_memory" and direct.direct_num_workers == 1
+    return standard.runner in _DIRECT and not standard.streaming and is_plain
+
+
+@contextmanager
+def direct_runner(options: PipelineOptions) -> Iterator[PipelineOptions]:
+    """Starts worker processes, yields the options that use them, and ends them.
+
+    There are ``--python_workers`` of them, by default one for each core that the process may use. Each takes the
+    memory of one turn (``--beam_joins_memory``). Options that name another runner, one worker, ``--streaming`` or
+    a ``--direct_running_mode`` are yielded unchanged. The options passed in are never changed.
+
+    Raises JobFailed, whose message is for a terminal, when a function of the pipeline raises or a worker ends.
+
+    >>> with direct_runner(PipelineOptions(["--runner=SparkRunner"])) as options:
+    ...     options.get_all_options()["runner"]
+    'SparkRunner'
+    """
+    workers = _workers(options)
+    if workers == 1 or not is_direct(options):
+        yield options
+        return
+    options, log, is_kept = copy.deepcopy(options), new_log_file("direct"), False
+    values = options.get_all_options(drop_default=True, retain_unknown_options=True)
+    with interruptible(), no_proxy_here(), ExitStack() as stack:
+        stack.callback(lambda: None if is_kept else log.unlink(missing_ok=True))
+        pool = stack.enter_context(WorkerPool(values, log=log))
+        stack.enter_context(machinery_into(log))
+        for experiment in (ONE_MACHINE, READ_ONCE):
+            options.view_as(DebugOptions).add_experiment(experiment)
+        options.view_as(StandardOptions).runner = f"{__name__}.{ProcessesRunner.__name__}"
+        address = options.view_as(PortableOptions).environment_config = pool.serve()
+        options.view_as(DirectOptions).direct_num_workers = workers
+        options.view_as(DirectOptions).direct_running_mode = _POOLED
+        watch = stack.enter_context(_Watch(pool, address, log))
+        try:
+            yield options
+        except RuntimeError as error:
+            failure = watch.failure or user_failure(str(error), log)
+            is_kept = failure is not None
+            raise failure or error from None
+
+
+def _workers(options: PipelineOptions) -> int:
+    asked: int | None = options.view_as(WorkerOptions).python_workers
+    if asked is not None and asked < 1:
+        raise RunnerSetupError(f"--python_workers={asked} is not a number of processes, which is 1 or more.")
+    return asked or usable_cores()
+
+
+def usable_cores() -> int:
+    """How many cores this process may use: of the machine's, by its affinity and the quota of its control group."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):
+        quota, period = _QUOTA.read_text().split()
+        cores = min(cores, max(1, int(quota) // int(period)))  # "max" is no number
+    return cores
+
+
+class _Watch:
+    """Ends a run one of whose workers has ended in its middle."""
+
+    def __init__(self, pool: WorkerPool, address: str, log: Path) -> None:
+        self.failure: JobFailed | None = None
+        self._pool, self._address, self._log = pool, address, log
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="direct-workers", daemon=True)
+
+    def __enter__(self) -> "_Watch":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+        _Handler.of_pools.pop(self._address, None)
+
+    def _look(self) -> None:
+        while not self._is_over.wait(_LOOK_SECONDS):
+            if self._pool.has_lost_one():
+                sentence = "a Python worker process ended in the middle of the job, out of memory or by a crash in a library."
+                self.failure = JobFailed(f"{sentence} The log is {self._log}.", log=self._log, user=False)
+                for handler in _Handler.of_pools[self._address]:
+                    handler.fail(sentence)

@@ -1,0 +1,124 @@
+"""The direct runner in several processes gives what it gives in one, and says what it would say there."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from beam_joins import LatestTable, TableFromChangelog
+from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.direct import JobFailed, RunnerSetupError, direct_runner
+from beam_joins.pipelines.runners import direct
+from tests.pipelines.orders_run import Run, inputs, write
+from tests.pipelines.streaming.test_bounded_on_runners import EVENTS, reprs, written_on
+from tests.transforms.all_builds import all_of_them
+from tests.transforms.unbounded_runs import bounded, elements_of
+
+WORKERS = "--python_workers=2"
+
+
+@pytest.mark.process
+def test_every_transform_and_every_kind_of_join_in_one_job(tmp_path: Path) -> None:
+    expected = reprs(elements_of(FnApiRunner(), bounded, EVENTS, all_of_them))
+    with direct_runner(PipelineOptions([WORKERS, "--beam_joins_partitions=5"])) as options:
+        assert written_on(options, all_of_them, tmp_path) == expected
+
+
+@pytest.mark.process
+@pytest.mark.gate
+def test_a_command_writes_the_same_bytes_and_the_same_summary(run: Run, small: SampleFiles) -> None:
+    one, several = (run(*inputs(small), f"--output={n}.jsonl", "--json=-", f"--python_workers={n}") for n in (1, 2))
+    assert one.code == several.code == 0, several.err
+    assert Path("1.jsonl").read_bytes() == Path("2.jsonl").read_bytes()
+
+
+@pytest.mark.process
+def test_runs_that_go_on_write_the_same_bytes(beam_joins: Run) -> None:
+    rows = [{"id": n % 50, "v": n, "op": "u", "lsn": n, "updated_at": n} for n in range(300)]
+    for n in (1, 2):
+        Path(f"in{n}").mkdir()
+        for part in range(2):
+            write(f"in{n}/{part}.jsonl", *rows[150 * part : 150 * part + 150])
+            options = ("--state-dir", f"state{n}", "--changes", f"changes{n}", "--latest", f"now{n}.jsonl", f"--python_workers={n}")
+            ran = beam_joins("table", "--input", f"in{n}", "--key", "id", *options)
+            assert ran.code == 0, ran.err
+    assert Path("now1.jsonl").read_bytes() == Path("now2.jsonl").read_bytes()
+    assert [path.read_bytes() for path in sorted(Path("changes1").iterdir())] == [
+        path.read_bytes() for path in sorted(Path("changes2").iterdir())
+    ]
+
+
+@pytest.mark.process
+def test_a_bad_record_is_the_same_sentence(beam_joins: Run) -> None:
+    write("rows.jsonl", {"id": 1, "op": "u", "lsn": 1, "updated_at": 1}, {"id": 2, "op": "u", "lsn": "x", "updated_at": 1})
+    one, several = (
+        beam_joins("table", "--input", "rows.jsonl", "--key", "id", "--latest", "now.jsonl", f"--python_workers={n}") for n in (1, 2)
+    )
+    assert (one.code, one.err) == (several.code, several.err)
+    assert "rows.jsonl, line 2: column 'lsn' is not a whole number: 'x'" in several.err
+
+
+def _fail(row: Any) -> Any:
+    return row[1] / 0
+
+
+def _end(row: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        (_fail, r"the job failed in step .*: *\n.*\n.*row\[1\] / 0[\s\S]*ZeroDivisionError: division by zero"),
+        (_end, "worker process ended"),
+    ],
+)
+def test_a_job_that_fails_or_loses_a_worker_ends_in_a_sentence_and_leaves_its_log_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: Any, sentence: str
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    asked = PipelineOptions([WORKERS])
+    with pytest.raises(JobFailed, match=sentence) as failed, direct_runner(asked) as options, beam.Pipeline(options=options) as p:
+        rows = p | beam.Create([(n, n) for n in range(100)])
+        _ = rows | TableFromChangelog() | LatestTable() | beam.Map(function)
+    assert [path for path in tmp_path.iterdir() if path.name.startswith("beam")] == [failed.value.log]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--runner=SparkRunner"],
+        ["--python_workers=1"],
+        ["--streaming"],
+        ["--direct_num_workers=3"],
+        ["--direct_running_mode=multi_processing"],
+    ],
+)
+def test_other_options_are_left_as_they_are(flags: list[str]) -> None:
+    asked = PipelineOptions(flags)
+    with direct_runner(asked) as options:
+        assert options is asked
+    assert asked.view_as(DirectOptions).direct_num_workers == (3 if "3" in str(flags) else 1)
+
+
+def test_the_cores_are_those_of_the_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(8))
+    monkeypatch.setattr(direct, "_QUOTA", tmp_path / "cpu.max")
+    assert direct.usable_cores() == 8
+    for quota, cores in (("max 100000", 8), ("250000 100000", 2), ("50000 100000", 1)):
+        (tmp_path / "cpu.max").write_text(f"{quota}\n")
+        assert direct.usable_cores() == cores
+
+
+def test_no_worker_is_refused() -> None:
+    with (
+        pytest.raises(RunnerSetupError, match="--python_workers=0 is not a number of processes"),
+        direct_runner(PipelineOptions(["--python_workers=0"])),
+    ):
+        pytest.fail("it started")
