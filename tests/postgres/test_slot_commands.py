@@ -134,7 +134,7 @@ def follow(folder: str, options: list[str]) -> None:
     programs.main(options)
 
 
-@pytest.mark.parametrize("kills", [8, pytest.param(200, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("kills", [8, pytest.param(80, marks=pytest.mark.sweep)])
 def test_runs_that_are_killed_at_any_moment_lose_and_double_nothing(postgres: str, beam_joins: Run, kills: int) -> None:
     conninfo, address = shop(postgres, f"killed_{kills}")
     assert beam_joins("slot", "create", address, "--tables", "orders,customers").code == 0

@@ -33,7 +33,7 @@ def follow(folder: str, options: list[str]) -> None:
     programs.main([*options, "--follow", "--every", "100ms"])
 
 
-@pytest.mark.parametrize(("states_seen", "kills"), [(5, 2), pytest.param(500, 50, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize(("states_seen", "kills"), [(5, 2), pytest.param(150, 20, marks=pytest.mark.sweep)])
 def test_at_every_moment_the_table_is_the_join_as_of_a_commit(postgres: str, beam_joins: Run, states_seen: int, kills: int) -> None:
     conninfo, address = shop(postgres, f"followed_{kills}")
     assert beam_joins("slot", "create", address, "--tables", "orders,customers").code == 0
