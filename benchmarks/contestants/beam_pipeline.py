@@ -10,12 +10,13 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.io.parquetio import ReadFromParquetBatched, WriteToParquetBatched
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
+from beam_joins.pipelines.direct import direct_runner
 from beam_joins.pipelines.spark import spark_runner
 from benchmarks.contestants.command import Task, parser, task
 from benchmarks.works import WORKS
 
+_ENGINE: Final = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 RUNNERS: Final = ("SparkRunner", "DirectRunner")
 ENVIRONMENTS: Final = ("pool", "loopback")
 """What runs Python on Spark: the worker processes that the project starts, or threads of the process that
@@ -41,12 +42,12 @@ def contestant(name: str, works: Sequence[str], compute: Callable[[Task, str], N
 
 @contextlib.contextmanager
 def pipeline(runner: str, *, environment: str = "pool", options: Sequence[str] = ()) -> Iterator[beam.Pipeline]:
-    """A pipeline on Spark with two cores, or in this process; it runs when the block ends."""
+    """A pipeline on Spark with two cores, or on the direct runner with all; it runs when the block ends."""
     logging.getLogger().setLevel(logging.ERROR)
     if runner == "DirectRunner":
         # What Beam calls DirectRunner is one of three engines, whichever it finds; this is the one for
         # bounded input.
-        with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(list(options))) as made:
+        with direct_runner(PipelineOptions([f"--runner={_ENGINE}", *options])) as ready, beam.Pipeline(options=ready) as made:
             yield made
         return
     workers = ["--environment_type=LOOPBACK"] if environment == "loopback" else []
