@@ -199,3 +199,11 @@ def test_of_two_changes_that_nothing_orders_the_later_line_counts_in_the_library
     events += [event("c", None, BEN, **source), event("d", BEN, None, **source)]
     (tmp_path / "log.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in events))
     assert rows_of(tmp_path / "log.jsonl", "id") == [{**ADA, "guest": "aa"}]
+
+
+def test_a_row_keeps_the_digits_of_its_numbers_whatever_is_said_of_it(beam_joins: Run) -> None:
+    rows = [{"op": "c", "after": {"id": n, "price": 5.5}, "source": {"table": "t", "ts_ms": 5, "lsn": n}} for n in range(500)]
+    Path("log.jsonl").write_text("".join(json.dumps(row).replace("5.5", "5.50") + "\n" for row in rows))
+    ran = beam_joins("table", "--input", "log.jsonl", "--format", "debezium", "--key", "id", "--latest", "now.jsonl")
+    assert ran.code == 0, ran.err
+    assert Path("now.jsonl").read_text().count(": 5.50}") == 500

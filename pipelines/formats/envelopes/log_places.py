@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from beam_joins.pipelines.formats.envelopes.row_change import in_binary_log
+from beam_joins.pipelines.formats.envelopes.row_change import content, in_binary_log
 
 _GTIDS: Final = 1 << 62
 """The rows of a snapshot have no such identifier, but a place in the binary log: they come before all that
@@ -115,7 +115,7 @@ def _in_postgres(source: Source, lsn: int) -> Place:
 
 
 def _transaction(source: Source) -> str:
-    return "" if source.txId is None or source.is_snapshot else str(source.txId)
+    return "" if source.txId is None or source.is_snapshot else content(str(source.txId).encode())
 
 
 def _in_mysql(source: Source, pos: int) -> Place:
