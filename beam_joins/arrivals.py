@@ -1,4 +1,4 @@
-"""Tells which deletes of a transaction are of another row than the one that it leaves at their key.
+"""Finds the deletes behind which another row stays at their key.
 
 Where a database checks a key at the end (``DEFERRABLE``) or behind each statement, a row may come to a key before the
 row that was there leaves it. A delete takes away the row that it names, not whatever is at its key by then.
@@ -22,10 +22,12 @@ _COMES, _AGAIN, _COMMAS = "i", "a", 3
 
 
 class Life(NamedTuple):
-    """What a log says of a record beside its row: whether the row comes to its key (``arrives``), and whether the
-    record may come ``again`` at another place; what the row was ``before`` and is ``after`` the record, as texts
-    that are equal where the rows are, empty where the log does not have the whole row; and its ``transaction``,
-    empty where those of one have one position.
+    """What a change record tells of its row, from the log's old and new row images.
+
+    ``arrives``: the row was inserted at this key, or moved to it. ``before`` and ``after``: hashes of the row
+    before and after the change; empty where the log does not have the whole row. ``transaction``: the name of the
+    transaction; empty where all changes of a transaction have the same position. ``again``: the log may contain
+    the same change twice, at different places.
 
     >>> Life(True, after="1f").text(), Life.of("i,,1f,").after, Life.of(None).arrives, Life.of(True).arrives
     ('i,,1f,', '1f', False, True)
@@ -38,18 +40,18 @@ class Life(NamedTuple):
     again: bool = False
 
     def text(self) -> str | None:
-        """The text; ``None`` where nothing is said."""
+        """The fields encoded as one text; ``None`` where all have their defaults."""
         comes = (_COMES if self.arrives else "") + (_AGAIN if self.arrives and self.again else "")
         return f"{comes},{self.before},{self.after},{self.transaction}" if any(self[:-1]) else None
 
     @staticmethod
     def is_text(text: str) -> bool:
-        """Whether it is such a text; an empty one says nothing."""
+        """Whether a text is such an encoding; an empty text stands for the defaults."""
         return not text or text.count(",") == _COMMAS
 
     @classmethod
     def of(cls, text: Any) -> "Life":
-        """What a text says, or a bool alone."""
+        """Decodes a text, or makes one of a bool, which is ``arrives``."""
         if not isinstance(text, str) or not text:
             return cls(bool(text))
         comes, before, after, transaction = text.split(",", _COMMAS)
@@ -57,7 +59,7 @@ class Life(NamedTuple):
 
 
 def settled(remembered: list[pa.Table], new: pa.Table) -> pa.Table:
-    """The new rows; a delete of another row than the one that it leaves is that one, at the place of the delete."""
+    """The new rows, in which a delete behind which another row stays at its key is replaced by that row."""
     if ARRIVES not in new.column_names:
         return new
     rows = pa.concat_tables([*remembered, new], promote_options="default")
@@ -71,7 +73,9 @@ def settled(remembered: list[pa.Table], new: pa.Table) -> pa.Table:
 
 
 def of_open_transaction(rows: pa.Table, frontier: int | None) -> pa.Table:
-    """The rows to remember, with what is said of those whose transaction may go on: those of the last position."""
+    """The rows to remember; keeps ``arrives`` only where later rows may belong to the same transaction: at the last
+    position, and where the transaction has a name.
+    """
     if ARRIVES not in rows.column_names:
         return rows
     at, lives = rows.schema.get_field_index(ARRIVES), combine_chunks(rows[ARRIVES])
@@ -86,8 +90,8 @@ def rows_left(rows: pa.Table) -> Ints:
     that row; -1 for all others.
 
     A key has no row or one before a transaction, one more with each row that arrives, and one less with each
-    delete. Where the rows before and after are said, a delete and an update are of the row that was so; else a delete
-    is of the first of the rows, and an update of the last. Of rows with one ``within`` the last one counts.
+    delete. Where the records have hashes, a delete or an update applies to the row whose hash is its ``before``; else
+    a delete applies to the first of the rows, and an update to the last. Of rows with one ``within`` the last one counts.
 
     >>> rows = pa.table({
     ...     "key": [2, 2, 2], "value": ["Ben", "Ada", None], "position": [1, 5, 5], "within": [b"", b"a", b"b"],
@@ -126,8 +130,8 @@ def rows_left(rows: pa.Table) -> Ints:
 
 
 class _Row(NamedTuple):
-    """A row at a key: the index of its record, and what that record says of it, empty where a
-    transaction before has written it.
+    """A row at a key: the index of its record, and the hash of its content; empty where an earlier transaction has
+    written it.
     """
 
     record: int
@@ -163,7 +167,7 @@ class _Rows:
         return self._rows[-1].record if self._rows else -1
 
     def _named(self, content: str, *, otherwise: int) -> int | None:
-        """Which row had this content; ``None`` for one of before the log, and ``otherwise`` where nothing tells."""
+        """The index of the row with this hash; ``None`` for a row that the log does not have; ``otherwise`` without hashes."""
         if not content or not any(row.content for row in self._rows):
             return otherwise
         alike = [n for n, row in enumerate(self._rows) if row.content == content]

@@ -47,7 +47,7 @@ class Columns:
     ``upserts``, or among ``truncates``, which empty the table and have no key; or among ``ignored``: such a
     record is no change. ``unit`` is what a whole number in ``timestamp`` counts. ``log`` names what the
     sequence is of (null: not known), ``left_out`` the columns that a row does not have as they did not
-    change, and ``life`` what is said of the row beside it. ``side`` is what the options of these columns
+    change, and ``life`` the encoded :class:`~beam_joins.arrivals.Life`. ``side`` is what the options of these columns
     begin with, ``orders`` for ``--orders-key``; empty: nothing. ``enveloped``: all but the key are made of
     what envelopes say.
 

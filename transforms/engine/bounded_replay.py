@@ -68,8 +68,8 @@ def gathered(partition: int, elements: Iterable[bytes], writer: BlockWriter) -> 
     yield partition, list(elements)
 
 
-class SpreadTurns(beam.DoFn):
-    """The turns of gathered partitions, in whichever worker one comes to: timers fire in one alone."""
+class _Replaying:
+    """What replays partitions: those of a bundle have one writer, so that their blocks are few."""
 
     def __init__(self, released: Released, fires: Timestamp, emitter: Emitter) -> None:
         self._released = released
@@ -80,36 +80,28 @@ class SpreadTurns(beam.DoFn):
         """Begin with an empty writer."""
         self._writer = self._emitter.writer()
 
-    def process(self, gathered: tuple[int, list[bytes]]) -> Iterator[Any]:
-        """Give what follows from the elements of a partition."""
-        yield from self._released(*gathered, self._writer)
-
     def finish_bundle(self) -> list[Any]:
         """Give what is left in the writer."""
         return self._emitter.emit((to, timestamped(block, self._fires.micros)) for to, block, _ in self._writer.flush())
 
 
-class _Waiting(WaitingDoFn):
-    """What all such DoFns do; each is pickled as what it is made of, and made anew.
+class SpreadTurns(_Replaying, beam.DoFn):
+    """Replays gathered partitions in all workers of the direct runner, which fires timers in one worker only."""
 
-    The partitions of a bundle have one writer, so that their blocks are few.
-    """
+    def process(self, gathered: tuple[int, list[bytes]]) -> Iterator[Any]:
+        """Give what follows from the elements of a partition."""
+        yield from self._released(*gathered, self._writer)
+
+
+class _Waiting(_Replaying, WaitingDoFn):
+    """What all such DoFns do; each is pickled as what it is made of, and made anew."""
 
     def __init__(self, name: str, released: Released, fires: Timestamp, emitter: Emitter) -> None:
+        super().__init__(released, fires, emitter)
         self._name = name
-        self._released = released
-        self._fires = fires
-        self._emitter = emitter
 
     def __reduce__(self) -> Any:
         return stateful_dofn, (self._name, self._released, self._fires, self._emitter)
-
-    def start_bundle(self) -> None:
-        self._writer = self._emitter.writer()
-
-    def finish_bundle(self) -> list[Any]:
-        fires = self._fires.micros
-        return self._emitter.emit((to, timestamped(block, fires)) for to, block, _ in self._writer.flush())
 
     def wait(self, block: bytes, blocks: Any, timer: Any) -> Iterable[Any]:
         blocks.add(block)

@@ -12,7 +12,7 @@ from apache_beam.pvalue import PCollection
 from beam_joins.functions import vectorized
 from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN
 from beam_joins.transforms.engine.output_types import Handled, HandledTableOutputs, Table, TableOutputs
-from beam_joins.transforms.engine.transform import In, Out, Transform
+from beam_joins.transforms.engine.transform import In, Out, Transform, label_of
 from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.user_functions import ExceptionClass
 
@@ -159,4 +159,4 @@ class MakesTable(WithOutputs[In, Table, TableOutputs, HandledTableOutputs]):
 def _label(transform: beam.PTransform[Any, Any], pvalue: Any) -> str:
     """The full label by which a transform is being applied."""
     pcoll = pvalue[0] if isinstance(pvalue, tuple) and pvalue else pvalue
-    return str(pcoll.pipeline._current_transform().full_label if isinstance(pcoll, PCollection) else type(transform).__name__)
+    return label_of(pcoll.pipeline) if isinstance(pcoll, PCollection) else type(transform).__name__

@@ -68,8 +68,8 @@ class Envelope(Protocol):
 
 
 def content(row: bytes) -> str:
-    """A text that two rows, as JSON texts of one log, share if they are equal; of letters, as digits may look like
-    numbers that are read with care.
+    """A hash of a row's JSON text. It has letters only: digits could look like a number near the limits of a double,
+    and such lines are parsed and printed anew.
 
     >>> content(b'{"id":1}').isalpha(), content(b'{"id":1}') == content(b'{"id":2}')
     (True, False)
