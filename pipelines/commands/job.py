@@ -28,6 +28,7 @@ from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.commands.watched_run import WatchedRun
 from beam_joins.pipelines.formats.files import Format
 from beam_joins.pipelines.formats.reading import Form, Kind, Reading
+from beam_joins.pipelines.formats.row_encoding import columns_of_changes
 from beam_joins.pipelines.formats.target_types import target_type
 from beam_joins.pipelines.results.outputs import Output, Staging
 from beam_joins.pipelines.results.write_parts import Report
@@ -229,15 +230,8 @@ class Job:
             key = readings[0].key_type
             if self.foreign_key and 0 in LACKING.get(self.how, ()):
                 key = pa.struct([("foreign_key", readings[1].key_type), ("primary_key", key)])
-            members = {
-                "key": key,
-                "op": pa.string(),
-                "old": row,
-                "new": row,
-                "timestamp": pa.timestamp("us", "UTC"),
-                "position": pa.int64(),
-            }
-            row = pa.struct([each for each in members.items() if name != TO or each[0] in OF_DATABASES])
+            members = columns_of_changes(key, row, pa.timestamp("us", "UTC"))
+            row = pa.struct([each for each in members if name != TO or each.name in OF_DATABASES])
         try:
             schema = pa.schema([(field.name, target_type("parquet", field.name, field.type)) for field in row])
             output = Output(name, path, format_, schema, owner)

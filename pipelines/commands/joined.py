@@ -4,12 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-import apache_beam as beam
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from apache_beam.pvalue import PCollection
 
 from beam_joins import ForeignKeyJoin, TableFromChangelog, TableTableJoin, vectorized
 from beam_joins.how import How
@@ -31,7 +29,6 @@ from beam_joins.pipelines.formats.reading import (
 )
 from beam_joins.pipelines.formats.row_encoding import Piece, blank_of, spliced
 from beam_joins.sorting import valid
-from beam_joins.transforms.connect import TableOutputs
 from beam_joins.unchanged import merged
 
 _JSON: Final[Form] = "json lines"
@@ -41,9 +38,9 @@ FOUND: Final = "found"
 """The column of the result that says whether both sides have a row; the others are the rows in each form."""
 
 
-def table(reading: Reading, *, drops: bool = False) -> beam.PTransform[PCollection[Any], TableOutputs]:
-    """The table of a changelog that is read so, and its dropped records; ``drops``: also those that leave
-    columns out which no earlier row has.
+def table(reading: Reading, *, drops: bool = False) -> TableFromChangelog:
+    """Makes the table of a changelog that is read so; ``drops``: without the records that leave columns out which
+    no earlier row has.
     """
     positions = [name for name in reading.schema.names if name.startswith("sequence_")]
     values = reading.value.names
@@ -60,7 +57,7 @@ def table(reading: Reading, *, drops: bool = False) -> beam.PTransform[PCollecti
         apply_as_inserts=vectorized(_lives) if reading.columns.life is not None else None,
         apply_as_truncates=vectorized(_empties) if reading.columns.truncates else None,
         except_columns=[name for name in reading.schema.names if name not in values],
-    ).with_outputs()
+    )
 
 
 def _ties(rows: pa.RecordBatch) -> pa.Array:

@@ -1,7 +1,7 @@
 """Builds the pipeline of a command: read, join, count, write."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -13,19 +13,21 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_joins import ChangeBatch, LatestTable
 from beam_joins.how import How
 from beam_joins.pipelines.changelogs.changelog import Changelog
+from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord, ReadRecords
 from beam_joins.pipelines.commands.at_least import AtLeast
-from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO
+from beam_joins.pipelines.commands.command_spec import LATEST, TO
 from beam_joins.pipelines.commands.joined import has_both, join_of, refers_to_none, table
 from beam_joins.pipelines.commands.select import Share
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.commands.watched_run import log_beside
 from beam_joins.pipelines.formats.json_text import joined, stored_key
 from beam_joins.pipelines.formats.reading import Form, Reading
-from beam_joins.pipelines.formats.row_encoding import change_columns, json_changes
+from beam_joins.pipelines.formats.row_encoding import change_columns, fitted, json_changes
+from beam_joins.pipelines.io.sources.read_table import ReadTable
 from beam_joins.pipelines.results.count_figures import Counted, figures, without_reference
 from beam_joins.pipelines.results.counts import TallyDropped, TallyRows, TallyUnreferring
-from beam_joins.pipelines.results.in_order import changes_in_order, rows_in_order, some_at_a_time
+from beam_joins.pipelines.results.in_order import ChangesInOrder, RowsInOrder
 from beam_joins.pipelines.results.outputs import Output, Staging
 from beam_joins.pipelines.results.write_parts import WriteParts, WriteReport
 from beam_joins.sorting import valid
@@ -83,8 +85,7 @@ def pipeline_of(
         facts.append(result | "Tally matched" >> beam.ParDo(matched))
     for output in outputs:
         rows = result | "Latest" >> LatestTable() if output.name == LATEST else result
-        encode = partial(RECORDS[output.name], output=output)
-        written = WriteParts(output, staging.attempt(output.claimed), encode, merged=shape.one_file)
+        written = WriteParts(output, staging.attempt(output.claimed), encode(output), merged=shape.one_file)
         facts.append(rows | f"Write {output.name}" >> beam.ParDo(written))
     _ = tuple(facts) | "Report" >> WriteReport(report_path)
     return pipeline
@@ -97,11 +98,23 @@ def _result(pipeline: beam.Pipeline, shape: Shape, report_path: str, *, goes_on:
     tables, facts, counted = [], [], []
     for number, (changelog, reading) in enumerate(zip(shape.changelogs, shape.readings, strict=True)):
         name, log = changelog.name, log_beside(report_path, number)
-        read = pipeline | f"Read {name}" >> ReadRecords(changelog, reading, on_bad_record=shape.on_bad_record, log=log)
-        rows, dropped = read.rows | name.capitalize() >> table(reading, drops=shape.on_bad_record == "drop")
-        tables.append(rows)
-        counted.append(Counted(name, read.rows, dropped))
-        facts += [read.tallies, dropped | f"Tally {name}" >> beam.ParDo(TallyDropped(name))]
+        records = ReadRecords(
+            name,
+            changelog.parts(),
+            ColumnReader(reading),
+            bytes=changelog.bytes,
+            on_bad_record=shape.on_bad_record,
+            remedy="--on-bad-record=drop goes on without such records",
+            named=True,
+            log=log,
+        )
+        made = table(reading, drops=shape.on_bad_record == "drop")
+        read = pipeline | name.capitalize() >> ReadTable(records, made).with_outputs()
+        tables.append(read.table)
+        counted.append(Counted(name, read.rows, read.dropped))
+        facts.append(read.counts)
+        for what, records_left_out in (("bad records", read.bad_records), ("dropped", read.dropped)):
+            facts.append(records_left_out | f"Tally {what} of {name}" >> beam.ParDo(TallyDropped(name)))
     left, reading = tables[0], shape.readings[0]
     if shape.keeps is not None:
         left = tables[0] = left | "Filter" >> shape.keeps.table(reading)
@@ -121,23 +134,29 @@ def _result(pipeline: beam.Pipeline, shape: Shape, report_path: str, *, goes_on:
     return (without_reference(result) if keeps_reference else result), facts
 
 
-def changes_of(batch: ChangeBatch, output: Output) -> Iterator[pa.RecordBatch]:
-    """The changes of a batch, encoded, some at a time; old values are those of the whole batch."""
-    for some, old, new in some_at_a_time(batch, pc.struct_field(batch.values, form_of(output))):
-        records = json_changes(some, old, new) if output.columns is None else _encoded(change_columns(some, old, new), output)
-        yield changes_in_order(some, records)
+def _changes(output: Output, some: ChangeBatch, old: pa.Array, new: pa.Array) -> pa.Array:
+    return json_changes(some, old, new) if output.columns is None else _encoded(output, change_columns(some, old, new))
 
 
-def merged_of(batch: ChangeBatch, output: Output) -> Iterator[pa.RecordBatch]:
-    """The changes of a batch as rows for a database, encoded, some at a time."""
-    for some, _, new in some_at_a_time(batch, pc.struct_field(batch.values, form_of(output))):
-        yield changes_in_order(some, _encoded([stored_key(some.key), new, some.position], output))
+def _merged(output: Output, some: ChangeBatch, old: pa.Array, new: pa.Array) -> pa.Array:
+    return _encoded(output, [stored_key(some.key), new, some.position])
 
 
-def latest_of(batch: pa.RecordBatch, output: Output) -> Iterator[pa.RecordBatch]:
-    """The rows of a batch, encoded."""
-    rows = batch["value"].field(form_of(output))
-    yield rows_in_order(batch["key"], joined(rows, b"\n") if output.columns is None else _encoded(rows.flatten(), output))
+def _latest(output: Output, keys: pa.Array, values: pa.Array) -> pa.Array:
+    rows = _row(form_of(output), values)
+    return joined(rows, b"\n") if output.columns is None else _encoded(output, rows.flatten())
+
+
+def _encoded(output: Output, columns: list[pa.Array]) -> pa.Array:
+    schema = pa.schema([]) if output.columns is None else output.columns
+    return output.records.encoded(fitted(columns, schema))
+
+
+def encode(output: Output) -> ChangesInOrder | RowsInOrder:
+    """How the result is encoded for an output."""
+    if output.name == LATEST:
+        return RowsInOrder(partial(_latest, output))
+    return ChangesInOrder(partial(_merged if output.name == TO else _changes, output), partial(_row, form_of(output)))
 
 
 def form_of(output: Output) -> Form:
@@ -145,9 +164,5 @@ def form_of(output: Output) -> Form:
     return "json lines" if output.columns is None else "columns"
 
 
-def _encoded(columns: list[pa.Array], output: Output) -> pa.Array:
-    schema = output.columns or pa.schema([])
-    return output.records.encoded([column.cast(field.type) for column, field in zip(columns, schema, strict=True)])
-
-
-RECORDS: Final = {CHANGES: changes_of, LATEST: latest_of, TO: merged_of}
+def _row(form: Form, values: pa.Array) -> pa.Array:
+    return pc.struct_field(values, form)

@@ -205,7 +205,7 @@ class Summary:
         if self.watched is None:
             return []
         read = [
-            Stage(f"read {side}", f"Read {side}", each.rows, each.rows, each.seconds, each.rows / each.whole_rows * each.bytes)
+            Stage(f"read {side}", side.capitalize(), each.rows, each.rows, each.seconds, each.rows / each.whole_rows * each.bytes)
             for side, each in zip(self.sides, self.watched.read, strict=True)
             if each.whole_rows
         ]

@@ -48,6 +48,7 @@ class PlainRows:
                 f"{', '.join(name for name, _ in parts)}"
             )
         self.keys = key_names
+        self.key_type = _plain_key_type(of_table.key_column)
         value = of_table.value_column
         self._is_struct = pa.types.is_struct(value)
         fields = list(value) if self._is_struct else [pa.field("value", value)]
@@ -68,6 +69,13 @@ class PlainRows:
     def structs(self, keys: pa.Array, values: pa.Array) -> pa.StructArray:
         """Rows as structs of these columns, null where the value is null."""
         return pa.StructArray.from_arrays(self.columns(keys, values), fields=list(self.schema), mask=values.is_null())
+
+
+def _plain_key_type(key: pa.DataType) -> pa.DataType:
+    """The type of keys in a column, of types that Parquet has."""
+    storage = key.storage_type if isinstance(key, pa.ExtensionType) else key
+    kind: pa.DataType = target_type("parquet", "key", storage)
+    return kind
 
 
 def _parts(key: Any) -> list[tuple[str, pa.DataType]]:

@@ -31,21 +31,21 @@ class FileFormat(NamedTuple):
 
     name: Format
     source: Source
-    option: str | None = None
+    option: str
+    records: Callable[[pa.Schema, bool], Records]
     whole: Callable[[Growing], Iterator[Whole]] | None = None
     schema: Callable[[str], pa.Schema] | None = None
-    records: Callable[[pa.Schema, bool], Records] | None = None
     lines: str | None = None
 
 
-Written = Literal["jsonl", "avro", "parquet", "arrow"]
+Written = Literal["jsonl", "avro", "parquet", "arrow", "csv"]
 """The formats in which changes are written, by their options."""
 FILE_FORMATS: Final = (
-    FileFormat("avro", Avro(), "avro", whole_avro, None, AvroRecords),
-    FileFormat("json lines", JsonLines(), "jsonl", whole_json, None, JsonRecords, "JSON lines"),
-    FileFormat("parquet", Parquet(), "parquet", whole_parquet, parquet_schema, ParquetRecords),
-    FileFormat("arrow", Arrow(), "arrow", whole_arrow, arrow_schema, ArrowRecords),
-    FileFormat("csv", Csv(), records=CsvRecords, lines="CSV"),
+    FileFormat("avro", Avro(), "avro", AvroRecords, whole_avro),
+    FileFormat("json lines", JsonLines(), "jsonl", JsonRecords, whole_json, lines="JSON lines"),
+    FileFormat("parquet", Parquet(), "parquet", ParquetRecords, whole_parquet, parquet_schema),
+    FileFormat("arrow", Arrow(), "arrow", ArrowRecords, whole_arrow, arrow_schema),
+    FileFormat("csv", Csv(), "csv", CsvRecords, lines="CSV"),
 )
 PLAIN_FORMATS: Final = tuple(each.name for each in FILE_FORMATS)
 GROWING: Final = tuple(suffix for each in FILE_FORMATS if each.whole is not None for suffix in each.source.suffixes)

@@ -66,10 +66,21 @@ def json_changes(batch: ChangeBatch, old: pa.Array, new: pa.Array) -> pa.Array:
     return joined(*head, b',"timestamp":', texts_of(batch.timestamp), b',"position":', texts_of(batch.position), b"}\n", null=NULL)
 
 
+def columns_of_changes(key: pa.DataType, row: pa.DataType, time: pa.DataType) -> list[pa.Field]:
+    """The columns of changes: what :func:`change_columns` gives for keys and rows of these types."""
+    types = {"key": key, "op": pa.string(), "old": row, "new": row, "timestamp": time, "position": pa.int64()}
+    return [pa.field(name, kind) for name, kind in types.items()]
+
+
 def change_columns(batch: ChangeBatch, old: pa.Array, new: pa.Array) -> list[pa.Array]:
     """The columns of the changes of a batch, as the members of their lines are called."""
     operations = pa.array(_OPERATIONS).take(_operations(old, new))
-    return [stored_key(batch.key), operations, old, new, batch.timestamp.cast(pa.timestamp("us", "UTC")), batch.position]
+    return [stored_key(batch.key), operations, old, new, batch.timestamp, batch.position]
+
+
+def fitted(columns: Sequence[pa.Array], schema: pa.Schema) -> list[pa.Array]:
+    """The columns in the types of a schema."""
+    return [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
 
 
 def _operations(old: pa.Array, new: pa.Array) -> pa.Array:

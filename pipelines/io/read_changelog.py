@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-import apache_beam as beam
 import pyarrow as pa
-from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins import TableFromChangelog
 from beam_joins.content import Emit
+from beam_joins.pipelines.changelogs.read_records import OnBadRecord
 from beam_joins.pipelines.io.read_growing_files import ReadGrowingFiles
 from beam_joins.pipelines.io.sources.changelog_rows import (
     ChangelogRows,
@@ -21,6 +20,7 @@ from beam_joins.pipelines.io.sources.changelog_rows import (
 )
 from beam_joins.pipelines.io.sources.enveloped_parts import key_of, marked_table
 from beam_joins.pipelines.io.sources.plain_parts import PLACE, Ignored, ties
+from beam_joins.pipelines.io.sources.read_table import ReadTable
 from beam_joins.pipelines.io.sources.topic_records import Start
 from beam_joins.spans import Span
 from beam_joins.transforms import connect
@@ -32,10 +32,11 @@ _PLAIN_ONLY: Final[dict[str, Any]] = {
 }
 _ENVELOPES_ONLY: Final[dict[str, Any]] = {"table": "", "unavailable_value": (), "without_earlier": "fail"}
 _TOPICS_ONLY: Final[dict[str, Any]] = {"schema_registry": None, "start": "earliest", "config": None}
+_BOUNDED_ONLY: Final[dict[str, Any]] = {"on_bad_record": "fail"}
 _FOLLOWED_ONLY: Final[dict[str, Any]] = {"out_of_orderness": 0, "idle_after": None}
 
 
-class ReadChangelog(beam.PTransform[PBegin, Any]):
+class ReadChangelog(ReadTable):
     r"""Reads the table of a changelog in files or Kafka topics: of plain rows, with columns for key, time,
     sequence and delete, or of the change events of a CDC tool.
 
@@ -53,6 +54,8 @@ class ReadChangelog(beam.PTransform[PBegin, Any]):
       Values are typed columns then, and a value that does not fit its column fails the run. Where no types
       are said, or with ``None``, they are dicts, their numbers exact.
     * ``emit``: as of :class:`~beam_joins.TableFromChangelog`.
+    * ``on_bad_record``, of files that are read once: ``"fail"``, or ``"drop"`` to go on without records that are
+      none of the format or do not fit their columns; ``with_outputs()`` has a sentence for each.
     * ``follow``: goes on with what comes later; by default so for topics, and not for files. Files of plain
       rows are read as by :class:`~beam_joins.pipelines.io.read_growing_files.ReadGrowingFiles` then, one
       after the other; files of envelopes cannot be followed.
@@ -97,6 +100,7 @@ class ReadChangelog(beam.PTransform[PBegin, Any]):
     (``skipped_transaction_metadata``, ... in the namespace ``beam_joins``).
 
     >>> import tempfile
+    >>> import apache_beam as beam
     >>> from beam_joins import TableToChanges
     >>> line = b'{"op": "c", "after": {"id": 1, "price": 1.50}, "source": {"table": "products", "lsn": 7, "ts_ms": 5}}'
     >>> with tempfile.NamedTemporaryFile(suffix=".jsonl") as file, beam.Pipeline() as pipeline:
@@ -132,6 +136,7 @@ class ReadChangelog(beam.PTransform[PBegin, Any]):
         unavailable_value: str | Sequence[str] = (),
         emit: Emit = "updates",
         without_earlier: Literal["fail", "drop"] = "fail",
+        on_bad_record: OnBadRecord = "fail",
         follow: bool | None = None,
         out_of_orderness: Span = 0,
         idle_after: Span | None = None,
@@ -140,7 +145,6 @@ class ReadChangelog(beam.PTransform[PBegin, Any]):
         start: Start = "earliest",
         config: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__()
         options = locals()
         if format is not None:
             connect.choice("format", format, FileFormat)
@@ -149,6 +153,7 @@ class ReadChangelog(beam.PTransform[PBegin, Any]):
         connect.text("table", table, "the name of a table", empty=True)
         connect.choice("emit", emit, Emit)
         connect.choice("without_earlier", without_earlier, Literal["fail", "drop"])
+        connect.choice("on_bad_record", on_bad_record, OnBadRecord)
         followed = of_topics if follow is None else connect.flag("follow", follow)
         names = [] if key is None and format is not None and not of_topics else connect.columns("key", key)
         if not (schema is None or schema == "said" or isinstance(schema, pa.Schema)):
@@ -157,6 +162,7 @@ class ReadChangelog(beam.PTransform[PBegin, Any]):
         _refuse(options, _PLAIN_ONLY, format is not None, f"plain rows: format={format!r} says it")
         _refuse(options, _TOPICS_ONLY, not of_topics, "topics: give bootstrap_servers= too")
         _refuse(options, _FOLLOWED_ONLY, not (followed or of_topics), "what is followed: give follow=True too")
+        _refuse(options, _BOUNDED_ONLY, followed or of_topics, "files that are read once")
         if format is None and of_topics:
             raise ValueError("bootstrap_servers= is for envelopes: give format=, or use ReadKafka and TableFromChangelog")
         if format is None:
@@ -170,13 +176,13 @@ class ReadChangelog(beam.PTransform[PBegin, Any]):
                     path, timestamp_by=by, schema=columns, out_of_orderness=out_of_orderness, idle_after=idle_after
                 )
                 rows = read if no_changes is None else WithoutIgnored(read, no_changes)
-                self._rows = ChangelogRows(rows, read.schema is not None, names)
+                read_rows = ChangelogRows(rows, read.schema is not None, names)
             else:
                 columns_named = [*names, by, *order, *left_out, *([] if no_changes is None else [no_changes.column])]
-                self._rows = rows_of_plain_files(path, by, top_columns(columns_named), schema, no_changes)
-            tie = ties(apply_as_deletes, in_columns=self._rows.in_columns) if order else PLACE
-            self._table = TableFromChangelog(
-                key=key_of(names, in_columns=self._rows.in_columns),
+                read_rows = rows_of_plain_files(path, by, top_columns(columns_named), schema, no_changes, on_bad_record)
+            tie = ties(apply_as_deletes, in_columns=read_rows.in_columns) if order else PLACE
+            made = TableFromChangelog(
+                key=key_of(names, in_columns=read_rows.in_columns),
                 timestamp_by=by,
                 sequence_by=order or None,
                 tie_break_by=None if followed else tie,
@@ -185,22 +191,19 @@ class ReadChangelog(beam.PTransform[PBegin, Any]):
                 except_columns=left_out if followed else [*left_out, PLACE],
                 emit=emit,
             )
+            super().__init__(read_rows.read, made)
             return
         if of_topics:
             consumer: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "start": start, "config": config, "follow": followed}
             consumer |= {"out_of_orderness": out_of_orderness, "idle_after": idle_after}
             columns = schema if isinstance(schema, pa.Schema) else None
-            self._rows = rows_of_topics(source, format, table, names, columns, schema_registry, unavailable_value, consumer)
+            read_rows = rows_of_topics(source, format, table, names, columns, schema_registry, unavailable_value, consumer)
         elif followed:
             raise ValueError("follow=True: files of envelopes do not grow; follow their topic, or run again with a state")
         else:
-            self._rows = rows_of_enveloped_files(path, format, table, names, schema, unavailable_value)
-        self._table = marked_table(self._rows.key, emit=emit, without_earlier=without_earlier, in_columns=self._rows.in_columns)
-
-    def expand(self, begin: PBegin) -> PCollection[Any]:
-        """Apply the transform."""
-        table: PCollection[Any] = begin | "Rows" >> self._rows.read | "Table" >> self._table
-        return table
+            read_rows = rows_of_enveloped_files(path, format, table, names, schema, unavailable_value, on_bad_record)
+        marked = marked_table(read_rows.key, emit=emit, without_earlier=without_earlier, in_columns=read_rows.in_columns)
+        super().__init__(read_rows.read, marked)
 
 
 def _refuse(options: Mapping[str, Any], of: Mapping[str, Any], refused: bool, sentence: str) -> None:

@@ -8,20 +8,22 @@ from typing import Any, Final, Literal
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.pvalue import PBegin, PCollection
+from apache_beam.pvalue import PBegin
 
 from beam_joins.content import Emit
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.paths import remove
+from beam_joins.pipelines.changelogs.read_records import ReadRecords
 from beam_joins.pipelines.formats.envelopes.postgres_types import arrow_type
-from beam_joins.pipelines.formats.files import File, Part
+from beam_joins.pipelines.formats.files import Part
 from beam_joins.pipelines.io.sinks.postgres_table import checked_conninfo
-from beam_joins.pipelines.io.sources.enveloped_parts import MARKS, enveloped_batches, enveloped_dicts, marked_table
+from beam_joins.pipelines.io.sources.enveloped_parts import EnvelopedReader, marked_table
 from beam_joins.pipelines.io.sources.postgres_server import PublishedTable
+from beam_joins.pipelines.io.sources.read_table import ReadTable
 from beam_joins.pipelines.io.sources.slot_rounds import Round, Slot, read_round
 from beam_joins.pipelines.io.sources.slot_runs import read_in_run
 from beam_joins.transforms import connect
-from beam_joins.transforms.connect import as_arrow, folder_for, schema_text, text_schema
+from beam_joins.transforms.connect import folder_for, schema_text, text_schema
 
 __all__ = ["ReadPostgres"]
 
@@ -119,7 +121,12 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
             if not key:
                 raise InputError(f"{full} has no primary key: name its columns with key=")
             schema = self._schema(name, published, key, stored, is_first=is_first)
-            table = _Table(read.files_of(full, key), key, schema, self._emit, self._without_earlier)
+            parts = [Part(number, file, 0, 0) for number, file in enumerate(read.files_of(full, key))]
+            size = sum(part.file.bytes for part in parts)
+            table = ReadTable(
+                ReadRecords("rows", parts, EnvelopedReader(schema), bytes=size),
+                marked_table(key, emit=self._emit, without_earlier=self._without_earlier, in_columns=schema is not None, nested=False),
+            )
             tables[name] = begin | (table if self._alone else name >> table)
         return tables[self._names[0]] if self._alone else tables
 
@@ -158,28 +165,3 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
                 ", ".join(new),
             )
         return first
-
-
-class _Table(beam.PTransform[PBegin, PCollection[Any]]):
-    def __init__(
-        self,
-        files: Sequence[File],
-        key: list[str],
-        schema: pa.Schema | None,
-        emit: Emit,
-        without_earlier: Literal["fail", "drop"],
-    ) -> None:
-        super().__init__()
-        self._parts = [Part(number, file, 0, 0) for number, file in enumerate(files)]
-        self._schema = None if schema is None else pa.schema([*schema, *MARKS])
-        self._table = marked_table(key, emit=emit, without_earlier=without_earlier, in_columns=schema is not None, nested=False)
-
-    def expand(self, begin: PBegin) -> PCollection[Any]:
-        parts = begin | "Parts" >> beam.Create(self._parts, reshuffle=False).with_output_types(Part) | "Spread" >> beam.Reshuffle()
-        if self._schema is None:
-            rows: Any = parts | "Read" >> beam.FlatMap(enveloped_dicts)
-        else:
-            batches = beam.FlatMap(enveloped_batches, self._schema, None).with_output_types(pa.RecordBatch)
-            rows = as_arrow(parts | "Read" >> batches, self._schema, size=sum(part.file.bytes for part in self._parts))
-        table: PCollection[Any] = rows | "Table" >> self._table
-        return table

@@ -1,8 +1,8 @@
-"""WriteChangelog: writes the changes of a table into one file, which appears when it is complete."""
+"""WriteChangelog: writes the changes of a table, or its rows, into one file, which appears when it is complete."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
@@ -10,34 +10,35 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import PCollection
 
-from beam_joins import ChangeBatch
+from beam_joins import LatestTable
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import absolute
 from beam_joins.pipelines.formats.change_records import As, ChangeRecords
 from beam_joins.pipelines.formats.plain_rows import PlainRows
-from beam_joins.pipelines.formats.registry import FILE_FORMATS, Written, format_of
-from beam_joins.pipelines.results.in_order import changes_in_order, merge, some_at_a_time
+from beam_joins.pipelines.formats.registry import Written, format_of
+from beam_joins.pipelines.results.in_order import ChangesInOrder, RowsInOrder, merge
 from beam_joins.pipelines.results.outputs import split_suffix
 from beam_joins.pipelines.results.publication import Move, Publication
 from beam_joins.pipelines.results.write_parts import WriteParts, WrittenPart
 from beam_joins.transforms.connect import choice, columns, folder_for, in_batches, require_bounded, require_global, table_type, text
 
-_WRITTEN: Final = tuple(each.name for each in FILE_FORMATS if each.option is not None)
-
 
 class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
-    """Writes the changes of a table into one file, in the order of their positions; gives its path.
+    """Writes the changes of a table into one file, in the order of their positions, or its rows; gives its path.
 
-    * ``path``: the file, on any filesystem that Beam knows, with the suffix of its format; JSON lines also
-      ``.gz``, ``.bz2`` and ``.zst``. With ``--beam_joins_state`` each run writes a file of its own,
+    * ``path``: the file, on any filesystem that Beam knows, with the suffix of its format; JSON lines and CSV
+      also ``.gz``, ``.bz2`` and ``.zst``. With ``--beam_joins_state`` each run writes a file of its own,
       ``orders-000001.jsonl`` for ``orders.jsonl``, and so on: one after the other they hold what one run
       would have written.
-    * ``format``: ``"jsonl"``, ``"avro"``, ``"parquet"`` or ``"arrow"`` (Arrow IPC, also called Feather).
+    * ``format``: ``"jsonl"``, ``"avro"``, ``"parquet"``, ``"arrow"`` (Arrow IPC, also called Feather) or
+      ``"csv"``.
     * ``as_``: ``"upserts"``, a record for each change with the columns of the key and of the value (null
       after a delete), ``timestamp``, ``position`` and ``deleted``; or ``"pairs"``, the old and the new row in
       Debezium's form (``before``, ``after``, ``op``, ``source`` with ``lsn`` for the position and ``ts_us``
       for the time, ``ts_ms``), in JSON with a schema. ``ReadChangelog(format="debezium")`` makes the same
-      table of it.
+      table of it. ``"changes"`` are the records of the command line: ``key``, ``op`` (``insert``, ``update``,
+      ``delete``), ``old``, ``new``, ``timestamp``, ``position``. ``"rows"`` are the rows that the table has in
+      the end, in the order of the hashes of their keys; with a state they replace those of the run before.
     * ``key``: how the columns of the key are named; by default as those that it was made of, ``key`` where
       there was one. A column of the value with such a name gives way to it.
     * ``table``: the name of the table in pairs.
@@ -80,7 +81,7 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
             columns("key", key)
         choice("format", format, Written)
         choice("as_", as_, As)
-        named = format_of("path", path, _WRITTEN).option
+        named = format_of("path", path).option
         if named != format:
             raise ValueError(f"path={path!r} is named as a file of format={named!r}, and format={format!r}: give both alike")
         self._path = path
@@ -96,12 +97,14 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
         rows = PlainRows("WriteChangelog", table_type(pcoll), self._key)
         folder = folder_for(pcoll)
         stem, suffix = split_suffix(self._path)
-        path = self._path if folder is None else f"{stem}-{folder.run:06d}{suffix}"
-        result = _Result(path, ChangeRecords(rows, self._as, self._format, self._table))
+        of_rows = self._as == "rows"
+        path = self._path if folder is None or of_rows else f"{stem}-{folder.run:06d}{suffix}"
+        records = ChangeRecords(rows, self._as, self._format, self._table)
+        result = _Result(path, records, RowsInOrder(records.of_rows) if of_rows else ChangesInOrder(records.of_changes))
         begin = pcoll.pipeline | "Begin" >> beam.Create([(0, None)], reshuffle=False).with_output_types(tuple[int, Any])
-        parts = in_batches(pcoll) | "Write" >> beam.ParDo(WriteParts(result, result.staging, result.encoded)).with_output_types(
-            WrittenPart
-        )
+        batches: Any = pcoll | "Latest" >> LatestTable() if of_rows else in_batches(pcoll)
+        write = beam.ParDo(WriteParts(result, result.staging, result.encoded)).with_output_types(WrittenPart)
+        parts = batches | "Write" >> write
         written: PCollection[str] = (
             (parts | "Parts" >> beam.Map(lambda part: (0, part)).with_output_types(tuple[int, Any]), begin)
             | "All" >> beam.Flatten()
@@ -116,10 +119,10 @@ class _Result:
 
     name = "changes"
 
-    def __init__(self, path: str, records: ChangeRecords) -> None:
+    def __init__(self, path: str, records: ChangeRecords, encode: ChangesInOrder | RowsInOrder) -> None:
         self.path = path
         self._target = absolute(path)
-        self._records = records
+        self._records, self._encode = records, encode
         self.publication = Publication(self._target, in_workers=True)
         self._claimed = False
         self.staging = self.publication.attempt(self._target)
@@ -131,14 +134,13 @@ class _Result:
         packed = FileSystems.create(path, compression_type=CompressionTypes.detect_compression_type(self.path) or raw)
         return self._records.writer(packed)
 
-    def encoded(self, batch: ChangeBatch) -> Iterator[pa.RecordBatch]:
-        """The records of the changes of a batch, some at a time."""
+    def encoded(self, batch: Any) -> Iterator[pa.RecordBatch]:
+        """The records of a batch of changes or rows, some at a time."""
         if not self._claimed:
             with writing(self.path):
                 self.publication.claim()
             self._claimed = True
-        for some, old, new in some_at_a_time(batch, batch.values):
-            yield changes_in_order(some, self._records.records(some, old, new))
+        return self._encode(batch)
 
     def publish(self, written: Iterable[WrittenPart | None]) -> str:
         """Put the parts of this run together in the file; gives its path."""

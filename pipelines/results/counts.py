@@ -1,5 +1,6 @@
 """Counts records in the pipeline, exactly on every runner: the counts travel as data and not as metrics."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -9,7 +10,7 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_joins import ChangeBatch
+from beam_joins import ChangeBatch, Dropped
 from beam_joins.keys.columns import Bools
 from beam_joins.sorting import integers, valid
 
@@ -28,23 +29,29 @@ class Tally(NamedTuple):
 
 
 class TallyDropped(beam.DoFn):
-    """Counts ``PCollection[Dropped]``: one :class:`Tally` for each reason and bundle."""
+    """Counts ``PCollection[Dropped]``: one :class:`Tally` for each reason and bundle; sentences about bad records
+    are examples.
+    """
 
     def __init__(self, place: str) -> None:
         self._place = place
 
     def start_bundle(self) -> None:
         """Count from nothing."""
-        self._counts: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
+        self._examples: dict[str, list[str]] = {}
 
-    def process(self, element: Any) -> None:
+    def process(self, element: Dropped) -> None:
         """Count one record."""
-        self._counts[element.reason] = self._counts.get(element.reason, 0) + 1
+        self._counts[element.reason] += 1
+        examples = self._examples.setdefault(element.reason, [])
+        if isinstance(element.record, str) and len(examples) < EXAMPLES:
+            examples.append(element.record)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         """Emit the counts."""
         for reason, count in self._counts.items():
-            yield at_bundle_end(Tally(self._place, reason, count))
+            yield at_bundle_end(Tally(self._place, reason, count, tuple(self._examples[reason])))
 
 
 class TallyRows(beam.DoFn):

@@ -7,6 +7,7 @@ file of one run, byte for byte. The final rows of a table are in the order of th
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -48,30 +49,45 @@ class Written(Protocol):
 
 
 Encode = Callable[[Any], Iterator[pa.RecordBatch]]
-"""Gives the records of an element, some at a time, as :func:`changes_in_order` and :func:`rows_in_order` have
-them.
-"""
+"""Gives the records of an element, some at a time, as :class:`ChangesInOrder` and :class:`RowsInOrder` do."""
 
 
-def changes_in_order(batch: ChangeBatch, records: pa.Array) -> pa.RecordBatch:
-    """The records of changes, to be sorted by position; at one position by the hash of the key."""
-    return _placed(batch.position, hashes(batch.key), records)
+@dataclass(frozen=True)
+class ChangesInOrder:
+    """Encodes batches of changes, some changes at a time, to be sorted by position; at one position by the hash
+    of the key.
 
-
-def rows_in_order(keys: pa.Array, records: pa.Array) -> pa.RecordBatch:
-    """The records of rows, to be sorted by the hashes of their keys."""
-    hashed = hashes(keys)
-    return _placed(pa.array(hashed.view(np.int64)), hashed, records)
-
-
-def some_at_a_time(batch: ChangeBatch, rows: pa.Array) -> Iterator[tuple[ChangeBatch, pa.Array, pa.Array]]:
-    """Cuts a batch of changes into pieces, each with its old and new rows; ``rows`` are those of all values
-    of the batch.
+    ``records`` gives the records of changes with their old and new rows, and ``row`` what of the values are the
+    rows.
     """
-    for start in range(0, len(batch), AT_A_TIME):
-        columns = {name: getattr(batch, name).slice(start, AT_A_TIME) for name in ("key", "new", "before", "timestamp", "position")}
-        some = ChangeBatch(**columns)
-        yield some, rows.take(some.before), rows.slice(start, len(some))
+
+    records: Callable[[ChangeBatch, pa.Array, pa.Array], pa.Array]
+    row: Callable[[pa.Array], pa.Array] = lambda values: values
+
+    def __call__(self, batch: ChangeBatch) -> Iterator[pa.RecordBatch]:
+        """The records of a batch; old rows are those of the whole batch."""
+        rows = self.row(batch.values)
+        for start in range(0, len(batch), AT_A_TIME):
+            columns = {
+                name: getattr(batch, name).slice(start, AT_A_TIME) for name in ("key", "new", "before", "timestamp", "position")
+            }
+            some = ChangeBatch(**columns)
+            records = self.records(some, rows.take(some.before), rows.slice(start, len(some)))
+            yield _placed(some.position, hashes(some.key), records)
+
+
+@dataclass(frozen=True)
+class RowsInOrder:
+    """Encodes batches of rows, as :class:`~beam_joins.LatestTable` gives them, to be sorted by the hashes of their
+    keys; ``records`` gives those of keys and values.
+    """
+
+    records: Callable[[pa.Array, pa.Array], pa.Array]
+
+    def __call__(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The records of a batch."""
+        hashed = hashes(batch["key"])
+        yield _placed(pa.array(hashed.view(np.int64)), hashed, self.records(batch["key"], batch["value"]))
 
 
 def ordered(rows: pa.Table) -> pa.Table:

@@ -44,7 +44,6 @@ class Output:
     def records(self) -> Records:
         """How its records are written. Raises ValueError for a column that the format does not take."""
         made = next(each.records for each in FILE_FORMATS if each.name == self.format)
-        assert made is not None
         return made(self.columns or pa.schema([]), False)
 
     def create(self, path: str) -> Any:

@@ -211,17 +211,18 @@ def _changes(plain: PlainRows, batch: ChangeBatch) -> Any:
 
 def write_changelog(
     path: str,
-    format: Literal["jsonl", "avro", "parquet", "arrow"] = "jsonl",
-    records: Literal["upserts", "pairs"] = "upserts",
+    format: Literal["jsonl", "avro", "parquet", "arrow", "csv"] = "jsonl",
+    records: Literal["upserts", "pairs", "changes", "rows"] = "upserts",
     key: Columns | None = None,
     table: str = "",
 ) -> beam.PTransform[Any, Any]:
-    """Writes the changes of a table into a file, in the order of their positions.
+    """Writes the changes of a table into a file, in the order of their positions, or its rows.
 
     Args:
       path: The file.
       format: How it is written.
-      records: upserts, the row after each change; or pairs of the old and the new row, as Debezium has them.
+      records: upserts, the row after each change; pairs of the old and the new row, as Debezium has them;
+        changes, as the command line writes them; or rows, those that the table has in the end.
       key: The names of the columns of the key.
       table: The name of the table that pairs say.
     """

@@ -7,7 +7,7 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,11 +17,15 @@ import pyarrow.parquet as pq
 from pyarrow import feather
 
 from beam_joins.pipelines.changelogs.changelog import find_changelog
-from beam_joins.pipelines.changelogs.read_records import OnBadRecord, _ReadColumns
+from beam_joins.pipelines.changelogs.column_reader import ColumnReader, made_of
+from beam_joins.pipelines.changelogs.read_records import MadeRows, OnBadRecord, ReadParts, RecordReader
 from beam_joins.pipelines.commands.sample.files import ORDER_SCHEMA
 from beam_joins.pipelines.formats.columns import Columns, Envelopes, enveloped
 from beam_joins.pipelines.formats.exact_json import loads
+from beam_joins.pipelines.formats.files import Part
 from beam_joins.pipelines.formats.reading import PLACE, Reading
+from beam_joins.pipelines.formats.record_batch_parser import RawRows
+from beam_joins.pipelines.formats.registry import SOURCES
 from tests.pipelines.naive_orders import Row
 
 _DEBEZIUM: Final = {"schema": "shop", "table": "orders"}
@@ -129,20 +133,31 @@ def read(path: Path, on_bad_record: OnBadRecord) -> tuple[list[Row], list[Row]]:
         numbers=("amount",),
         added="customer",
     )
-    in_columns, one_by_one = (_rows(actual.parts(), kind(actual.name, reading, on_bad_record)) for kind in (_ReadColumns, _OneByOne))
+    in_columns, one_by_one = (_rows(actual.parts(), reader, on_bad_record) for reader in (ColumnReader(reading), _OneByOne(reading)))
     return in_columns, one_by_one
 
 
-class _OneByOne(_ReadColumns):
-    _in_columns = False
+class _OneByOne:
+    """Reads as :class:`ColumnReader` does, but no records many at a time."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self.schema = reading.schema
+
+    def made(self, part: Part) -> Iterator[MadeRows]:
+        reading = self._reading.of_unit(part.file.unit)
+        for raw in SOURCES[part.file.format].rows(part, reading):
+            yield made_of(RawRows(raw.places, raw.row), reading)
 
 
-def _rows(parts: list[Any], reader: _ReadColumns) -> list[Row]:
+def _rows(parts: list[Part], reader: RecordReader, on_bad_record: OnBadRecord) -> list[Row]:
     rows = []
-    reader.start_bundle()
+    read = ReadParts("orders", reader, on_bad_record, begin="orders: ")
+    read.start_bundle()
     for part in parts:
-        for batch in reader.process(part):
-            batch.validate(full=True)
-            rows += batch.to_pylist()
-    list(reader.finish_bundle())
+        for batch in read.process(part):
+            if isinstance(batch, pa.RecordBatch):
+                batch.validate(full=True)
+                rows += batch.to_pylist()
+    list(read.finish_bundle())
     return [{**row, "json lines": loads(row["json lines"])} for row in sorted(rows, key=lambda row: row[PLACE])]

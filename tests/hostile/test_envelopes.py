@@ -11,7 +11,7 @@ import pytest
 
 from beam_joins.io import ReadChangelog
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.io.sources.enveloped_parts import enveloped_dicts
+from beam_joins.pipelines.changelogs.read_records import ReadParts
 
 MISSING = object()
 VALUES = [MISSING, True, 10**30, "x", "1:2:3", [1], {"a": 1}]
@@ -121,7 +121,9 @@ def test_an_event_with_one_wrong_part_is_rows_or_one_sentence_in_plain_words(nam
     def read(lines: list[Any]) -> int:
         path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
         table = ReadChangelog(str(path), format=envelope, key="id", schema=None)
-        return sum(1 for part in table._rows.read.changelog.parts() for _ in enveloped_dicts(part))
+        reader = ReadParts("rows", table._rows._reader, "fail")
+        reader.start_bundle()
+        return sum(1 for part in table._rows._changelog.parts() for _ in reader.process(part))
 
     assert read(events) == 1
     for at in places(events):

@@ -133,6 +133,7 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
         },
         **{"schema": (None, "none schema"), "emit": ("updates", "")},
         **{"unavailable_value": ((), "text nothing"), "without_earlier": ("fail", ""), "except_columns": ((), "nothing")},
+        "on_bad_record": ("fail", ""),
         **dict.fromkeys(("timestamp_by", "sequence_by", "apply_as_deletes", "apply_as_truncates", "ignored"), (None, "none")),
     },
     "ReadParquet": {"pattern": ("p.parquet", "text"), "columns": (None, "none nothing")},
@@ -161,7 +162,7 @@ OF_PLAIN_ROWS: dict[str, tuple[Any, str]] = {
     **{"timestamp_by": ("at", "text"), "sequence_by": ("lsn", "none text"), "apply_as_deletes": ("gone", "none text function")},
     **{"apply_as_truncates": (None, "none function"), "except_columns": ((), "text nothing"), "emit": ("updates", "")},
     "ignored": (None, "none"),
-    **{"table": ("", "empty"), "unavailable_value": ((), "nothing"), "without_earlier": ("fail", "")},
+    **{"table": ("", "empty"), "unavailable_value": ((), "nothing"), "without_earlier": ("fail", ""), "on_bad_record": ("fail", "")},
 }
 """The same of ReadChangelog without a format."""
 OF_TOPICS: dict[str, tuple[Any, str]] = {
@@ -169,6 +170,7 @@ OF_TOPICS: dict[str, tuple[Any, str]] = {
     **{"source": ("t", "text"), "follow": (None, "none flag"), "format": ("debezium", ""), "key": ("id", "text")},
     **{"table": ("", "empty text"), "schema": (None, "none schema"), "emit": ("updates", "")},
     **{"unavailable_value": ((), "text nothing"), "without_earlier": ("fail", ""), "except_columns": ((), "nothing")},
+    "on_bad_record": ("fail", ""),
     **dict.fromkeys(("timestamp_by", "sequence_by", "apply_as_deletes", "apply_as_truncates", "ignored"), (None, "none")),
 }
 """The same of its topics."""

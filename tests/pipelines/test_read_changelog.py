@@ -16,6 +16,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.metrics import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 
@@ -221,6 +222,57 @@ def test_a_bad_record_fails_the_run_with_its_place(tmp_path: Path, name: str, te
     read = ReadChangelog(str(tmp_path / name), key="id", schema=None if schema is None else pa.schema(schema), timestamp_by="at")
     with pytest.raises(Exception, match=sentence):
         changes_of(read)
+
+
+PLAIN_AT = pa.schema({"id": pa.int64(), "at": pa.int64()})
+EVENT = '{"op": "c", "after": {"id": %s}, "source": {"table": "t", "lsn": 7, "ts_ms": 5}}'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "options", "places"),
+    [
+        ("rows.jsonl", '{"id": 1, "at": 2}\n[3]\n{"id": "x", "at": 3}\n{"id": 4, "at": 2}\n', {"schema": PLAIN_AT}, [2, 3]),
+        ("rows.jsonl", '{"id": 1, "at": 2}\n[3]\n{"id": 4, "at": 2}\n{"id"', {"schema": None}, [2, 4]),
+        ("rows.csv", "id,at\n1,2\n1,2,3\nx,3\n4,2\n", {"schema": PLAIN_AT}, [3, 4]),
+        ("rows.jsonl", "\n".join([EVENT % 1, "{}", EVENT % '"x"', EVENT % 4]), {"schema": pa.schema({"id": pa.int64()})}, [2, 3]),
+        ("rows.jsonl", "\n".join([EVENT % 1, "{}", EVENT % 4]), {"schema": None}, [2]),
+    ],
+)
+def test_bad_records_are_dropped_each_with_a_sentence_and_counted(
+    tmp_path: Path, name: str, text: str, options: dict[str, Any], places: list[int]
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    of_kind: dict[str, Any] = {"format": "debezium", "key": "id"} if "source" in text else {"key": "id", "timestamp_by": "at"}
+    pipeline = beam.Pipeline()
+    read = pipeline | ReadChangelog(str(path), on_bad_record="drop", **of_kind, **options).with_outputs()
+    expected = [("bad_record", f"{path}, line {place}", 0) for place in places]
+    shown = read.bad_records | beam.Map(lambda bad: (bad.reason, bad.record.split(":")[0], bad.timestamp))
+    assert_that(shown, equal_to(expected))
+    assert_that(read.table | TableToChanges() | beam.Map(lambda change: change.key), equal_to([1, 4]), label="keys")
+    count = len(places)
+    assert_that(read.counts | beam.Map(lambda count: (count[1], count[2])), equal_to([("read", 2 + count)]), label="counts")
+    result = pipeline.run()
+    result.wait_until_finish()
+    counted = result.metrics().query(MetricsFilter().with_name("dropped_bad_record"))["counters"]
+    assert [metric.committed for metric in counted] == [count]
+
+
+def test_a_record_of_avro_that_does_not_fit_its_column_is_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "rows.avro"
+    with path.open("wb") as file:
+        fields = [{"name": name, "type": "long"} for name in ("id", "at")]
+        fastavro.writer(file, {"type": "record", "name": "Row", "fields": fields}, [{"id": 1, "at": 2}, {"id": 1 << 40, "at": 2}])
+    schema = pa.schema({"id": pa.int32(), "at": pa.int64()})
+    assert [
+        change.key for change in changes_of(ReadChangelog(str(path), key="id", timestamp_by="at", schema=schema, on_bad_record="drop"))
+    ] == [1]
+
+
+def test_bad_records_of_what_is_followed_are_not_dropped(tmp_path: Path) -> None:
+    write_json_lines(tmp_path / "rows.jsonl")
+    with pytest.raises(ValueError, match="on_bad_record= is for files that are read once"):
+        ReadChangelog(str(tmp_path / "*.jsonl"), key="id", timestamp_by="at", follow=True, on_bad_record="drop")
 
 
 @pytest.mark.parametrize("kind", ["avro", "parquet", "arrow"])

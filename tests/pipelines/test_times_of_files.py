@@ -17,7 +17,8 @@ import pytest
 from pyarrow import feather
 
 from beam_joins.pipelines.changelogs.changelog import find_changelog
-from beam_joins.pipelines.changelogs.read_records import _ReadColumns
+from beam_joins.pipelines.changelogs.column_reader import ColumnReader
+from beam_joins.pipelines.changelogs.read_records import ReadParts
 from beam_joins.pipelines.formats.columns import Columns
 from beam_joins.pipelines.formats.reading import Reading
 
@@ -47,7 +48,7 @@ def table_of(kind: pa.DataType, first_id: int = 0) -> pa.Table:
 
 def records(pattern: Path, columns: Columns = COLUMNS, key: str = "whole numbers") -> list[dict[str, Any]]:
     changelog = find_changelog("rows", str(pattern), columns)
-    reader = _ReadColumns("rows", Reading(columns=columns, key=(key,)), "fail")
+    reader = ReadParts("rows", ColumnReader(Reading(columns=columns, key=(key,))), "fail")
     reader.start_bundle()
     return [row for part in changelog.parts() for batch in reader.process(part) for row in batch.to_pylist()]
 

@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from pyarrow import feather
+from pyarrow import csv, feather
 
 from beam_joins import Change, LatestTable, TableFromChangelog, TableToChanges
 from beam_joins.io import ReadChangelog, ReadParquet, WriteChangelog, WriteParquet
+from beam_joins.pipelines import table as table_command
 from beam_joins.pipelines.base.input_error import OutputError, input_error_in
+from beam_joins.pipelines.formats.change_records import MARKS
 from beam_joins.pipelines.formats.registry import FILE_FORMATS, Written
 from beam_joins.pipelines.spark import spark_runner
 from tests.pipelines.orders_run import Run
@@ -25,6 +27,7 @@ pytestmark = pytest.mark.usefixtures("own_directory")
 FIRST = [small(1, 1, "a"), small(2, 2, "b"), small(2, 4, None), small(3, 3, 'ä\n"')]
 SECOND = [small(1, 5, None), small(4, 7, "d"), small(2, 6, "bb")]
 FORMATS = get_args(Written)
+MANY = [(n % 40, None if n % 7 == 3 else f"n{n}", n, n) for n in range(300)]
 
 
 def written(path: str, **options: Any) -> Any:
@@ -45,10 +48,10 @@ def avro_rows(path: str) -> list[Any]:
 
 
 def test_the_formats_that_can_be_written_are_those_of_the_registry() -> None:
-    assert {each.option for each in FILE_FORMATS if each.option is not None} == {*FORMATS}
+    assert {each.option for each in FILE_FORMATS} == {*FORMATS}
 
 
-@pytest.mark.parametrize("format", [each for each in FORMATS if each != "arrow"])
+@pytest.mark.parametrize("format", ["jsonl", "avro", "parquet"])
 def test_pairs_are_read_as_debeziums_and_give_the_same_table_with_the_same_types(format: Any) -> None:
     schema = WIDE.insert(1, pa.field("clock", pa.time64("us")))
     rows = [{"clock": None if row["tiny"] is None else 86_399_000_001, **row} for row in WIDE_ROWS]
@@ -90,6 +93,11 @@ def test_upserts_make_the_same_table_again(format: Any, run: Run) -> None:
             log = pipeline | beam.Create([feather.read_table("log.arrow")]).with_output_types(pa.Table)
         elif format == "avro":
             log = pipeline | beam.Create(avro_rows("log.avro"))
+        elif format == "csv":
+            columns = {"id": pa.int64(), "name": pa.string()} | {field.name: field.type for field in MARKS}
+            options = csv.ConvertOptions(column_types=columns, strings_can_be_null=True, quoted_strings_can_be_null=False)
+            lines = csv.ParseOptions(newlines_in_values=True)
+            log = pipeline | beam.Create([csv.read_csv("log.csv", None, lines, options)]).with_output_types(pa.Table)
         else:
             log = pipeline | beam.Create([json.loads(line) for line in Path("log.jsonl").read_text().splitlines()])
         times = {} if format == "jsonl" else {"timestamp_by": "timestamp"}
@@ -103,6 +111,39 @@ def test_upserts_make_the_same_table_again(format: Any, run: Run) -> None:
         changes_of(table, "found")
     cut = (lambda line: line.partition(", timestamp=")[0]) if format == "jsonl" else str
     assert sorted(map(cut, lines_of("found"))) == sorted(map(cut, lines_of("given")))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_changes_and_rows_are_the_files_of_the_command(format: Any) -> None:
+    rows = [{"id": key, "name": name, "n": n, "at": at, "gone": name is None} for key, name, n, at in MANY]
+    Path("log.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    columns = ["--key=id", "--timestamp=at", "--sequence=at", "--delete-column=gone", "--select=id,name,n"]
+    assert table_command.main(["--input=log.jsonl", *columns, f"--output=c.{format}", f"--latest=l.{format}"]) == 0
+    schema = pa.schema({"id": pa.int64(), "name": pa.string(), "n": pa.int64(), "at": pa.int64(), "gone": pa.bool_()})
+    options: Any = {"timestamp_by": "at", "sequence_by": "at", "apply_as_deletes": "gone", "except_columns": ["at", "gone"]}
+    with beam.Pipeline() as pipeline:
+        table = pipeline | ReadChangelog("log.jsonl", key="id", schema=schema, **options)
+        for as_ in ("changes", "rows"):
+            written(f"{as_}.{format}", format=format, as_=as_)(table)
+    for mine, of_command in (("changes", "c"), ("rows", "l")):
+        assert content(Path(f"{mine}.{format}")) == content(Path(f"{of_command}.{format}"))
+
+
+def content(path: Path) -> Any:
+    """What is in a file, but for what its format says about itself."""
+    if path.suffix == ".parquet":
+        return pq.read_table(path)
+    if path.suffix == ".avro":
+        return avro_rows(str(path))
+    return feather.read_table(path) if path.suffix == ".arrow" else path.read_bytes()
+
+
+def test_rows_of_runs_that_go_on_replace_those_of_the_run_before() -> None:
+    for rows in (FIRST, SECOND):
+        run(rows, SMALL, written("rows.csv", format="csv", as_="rows"), state=Path("state"))
+    assert sorted(map(repr, csv.read_csv("rows.csv", parse_options=csv.ParseOptions(newlines_in_values=True)).to_pylist())) == [
+        repr({"id": key, "name": name}) for key, name in ((2, "bb"), (3, 'ä\n"'), (4, "d"))
+    ]
 
 
 def test_the_orders_command_reads_upserts(run: Run) -> None:
@@ -148,7 +189,8 @@ def test_a_table_without_changes_is_a_file_without_records(format: Any) -> None:
     elif format == "avro":
         assert not avro_rows("log.avro")
     else:
-        assert Path("log.jsonl").read_bytes() == b""
+        header = {"jsonl": "", "csv": '"id","name","timestamp","position","deleted"\n'}
+        assert Path(f"log.{format}").read_text() == header[format]
 
 
 def test_a_run_that_fails_leaves_what_was_there() -> None:
@@ -185,8 +227,8 @@ def test_a_table_that_cannot_be_written_is_refused_when_the_transform_is_applied
 def test_wrong_options_are_refused_at_construction() -> None:
     with pytest.raises(ValueError, match="format='xml'"):
         WriteChangelog("log.jsonl", format="xml")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="as_='rows'"):
-        WriteChangelog("log.jsonl", as_="rows")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="as_='table'"):
+        WriteChangelog("log.jsonl", as_="table")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="is named as a file of format='avro', and format='jsonl'"):
         WriteChangelog("log.avro")
     with pytest.raises(ValueError, match="log.txt must end in .avro, .jsonl"):

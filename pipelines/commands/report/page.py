@@ -106,7 +106,6 @@ def _picture(summary: "Summary") -> str:
     """The steps with the rows that went through them; the slowest is marked."""
     stages = {stage.step: stage for stage in summary.stages()}
     texts = {step: f"{short(stage.rows_in)} in, {short(stage.rows_out)} out" for step, stage in stages.items()}
-    texts |= {f"Read {side}": f"{short(summary.read(side))} changes" for side in summary.sides}
     texts |= {f"Write {output}": f"{short(summary.written(output))} records" for output in summary.files}
     marked = slowest([*stages.values()])
     return picture(summary.watched.steps, texts, _HIDDEN, marked.step if marked else "") if summary.watched else ""
@@ -160,7 +159,7 @@ def _dropped(summary: "Summary") -> str:
     samples = samples_in(summary.figures)
     body = "".join(
         f"<tr><td>{escape(tally.place)}</td><td>{escape(summary.reason(tally))}</td>"
-        f'<td class="n">{tally.records:,}</td><td>{_codes([*tally.examples, *samples.get((tally.place, tally.what), ())])}</td></tr>'
+        f'<td class="n">{tally.records:,}</td><td>{_codes(tally.examples or samples.get((tally.place, tally.what), ()))}</td></tr>'
         for tally in (*summary.dropped(), *summary.late())
     )
     return _table(("of", "why", "#records", "some of them"), body) if body else "<p>There are none.</p>"

@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
-from apache_beam.metrics import Metrics
 
 from beam_joins.arrivals import Life
 from beam_joins.pipelines.formats.columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, PLACE, POSITION, TIME, Unit
@@ -110,7 +109,7 @@ class Enveloped(ABC):
                     marked.places.append(place + number)
             require_one_table(part.file.table, tables)
             marked.skipped.update(envelope.skipped)
-            count_skipped(envelope)
+            envelope.skipped.clear()
             yield marked
 
 
@@ -141,15 +140,6 @@ class _Types:
 
 def _with_faults(row: Callable[[int], dict[str, Any] | str], faults: dict[int, str]) -> Callable[[int], dict[str, Any] | str]:
     return lambda n: faults.get(n) or row(n)
-
-
-def count_skipped(envelope: Envelope) -> None:
-    """Count what was about no row by what it is: ``skipped_transaction_metadata`` and others, in the
-    namespace ``beam_joins``.
-    """
-    for what, count in envelope.skipped.items():
-        Metrics.counter("beam_joins", f"skipped_{what}").inc(count)
-    envelope.skipped.clear()
 
 
 def changes_of(envelope: Envelope, item: Any) -> list[RowChange | str] | str:

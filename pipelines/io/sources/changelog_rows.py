@@ -3,29 +3,31 @@ when the pipeline is built.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
 import apache_beam as beam
 import pyarrow as pa
+from apache_beam.metrics import Metrics
 from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.pipelines.changelogs.changelog import Changelog, find_changelog
+from beam_joins.pipelines.changelogs.column_reader import IGNORED
+from beam_joins.pipelines.changelogs.read_records import SKIPPED, OnBadRecord, ReadRecords, RecordReader
 from beam_joins.pipelines.formats.columns import Columns, Envelopes, enveloped
 from beam_joins.pipelines.formats.csv_rows import layout_by
 from beam_joins.pipelines.formats.envelopes.look import together
 from beam_joins.pipelines.formats.layout import UNKNOWN
 from beam_joins.pipelines.io.read_growing_files import ReadGrowingFiles
-from beam_joins.pipelines.io.sources.enveloped_parts import MARKS, enveloped_batches, enveloped_dicts, placeholders
+from beam_joins.pipelines.io.sources.enveloped_parts import MARKS, EnvelopedReader, placeholders
 from beam_joins.pipelines.io.sources.envelopes import EnvelopedRecords, TopicFormat
-from beam_joins.pipelines.io.sources.plain_parts import IN_COLUMNS, PLACE, Ignored, plain_batches, plain_dicts
+from beam_joins.pipelines.io.sources.plain_parts import IN_COLUMNS, Ignored, PlainReader
 from beam_joins.pipelines.io.sources.rows import require_instants
 from beam_joins.pipelines.io.sources.schema_registry import registry_settings
 from beam_joins.pipelines.io.sources.topic_records import TopicRecords
 from beam_joins.schema_union import common_schema
-from beam_joins.transforms.connect import StateFolder, as_arrow, choice, folder_for, label_of, plain_schema
+from beam_joins.transforms.connect import NAMESPACE, StateFolder, as_arrow, choice, folder_for, label_of, plain_schema
 
 FileFormat = Literal["debezium", "wal2json", "maxwell"]
 _SEEN: Final = "tables seen"
@@ -45,22 +47,27 @@ class ChangelogRows(NamedTuple):
     key: list[str]
 
 
-class _ReadParts(beam.PTransform[PBegin, PCollection[Any]]):
-    """What a function makes of the parts of files: batches with the columns of ``schema``, or dicts."""
+class _ReadFiles(beam.PTransform[PBegin, Any]):
+    """The records of a changelog, which a reader makes; of the types that the runs before had, with a state."""
 
-    def __init__(self, changelog: Changelog, of_part: Callable[..., Any], schema: pa.Schema | None) -> None:
+    def __init__(self, changelog: Changelog, reader: RecordReader, on_bad_record: OnBadRecord) -> None:
         super().__init__()
-        self.changelog, self._of_part, self._schema = changelog, of_part, schema
+        self._changelog, self._reader, self._on_bad_record = changelog, reader, on_bad_record
 
-    def expand(self, begin: PBegin) -> PCollection[Any]:
+    def expand(self, begin: PBegin) -> Any:
         """Apply the transform."""
         state = folder_for(begin)
-        _require_table(self.changelog, state)
-        changelog = self.changelog if state is None else _typed_as_before(self.changelog, state, label_of(begin.pipeline))
-        parts = begin | "Parts" >> beam.Create(changelog.parts(), reshuffle=False) | "Spread" >> beam.Reshuffle()
-        read = beam.FlatMap(self._of_part)
-        rows: PCollection[Any] = parts | "Read" >> (read if self._schema is None else read.with_output_types(pa.RecordBatch))
-        return rows if self._schema is None else as_arrow(rows, self._schema, size=self.changelog.bytes)
+        _require_table(self._changelog, state)
+        changelog = self._changelog if state is None else _typed_as_before(self._changelog, state, label_of(begin.pipeline))
+        read = ReadRecords(
+            changelog.name,
+            changelog.parts(),
+            self._reader,
+            bytes=changelog.bytes,
+            on_bad_record=self._on_bad_record,
+            remedy="on_bad_record='drop' goes on without such records",
+        )
+        return begin | "Records" >> read
 
 
 def _require_table(changelog: Changelog, state: StateFolder | None) -> None:
@@ -98,7 +105,12 @@ class _ReadTopics(beam.PTransform[PBegin, PCollection[Any]]):
 
 
 def rows_of_plain_files(
-    pattern: str, timestamp_by: str, columns: Sequence[str], schema: Any, ignored: Ignored | None = None
+    pattern: str,
+    timestamp_by: str,
+    columns: Sequence[str],
+    schema: Any,
+    ignored: Ignored | None,
+    on_bad_record: OnBadRecord,
 ) -> ChangelogRows:
     """The rows of files whose records are rows, in which the options name these columns."""
     changelog = find_changelog("the files", pattern, Columns(key=(columns[0],), timestamp=timestamp_by))
@@ -110,16 +122,10 @@ def rows_of_plain_files(
             changelog.require(option, column)
     if schema is not None and timestamp_by in schema.names:
         require_instants(timestamp_by, schema)
-    if schema is None:
-        return ChangelogRows(_ReadParts(changelog, _without(ignored, plain_dicts), None), False, [])
-    files = tuple(replace(file, layout=layout_by(schema, file.layout), declared=tuple(schema.names)) for file in changelog.files)
-    with_place = schema.append(pa.field(PLACE, pa.int64()))
-    read = _without(ignored, partial(plain_batches, schema=schema))
-    return ChangelogRows(_ReadParts(replace(changelog, files=files), read, with_place), True, [])
-
-
-def _without(ignored: Ignored | None, read: Callable[..., Any]) -> Callable[..., Any]:
-    return read if ignored is None else partial(ignored.of_part, read)
+    if schema is not None:
+        files = tuple(replace(file, layout=layout_by(schema, file.layout), declared=tuple(schema.names)) for file in changelog.files)
+        changelog = replace(changelog, files=files)
+    return ChangelogRows(_ReadFiles(changelog, PlainReader(schema, ignored), on_bad_record), schema is not None, [])
 
 
 class WithoutIgnored(beam.PTransform[PBegin, PCollection[Any]]):
@@ -131,9 +137,16 @@ class WithoutIgnored(beam.PTransform[PBegin, PCollection[Any]]):
 
     def expand(self, begin: PBegin) -> PCollection[Any]:
         """Apply the transform."""
-        rows = begin | "All" >> self._read
-        schema, kept = self._read.schema, beam.FlatMap(self._ignored)
-        changes: PCollection[Any] = rows | "Changes" >> kept.with_output_types(dict[str, Any] if schema is None else pa.RecordBatch)
+        rows, schema, ignored = begin | "All" >> self._read, self._read.schema, self._ignored
+
+        def kept(element: Any) -> list[Any]:
+            elements, count = ignored.kept(element)
+            if count:
+                Metrics.counter(NAMESPACE, f"{SKIPPED}{IGNORED}").inc(count)
+            return elements
+
+        kind: Any = dict[str, Any] if schema is None else pa.RecordBatch
+        changes: PCollection[Any] = rows | "Changes" >> beam.FlatMap(kept).with_output_types(kind)
         return changes if schema is None else as_arrow(changes, schema)
 
 
@@ -155,7 +168,13 @@ def _schema_of(changelog: Changelog) -> pa.Schema | None:
 
 
 def rows_of_enveloped_files(
-    pattern: str, format: FileFormat, table: str, key: list[str], schema: Any, unavailable_value: str | Sequence[str]
+    pattern: str,
+    format: FileFormat,
+    table: str,
+    key: list[str],
+    schema: Any,
+    unavailable_value: str | Sequence[str],
+    on_bad_record: OnBadRecord,
 ) -> ChangelogRows:
     """The rows that the envelopes in files are about."""
     name, columns = table or "changelog", schema if isinstance(schema, pa.Schema) else None
@@ -173,10 +192,8 @@ def rows_of_enveloped_files(
         if doubt:
             _log.warning("%s", doubt)
     key = key or list(changelog.files[0].key)
-    if typed is None:
-        return ChangelogRows(_ReadParts(changelog, enveloped_dicts, None), False, key)
-    marked = pa.schema([*typed, *MARKS])
-    return ChangelogRows(_ReadParts(changelog, partial(enveloped_batches, schema=marked, expected=expected), marked), True, key)
+    reader = EnvelopedReader(typed, None if typed is None else expected)
+    return ChangelogRows(_ReadFiles(changelog, reader, on_bad_record), typed is not None, key)
 
 
 def rows_of_topics(

@@ -1,4 +1,4 @@
-"""Reads files of envelopes as rows, and makes their table."""
+"""Makes elements of the rows that envelopes in files are about, and their table."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial, reduce
@@ -10,9 +10,8 @@ import pyarrow.compute as pc
 
 from beam_joins import TableFromChangelog, vectorized
 from beam_joins.content import Emit
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.changelogs.read_records import MadeRows, fitting
 from beam_joins.pipelines.formats.columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, PLACE, POSITION, TIME
-from beam_joins.pipelines.formats.envelopes.enveloped import Marked
 from beam_joins.pipelines.formats.envelopes.row_change import DELETE, TRUNCATE, lists_of_names
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.exact_json import object_of
@@ -85,43 +84,37 @@ def _lists_left_out(rows: pa.RecordBatch) -> pa.Array:
     return lists_of_names(rows[LEFT_OUT])
 
 
-def enveloped_dicts(part: Part) -> Iterator[dict[str, Any]]:
-    """Reads the rows of a part as dicts, with the columns that their envelopes add."""
-    for marked in _read(part):
-        for text, place in zip(marked.texts, marked.places, strict=True):
-            row = object_of(text)
-            if isinstance(row, str):
-                raise _bad(part, place, row)
-            yield row
+class EnvelopedReader:
+    """Makes dicts of the rows that envelopes are about, or record batches with the columns of ``schema``; with
+    the columns that envelopes add.
+
+    A row whose envelope says other types than those of ``expected`` is a bad record.
+    """
+
+    def __init__(self, schema: pa.Schema | None, expected: pa.Schema | None = None) -> None:
+        self.schema = None if schema is None else pa.schema([*schema, *MARKS])
+        self._expected = expected
+
+    def made(self, part: Part) -> Iterator[MadeRows]:
+        """The rows of a part, some at a time."""
+        for texts, places, of_envelopes, skipped in ENVELOPES[part.file.format].marked(part, self._expected, placed=True):
+            faults = [(places[n], fault) for n, fault in of_envelopes.items()]
+            good = [n for n in range(len(texts)) if n not in of_envelopes]
+            convert = _dicts if self.schema is None else partial(_batches, self.schema)
+            elements, _, others = fitting(convert, [texts[n] for n in good], [places[n] for n in good])
+            yield MadeRows(elements, len(texts), sorted([*faults, *others]), skipped)
 
 
-def enveloped_batches(part: Part, schema: pa.Schema, expected: pa.Schema | None) -> Iterator[pa.RecordBatch]:
-    """Reads the rows of a part as record batches of these types, with the columns that their envelopes add."""
-    for marked in _read(part, expected):
-        if marked.texts:
-            try:
-                yield typed(marked.texts, schema)
-            except ValueError:
-                for text, place in zip(marked.texts, marked.places, strict=True):
-                    try:
-                        typed([text], schema)
-                    except ValueError as error:
-                        raise _bad(part, place, f"{error}") from None
-                raise
+def _dicts(texts: Sequence[bytes]) -> list[dict[str, Any]]:
+    rows = [object_of(text) for text in texts]
+    for row in rows:
+        if isinstance(row, str):
+            raise ValueError(row)
+    return [row for row in rows if not isinstance(row, str)]
 
 
-def _read(part: Part, expected: pa.Schema | None = None) -> Iterator[Marked]:
-    marked = ENVELOPES[part.file.format].marked(part, expected, placed=True)
-    while True:
-        try:
-            some = next(marked, None)
-        except (OSError, EOFError, ValueError) as error:
-            raise InputError(f"{part.file.shown}: {'is cut off' if isinstance(error, EOFError) else error}") from error
-        if some is None:
-            return
-        for n, fault in some.faults.items():
-            raise _bad(part, some.places[n], fault)
-        yield some
+def _batches(schema: pa.Schema, texts: Sequence[bytes]) -> list[pa.RecordBatch]:
+    return [typed(texts, schema)] if texts else []
 
 
 def key_of(names: list[str], *, in_columns: bool) -> Any:
@@ -143,7 +136,3 @@ def _nested_columns(paths: list[list[str]], rows: pa.RecordBatch) -> pa.Array:
         return columns[0]
     missing = reduce(pc.or_, (column.is_null() for column in columns))
     return pa.StructArray.from_arrays(columns, names=[".".join(path) for path in paths], mask=missing)
-
-
-def _bad(part: Part, place: int, fault: str) -> InputError:
-    return InputError(f"{part.file.shown}, {ENVELOPES[part.file.format].where(part, place)}: {fault}")

@@ -6,10 +6,12 @@ from typing import Any, Final, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from apache_beam.metrics import Metrics
 
+from beam_joins.pipelines.changelogs.read_records import SKIPPED
 from beam_joins.pipelines.formats.columns import TIME
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
-from beam_joins.pipelines.formats.envelopes.enveloped import changes_of, count_skipped, marked_text
+from beam_joins.pipelines.formats.envelopes.enveloped import changes_of, marked_text
 from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
 from beam_joins.pipelines.formats.envelopes.row_change import Envelope
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
@@ -17,6 +19,7 @@ from beam_joins.pipelines.formats.exact_json import loads
 from beam_joins.pipelines.io.sources.follow import Piece, Timed
 from beam_joins.pipelines.io.sources.records import said_of
 from beam_joins.pipelines.io.sources.registered_avro import NUMBERED, DebeziumRegistered
+from beam_joins.transforms.connect import NAMESPACE
 
 TopicFormat = Literal["debezium", "maxwell"]
 _NO_VALUE: Final = b"null"
@@ -65,7 +68,9 @@ class EnvelopedRecords:
         Raises InputError for a value that is no envelope, or a row that does not fit the schema.
         """
         rows = [row for message in messages for row in self._rows(message)]
-        count_skipped(self._envelope)
+        for what, count in self._envelope.skipped.items():
+            Metrics.counter(NAMESPACE, f"{SKIPPED}{what}").inc(count)
+        self._envelope.skipped.clear()
         elements = self._elements(rows, messages) if rows else []
         return Piece(after, elements, max((row.micros for row in rows), default=None), len(rows))
 

@@ -1,14 +1,12 @@
-"""Reads files of plain rows, whose columns give time and sequence, as elements."""
+"""Makes elements of the records of files that are rows, whose columns give time and sequence."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from apache_beam.metrics import Metrics
 
 from beam_joins import vectorized
 from beam_joins.arrow_types import plain_type, python_list, without_uuids
@@ -16,7 +14,8 @@ from beam_joins.exact_casts import exact_cast
 from beam_joins.exact_values import Place
 from beam_joins.fields import delete_getter, names_in
 from beam_joins.operations import word
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.changelogs.column_reader import IGNORED
+from beam_joins.pipelines.changelogs.read_records import MadeRows, fitting
 from beam_joins.pipelines.formats.avro_rows import read_records, with_uuids_as_text
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.exact_json import dumps_line
@@ -36,9 +35,7 @@ _BATCH_ROWS: Final = 65_536
 
 
 class Ignored(NamedTuple):
-    """Leaves records out that are no changes, by the words in a column, and counts them as
-    ``skipped_ignored_operation``; takes dicts and record batches.
-    """
+    """Tells records that are no changes, by the words in a column, in dicts and record batches."""
 
     column: str
     words: frozenset[str]
@@ -55,22 +52,13 @@ class Ignored(NamedTuple):
             )
         return cls(column, frozenset(map(word, words)))
 
-    def __call__(self, rows: Any) -> Iterator[Any]:
-        """The element, or its rows, that are changes."""
-        if isinstance(rows, pa.RecordBatch):
-            kept = rows.filter(pa.array([word(value) not in self.words for value in rows[self.column].to_pylist()], pa.bool_()))
-            count = len(rows) - len(kept)
-            yield from [kept] * bool(len(kept))
-        else:
-            count = int(word(rows.get(self.column)) in self.words)
-            yield from [rows] * (not count)
-        if count:
-            Metrics.counter("beam_joins", "skipped_ignored_operation").inc(count)
-
-    def of_part(self, read: Callable[[Part], Iterator[Any]], part: Part) -> Iterator[Any]:
-        """What is read of a part, without these."""
-        for rows in read(part):
-            yield from self(rows)
+    def kept(self, rows: Any) -> tuple[list[Any], int]:
+        """The element, or its rows, that are changes, and how many are not."""
+        if not isinstance(rows, pa.RecordBatch):
+            ignored = word(rows.get(self.column)) in self.words
+            return [] if ignored else [rows], int(ignored)
+        kept = rows.filter(pa.array([word(value) not in self.words for value in rows[self.column].to_pylist()], pa.bool_()))
+        return [kept] if len(kept) else [], len(rows) - len(kept)
 
 
 def ties(deletes: Any, *, in_columns: bool) -> Any:
@@ -90,48 +78,76 @@ def _ties_of_columns(deletes: Any, rows: pa.RecordBatch) -> pa.Array:
     return pc.if_else(deleted_of(deletes, marks), rows[PLACE], pc.add(rows[PLACE], BEHIND_DELETES))
 
 
-def plain_dicts(part: Part) -> Iterator[dict[str, Any]]:
-    """The records of a part as dicts, with their places."""
-    with _named(part):
-        for place, row in _rows(part, None):
-            yield {**row, PLACE: place}
+class PlainReader:
+    """Makes dicts of the records of files, or record batches with the columns of ``schema``; with their places.
+
+    Records that ``ignored`` tells are left out.
+    """
+
+    def __init__(self, schema: pa.Schema | None, ignored: Ignored | None = None) -> None:
+        self._columns, self._ignored = schema, ignored
+        self.schema = None if schema is None else schema.append(pa.field(PLACE, pa.int64()))
+
+    def made(self, part: Part) -> Iterator[MadeRows]:
+        """The records of a part, some at a time."""
+        for made in _dicts(part) if self._columns is None else _batches(part, self._columns):
+            if self._ignored is None:
+                yield made
+                continue
+            kept, counts = zip(*map(self._ignored.kept, made.elements), strict=True) if made.elements else ((), ())
+            skipped = {IGNORED: sum(counts)} if any(counts) else {}
+            yield made._replace(elements=list(itertools.chain.from_iterable(kept)), skipped=skipped)
 
 
-def plain_batches(part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The records of a part in the columns of ``schema``, with their places."""
-    with _named(part):
-        if part.file.format in IN_COLUMNS:
-            rows_in_columns = pa.RecordBatch.from_struct_array(struct_of(_table(part, tuple(schema.names)), schema))
-            places = pa.array(range(part.first_place, part.first_place + len(rows_in_columns)), pa.int64())
-            for start in range(0, len(places), _BATCH_ROWS):
-                columns = rows_in_columns.slice(start, _BATCH_ROWS).columns
-                yield _with_places(columns, schema, places.slice(start, _BATCH_ROWS))
-            return
-        rows = _rows(part, schema)
-        while some := list(itertools.islice(rows, _BATCH_ROWS)):
-            places, values = zip(*some, strict=True)
-            if part.file.format == "avro":
-                columns = column_writer("a record", schema)({name: row.get(name) for name in schema.names} for row in values).flatten()
-            else:
-                columns = _typed(part, places, [dumps_line(row) for row in values], schema).columns
-            yield _with_places(columns, schema, pa.array(places, pa.int64()))
+def _dicts(part: Part) -> Iterator[MadeRows]:
+    for places, rows, faults in _rows(part, None):
+        elements = [{**row, PLACE: place} for place, row in zip(places, rows, strict=True)]
+        yield MadeRows(elements, len(rows) + len(faults), faults)
 
 
-def _rows(part: Part, schema: pa.Schema | None) -> Iterator[tuple[int, dict[str, Any]]]:
-    if part.file.format == "avro":  # times are datetimes here, and microseconds in the readers of commands
-        for number, record in read_records(part.file.path, part.start, part.stop):
-            yield part.first_place + number, with_uuids_as_text(record, schema)
-        return
+def _batches(part: Part, schema: pa.Schema) -> Iterator[MadeRows]:
     if part.file.format in IN_COLUMNS:
-        rows = combine_chunks(_table(part).to_struct_array())
-        yield from enumerate(python_list(exact_cast(rows, without_uuids(plain_type(rows.type)), Place("a row"))), part.first_place)
+        rows_in_columns = pa.RecordBatch.from_struct_array(struct_of(_table(part, tuple(schema.names)), schema))
+        places = pa.array(range(part.first_place, part.first_place + len(rows_in_columns)), pa.int64())
+        for start in range(0, len(places), _BATCH_ROWS):
+            columns = rows_in_columns.slice(start, _BATCH_ROWS).columns
+            batch = _with_places(columns, schema, places.slice(start, _BATCH_ROWS))
+            yield MadeRows([batch], len(batch))
         return
-    for raw in SOURCES[part.file.format].rows(part, None):
-        for n, place in enumerate(raw.places.to_pylist()):
-            row = raw.row(n)
-            if isinstance(row, str):
-                raise _bad(part, place, row)
-            yield place, row
+    convert = partial(_of_records if part.file.format == "avro" else _of_texts, schema)
+    for places, rows, faults in _rows(part, schema):
+        fit, at, others = fitting(convert, rows, places)
+        batches = [_with_places(fit.columns, schema, pa.array(at, pa.int64()))] if len(fit) else []
+        yield MadeRows(batches, len(rows) + len(faults), sorted([*faults, *others]))
+
+
+def _of_records(schema: pa.Schema, rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
+    write = column_writer("a record", schema)
+    return pa.RecordBatch.from_struct_array(write([{name: row.get(name) for name in schema.names} for row in rows]))
+
+
+def _of_texts(schema: pa.Schema, rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
+    return typed([dumps_line(row) for row in rows], schema)
+
+
+def _rows(part: Part, schema: pa.Schema | None) -> Iterator[tuple[list[int], list[dict[str, Any]], list[tuple[int, str]]]]:
+    """The records of a part as dicts, some at a time: the places of those that are records, these, and the faults
+    of the others.
+    """
+    if part.file.format in IN_COLUMNS:
+        table = combine_chunks(_table(part).to_struct_array())
+        columns = exact_cast(table, without_uuids(plain_type(table.type)), Place("a row"))
+        yield list(range(part.first_place, part.first_place + len(columns))), python_list(columns), []
+    elif part.file.format == "avro":  # times are datetimes here, and microseconds in the readers of commands
+        records = read_records(part.file.path, part.start, part.stop)
+        while some := list(itertools.islice(records, _BATCH_ROWS)):
+            yield [part.first_place + number for number, _ in some], [with_uuids_as_text(record, schema) for _, record in some], []
+    else:
+        for raw in SOURCES[part.file.format].rows(part, None):
+            read = [(place, raw.row(n)) for n, place in enumerate(raw.places.to_pylist())]
+            rows = [(place, row) for place, row in read if not isinstance(row, str)]
+            faults = [(place, row) for place, row in read if isinstance(row, str)]
+            yield [place for place, _ in rows], [row for _, row in rows], faults
 
 
 def _table(part: Part, columns: tuple[str, ...] | None = None) -> pa.Table:
@@ -146,34 +162,5 @@ def _table(part: Part, columns: tuple[str, ...] | None = None) -> pa.Table:
     return table
 
 
-def _typed(part: Part, places: Sequence[int], texts: list[bytes], schema: pa.Schema) -> pa.RecordBatch:
-    try:
-        return typed(texts, schema)
-    except ValueError:
-        for place, text in zip(places, texts, strict=True):
-            try:
-                typed([text], schema)
-            except ValueError as error:
-                raise _bad(part, place, f"{error}") from None
-        raise
-
-
 def _with_places(columns: Sequence[pa.Array], schema: pa.Schema, places: pa.Array) -> pa.RecordBatch:
     return pa.record_batch([*columns, places], schema=schema.append(pa.field(PLACE, pa.int64())))
-
-
-def _bad(part: Part, place: int, fault: str) -> InputError:
-    return InputError(f"{part.file.shown}, {SOURCES[part.file.format].where(part, place)}: {fault}")
-
-
-@contextmanager
-def _named(part: Part) -> Iterator[None]:
-    """Adds the name of the file to errors of reading."""
-    try:
-        yield
-    except InputError:
-        raise
-    except EOFError as error:
-        raise InputError(f"{part.file.shown} is cut off") from error
-    except (OSError, ValueError) as error:
-        raise InputError(f"{part.file.shown}: {getattr(error, 'strerror', None) or error}") from error
