@@ -56,6 +56,7 @@ class _Handler(ExternalWorkerHandler):
     def start_worker(self) -> None:
         """Start it, and take note of it."""
         super().start_worker()
+        _send_all(self.data_conn)
         self.of_pools[self._external_payload.endpoint.url].append(self)
 
     def fail(self, sentence: str) -> None:
@@ -63,6 +64,40 @@ class _Handler(ExternalWorkerHandler):
         pending = self.control_conn._futures_by_id
         for number in list(pending):
             pending.pop(number).set(beam_fn_api_pb2.InstructionResponse(instruction_id=number, error=sentence))
+
+
+def _send_all(channel: Any) -> None:
+    """Sends the whole input of bundles over a data channel. Beam's runner sends each second what has been written, and
+    forgets what is written meanwhile; without that it sends an input at once, for which 2 GB are too many.
+    """
+    channel._data_buffer_time_limit_ms = 0
+    output_stream = channel.output_stream
+    channel.output_stream = lambda *args: _Pieces(channel, output_stream(*args))
+
+
+class _Pieces:
+    """The input of a bundle, sent in pieces of whole elements by a thread: the worker reads when the bundle begins,
+    which is after all has been written.
+    """
+
+    def __init__(self, channel: Any, stream: Any) -> None:
+        self._channel, self._stream = channel, stream
+        self._pieces: list[bytes] = []
+
+    def write(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+
+    def close(self) -> None:
+        threading.Thread(target=self._send, name="direct-input", daemon=True).start()
+
+    def _send(self) -> None:
+        try:
+            for piece in self._pieces:
+                self._stream.write(piece)
+                self._stream.maybe_flush()
+            self._stream.close()
+        except Exception as error:
+            self._channel._exception = error  # for whoever waits for the results of the bundle
 
 
 class ProcessesRunner(FnApiRunner):

@@ -8,7 +8,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_handlers
 
 from beam_joins import LatestTable, TableFromChangelog
 from beam_joins.pipelines.commands.sample.files import SampleFiles
@@ -61,6 +61,25 @@ def test_a_bad_record_is_the_same_sentence(beam_joins: Run) -> None:
     )
     assert (one.code, one.err) == (several.code, several.err)
     assert "rows.jsonl, line 2: column 'lsn' is not a whole number: 'x'" in several.err
+
+
+def _large(number: int) -> bytes:
+    return bytes(300_000) + number.to_bytes(4)
+
+
+@pytest.mark.process
+@pytest.mark.gate
+def test_large_elements_reach_the_next_stage_however_long_it_takes_to_send_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beam loses some of those that are written while others are sent, after a second by default."""
+    monkeypatch.setattr(worker_handlers, "DATA_BUFFER_TIME_LIMIT_MS", 1)
+    with direct_runner(PipelineOptions([WORKERS])) as options, beam.Pipeline(options=options) as p:
+        halves = [p | f"{n}" >> beam.Create(range(n, 600, 2)) | f"Spread {n}" >> beam.Reshuffle() for n in range(2)]
+        large = [half | f"Large {n}" >> beam.Map(_large) for n, half in enumerate(halves)]
+        numbers = large | beam.Flatten() | "Number" >> beam.Map(lambda each: str(int.from_bytes(each[-4:])))
+        _ = numbers | beam.io.WriteToText(str(tmp_path / "numbers"))
+    assert sorted(int(line) for path in tmp_path.iterdir() for line in path.read_text().split()) == list(range(600))
 
 
 def _fail(row: Any) -> Any:
