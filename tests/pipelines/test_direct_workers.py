@@ -14,6 +14,7 @@ from beam_joins import LatestTable, TableFromChangelog
 from beam_joins.pipelines.commands.sample.files import SampleFiles
 from beam_joins.pipelines.direct import JobFailed, RunnerSetupError, direct_runner
 from beam_joins.pipelines.runners import direct
+from beam_joins.transforms.engine import replay_options
 from tests.pipelines.orders_run import Run, inputs, write
 from tests.pipelines.streaming.test_bounded_on_runners import EVENTS, reprs, written_on
 from tests.transforms.all_builds import all_of_them
@@ -124,6 +125,16 @@ def test_other_options_are_left_as_they_are(flags: list[str]) -> None:
     with direct_runner(asked) as options:
         assert options is asked
     assert asked.view_as(DirectOptions).direct_num_workers == (3 if "3" in str(flags) else 1)
+
+
+def test_beams_own_workers_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    replay_options._warn_of.cache_clear()
+    p = beam.Pipeline(options=PipelineOptions(["--direct_running_mode=multi_processing", "--direct_num_workers=2"]))
+    _ = p | beam.Create([("k", 1)]) | TableFromChangelog() | LatestTable()
+    assert [record.message for record in caplog.records if "direct_runner" in record.message] == [
+        "--direct_running_mode=multi_processing: Beam's runner may lose large elements between stages without a word: use"
+        " beam_joins.pipelines.direct.direct_runner"
+    ]
 
 
 def test_the_cores_are_those_of_the_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ that moved.
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
@@ -20,6 +19,7 @@ from beam_joins.overlap_events import Shape
 from beam_joins.references import listed_subscriptions, looking_up, rejoined, subscriptions
 from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
+from beam_joins.transforms.engine.flattened import flattened
 from beam_joins.transforms.engine.metrics import UNMATCHED, count
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.operator import Operator, Turn
@@ -160,9 +160,7 @@ def joined_table(
     if not moving:
         return joined[MAIN], lefts
     moved = (joined[HALVES],) | "Moved" >> Replay(_moved, main_type=ChangeBatch)
-    together: PCollection[Any] = (joined[MAIN], moved[MAIN]) | "Joined" >> beam.Flatten()
-    together.element_type = ChangeBatch
-    return together, lefts
+    return flattened((joined[MAIN], moved[MAIN]), "Joined"), lefts
 
 
 def _overlapped(

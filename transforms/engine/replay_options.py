@@ -1,5 +1,7 @@
 """The pipeline options of the engine, and what follows from them."""
 
+import logging
+from functools import cache
 from typing import Any
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
@@ -14,6 +16,7 @@ from beam_joins.transforms.engine.run_folder import INLINE, block_folder
 BROADCAST_BYTES = 32 << 20
 REMEMBER_DELETES = 2 * 24 * 60 * 60
 MEMORY_MB = 512
+_log = logging.getLogger(__name__)
 
 
 class ReplayOptions(PipelineOptions):
@@ -102,7 +105,21 @@ def spreads(pcoll: PCollection[Any]) -> bool:
     """Whether the turns of partitions are to be spread over workers: the direct runner has several, which read blocks
     where they lie, and fires all timers in one of them.
     """
-    return pcoll.pipeline.options.view_as(DirectOptions).direct_num_workers != 1 and blocks_for(pcoll) is not None
+    direct = pcoll.pipeline.options.view_as(DirectOptions)
+    if direct.direct_num_workers == 1:
+        return False
+    _warn_of(direct.direct_running_mode)
+    return blocks_for(pcoll) is not None
+
+
+@cache
+def _warn_of(running_mode: str) -> None:
+    if running_mode in ("multi_processing", "multi_threading"):
+        _log.warning(
+            "--direct_running_mode=%s: Beam's runner may lose large elements between stages without a word: use"
+            " beam_joins.pipelines.direct.direct_runner",
+            running_mode,
+        )
 
 
 def memory_for(pcoll: PCollection[Any]) -> int:
