@@ -1,7 +1,7 @@
 """Flattens the batches of several stages into one table.
 
-A runner keeps in memory what it flattens, or what a stage with several outputs gives: where all workers reach
-the folder of the run, batches lie there as blocks do, and references to them travel.
+The direct runner keeps in memory what it flattens: there batches lie in the folder of the run, as blocks do, and
+references to them travel. Spark and Flink pass batches on as they come.
 """
 
 from collections.abc import Iterator
@@ -14,11 +14,13 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.coders.change_batch import ChangeBatchCoder
 from beam_joins.transforms.engine.block_files import BlockFolder
 from beam_joins.transforms.engine.replay_options import blocks_for
+from beam_joins.transforms.engine.run_folder import is_direct
 
 
 def flattened(tables: tuple[PCollection[Any], ...], label: str) -> PCollection[Any]:
     """The batches of all tables."""
-    folder = blocks_for(tables[0]) if all(table.is_bounded for table in tables) else None
+    in_memory = is_direct(tables[0].pipeline) and all(table.is_bounded for table in tables)
+    folder = blocks_for(tables[0]) if in_memory else None
     together: PCollection[Any]
     if folder is None:
         together = tables | label >> beam.Flatten()

@@ -59,15 +59,16 @@ def _is_one_machine(pipeline: Pipeline) -> bool:
     if pipeline.options.view_as(DebugOptions).lookup_experiment(ONE_MACHINE):
         return True
     environment = pipeline.options.view_as(PortableOptions).environment_type
-    return environment == "LOOPBACK" or (not environment and _is_direct(pipeline))
+    return environment == "LOOPBACK" or (not environment and is_direct(pipeline))
 
 
-def _is_direct(pipeline: Pipeline) -> bool:
+def is_direct(pipeline: Pipeline) -> bool:
+    """Whether the pipeline runs on the direct runner or Prism, which keep what goes from stage to stage in memory."""
     return not _HERE.isdisjoint(each.__name__ for each in type(pipeline.runner).__mro__)
 
 
 def _reads_once(pipeline: Pipeline, options: PipelineOptions) -> bool:
-    if _is_direct(pipeline):
+    if is_direct(pipeline):
         return not options.view_as(DirectOptions).direct_runner_bundle_repeat
     return bool(options.view_as(DebugOptions).lookup_experiment(READ_ONCE))
 
