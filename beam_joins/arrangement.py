@@ -20,6 +20,8 @@ from beam_joins.sorting import combine_chunks, ends, integers, ordered, valid
 
 ORDER = "order"
 """The column by whose bytes the rows are ordered; it is unique among them."""
+ROW = ["key", "value", "timestamp", "position"]
+"""The columns of a table's rows beside it."""
 _GONE = "gone"
 
 
@@ -107,6 +109,13 @@ class Arrangement:
         last = rows.take(pa.array(by[ends(code[by])]))
         present = pa.array(valid(combine_chunks(last["value"])))
         return self.replaced(combine_chunks(last[ORDER]).filter(pc.invert(present)), last.filter(present))
+
+
+def with_alive(alive: pa.Table | None, rows: pa.Table, order: pa.Array, columns: list[str]) -> pa.Table:
+    """The rows of an arrangement that there are, then new ones with their ``order``, in these columns."""
+    new = pa.table([order, *(rows[name] for name in columns)], names=[ORDER, *columns])
+    # a table without rows does not know which columns of values are sent
+    return new if alive is None else pa.concat_tables([alive, new]) if len(new) else alive
 
 
 def _newest(runs: Sequence[pa.Table], *, forget: bool) -> pa.Table:

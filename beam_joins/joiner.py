@@ -1,7 +1,7 @@
 """Turns a user's joiner into a function of columns: one of records, a vectorized one, or column expressions."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,10 +27,8 @@ Joiner = Callable[..., Any] | Mapping[str, Any]
 columns by name.
 """
 
-Of = Literal["both", "left"]
-"""The values that a joiner is called with: a semi or anti join has left ones only."""
-
-_SIDES = ("left", "right")
+SIDES = ("left", "right")
+"""What the two tables of a join are called."""
 
 
 class TypedJoin:
@@ -49,13 +47,14 @@ class TypedJoin:
         return exact_cast(values, self.type, place)
 
 
-def values_joined(how: How) -> Of:
-    """The values that the joiner of such a join is called with.
+def values_joined(hows: Sequence[How], names: Sequence[str] = SIDES) -> list[str]:
+    """Of tables with these names those whose values the joiner is called with: not those of semi and anti
+    joins; ``hows`` says how each but the first is joined.
 
-    >>> values_joined("left"), values_joined("semi")
-    ('both', 'left')
+    >>> values_joined(["left"]), values_joined(["semi"])
+    (['left', 'right'], ['left'])
     """
-    return "left" if how in ("semi", "anti") else "both"
+    return [name for name, how in zip(names, ("inner", *hows), strict=True) if how not in ("semi", "anti")]
 
 
 def swapped(join: TypedJoin) -> TypedJoin:
@@ -80,16 +79,16 @@ def of_records(transform: str, joiner: Any) -> Callable[..., Any]:
     return function
 
 
-def columns_read(joiner: Any, of: Of = "both") -> tuple[frozenset[str] | None, frozenset[str] | None]:
-    """The left and the right columns that a joiner reads; ``None`` if unknown.
+def columns_read(joiner: Any, joined: Sequence[str] = SIDES, names: Sequence[str] = SIDES) -> list[frozenset[str] | None]:
+    """The columns of each table that a joiner reads, which is called with the values of those that are
+    ``joined``; ``None`` if unknown.
 
-    >>> columns_read({"name": "right.name"}), columns_read(len, "left")
-    ((frozenset(), frozenset({'name'})), (None, frozenset()))
+    >>> columns_read({"name": "right.name"}), columns_read(len, ["left"])
+    ([frozenset(), frozenset({'name'})], [None, frozenset()])
     """
     if not isinstance(joiner, Mapping) or not all(isinstance(column, str) for column in joiner.values()):
-        return None, None if of == "both" else frozenset()
-    left, right = (frozenset(c.partition(".")[2] for c in joiner.values() if c.startswith(f"{side}.")) for side in _SIDES)
-    return left, right
+        return [None if name in joined else frozenset() for name in names]
+    return [frozenset(c.partition(".")[2] for c in joiner.values() if c.startswith(f"{name}.")) for name in names]
 
 
 def narrowed(values: pa.Array, columns: frozenset[str] | None) -> pa.Array:
@@ -115,15 +114,15 @@ def joiner_in_columns(
     functions: Functions | None = None,
     schema: Schema | None = None,
     *,
-    types: tuple[pa.DataType | None, pa.DataType | None] = (None, None),
-    of: Of = "both",
+    types: Sequence[pa.DataType | None] | None = None,
+    names: Sequence[str] = SIDES,
 ) -> TypedJoin:
     """Turns a user's joiner into a join of columns; raises ``ValueError`` for what is no joiner, or does not
     fit the ``types`` of the values where they are known.
 
     What a joiner of records gives has the columns of ``schema``, or is of that type; without one it is
-    opaque. With ``of="left"`` it is called with left values only, and without a joiner the left value itself
-    is the result.
+    opaque. It is called with the values of the tables of these ``names``; those of one alone are the result
+    themselves without a joiner.
 
     >>> joiner_in_columns({"n": "left.n"}, types=(pa.struct([("n", pa.int8())]), pa.int64())).type
     StructType(struct<n: int8>)
@@ -132,19 +131,19 @@ def joiner_in_columns(
     if schema is not None and (isinstance(joiner, Mapping | vectorized) or not callable(joiner)):
         raise ValueError("schema= says what a joiner of one record gives, and this joiner gives columns by itself: leave schema= out")
     functions = functions or Functions("a join")
-    sides = 1 if of == "left" else 2
-    if joiner is None and of == "left":
+    types = [None] * len(names) if types is None else list(types)[: len(names)]
+    if joiner is None and len(names) == 1:
         return TypedJoin(lambda pairs: gather(pairs.left, pairs.left_index), types[0])
     if isinstance(joiner, Mapping):
-        return _by_column(_expressions(joiner, types[:sides]), types[:sides], of_any_rows=True)
+        return _by_column(_expressions(joiner, types, names), types, of_any_rows=True)
     if isinstance(joiner, vectorized):
-        return _by_column(functions.function("joiner", joiner), types[:sides])
+        return _by_column(functions.function("joiner", joiner), types)
     if callable(joiner):
-        return TypedJoin(_by_record(joiner, functions, schema, sides), kind)
+        return TypedJoin(_by_record(joiner, functions, schema, len(names)), kind)
+    values = f"the {' and the '.join(names)} value" if len(names) <= len(SIDES) else f"{len(names)} values, of {', '.join(names)}"
     raise ValueError(
-        f"joiner={joiner!r}: give a function of {'the left value' if of == 'left' else 'the left and the right value'}, "
-        "with_key(function),"
-        ' a vectorized one, or a dict of columns such as {"amount": "left.amount"}'
+        f"joiner={joiner!r}: give a function of {values}, with_key(function), a vectorized one, or a dict of columns such as"
+        f' {{"amount": "{names[0]}.amount"}}'
     )
 
 
@@ -171,10 +170,10 @@ def _by_column(joiner: Callable[..., Any], types: Sequence[pa.DataType | None], 
     """
 
     def join(pairs: Pairs) -> pa.Array:
-        indices = (pairs.left_index, pairs.right_index)[: len(types)]
-        asked = np.logical_or.reduce([index >= 0 for index in indices])
+        columns = pairs.columns(len(types))
+        asked = np.logical_or.reduce([index >= 0 for _, index in columns])
         called = np.ones_like(asked) if of_any_rows else asked
-        gathered = [gather(values, index[called]) for values, index in zip((pairs.left, pairs.right), indices, strict=False)]
+        gathered = [gather(values, index[called]) for values, index in columns]
         values = values_of(joiner(*map(batch_of, gathered)), len(gathered[0]))
         if asked.all():
             return values
@@ -189,13 +188,14 @@ def _by_column(joiner: Callable[..., Any], types: Sequence[pa.DataType | None], 
     return TypedJoin(join, kind)
 
 
-def _expressions(columns: Mapping[Any, Any], types: Sequence[pa.DataType | None]) -> Callable[..., dict[str, Any]]:
+def _expressions(
+    columns: Mapping[Any, Any], types: Sequence[pa.DataType | None], sides: Sequence[str]
+) -> Callable[..., dict[str, Any]]:
     """A function that evaluates column expressions; raises ``ValueError`` for anything else, or for a column
     that does not exist.
     """
     if not columns:
         raise ValueError("joiner={}: give at least one column")
-    sides = _SIDES[: len(types)]
     plain: dict[str, tuple[int, str]] = {}
     derived: dict[str, pc.Expression] = {}
     empty = [None if kind is None else batch_of(pa.nulls(0, kind)) for kind in types]
@@ -206,15 +206,14 @@ def _expressions(columns: Mapping[Any, Any], types: Sequence[pa.DataType | None]
         elif side in sides and dot and field:
             plain[name] = sides.index(side), field
             if (rows := empty[sides.index(side)]) is not None:
-                _column(rows, *plain[name])
+                _column(rows, side, field)
         else:
             choices = ", ".join(f'"{side}.<column>"' for side in sides)
-            raise ValueError(
-                f'joiner={{{name!r}: {column!r}}}: give {choices} or an Arrow expression of pyarrow.compute.field("left", "<column>")'
-            )
+            an_expression = f'an Arrow expression of pyarrow.compute.field("{sides[0]}", "<column>")'
+            raise ValueError(f"joiner={{{name!r}: {column!r}}}: give {choices} or {an_expression}")
 
     def evaluate(*batches: pa.RecordBatch) -> dict[str, Any]:
-        arrays = {name: _column(batches[side], side, field) for name, (side, field) in plain.items()}
+        arrays = {name: _column(batches[side], sides[side], field) for name, (side, field) in plain.items()}
         if derived:
             rows = pa.table([batch.to_struct_array() for batch in batches], names=list(sides))
             steps = [
@@ -228,7 +227,7 @@ def _expressions(columns: Mapping[Any, Any], types: Sequence[pa.DataType | None]
     return evaluate
 
 
-def _column(batch: pa.RecordBatch, side: int, field: str) -> pa.Array:
+def _column(batch: pa.RecordBatch, side: str, field: str) -> pa.Array:
     if (index := batch.schema.get_field_index(field)) >= 0:
         return batch.column(index)
-    raise ValueError(f"joiner: the {_SIDES[side]} table has no column {field!r}; it has {', '.join(batch.schema.names)}")
+    raise ValueError(f"joiner: the {side} table has no column {field!r}; it has {', '.join(batch.schema.names)}")

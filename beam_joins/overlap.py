@@ -2,9 +2,9 @@
 
 A row's **version** lives from its position to the next position of its key. Left versions look up right rows;
 a result begins where the later of the two versions begins, and changes or ends where one of them does. All
-joins of tables are this one kernel: they differ in what a left row looks up (its ``reference``), in which
-rows have a result (:data:`~beam_joins.how.How`), in the key of a result and in its event time
-(:class:`Shape`).
+joins of tables by a reference are this one kernel: they differ in what a left row looks up, in which rows have
+a result (:data:`~beam_joins.how.How`), in the key of a result and in its event time (:class:`Shape`). Tables
+with a common key are joined by :mod:`beam_joins.key_join`.
 
 Law: at every position the content of the result is the join of the contents of both tables.
 """
@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.arrangement import ORDER, Arrangement
+from beam_joins.arrangement import ROW, Arrangement, with_alive
 from beam_joins.batch import ChangeBatch
 from beam_joins.joiner import Join
 from beam_joins.keys.columns import Ints, factorize, joined_keys
 from beam_joins.keys.encoded import combined_bytes, encoded_keys, prefixes
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.nested import combined_keys
-from beam_joins.overlap_events import Events, Shape, left_events, merged, one_after_the_other, unmatched_rights
+from beam_joins.overlap_events import Events, Shape, left_events, one_after_the_other, unmatched_rights
 from beam_joins.pairs import Pairs
 from beam_joins.sorting import combine_chunks, gather, starts, valid
 from beam_joins.versions import Versions
@@ -115,7 +115,7 @@ def _joined(
     events, alone = left_events(left, reference, rights, shape)
     if shape.keeps_right:
         unmatched = unmatched_rights(left, reference, rights)
-        events = merged(events, unmatched) if shape.result == "same_key" else one_after_the_other(events, unmatched)
+        events = one_after_the_other(events, unmatched)
     key = _result_keys(combine_chunks(left["key"]), left_reference, right_key, events, shape)
     left_value, right_value = combine_chunks(left["value"]), combine_chunks(right["value"])
     new = join(Pairs(left_value, events.joined_left, right_value, events.joined_right, key, events.timestamp))
@@ -178,7 +178,7 @@ def step(
         elsewhere = order.filter(pc.invert(pc.is_in(looked_up, value_set=changed)))
         alive_left = pa.concat_tables([alive_left, state.left.having(pc.unique(elsewhere))])
     alive_right = state.right.starting_with(touched)
-    lefts, rights = _with_alive(alive_left, left, order, _LEFT), _with_alive(alive_right, right, changed, _RIGHT)
+    lefts, rights = _lefts_with_alive(alive_left, left, order), with_alive(alive_right, right, changed, ROW)
     joined = overlap_in_parts(lefts, rights, join, shape, behind=state.frontier, most=most)
     positions = [pc.max(rows["position"]).as_py() for rows in (left, right) if len(rows)]
     frontier = max([*positions, *([] if state.frontier is None else [state.frontier])], default=None)
@@ -186,17 +186,9 @@ def step(
     return joined, State(state.left.updated(_until_left(new_left)), state.right.updated(new_right), frontier)
 
 
-_RIGHT = ["key", "value", "timestamp", "position"]
-_LEFT = [*_RIGHT, "reference"]
-
-
-def _with_alive(alive: pa.Table | None, rows: pa.Table, order: pa.Array, columns: list[str]) -> pa.Table:
-    """The rows alive, then new ones; none of the former has moved."""
-    new = pa.table([order, *(rows[name] for name in columns)], names=[ORDER, *columns])
-    # a table without rows does not know which columns of values are sent
-    table = new if alive is None else pa.concat_tables([alive, new]) if len(new) else alive
-    if "reference" not in columns:
-        return table
+def _lefts_with_alive(alive: pa.Table | None, rows: pa.Table, order: pa.Array) -> pa.Table:
+    """The left rows alive, then new ones; none of the former has moved."""
+    table = with_alive(alive, rows, order, [*ROW, "reference"])
     for name in ("moved", "until"):
         column = combine_chunks(rows[name])
         table = table.append_column(name, pa.concat_arrays([pa.nulls(len(table) - len(column), column.type), column]))
@@ -215,7 +207,5 @@ def _result_keys(left_key: pa.Array, reference: pa.Array, right_key: pa.Array, e
     left = pa.array(events.left, mask=~by_left)
     if shape.result == "left_key":
         return left_key.take(left)
-    if shape.result == "same_key":
-        return joined_keys(left_key, right_key).take(pa.array(np.where(by_left, events.left, events.right + len(left_key))))
     looked_up = joined_keys(reference, right_key).take(pa.array(np.where(by_left, events.left, events.right + len(reference))))
     return combined_keys(looked_up, left_key.take(left))

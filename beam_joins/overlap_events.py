@@ -19,15 +19,15 @@ class Shape(NamedTuple):
     * ``times``: with ``"both"`` a result has the larger timestamp of its rows; with ``"foreign_key"`` that of
       the right row alone where only that changed (KIP-213), and the right row counts in the delete of a left
       one of a left join only if it changes at the same position.
-    * ``result``: a result has the ``"left_key"``; both tables' ``"same_key"``; or the ``"combined_key"`` of
-      the reference and the left key, with a null in the place of an absent side.
+    * ``result``: a result has the ``"left_key"``; or the ``"combined_key"`` of the reference and the left key,
+      with a null in the place of an absent side.
     * ``together``: all versions of a left row are given at once, whatever they refer to, so that none has
       moved; with ``"left_key"`` only.
     """
 
     how: How = "inner"
     times: Literal["both", "foreign_key"] = "both"
-    result: Literal["left_key", "same_key", "combined_key"] = "left_key"
+    result: Literal["left_key", "combined_key"] = "left_key"
     together: bool = False
 
     @property
@@ -66,13 +66,10 @@ class Events(NamedTuple):
 def left_events(left: pa.Table, reference: Ints, rights: Versions, shape: Shape) -> tuple[Events, Ints]:
     """The events of left rows: each version's begin, and the changes of its right row during its life."""
     position, timestamp = integers(left["position"]), integers(left["timestamp"])
-    if shape.result == "same_key":
-        row, by = reference, ordered(reference, position)
-    else:
-        (row,) = factorize(combine_chunks(left["key"]))
-        by = ordered(row, position) if shape.together else ordered(reference, row, position)
-        if not shape.together:
-            row = reference * (1 + int(row.max(initial=0))) + row
+    (row,) = factorize(combine_chunks(left["key"]))
+    by = ordered(row, position) if shape.together else ordered(reference, row, position)
+    if not shape.together:
+        row = reference * (1 + int(row.max(initial=0))) + row
     row, position, timestamp, reference = row[by], position[by], timestamp[by], reference[by]
     require_one_change(row, position, left["key"], by)
     exists, moved = valid(combine_chunks(left["value"]))[by], valid_and_true(left["moved"])[by]
@@ -172,18 +169,6 @@ def one_after_the_other(events: Events, others: Events) -> Events:
     rows = others.row + 1 + int(events.row.max(initial=0))
     columns = [np.concatenate(pair) for pair in zip(events, others._replace(row=rows), strict=True)]
     return Events(*columns)
-
-
-def merged(events: Events, others: Events) -> Events:
-    """Merges events of rows with the same keys: at each position one of them has a result, or neither."""
-    all_events = [np.concatenate(pair) for pair in zip(events, others, strict=True)]
-    by = ordered(all_events[0], all_events[6])
-    row, position = all_events[0][by], all_events[6][by]
-    opens = np.flatnonzero(starts(row, position))
-    if not len(opens):
-        return events
-    merged = [np.maximum.reduceat(column[by], opens) if column.dtype != np.bool_ else column[by][opens] for column in all_events]
-    return Events(*merged)
 
 
 def valid_and_true(flags: pa.Array) -> Bools:

@@ -1,6 +1,6 @@
 """Pairs of joined rows, and the call of a joiner of records for each."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,11 +15,11 @@ from beam_joins.user_functions import Functions
 
 
 class Pairs(NamedTuple):
-    """Left and right values, and the indices of those that are joined: -1 for a missing value, and for both
+    """Left and right values, and the indices of those that are joined: -1 for a missing value, and for all
     in a tombstone.
 
     ``key`` and ``timestamp`` are those of the results. A join appends to ``left_out`` the indices of the
-    pairs for which the joiner raised.
+    pairs for which the joiner raised. ``others`` are the values of further tables, with their indices.
     """
 
     left: pa.Array
@@ -29,6 +29,11 @@ class Pairs(NamedTuple):
     key: Any = None
     timestamp: Any = None
     left_out: list[int] | None = None
+    others: Sequence[tuple[pa.Array, Ints]] = ()
+
+    def columns(self, sides: int) -> list[tuple[pa.Array, Ints]]:
+        """The values of so many tables, with their indices."""
+        return [(self.left, self.left_index), (self.right, self.right_index), *self.others][:sides]
 
 
 def each_joined(
@@ -40,7 +45,7 @@ def each_joined(
     With one of the ``sides`` the joiner is one of left values. It may write into its arguments. A result is
     valid only until the next one is taken.
     """
-    columns = _columns(pairs, sides)
+    columns = pairs.columns(sides)
     refused = refusing(functions, pairs, key_of, sides=sides)
     arguments = [each_in_python(values, index) for values, index in columns]
     if isinstance(joiner, with_key):
@@ -62,7 +67,7 @@ def refusing(functions: Functions, pairs: Pairs, key_of: Callable[[int], Any], *
     """Puts a pair, by its index, for which a joiner of records raised into ``bad``, or raises
     ``FunctionFailed`` where such exceptions are not handled.
     """
-    columns = _columns(pairs, sides)
+    columns = pairs.columns(sides)
 
     def refuse(n: int, error: Exception) -> None:
         timestamp = 0 if pairs.timestamp is None else int(pairs.timestamp[n])
@@ -73,7 +78,3 @@ def refusing(functions: Functions, pairs: Pairs, key_of: Callable[[int], Any], *
             pairs.left_out.append(n)
 
     return refuse
-
-
-def _columns(pairs: Pairs, sides: int) -> tuple[tuple[pa.Array, Ints], ...]:
-    return ((pairs.left, pairs.left_index), (pairs.right, pairs.right_index))[:sides]

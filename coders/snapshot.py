@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from xxhash import xxh3_64_hexdigest
 
-from beam_joins import aggregate, changelog, interval, overlap, windowed_aggregate
+from beam_joins import aggregate, changelog, interval, key_join, overlap, windowed_aggregate
 from beam_joins.arrangement import Arrangement
 from beam_joins.corrupt import CorruptData
 from beam_joins.sorting import combine_chunks
@@ -21,6 +21,7 @@ STATES: dict[str, Any] = {
     "arrangement": lambda rows: rows,
     "table": changelog.State,
     "join": overlap.State,
+    "keys": key_join.KeyState,
     "streams": interval.State,
     "groups": aggregate.State,
     "windows": windowed_aggregate.State,

@@ -116,7 +116,7 @@ class ForeignKeyJoin(MakesTable[TwoTables]):
         self._called = (
             of_row("foreign_key", foreign_key) if foreign_key is not None else of_row("foreign_keys", foreign_keys or "", one=True)
         )
-        joiner_in_columns(joiner, schema=schema, of=values_joined(self._how))
+        joiner_in_columns(joiner, schema=schema, names=values_joined([self._how]))
         self._foreign_key, self._foreign_keys = foreign_key, foreign_keys
         self._joiner = joiner
         self._schema = schema
@@ -135,7 +135,7 @@ class ForeignKeyJoin(MakesTable[TwoTables]):
         functions, types = self.handling.functions, sides.types
         is_final = physical_of(sides.left).is_in("final")
         order = common_order("ForeignKeyJoin", *types)
-        join = joiner_in_columns(self._joiner, functions, self._schema, types=sides.value_types, of=values_joined(self._how))
+        join = joiner_in_columns(self._joiner, functions, self._schema, types=sides.value_types, names=values_joined([self._how]))
         keys = keys_like(types[1], "the foreign key")
         if self._foreign_keys is not None:
             references = listed_references(self._foreign_keys, self._called, functions, types[0], keys)
@@ -148,7 +148,7 @@ class ForeignKeyJoin(MakesTable[TwoTables]):
         else:
             shape = Shape(self._how, "foreign_key", "left_key", together=broadcast)
             result = TableType(types[0].key, join.type, order, types[0].windowed)
-        columns = columns_read(self._joiner, values_joined(self._how))
+        columns = columns_read(self._joiner, values_joined([self._how]))
         rows = referring_rows(references, shape, types[0], columns[0])
         arguments: dict[str, Any] = {
             "join": join,

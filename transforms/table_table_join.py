@@ -1,25 +1,27 @@
-"""TableTableJoin: joins two tables by their common key (KIP-77)."""
+"""TableTableJoin: joins two tables, or more, by their common key (KIP-77)."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from apache_beam.pvalue import PCollection
 
 from beam_joins.how import How
-from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, values_joined
-from beam_joins.overlap_events import Shape
-from beam_joins.transforms.engine.input_checks import common_key_type, common_order, common_windowing, two_tables
-from beam_joins.transforms.engine.joins import LEFT, in_sides, joined_table
-from beam_joins.transforms.engine.options import choice
-from beam_joins.transforms.engine.output_types import Handled, Table, TwoTables
+from beam_joins.joiner import SIDES, Joiner, columns_read, joiner_in_columns, values_joined
+from beam_joins.transforms.engine.input_checks import common_key_type, common_order, common_windowing, tables_by_name
+from beam_joins.transforms.engine.joins import key_joined_table
+from beam_joins.transforms.engine.options import choice, columns
+from beam_joins.transforms.engine.output_types import Handled, Table, Tables
 from beam_joins.transforms.engine.outputs import HandlesExceptions
-from beam_joins.transforms.engine.table_rows import batch_rows
-from beam_joins.transforms.engine.table_type import WHOLE, TableType, as_table
+from beam_joins.transforms.engine.prepared import prepared
+from beam_joins.transforms.engine.table_type import WHOLE, TableType, as_table, table_type
 from beam_joins.typed_rows import Schema
 
+_NAME = "TableTableJoin"
 
-class TableTableJoin(HandlesExceptions[TwoTables, Table, Handled[Table]]):
-    """Joins the rows of two tables that have the same key: ``(left: Table[K, V], right: Table[K, W]) ->
-    Table[K, R]``.
+
+class TableTableJoin(HandlesExceptions[Tables, Table, Handled[Table]]):
+    """Joins the rows of tables that have the same key: ``(left: Table[K, V], right: Table[K, W]) -> Table[K,
+    R]``, or of more than two.
 
     * ``joiner(left value, right value)`` gives the result's value; if it gives ``None`` there is no row. It
       may be :class:`~beam_joins.vectorized`; columns by name, as in ``{"amount": "left.amount", "name":
@@ -29,12 +31,16 @@ class TableTableJoin(HandlesExceptions[TwoTables, Table, Handled[Table]]):
       is never called with both sides ``None``. ``"semi"``: left rows that have a right row; ``"anti"``: left
       rows that have none. There the joiner is one of the left value, and may be left out: the left value
       itself.
+    * ``tables``: the names of the tables, two or more. They are joined one after the other, from the left, in
+      one step: the joiner gets a value of each, and no rows are made between. ``how`` is for all, or a list
+      says it for each table but the first; a table that is joined with ``"semi"`` or ``"anti"`` gives the
+      joiner no value. Input is a tuple of tables in this order, or a dict of them by these names.
     * ``schema``, a ``pyarrow.Schema`` or ``DataType``: what a joiner of one record gives. Without it the
       result's values are opaque.
 
-    Two windowed tables join on the same key and window. A change of either side updates the joined row, and a
-    tombstone comes out only for a row that existed. A result has the larger timestamp of both sides. More
-    tables are joined in a chain: ``((a, b) | TableTableJoin(...), c) | TableTableJoin(...)``.
+    Windowed tables join on the same key and window. A change of any table updates the joined row, and a
+    tombstone comes out only for a row that existed. A result has the largest timestamp of the rows that there
+    are then and of those that change.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless
     :meth:`with_exception_handling` is used.
@@ -52,35 +58,55 @@ class TableTableJoin(HandlesExceptions[TwoTables, Table, Handled[Table]]):
     ...     _ = worth | beam.FlatMap(lambda batch: batch) | beam.Map(print)
     Change(key='apple', old=None, new=0, timestamp=1, position=1)
     Change(key='apple', old=0, new=3.5, timestamp=2, position=2)
+
+    Three tables:
+
+    >>> three = TableTableJoin(
+    ...     {"count": "stock.value", "price": "price.value", "shelf": "place.value"},
+    ...     tables=["stock", "price", "place"],
+    ...     how=["inner", "left"],
+    ... )
     """
 
-    def __init__(self, joiner: Joiner | None = None, *, how: How = "inner", schema: Schema | None = None) -> None:
+    def __init__(
+        self,
+        joiner: Joiner | None = None,
+        *,
+        how: How | Sequence[How] = "inner",
+        tables: Sequence[str] = SIDES,
+        schema: Schema | None = None,
+    ) -> None:
         super().__init__()
-        self._how: How = choice("how", how, How)
-        joiner_in_columns(joiner, schema=schema, of=values_joined(self._how))
+        self._names = columns("tables", tables)
+        if isinstance(tables, str) or len(set(self._names)) < max(2, len(self._names)):
+            raise ValueError(f"tables={tables!r}: give the names of two tables or more, each another one")
+        hows = [how] * (len(self._names) - 1) if isinstance(how, str) else how
+        if not isinstance(hows, Sequence) or len(hows) != len(self._names) - 1:
+            raise ValueError(f"how={how!r}: give one for all tables, or a list of {len(self._names) - 1}, for each but the first")
+        self._hows: list[How] = [choice("how", each, How) for each in hows]
+        self._joined = values_joined(self._hows, self._names)
+        joiner_in_columns(joiner, schema=schema, names=self._joined)
         self._joiner = joiner
         self._schema = schema
 
     def build(self, pvalue: Any) -> PCollection[Any]:
         """The joined table."""
-        sides = in_sides(*two_tables("TableTableJoin", pvalue))
-        functions, types = self.handling.functions, sides.types
-        join = joiner_in_columns(self._joiner, functions, self._schema, types=sides.value_types, of=values_joined(self._how))
-        result = TableType(
-            common_key_type("TableTableJoin", *types),
-            join.type,
-            common_order("TableTableJoin", *types),
-            common_windowing("TableTableJoin", *types),
-        )
-        columns = columns_read(self._joiner, values_joined(self._how))
-        joined, _ = joined_table(
-            "TableTableJoin",
-            sides,
-            batch_rows(LEFT, columns[0]),
-            columns[1],
+        incoming = tables_by_name(_NAME, pvalue, self._names)
+        tables = {name: prepared(table, name.capitalize(), needs="turns") for name, table in incoming.items()}
+        types = {name: table_type(table) for name, table in tables.items()}
+        values = [types[name].value_column for name in self._joined]
+        join = joiner_in_columns(self._joiner, self.handling.functions, self._schema, types=values, names=self._joined)
+        first, *others = types.values()
+        key, windowed = first.key, first.windowed
+        for other in others:
+            key = common_key_type(_NAME, TableType(key, windowed=windowed), other)
+            windowed = common_windowing(_NAME, first, other)
+        joined = key_joined_table(
+            _NAME,
+            tables,
+            columns_read(self._joiner, self._joined, self._names),
             join=join,
-            shape=Shape(self._how, result="same_key"),
+            hows=self._hows,
             handling=self.handling,
-            looks_up=lambda keys: keys,
         )
-        return as_table(joined, result, WHOLE)
+        return as_table(joined, TableType(key, join.type, common_order(_NAME, *types.values()), windowed), WHOLE)

@@ -17,7 +17,16 @@ from beam_joins.transforms.engine.input_checks import (
     require_windows_meet,
     two_tables,
 )
-from beam_joins.transforms.engine.joins import LEFT, KeyPart, by_reference, in_sides, joined_table, referring_rows
+from beam_joins.transforms.engine.joins import (
+    LEFT,
+    RIGHT,
+    KeyPart,
+    by_reference,
+    in_sides,
+    joined_table,
+    key_joined_table,
+    referring_rows,
+)
 from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.output_types import Handled, Table, TwoTables
 from beam_joins.transforms.engine.outputs import HandlesExceptions
@@ -105,10 +114,14 @@ class WindowedTableJoin(HandlesExceptions[TwoTables, Table, Handled[Table]]):
         functions, types = self.handling.functions, sides.types
         join = joiner_in_columns(self._joiner, functions, self._schema, types=sides.value_types)
         common = common_key_type(_NAME, *types)
-        same_window = types[0].windowed and types[1].windowed and self._shift is None
-        shape = Shape(self._how, "both", "same_key" if same_window else "left_key")
         columns = columns_read(self._joiner)
-        looks_up: KeyPart | pa.DataType = _itself if same_window else _source
+        result = TableType(types[0].key, join.type, common_order(_NAME, *types), types[0].windowed, types[0].windows)
+        if types[0].windowed and types[1].windowed and self._shift is None:
+            tables = {LEFT: sides.left, RIGHT: sides.right}
+            same = key_joined_table(_NAME, tables, columns, join=join, hows=[self._how], handling=self.handling)
+            return as_table(same, result._replace(key=common), WHOLE)
+        shape = Shape(self._how, "both", "left_key")
+        looks_up: KeyPart | pa.DataType = _source
         rows = batch_rows(LEFT, columns[0])
         if self._shift is not None or self._window_of is not None:
             keys = keys_like(TableType(common, windowed=True), "the key")
@@ -125,9 +138,6 @@ class WindowedTableJoin(HandlesExceptions[TwoTables, Table, Handled[Table]]):
             looks_up=looks_up,
             rejoin=True,
         )
-        key = common if same_window else types[0].key
-        order = common_order(_NAME, *types)
-        result = TableType(key, join.type, order, types[0].windowed, types[0].windows)
         return as_table(joined, result, WHOLE if self._window_of is None else CHECKED)
 
     def _looked_up(self) -> Callable[[Any, Any], Any]:
@@ -173,10 +183,6 @@ def _require_shifted_meet(shift: Callable[[Window], Window], left: Grid, right: 
             f"{Window(left.offset, left.offset + left.size)}:"
             " give a shift to the right table's windows"
         )
-
-
-def _itself(keys: pa.Array) -> pa.Array:
-    return keys
 
 
 def _source(keys: pa.Array) -> pa.Array:

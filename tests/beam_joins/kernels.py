@@ -13,11 +13,12 @@ from beam_joins.changelog import upsert
 from beam_joins.content import Emit
 from beam_joins.how import How
 from beam_joins.joiner import Join, joiner_in_columns, values_joined
+from beam_joins.key_join import key_join
 from beam_joins.keys.columns import comparable
 from beam_joins.overlap import PART_ROWS, Joined, State, overlap, step
 from beam_joins.overlap_events import Shape
 from beam_joins.pairs import Pairs
-from beam_joins.references import listed_subscriptions, looking_up, rejoined, subscriptions
+from beam_joins.references import listed_subscriptions, rejoined, subscriptions
 from beam_joins.versions import FOREVER
 from tests.examples import examples
 from tests.reference.lookup_join import LookupHow, LookupJoin
@@ -99,14 +100,13 @@ def foreign_key_join(
         references = [None if value is None else foreign_key(value) for value in batch.values.to_pylist()]
         keys = comparable(pa.array(references, key_type), "the foreign key")
         asked.append(subscriptions(batch, keys, shape))
-    joined = overlap(together(asked), right, joiner_in_columns(joiner, of=values_joined(how)), shape)
+    joined = overlap(together(asked), right, joiner_in_columns(joiner, names=values_joined([how])), shape)
     return changes_of(joined)
 
 
 def table_join(left: pa.Table, right: pa.Table, *, how: How, joiner: Any) -> Table:
     """Both tables' rows through the join on the same key."""
-    left = looking_up(left, left["key"])
-    return in_order(overlap(left, right, joiner_in_columns(joiner, of=values_joined(how)), Shape(how, result="same_key")).changes)
+    return in_order(key_join([left, right], joiner_in_columns(joiner, names=values_joined([how])), [how]).changes)
 
 
 def table_join_with_core(left: Iterable[Any], right: Iterable[Any], *, how: LookupHow, joiner: Any) -> Table:
@@ -169,11 +169,6 @@ def rows(changes: ChangeBatch) -> pa.Table:
     return pa.table(columns)
 
 
-def keyed_rows(changes: ChangeBatch) -> pa.Table:
-    """The left rows of a join on the same key."""
-    return looking_up(rows(changes), changes.key)
-
-
 def of_pairs(joiner: Joiner) -> Join:
     """A joiner of bytes, ``None`` for an absent side, as a kernel calls it."""
 
@@ -185,13 +180,9 @@ def of_pairs(joiner: Joiner) -> Join:
     return join
 
 
-def left_rows(left: Table, shape: Shape, references: Callable[[bytes], Any] | None, *, lists: bool = False) -> pa.RecordBatch:
-    """The left rows of a join: under their own keys without ``references``, else under what those give for a
-    value.
-    """
+def left_rows(left: Table, shape: Shape, references: Callable[[bytes], Any], *, lists: bool = False) -> pa.RecordBatch:
+    """The left rows of a join under what ``references`` gives for a value."""
     changes = batch(left)
-    if references is None:
-        return keyed_rows(changes)
     inputs = [None if value is None else references(value) for value in changes.values.to_pylist()]
     if lists:
         return listed_subscriptions(changes, inputs, keep_unmatched=shape.keeps_left)
@@ -203,7 +194,7 @@ def changes_of(joined: Joined) -> Table:
     return in_order([*joined.changes, *rejoined(joined.halves)])
 
 
-def join(left: Table, right: Table, joiner: Joiner, shape: Shape, references: Any = None, *, lists: bool = False) -> Table:
+def join(left: Table, right: Table, joiner: Joiner, shape: Shape, references: Any, *, lists: bool = False) -> Table:
     """The changes of a join."""
     return changes_of(overlap(left_rows(left, shape, references, lists=lists), rows(batch(right)), of_pairs(joiner), shape))
 

@@ -12,7 +12,7 @@ from beam_joins import Change, CombinedKey
 from beam_joins.how import How
 from beam_joins.overlap import Rights, State, overlap, overlap_in_parts, step
 from beam_joins.overlap_events import Shape
-from tests.beam_joins.kernels import HOWS, Table, batch, changes_of, join, join_in_steps, left_rows, of_pairs, rows
+from tests.beam_joins.kernels import Table, batch, changes_of, join, join_in_steps, left_rows, of_pairs, rows
 from tests.examples import examples
 from tests.properties import strategies
 from tests.reference import recomputed_times
@@ -75,15 +75,6 @@ def check(result: Table, left: Table, right: Table, how: How, joiner: Any, looks
     assert all(change.old is not None or change.new is not None for change in result)
 
 
-@given(LEFTS, LEFTS, st.sampled_from(HOWS), JOINERS)
-@modest
-def test_a_join_on_the_same_key_follows_the_law(left: Table, right: Table, how: How, joiner: Any) -> None:
-    result = join(left, right, joiner, Shape(how, result="same_key"))
-    check(result, left, right, how, joiner, lambda key, value: [key], lambda reference, key: reference if key is None else key)
-    for change in result:
-        assert change.timestamp == recomputed_times.same_key(left, right, change), change
-
-
 @given(LEFTS, RIGHTS, st.sampled_from(["inner", "left", "semi", "anti"]), JOINERS)
 @modest
 def test_a_foreign_key_join_follows_the_law(left: Table, right: Table, how: How, joiner: Any) -> None:
@@ -120,7 +111,6 @@ def test_a_join_by_combined_keys_follows_the_law(lists: bool, left: Table, right
 
 NO = st.just(False)
 SHAPES = st.one_of(
-    st.tuples(st.builds(Shape, st.sampled_from(HOWS), st.just("both"), st.just("same_key"), NO), st.none()),
     st.tuples(st.builds(Shape, st.sampled_from(["inner", "left", "semi", "anti"]), st.just("foreign_key"),
         st.just("left_key"), NO), st.just(fk_of)),
     st.tuples(st.builds(Shape, st.sampled_from(["inner", "left", "right", "outer"]), st.just("both"),
@@ -154,19 +144,14 @@ def test_a_join_in_parts_gives_the_same_changes_and_the_same_state(
         assert getattr(state, side).rows() == getattr(expected, side).rows()
 
 
-@pytest.mark.parametrize("references", [fk_of, None], ids=["a foreign key", "the same key"])
-def test_of_many_left_rows_about_so_many_are_joined_at_a_time(references: Any) -> None:
+def test_of_many_left_rows_about_so_many_are_joined_at_a_time() -> None:
     left = [Change(b"%d" % n, None, b"f|", 1, 1) for n in range(1_000)]
-    right = [
-        Change(b"f", None, b"a", 1, 1),
-        Change(b"f", b"a", b"b", 2, 2),
-        *(Change(b"%d" % n, None, b"a", 1, 1) for n in range(1_000)),
-    ]
-    shape = Shape("inner", times="foreign_key") if references else Shape("inner", result="same_key")
-    parts = list(overlap_in_parts(left_rows(left, shape, references), rows(batch(right)), of_pairs(text), shape, most=100))
+    right = [Change(b"f", None, b"a", 1, 1), Change(b"f", b"a", b"b", 2, 2)]
+    shape = Shape("inner", times="foreign_key")
+    parts = list(overlap_in_parts(left_rows(left, shape, fk_of), rows(batch(right)), of_pairs(text), shape, most=100))
     sizes = [len(part.changes) for part in parts]
     assert len(sizes) == 10
-    assert sum(sizes) == (2_000 if references else 1_000)
+    assert sum(sizes) == 2_000
     assert max(sizes) < 2 * sum(sizes) / 10
 
 
@@ -195,18 +180,18 @@ def test_two_changes_of_a_row_at_one_position_are_refused() -> None:
     row, again = Change(b"k", None, b"Y|0", 1, 1), Change(b"k", None, b"Y|1", 1, 1)
     for left, right in (([row, again], [row]), ([row], [row, again])):
         with pytest.raises(ValueError, match=r"two changes of key b'k' at position 1"):
-            join(left, right, text, Shape(result="same_key"))
+            join(left, right, text, Shape(), fk_of)
 
 
 def test_positions_may_be_so_far_apart_that_a_key_and_a_position_are_no_one_number() -> None:
     far = 3_500_000_000_000_000_000
-    left = [Change(key, None, b"Y|0", 1, 1) for key in (b"", b"A", b"B")]
+    left = [Change(key, None, b"%b|0" % key, 1, 1) for key in (b"", b"A", b"B")]
     right = [Change(b"A", None, b"a", 1, 0), Change(b"A", b"a", b"b", 1, far)]
-    result = join(left, right, text, Shape("left", result="same_key"))
+    result = join(left, right, text, Shape("left"), fk_of)
     assert [(c.key, c.position) for c in result] == [(b"", 1), (b"A", 1), (b"A", far), (b"B", 1)]
 
 
 def test_the_update_of_a_right_row_changes_nothing_in_a_semi_or_anti_join() -> None:
-    left, right = [Change(b"k", None, b"Y|0", 1, 1)], [Change(b"k", None, b"a", 1, 2), Change(b"k", b"a", b"b", 1, 3)]
+    left, right = [Change(b"k", None, b"Y|0", 1, 1)], [Change(b"Y", None, b"a", 1, 2), Change(b"Y", b"a", b"b", 1, 3)]
     for how, expected in (("semi", [2]), ("anti", [1, 2])):
-        assert [c.position for c in join(left, right, text, Shape(how, result="same_key"))] == expected
+        assert [c.position for c in join(left, right, text, Shape(how), fk_of)] == expected

@@ -19,6 +19,7 @@ from beam_joins.changelog import upsert
 from beam_joins.coders.block import read_block, write_block
 from beam_joins.exact_casts import as_plain
 from beam_joins.exact_values import Place, exact_column
+from beam_joins.key_join import key_join
 from beam_joins.keys import canonical
 from beam_joins.keys.columns import comparable, factorize, joined_keys, kinds
 from beam_joins.keys.encoded import encoded_keys
@@ -26,7 +27,7 @@ from beam_joins.keys.hashes import hashes
 from beam_joins.keys.opaque import opaque_keys, opaque_values, python_keys, python_values
 from beam_joins.overlap import overlap
 from beam_joins.overlap_events import Shape
-from beam_joins.references import looking_up, subscriptions
+from beam_joins.references import subscriptions
 from beam_joins.sorting import gather
 from tests.beam_joins.types_of_columns import DECIMALS, LEAVES, Sample, key_types, made_of, plain_sample, value_types
 
@@ -95,19 +96,18 @@ def test_keys_of_every_type_join_refer_and_group_in_any_number_of_partitions(lef
         present = np.arange(len(left) - 1)  # the last key is null
         tables = rows(gather(left, present)), rows(gather(right, present))
         table = upsert(tables[0], "updates")[0]
-        left_rows = looking_up(tables[0], tables[0]["key"])
         numbers = rows(pa.array(range(len(left)), pa.int64()))
         referring = pa.Table.from_batches([subscriptions(upsert(numbers, "updates")[0], left, Shape("inner"))])
         joins, references, groups = [], [], []
         for part in in_partitions(
             partitions,
-            (left_rows, table.key),
+            (tables[0], table.key),
             (tables[1], tables[1]["key"].combine_chunks()),
             (referring, referring["reference"].combine_chunks()),
         ):
             if not any(map(len, part)):
                 continue
-            joined = overlap(part[0], part[1], _numbers, Shape("inner", result="same_key")).changes
+            joined = key_join(part[:2], _numbers, ["inner"]).changes
             joins += pairs_of(joined)
             referred = overlap(part[2], part[1], _numbers, Shape("inner")).changes
             references += pairs_of(referred)

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Iterator
 from beam_joins.batch import ChangeBatch
 from beam_joins.how import How
 from beam_joins.joiner import Join
-from beam_joins.overlap import State, step
-from beam_joins.overlap_events import Shape
-from beam_joins.references import looking_up
+from beam_joins.key_join import KeyState, key_step
 from tests.conformance import table_rules
 from tests.conformance.answer import Run
 from tests.conformance.cores import core_run
@@ -54,10 +52,10 @@ def _kernels(scenario: Scenario, values: Values, cuts: Cuts) -> Run:
 
 def same_key_joined(tables: Iterable[tuple[ChangeBatch, ChangeBatch]], join: Join, how: How) -> Iterator[ChangeBatch]:
     """The join of two tables on the same key, run by run."""
-    shape, state = Shape(how, result="same_key"), State()
-    for left, right in tables:
-        parts, state = step(state, looking_up(right_rows(left), left.key), right_rows(right), join, shape)
-        yield from (joined.changes for joined in parts)
+    state = KeyState(None)
+    for both in tables:
+        joined, state = key_step(state, list(map(right_rows, both)), join, [how])
+        yield joined.changes
 
 
 OPERATOR = Operator(

@@ -1,7 +1,7 @@
 """The constructors of all transforms, readers and writers, as the documentation shows them side by side."""
 
 import inspect
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import apache_beam as beam
 
@@ -36,7 +36,8 @@ def _constructor(transform: Any) -> Constructor:
     first = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     options = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "how"]
     how = [p for p in parameters if p.name == "how"]
-    choices = get_args(get_type_hints(transform.__init__)["how"]) if how else ()
+    kinds = get_args(get_type_hints(transform.__init__)["how"]) if how else ()
+    choices = next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), kinds)  # one for all, of several
     assert all(p.default == choices[0] for p in how), f"{transform.__name__}: the default is not the first choice"
     columns = ([transform.__name__], first, choices, options, transform.outputs[0]._fields if hasattr(transform, "outputs") else ())
     return Constructor(*(", ".join(f"`{name}`" for name in names) for names in columns))

@@ -65,7 +65,9 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     "ReduceTable": {"group_by": ("g", "text function"), "add": (max, "function"), "subtract": (max, "function")},
     "FilterTable": {"predicate": (max, "function"), "negate": (False, "flag")},
     "MapTable": {"fn": (max, "function"), "schema": (None, "none schema")},
-    "TableTableJoin": {"joiner": (max, "function"), "how": ("inner", ""), "schema": (None, "none schema")},
+    "TableTableJoin": {
+        **{"joiner": (max, "function"), "how": ("inner", ""), "tables": (("a", "b"), ""), "schema": (None, "none schema")},
+    },
     "ForeignKeyJoin": {
         **{"joiner": (max, "function"), "foreign_key": ("x", "text function"), "how": ("inner", ""), "schema": (None, "none schema")},
         **{"broadcast": (None, "none flag"), "foreign_keys": (None, "none")},

@@ -23,6 +23,7 @@ ONE_OF_A_KIND = (
     "a foreign-key join of lists",
     "one to many",
     "a join by key, outer",
+    "a join by key of three",
     "an aggregate",
     "windows with the ones before",
     "windows with a table",

@@ -5,6 +5,8 @@ tables.
 from datetime import timedelta
 
 import apache_beam as beam
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
@@ -13,6 +15,7 @@ from beam_joins import (
     CombinedKey,
     Dropped,
     ForeignKeyJoin,
+    LatestTable,
     MapTable,
     OneToManyJoin,
     StreamTableJoin,
@@ -86,11 +89,33 @@ def test_a_joiner_may_want_the_key(direct):
             assert_that(joined, equal_to([("k", None, expected, 2)]), label=f"{label} with key")
 
 
-def test_three_tables_are_joined_in_a_chain(direct):
+def test_three_tables_are_joined_in_a_chain_or_at_once(direct):
+    three = lambda a, b, c: pair(pair(a, b) if a else None, c)  # noqa: E731
     with direct() as p:
-        a, b, c = (table(p, name, [("k", name, at)]) for at, name in enumerate("abc"))
-        joined = ((a, b) | "a b" >> TableTableJoin(pair), c) | "ab c" >> TableTableJoin(pair, how="outer")
-        assert_that(joined | Shown(), equal_to([("k", None, "a+b+-", 1), ("k", "a+b+-", "a+b+c", 2)]))
+        a, b, c = (table(p, name, [("k", name, at), ("l", name, 9 - at)]) for at, name in enumerate("abc"))
+        expected = [("k", None, "a+b+-", 1), ("k", "a+b+-", "a+b+c", 2)]
+        expected += [("l", None, "-+c", 7), ("l", "-+c", "a+b+c", 9)]
+        chained = ((a, b) | "a b" >> TableTableJoin(pair), c) | "ab c" >> TableTableJoin(pair, how="outer")
+        assert_that(chained | Shown(), equal_to(expected))
+        at_once = TableTableJoin(three, tables=["a", "b", "c"], how=["inner", "outer"])
+        for label, inputs in (("tuple", (a, b, c)), ("dict", {"c": c, "a": a, "b": b})):
+            assert_that(inputs | label >> at_once | f"{label} shown" >> Shown(), equal_to(expected), label=label)
+
+
+def test_columns_of_several_tables_are_named_by_the_tables(direct):
+    rows = pa.table({"id": [1, 1, 2], "n": [5, 6, 7], "lsn": [1, 2, 3]})
+    join = TableTableJoin(
+        {"x": "a.n", "y": "b.n", "sum": pc.add(pc.field("a", "n"), pc.field("d", "n"))},
+        tables=["a", "b", "c", "d"],
+        how=["left", "semi", "inner"],
+    )
+    with direct() as p:
+        made = TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn", except_columns=["id", "lsn"])
+        logs = {name: p | name >> beam.Create([rows]).with_output_types(pa.Table) for name in "abcd"}
+        tables = {name: log | f"{name} table" >> made for name, log in logs.items()}
+        latest = tables | join | LatestTable() | beam.FlatMap(lambda batch: batch.select(["key", "value"]).to_pylist())
+        expected = [{"key": key, "value": {"x": n, "y": n, "sum": 2 * n}} for key, n in ((1, 6), (2, 7))]
+        assert_that(latest, equal_to(expected))
 
 
 def test_jan_filipiaks_one_to_many_table_on_every_runner(pipeline):
@@ -234,6 +259,12 @@ def test_windowed_tables_are_joined_in_every_way_on_every_runner(pipeline):
         (lambda: TableTableJoin(pair, how="full"), "'inner', 'left', 'right', 'outer', 'semi', 'anti'"),
         (lambda: TableTableJoin("pair"), "joiner='pair'"),
         (TableTableJoin, "joiner=None"),
+        (lambda: TableTableJoin(pair, tables=["a"]), "tables=.'a'.: give the names of two tables or more"),
+        (lambda: TableTableJoin(pair, tables=["a", "b", "a"]), "each another one"),
+        (lambda: TableTableJoin(pair, tables=["a", "b", "c"], how=["inner"]), "give one for all tables, or a list of 2"),
+        (lambda: TableTableJoin(pair, tables=["a", "b", "c"], how=["inner", "full"]), "'full': choose one of"),
+        (lambda: TableTableJoin({"x": "left.n"}, tables=["a", "b"]), 'give "a.<column>", "b.<column>"'),
+        (lambda: TableTableJoin("pair", tables=["a", "b", "c"]), "a function of 3 values, of a, b, c"),
         (lambda: OneToManyJoin(pair, foreign_key="by", key_mapper=str), "give both or neither"),
         (lambda: OneToManyJoin(pair, foreign_key="by", how="semi"), "'inner', 'left', 'right', 'outer'"),
         (lambda: OneToManyJoin(pair, foreign_key=7), "foreign_key=7"),
@@ -263,6 +294,9 @@ def test_tables_that_do_not_fit_a_join_are_refused(direct):
     for label, tables, join, complaint in [
         ("a", (views, words), TableTableJoin(pair), "use WindowedTableJoin"),
         ("b", (words, pages), TableTableJoin(pair), "never equal"),
+        ("b of three", (words, words, pages), TableTableJoin(pair, tables=["a", "b", "c"]), "never equal"),
+        ("two of three", (words, words), TableTableJoin(pair, tables=["a", "b", "c"]), r"takes 3 tables: \(a, b, c\)"),
+        ("other names", {"a": words, "x": words}, TableTableJoin(pair, tables=["a", "b"]), r"takes two tables: \(a, b\)"),
         ("c", (words, words), WindowedTableJoin(pair), "no windowed table"),
         ("d", (views, words), WindowedTableJoin(pair, shift=lambda w: w), "both tables must be windowed"),
         ("e", (words, views), WindowedTableJoin(pair), "window_of names the window"),

@@ -96,6 +96,10 @@ TABLES = {
         )
         for how in ("inner", "left", "outer", "anti")
     },
+    "a join by key of three": lambda left, right: (
+        (*tables(left, right), left | "Third" >> TableFromChangelog())
+        | TableTableJoin(lambda *values: f"{values}", tables=["a", "b", "c"], how=["outer", "left"])
+    ),
     "counts": lambda left, right: left | TableFromChangelog() | CountTable(group_by=refers_to),
     "an aggregate": lambda left, right: (
         left

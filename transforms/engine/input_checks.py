@@ -1,6 +1,7 @@
 """What the engine does not take as input, refused when the pipeline is built."""
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from apache_beam.options.pipeline_options import StandardOptions
@@ -149,9 +150,27 @@ def two_tables(transform: str, pvalue: Any) -> tuple[PCollection[Any], PCollecti
     engine does not take.
     """
     left, right = two_inputs(transform, pvalue, "two tables: (left, right)")
-    for table in (left, right):
+    _require_tables(transform, left, right)
+    return left, right
+
+
+def tables_by_name(transform: str, pvalue: Any, names: Sequence[str]) -> dict[str, PCollection[Any]]:
+    """The tables of a join by their names, of a tuple or a dict; raises ``ValueError`` for anything else, and for
+    input that the engine does not take.
+    """
+    if isinstance(pvalue, dict) and {*pvalue} == {*names}:
+        pvalue = tuple(pvalue[name] for name in names)
+    if not isinstance(pvalue, tuple) or len(pvalue) != len(names):
+        count = "two" if len(names) == 2 else len(names)
+        raise ValueError(f"{transform} takes {count} tables: ({', '.join(names)}) | {transform}(...)")
+    require_global(transform, *pvalue)
+    _require_tables(transform, *pvalue)
+    return dict(zip(names, pvalue, strict=True))
+
+
+def _require_tables(transform: str, *tables: PCollection[Any]) -> None:
+    for table in tables:
         if isinstance(table.element_type, TupleConstraint):
             raise ValueError(
                 f"{transform} joins tables, but got a collection of {table.element_type}: make a table with TableFromChangelog"
             )
-    return left, right

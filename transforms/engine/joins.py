@@ -1,8 +1,8 @@
-"""The joins of tables: rows of both sides in one partition, their overlap there, and the way back of rows
-that moved.
+"""The joins of tables: the rows that meet are in one partition and joined there; rows that moved from one
+partition to another have a way back.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,9 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
-from beam_joins.joiner import Join, narrowed
+from beam_joins.how import How
+from beam_joins.joiner import SIDES, Join, narrowed
+from beam_joins.key_join import KeyState, key_join, key_step
 from beam_joins.keys.columns import joined_keys, kinds
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.nested import CombinedKeyType
@@ -21,7 +23,7 @@ from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.flattened import flattened
 from beam_joins.transforms.engine.metrics import UNMATCHED, count
-from beam_joins.transforms.engine.notes import keys_may_meet
+from beam_joins.transforms.engine.notes import keys_may_meet, together
 from beam_joins.transforms.engine.operator import Operator, Turn
 from beam_joins.transforms.engine.outputs import Handling
 from beam_joins.transforms.engine.prepared import prepared
@@ -161,6 +163,57 @@ def joined_table(
         return joined[MAIN], lefts
     moved = (joined[HALVES],) | "Moved" >> Replay(_moved, main_type=ChangeBatch)
     return flattened((joined[MAIN], moved[MAIN]), "Joined"), lefts
+
+
+def key_joined_table(
+    transform: str,
+    tables: Mapping[str, PCollection[Any]],
+    columns: Sequence[frozenset[str] | None],
+    *,
+    join: Join,
+    hows: Sequence[How],
+    handling: Handling,
+) -> PCollection[Any]:
+    """The batches of the join of tables with a common key, by their names, with the given columns of their values
+    (``None``: all).
+    """
+    types, sizes = list(map(table_type, tables.values())), [physical_of(table).bytes for table in tables.values()]
+    size = None if None in sizes else sum(filter(None, sizes))
+    inputs = [name if name in SIDES else f"table {name}" for name in tables]  # not an output's name
+    routed = [
+        table | name.capitalize() >> Route(batch_rows(to, read), to=(to,), size=size)
+        for (name, table), to, read in zip(tables.items(), inputs, columns, strict=True)
+    ]
+    (first, *others), (to, *others_to) = [f"{name} table's keys" for name in tables], inputs
+    joined = tuple(each[name] for each, name in zip(routed, inputs, strict=True)) | "Join" >> Replay(
+        handling.functions.replay(_joined_by_key(inputs, types, join, hows)),
+        to=(MAIN, *handling.tags),
+        main_type=ChangeBatch,
+        check=together(*(keys_may_meet(transform, to, other, first, keys) for other, keys in zip(others_to, others, strict=True))),
+        tables=tuple(inputs),
+        size=size,
+    )
+    handling.collect(joined)
+    batches: PCollection[Any] = joined[MAIN]
+    return batches
+
+
+def _joined_by_key(names: Sequence[str], types: Sequence[TableType], join: Join, hows: Sequence[How]) -> Operator:
+    """The join of the rows of a partition."""
+    none = list(map(no_rows, types))
+
+    def joined_by_key(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, KeyState | None]:
+        rows = [inputs.get(name, no) for name, no in zip(names, none, strict=True)]
+        if turn.is_only:
+            joined, state = key_join(rows, join, hows), None
+        else:
+            joined, state = key_step(KeyState(turn.frontier, *(turn.state or KeyState(None)).tables), rows, join, hows)
+        count(UNMATCHED, joined.unmatched)
+        if len(joined.changes):
+            yield joined.changes
+        return state
+
+    return joined_by_key
 
 
 def _overlapped(

@@ -2,6 +2,7 @@
 outputs.
 """
 
+from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -17,6 +18,9 @@ TableInput = PCollection[ChangeBatch] | PCollection[Change[Any, Any]]
 """A table as transforms take it."""
 
 TwoTables = tuple[TableInput, TableInput]
+
+Tables = tuple[TableInput, TableInput, *tuple[TableInput, ...]] | Mapping[str, TableInput]
+"""Two tables or more, or several by their names."""
 
 Stream = PCollection[tuple[Any, Any]]
 """A stream of ``(key, value)`` pairs."""

@@ -158,5 +158,6 @@ class MakesTable(WithOutputs[In, Table, TableOutputs, HandledTableOutputs]):
 
 def _label(transform: beam.PTransform[Any, Any], pvalue: Any) -> str:
     """The full label by which a transform is being applied."""
-    pcoll = pvalue[0] if isinstance(pvalue, tuple) and pvalue else pvalue
+    inputs = list(pvalue.values()) if isinstance(pvalue, dict) else pvalue
+    pcoll = inputs[0] if isinstance(inputs, tuple | list) and inputs else inputs
     return label_of(pcoll.pipeline) if isinstance(pcoll, PCollection) else type(transform).__name__
