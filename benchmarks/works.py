@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Kind = Literal["uniform", "zipf", "tables", "streams", "wide", "wide-large", "shop"]
+Kind = Literal["uniform", "zipf", "tables", "four", "streams", "wide", "wide-large", "shop"]
 """Which input: see :mod:`benchmarks.data.changes`."""
 Format = Literal["parquet", "json"]
 """Of the files that are read, and of those that are written."""
@@ -51,12 +51,13 @@ _CHANGES: Final = {
     "position": "bigint",
 }
 
-TABLES: Final[dict[Kind, tuple[str, str]]] = {
+TABLES: Final[dict[Kind, tuple[str, ...]]] = {
     "tables": ("left", "right"),
+    "four": ("a", "b", "c", "d"),
     "streams": ("views", "clicks"),
     **dict.fromkeys(("uniform", "zipf", "wide", "wide-large", "shop"), ("orders", "customers")),
 }
-"""The names of the two tables."""
+"""The names of the tables."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,8 @@ class Work:
     writes: Format = "parquet"
 
     @property
-    def tables(self) -> tuple[str, str]:
-        """The names of the two tables."""
+    def tables(self) -> tuple[str, ...]:
+        """The names of its tables."""
         return TABLES[self.kind]
 
     @property
@@ -120,6 +121,12 @@ WORKS: Final = {
             "outer join of two tables on their key, whole changelog",
             "tables",
             {"": {**_CHANGELOG, "a": "bigint", "b": "bigint"}},
+        ),
+        Work(
+            "tables-four",
+            "outer join of four tables on their key, whole changelog",
+            "four",
+            {"": {**_CHANGELOG, **dict.fromkeys(TABLES["four"], "bigint")}},
         ),
         Work(
             "streams",

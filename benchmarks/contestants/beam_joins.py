@@ -66,6 +66,10 @@ def _tables(work: str, sources: list[Any], functions: Functions) -> Any:
     if work == "tables":
         joined = tuple(tables) | TableTableJoin(_JOINERS[work, functions], how="outer", schema=_values(work, functions))
         return joined | beam.Map(_changes("a", "b"))
+    if work == "tables-four":
+        names = WORKS[work].tables
+        columns = {name: f"{name}.{name}" for name in names}
+        return tuple(tables) | TableTableJoin(columns, tables=names, how="outer") | beam.Map(_changes(*names))
     reference = "customer_id" if WORKS[work].wide else "customer"
     foreign_key: Any = reference if functions == "columns" else lambda key, order: order[reference]
     joiner = _JOINERS["fk-wide" if WORKS[work].wide else "fk", functions]

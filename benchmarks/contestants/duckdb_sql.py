@@ -2,13 +2,13 @@
 
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import duckdb
 
 from benchmarks.contestants.command import Task, parser, task
-from benchmarks.works import CUSTOMER, ORDER, RAW, SHOP, SUFFIXES, WINDOW_MICROSECONDS, WORKS, Work
+from benchmarks.works import CUSTOMER, ORDER, RAW, SHOP, SUFFIXES, TABLES, WINDOW_MICROSECONDS, WORKS, Work
 
 THREADS: Final = 2
 _END: Final = 2**62
@@ -82,20 +82,41 @@ where not gone and not absent
 
 _TABLES: Final = """
 with changes as (
-    select id, seq, {'there': not deleted, 'value': a} as a, null as b from "left"
-    union all
-    select id, seq, null, {'there': not deleted, 'value': b} from "right"
-), rows_now as (
-    select id, seq as position, last_value(a ignore nulls) over sofar as a, last_value(b ignore nulls) over sofar as b
+    {changes}
+), so_far as (
+    select id, seq as position, source, {so_far}
     from changes window sofar as (partition by id order by seq rows between unbounded preceding and current row)
 ), events as (
-    select id, position, not (coalesce(a.there, false) or coalesce(b.there, false)) as deleted, a.value as a, b.value as b
-    from rows_now
+    select id, position, not ({there}) as deleted, {values} from {events}
 ), sequences as (
     select *, lag(deleted, 1, true) over (partition by id order by position) as deleted_before from events
 )
-select id, position, deleted, a, b from sequences where not (deleted and deleted_before)
+select id, position, deleted, {names} from sequences where not (deleted and deleted_before)
 """
+
+
+def tables(columns: Mapping[str, str], *, absent_deletes: bool) -> str:
+    """The changelog of the outer join of tables, each with a column; with or without what changes nothing, the
+    deletes of absent rows.
+    """
+    names, row = list(columns.values()), "{'there': not deleted, 'value': %s}"
+    changes = [
+        f"select id, seq, '{table}' as source, {', '.join(f'{row % each if each == name else None} as {each}' for each in names)}"
+        f' from "{table}"'.replace("None as", "null as")
+        for table, name in columns.items()
+    ]
+    before = ", ".join(f"coalesce(lag({name}.there) over changes, false) as {name}_before" for name in names)
+    absent = " or ".join(f"(source = '{table}' and not {name}.there and not {name}_before)" for table, name in columns.items())
+    without_absent = f"(select *, {before} from so_far window changes as (partition by id order by position)) where not ({absent})"
+    return _TABLES.format(
+        changes=" union all ".join(changes),
+        so_far=", ".join(f"last_value({name} ignore nulls) over sofar as {name}" for name in names),
+        there=" or ".join(f"coalesce({name}.there, false)" for name in names),
+        values=", ".join(f"{name}.value as {name}" for name in names),
+        events="so_far" if absent_deletes else without_absent,
+        names=", ".join(names),
+    )
+
 
 _STREAMS: Final = f"""
 select key, view, click, greatest(v.ts, c.ts) as ts
@@ -117,7 +138,8 @@ QUERIES: Final = {
     "fk-uniform": {"": _FK},
     "fk-zipf": {"": _FK},
     "fk-final": {"": _FOREIGN_KEY_FINAL},
-    "tables": {"": _TABLES},
+    "tables": {"": tables({"left": "a", "right": "b"}, absent_deletes=True)},
+    "tables-four": {"": tables({name: name for name in TABLES["four"]}, absent_deletes=False)},
     "streams": {"": _STREAMS},
     "changelog": {"": _CHANGELOG},
     "fk-records": {"": foreign_key(("amount",), ("name",), label="format('{}: {:.2f}', upper(name), amount / 100)")},

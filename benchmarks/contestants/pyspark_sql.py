@@ -2,16 +2,17 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession, Window, WindowSpec
+from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.functions import pandas_udf
 
 from beam_joins.pipelines.runners.java import find_java
 from benchmarks.contestants.command import Task, parser, task
-from benchmarks.works import CUSTOMER, ORDER, RAW, SHOP, WINDOW_MICROSECONDS, WORKS, Kind
+from benchmarks.works import CUSTOMER, ORDER, RAW, SHOP, TABLES, WINDOW_MICROSECONDS, WORKS, Kind
 
 _END: Final = 2**62
 
@@ -21,6 +22,7 @@ _SCHEMAS: Final = {
     "customers": "id long, name string, ts long, seq long, deleted boolean",
     "left": "id long, a long, ts long, seq long, deleted boolean",
     "right": "id long, b long, ts long, seq long, deleted boolean",
+    **{name: f"id long, {name} long, ts long, seq long, deleted boolean" for name in TABLES["four"]},
     "views": "key long, view long, ts long",
     "clicks": "key long, click long, ts long",
 }
@@ -145,23 +147,37 @@ def foreign_key_final(orders: DataFrame, customers: DataFrame) -> DataFrame:
 
 
 def tables(left: DataFrame, right: DataFrame) -> DataFrame:
-    """The changelog of the outer join on the key: both tables' changes in one sequence, the last row of each
-    so far.
+    """The changelog of the outer join on the key, also of deletes of absent rows."""
+    return _without_repeated_deletes(_so_far({"a": left, "b": right})[0]).select("id", "position", "deleted", "a", "b")
+
+
+def four_tables(*each: DataFrame) -> DataFrame:
+    """The changelog of the outer join of four tables on the key, without what changes nothing: deletes of absent
+    rows.
     """
-    changes = left.select(
-        "id", f.col("seq").alias("position"), f.struct("deleted", f.col("a").alias("value")).alias("a"), f.lit(None).alias("b")
-    ).unionByName(
-        right.select(
-            "id", f.col("seq").alias("position"), f.lit(None).alias("a"), f.struct("deleted", f.col("b").alias("value")).alias("b")
+    names = TABLES["four"]
+    events, absent = _so_far(dict(zip(names, each, strict=True)))
+    return _without_repeated_deletes(events.where(~absent)).select("id", "position", "deleted", *names)
+
+
+def _so_far(each: Mapping[str, DataFrame]) -> tuple[DataFrame, Column]:
+    """All tables' changes in one sequence, the last row of each so far; and which of them delete an absent row."""
+    parts = [
+        table.select(
+            "id",
+            f.col("seq").alias("position"),
+            f.lit(name).alias("source"),
+            *((f.struct("deleted", f.col(name).alias("value")) if other == name else f.lit(None)).alias(other) for other in each),
         )
-    )
+        for name, table in each.items()
+    ]
     so_far = _by_position().rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    events = (
-        changes.withColumns({side: f.last(side, ignorenulls=True).over(so_far) for side in ("a", "b")})
-        .withColumn("deleted", f.expr("coalesce(a.deleted, true) and coalesce(b.deleted, true)"))
-        .withColumns({"a": f.col("a.value"), "b": f.col("b.value")})
-    )
-    return _without_repeated_deletes(events).select("id", "position", "deleted", "a", "b")
+    last = reduce(DataFrame.unionByName, parts).withColumns({side: f.last(side, ignorenulls=True).over(so_far) for side in each})
+    gone = {side: f"coalesce({side}.deleted, true)" for side in each}
+    before = last.withColumns({f"{side}_gone": f.lag(f.expr(gone[side]), 1, True).over(_by_position()) for side in each})
+    absent = f.expr(" or ".join(f"(source = '{side}' and {gone[side]} and {side}_gone)" for side in each))
+    events = before.withColumn("absent", absent).withColumn("deleted", f.expr(" and ".join(gone.values())))
+    return events.withColumns({side: f.col(f"{side}.value") for side in each}), f.col("absent")
 
 
 def streams(views: DataFrame, clicks: DataFrame) -> DataFrame:
@@ -181,12 +197,13 @@ def changelog(left: DataFrame, right: DataFrame) -> DataFrame:
     return pairs.where("old is not null or new is not null").select("id", "position", "old", "new")
 
 
-Plan = Callable[[DataFrame, DataFrame], DataFrame]
+Plan = Callable[..., DataFrame]
 PLANS: Final[dict[str, dict[str, Plan]]] = {
     "fk-uniform": {"": foreign_key},
     "fk-zipf": {"": foreign_key},
     "fk-final": {"": foreign_key_final},
     "tables": {"": tables},
+    "tables-four": {"": four_tables},
     "streams": {"": streams},
     "changelog": {"": changelog},
     "fk-records": {"": records},
@@ -215,9 +232,9 @@ def compute(asked: Task) -> None:
     settings = {**SETTINGS, **_SETTINGS_OF.get(work.kind, {})}
     session = SparkSession.builder.master("local[2]").config(map=dict(settings)).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    left, right = (_read(session, asked, table) for table in work.tables)
+    read = [_read(session, asked, table) for table in work.tables]
     for name, plan in PLANS[asked.work].items():
-        writer = plan(left, right).write.mode("overwrite")
+        writer = plan(*read).write.mode("overwrite")
         if work.writes == "parquet":
             writer.parquet(str(asked.result(name)))
         else:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from benchmarks.data.dataset import Dataset
 from benchmarks.data.wide import NOTE_BYTES, wide_customers, wide_orders
-from benchmarks.works import BASE_MICROSECONDS, STREAM_MICROSECONDS
+from benchmarks.works import BASE_MICROSECONDS, STREAM_MICROSECONDS, TABLES
 
 Ints = npt.NDArray[np.int64]
 
@@ -26,12 +26,19 @@ _POSITION_MICROSECONDS: Final = 1_000
 
 
 def draw(dataset: Dataset) -> dict[str, pa.Table]:
-    """The data's two tables by name; the same every time."""
+    """The data's tables by name; the same every time."""
     rng = np.random.default_rng(SEED)
     if dataset.kind == "streams":
         return {
             "views": _stream("view", dataset.left, dataset.left_ids, rng),
             "clicks": _stream("click", dataset.right, dataset.right_ids, rng),
+        }
+    if dataset.kind == "four":
+        names = TABLES["four"]
+        positions = np.split(rng.permutation(len(names) * dataset.left).astype(np.int64), len(names))
+        return {
+            name: _changes(np.sort(each), dataset.left_ids, TABLES_DELETED, rng, **{name: _numbers(rng)})
+            for name, each in zip(names, positions, strict=True)
         }
     mixed = rng.permutation(dataset.left + dataset.right).astype(np.int64)
     left, right = np.sort(mixed[: dataset.left]), np.sort(mixed[dataset.left :])

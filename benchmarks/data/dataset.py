@@ -11,7 +11,7 @@ TINY_ROWS: Final = 100
 
 @dataclass(frozen=True)
 class Dataset:
-    """The input of a work: two tables.
+    """The input of a work: two tables, or four that are as the left one.
 
     ``left`` and ``right`` are numbers of rows (changes, or records of a stream), ``left_ids`` and
     ``right_ids`` the numbers of different keys that they are drawn from. ``left_files`` and ``right_files``
@@ -50,10 +50,10 @@ def foreign_key(orders: int, *, kind: Kind = "uniform", ids: int | None = None, 
     return Dataset(kind, orders, customers, ids or max(orders // 5, 1), max(customers // 5, 1), 8, files, format)
 
 
-def two_tables(changes: int, *, ids: int | None = None) -> Dataset:
-    """Two tables with as many changes each, over the same ids."""
+def tables_of_one_key(changes: int, *, kind: Kind = "tables", ids: int | None = None) -> Dataset:
+    """Tables with as many changes each, over the same ids."""
     ids = ids or max(3 * changes // 10, 1)
-    return Dataset("tables", changes, changes, ids, ids)
+    return Dataset(kind, changes, changes, ids, ids)
 
 
 def two_streams(records: int) -> Dataset:
@@ -65,7 +65,7 @@ def two_streams(records: int) -> Dataset:
 def few_ids(ids: int) -> Dataset:
     """Two tables with five changes per id in all, for contestants whose time depends on the number of keys."""
     changes = max(5 * ids // 2, 1)
-    return two_tables(changes, ids=ids)
+    return tables_of_one_key(changes, ids=ids)
 
 
 def tiny(work: str) -> Dataset:
@@ -80,4 +80,4 @@ def of_work(work: str, rows: int) -> Dataset:
     kind = WORKS[work].kind
     if kind == "streams":
         return two_streams(rows)
-    return two_tables(rows) if kind == "tables" else foreign_key(rows, kind=kind, format=WORKS[work].reads)
+    return tables_of_one_key(rows, kind=kind) if kind in ("tables", "four") else foreign_key(rows, kind=kind, format=WORKS[work].reads)

@@ -27,9 +27,9 @@ def provide(dataset: Dataset, directory: Path) -> Path:
     # It appears whole: a run that was interrupted leaves no half of it.
     draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=directory))
     try:
-        files = (dataset.left_files, dataset.right_files)
-        for (name, table), count in zip(draw(dataset).items(), files, strict=True):
-            write_table(table, draft / name, files=count, format=dataset.format)
+        for number, (name, table) in enumerate(draw(dataset).items()):
+            files = dataset.right_files if number == 1 else dataset.left_files
+            write_table(table, draft / name, files=files, format=dataset.format)
         os.replace(draft, folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)

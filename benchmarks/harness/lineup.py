@@ -35,7 +35,8 @@ class Case:
 CASES: Final = {
     case.name: case
     for case in (
-        *(Case(work, work, 1_000_000) for work in WORKS if work != "changelog"),
+        *(Case(work, work, 1_000_000) for work in WORKS if work not in ("changelog", "tables-four")),
+        Case("tables-four-10M", "tables-four", 2_500_000),
         Case("fk-wide-10M", "fk-wide", 10_000_000),
         Case("fk-wide-large-10M", "fk-wide-large", 10_000_000),
         Case("tables-per-key", "tables", 20_000, by_keys=True),
@@ -48,6 +49,7 @@ NARROW: Final = ("fk-uniform", "fk-zipf", "fk-final", "tables", "streams")
 WIDE: Final = ("fk-wide", "fk-wide-large", "fk-wide-10M", "fk-wide-large-10M")
 ORDERS: Final = ("orders-json", "orders-latest", "orders-parquet")
 RECORDS: Final = ("fk-records",)
+FOUR: Final = ("tables-four-10M",)
 PER_KEY: Final = ("tables-per-key", "changelog-per-key")
 
 
@@ -128,7 +130,11 @@ CONTESTANTS: Final = {
     for contestant in (
         Contestant(DUCKDB, "duckdb_sql", (), tuple(CASES), tuple(name for name in CASES if name not in WIDE[2:])),
         Contestant(
-            PYSPARK, "pyspark_sql", (), (*NARROW, *RECORDS, *WIDE, *ORDERS), ("fk-uniform", *RECORDS, "fk-wide-large", "orders-json")
+            PYSPARK,
+            "pyspark_sql",
+            (),
+            (*NARROW, *FOUR, *RECORDS, *WIDE, *ORDERS),
+            ("fk-uniform", *FOUR, *RECORDS, "fk-wide-large", "orders-json"),
         ),
         _flink("batch", (*WIDE, *ORDERS)),
         _flink("streaming", ("orders-latest",), retracts="debezium"),
@@ -136,10 +142,10 @@ CONTESTANTS: Final = {
         Contestant(
             "Pathway, JSON lines", "pathway_tables", (), (*WIDE[:2], *ORDERS), environment="pathway", format="json", retracts="diff"
         ),
-        _ours("Spark, columns", *_SPARK, "columns", cases=(*NARROW, *WIDE, *PER_KEY), small=("fk-uniform", PER_KEY[0])),
+        _ours("Spark, columns", *_SPARK, "columns", cases=(*NARROW, *FOUR, *WIDE, *PER_KEY), small=("fk-uniform", PER_KEY[0])),
         _ours("Spark, records", *_SPARK, "records"),
         _ours("Spark, columns, loopback", *_SPARK, "columns", "--environment", "loopback", cases=("fk-uniform",)),
-        _ours("DirectRunner, columns", *_DIRECT, "columns", small=(*NARROW, *_SMALL_WIDE)),
+        _ours("DirectRunner, columns", *_DIRECT, "columns", cases=(*NARROW, *FOUR, *WIDE), small=(*NARROW, *FOUR, *_SMALL_WIDE)),
         _ours("DirectRunner, records", *_DIRECT, "records", small=("fk-uniform", "fk-wide")),
         _on("SparkRunner", "beam_joins of dicts", "beam_joins_dicts", RECORDS),
         _on("DirectRunner", "beam_joins of dicts", "beam_joins_dicts", RECORDS, RECORDS),

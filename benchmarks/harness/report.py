@@ -56,9 +56,10 @@ def case_table(case: Case, figures: Sequence[Figure]) -> Iterator[str]:
     data = case.dataset(case.size)
     yield f"### {case.name}"
     yield ""
-    left, right = WORKS[case.work].tables
-    sizes = f"{left} {data.left:,} rows over {data.left_ids:,} keys, {right} {data.right:,} rows over {data.right_ids:,} keys"
-    yield f"{WORKS[case.work].meaning.capitalize()}: {sizes}."
+    first, *others = WORKS[case.work].tables
+    rows = [f"{first} {data.left:,} rows over {data.left_ids:,} keys"]
+    rows += [f"{other} {data.right:,} rows over {data.right_ids:,} keys" for other in others]
+    yield f"{WORKS[case.work].meaning.capitalize()}: {', '.join(rows)}."
     yield ""
     yield from _table(_HEADER, [row(figure, peer) for figure in figures])
     for figure in figures:

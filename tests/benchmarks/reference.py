@@ -84,6 +84,19 @@ def tables(left, right):
     return actual
 
 
+def four_tables(*tables):
+    rows, actual = [{} for _ in tables], []
+    changes = [(change, number) for number, table in enumerate(tables) for change in table]
+    for change, number in sorted(changes, key=lambda each: each[0]["seq"]):
+        key = change["id"]
+        if change["deleted"] and key not in rows[number]:
+            continue
+        _put(rows[number], change)
+        values = [each.get(key, {}).get(name) for each, name in zip(rows, "abcd", strict=True)]
+        actual.append((key, change["seq"], all(key not in each for each in rows), *values))
+    return actual
+
+
 def streams(views, clicks):
     return [
         (view["key"], view["view"], click["click"], max(view["ts"], click["ts"]))
@@ -111,6 +124,7 @@ WORKS = {
     "fk-zipf": NARROW,
     "fk-final": {"": foreign_key_final},
     "tables": {"": tables},
+    "tables-four": {"": four_tables},
     "streams": {"": streams},
     "changelog": {"": changelog},
     "fk-records": {"": labels},

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.data.changes import draw
-from benchmarks.data.dataset import Dataset, few_ids, foreign_key, of_work, tiny, two_streams, two_tables
+from benchmarks.data.dataset import Dataset, few_ids, foreign_key, of_work, tables_of_one_key, tiny, two_streams
 from benchmarks.data.files import ROW_GROUP_ROWS, provide
 from benchmarks.works import RAW, STREAM_MICROSECONDS, WINDOW_MICROSECONDS, WORKS
 
@@ -42,12 +42,18 @@ def test_zipf_has_a_customer_with_a_large_share():
 
 
 def test_two_tables():
-    drawn = draw(two_tables(10_000))
+    drawn = draw(tables_of_one_key(10_000))
     assert sorted(drawn["left"]["seq"].to_pylist() + drawn["right"]["seq"].to_pylist()) == list(range(20_000))
     for name, value in (("left", "a"), ("right", "b")):
         table = drawn[name]
         assert pc.sum(table["deleted"]).as_py() == table[value].null_count == 500
         assert pc.max(table["id"]).as_py() < 3_000
+
+
+def test_four_tables_have_one_sequence_and_one_column_each():
+    drawn = draw(of_work("tables-four", 1_000))
+    assert sorted(seq for table in drawn.values() for seq in table["seq"].to_pylist()) == list(range(4_000))
+    assert [table.column_names[1] for table in drawn.values()] == list("abcd") == list(drawn)
 
 
 def test_a_record_has_about_three_matches():
@@ -88,7 +94,7 @@ def test_files_are_cut_into_row_groups_and_kept(tmp_path):
 @pytest.mark.parametrize("work", [name for name, work in WORKS.items() if work.reads == "parquet"])
 def test_tiny_data_are_one_small_file_a_table(work, tmp_path):
     folder = provide(tiny(work), tmp_path)
-    assert [pq.read_table(file).num_rows for table in folder.iterdir() for file in table.iterdir()] == [100, 100]
+    assert [pq.read_table(file).num_rows for table in folder.iterdir() for file in table.iterdir()] == [100] * len(WORKS[work].tables)
 
 
 def test_wide_rows_have_text_keys_and_ten_columns():
