@@ -8,11 +8,10 @@ with beam.Pipeline(options=options) as p:
 """
 
 import copy
-import os
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -29,13 +28,13 @@ from beam_joins.pipelines.runners.run_log import machinery_into, new_log_file
 from beam_joins.pipelines.runners.run_options import ONE_MACHINE, READ_ONCE, WorkerOptions
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 from beam_joins.pipelines.runners.workers import WorkerPool
+from beam_joins.transforms.connect import usable_cores
 
 _DIRECT: Final = (None, "DirectRunner", "FnApiRunner", f"{FnApiRunner.__module__.rpartition('.')[0]}.FnApiRunner")
 _URN: Final = "beam_joins:env:pooled:v1"
 _POOLED: Final = "pooled"
 """A mode of the direct runner beside its own, in which it starts workers by itself."""
 _LOOK_SECONDS: Final = 0.5
-_QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 
 
 class _Pooled(ExternalEnvironment):
@@ -160,15 +159,6 @@ def _workers(options: PipelineOptions) -> int:
     if asked is not None and asked < 1:
         raise RunnerSetupError(f"--python_workers={asked} is not a number of processes, which is 1 or more.")
     return asked or usable_cores()
-
-
-def usable_cores() -> int:
-    """How many cores this process may use: of the machine's, by its affinity and the quota of its control group."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with suppress(OSError, ValueError):
-        quota, period = _QUOTA.read_text().split()
-        cores = min(cores, max(1, int(quota) // int(period)))  # "max" is no number
-    return cores
 
 
 class _Watch:

@@ -1,6 +1,5 @@
 """Where a runner runs: on local cores, or on a cluster at an address."""
 
-import os
 import socket
 from dataclasses import dataclass
 
@@ -45,9 +44,3 @@ class Master:
         except OSError:
             return False
         return True
-
-
-def usable_cores() -> int:
-    """The number of cores that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1

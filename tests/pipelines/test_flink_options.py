@@ -10,7 +10,7 @@ from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOpt
 
 from beam_joins.pipelines.flink import FlinkOptions, RunnerSetupError, flink_runner
 from beam_joins.pipelines.runners.flink_options import flink_server
-from beam_joins.pipelines.runners.master import usable_cores
+from beam_joins.transforms.connect import usable_cores
 
 
 def start(*flags: str) -> None:
