@@ -14,7 +14,7 @@ from beam_joins.coders.snapshot import Described, files_of
 from beam_joins.corrupt import CorruptData
 from beam_joins.transforms.engine.resumed.state_files import StateRefused
 
-FORMAT = 3
+FORMAT = 4
 Fingerprint = dict[str, Any]
 """``transform``, its class; ``options`` as display data shows them; ``inputs``, the columns of each."""
 
