@@ -92,7 +92,7 @@ class TableTableJoin(HandlesExceptions[Tables, Table, Handled[Table]]):
     def build(self, pvalue: Any) -> PCollection[Any]:
         """The joined table."""
         incoming = tables_by_name(_NAME, pvalue, self._names)
-        tables = {name: prepared(table, name.capitalize(), needs="turns") for name, table in incoming.items()}
+        tables = {name: prepared(table, name, needs="turns") for name, table in incoming.items()}
         types = {name: table_type(table) for name, table in tables.items()}
         values = [types[name].value_column for name in self._joined]
         join = joiner_in_columns(self._joiner, self.handling.functions, self._schema, types=values, names=self._joined)

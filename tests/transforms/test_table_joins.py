@@ -103,15 +103,16 @@ def test_three_tables_are_joined_in_a_chain_or_at_once(direct):
 
 
 def test_columns_of_several_tables_are_named_by_the_tables(direct):
+    names = ["a", "A", "dropped", "main"]
     rows = pa.table({"id": [1, 1, 2], "n": [5, 6, 7], "lsn": [1, 2, 3]})
     join = TableTableJoin(
-        {"x": "a.n", "y": "b.n", "sum": pc.add(pc.field("a", "n"), pc.field("d", "n"))},
-        tables=["a", "b", "c", "d"],
+        {"x": "a.n", "y": "A.n", "sum": pc.add(pc.field("a", "n"), pc.field("main", "n"))},
+        tables=names,
         how=["left", "semi", "inner"],
     )
     with direct() as p:
         made = TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn", except_columns=["id", "lsn"])
-        logs = {name: p | name >> beam.Create([rows]).with_output_types(pa.Table) for name in "abcd"}
+        logs = {name: p | name >> beam.Create([rows]).with_output_types(pa.Table) for name in names}
         tables = {name: log | f"{name} table" >> made for name, log in logs.items()}
         latest = tables | join | LatestTable() | beam.FlatMap(lambda batch: batch.select(["key", "value"]).to_pylist())
         expected = [{"key": key, "value": {"x": n, "y": n, "sum": 2 * n}} for key, n in ((1, 6), (2, 7))]

@@ -181,7 +181,7 @@ def key_joined_table(
     size = None if None in sizes else sum(filter(None, sizes))
     inputs = [name if name in SIDES else f"table {name}" for name in tables]  # not an output's name
     routed = [
-        table | name.capitalize() >> Route(batch_rows(to, read), to=(to,), size=size)
+        table | f"{name} rows" >> Route(batch_rows(to, read), to=(to,), size=size)
         for (name, table), to, read in zip(tables.items(), inputs, columns, strict=True)
     ]
     (first, *others), (to, *others_to) = [f"{name} table's keys" for name in tables], inputs
