@@ -23,7 +23,7 @@ from beam_joins.transforms.engine.metrics import (
 )
 from beam_joins.transforms.engine.options import choice, columns, flag, text
 from beam_joins.transforms.engine.output_types import TableOutputs
-from beam_joins.transforms.engine.partitions import growing_partitions, suggested_partitions, usable_cores
+from beam_joins.transforms.engine.partitions import growing_partitions, suggested_partitions
 from beam_joins.transforms.engine.prepared import prepared
 from beam_joins.transforms.engine.replay import InlineRoute as Route
 from beam_joins.transforms.engine.replay_options import ReplayOptions, folder_for
@@ -74,6 +74,5 @@ __all__ = [
     "table_type",
     "text",
     "text_schema",
-    "usable_cores",
     "write_whole",
 ]

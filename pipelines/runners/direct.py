@@ -1,11 +1,4 @@
-"""Beam's direct runner in worker processes, one for each core; by itself it runs all of a pipeline in one thread.
-
-from beam_joins.pipelines.direct import direct_runner
-
-with direct_runner(PipelineOptions()) as options:
-with beam.Pipeline(options=options) as p:
-...
-"""
+"""Beam's direct runner in worker processes, one for each core; by itself it runs all of a pipeline in one thread."""
 
 import copy
 import threading
@@ -21,6 +14,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.portability.fn_api_runner.worker_handlers import ExternalWorkerHandler, WorkerHandler
 from apache_beam.transforms.environments import ExternalEnvironment
 
+from beam_joins.cores import usable_cores
 from beam_joins.pipelines.runners.job_failure import JobFailed, user_failure
 from beam_joins.pipelines.runners.local_connections import no_proxy_here
 from beam_joins.pipelines.runners.portable_run import interruptible
@@ -28,7 +22,6 @@ from beam_joins.pipelines.runners.run_log import machinery_into, new_log_file
 from beam_joins.pipelines.runners.run_options import ONE_MACHINE, READ_ONCE, WorkerOptions
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 from beam_joins.pipelines.runners.workers import WorkerPool
-from beam_joins.transforms.connect import usable_cores
 
 _DIRECT: Final = (None, "DirectRunner", "FnApiRunner", f"{FnApiRunner.__module__.rpartition('.')[0]}.FnApiRunner")
 _URN: Final = "beam_joins:env:pooled:v1"

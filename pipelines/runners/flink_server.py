@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Final
 
+from beam_joins.cores import usable_cores
 from beam_joins.pipelines.runners.master import Master
 from beam_joins.pipelines.runners.runner import Runner, ServerOptions
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
-from beam_joins.transforms.connect import usable_cores
 
 CHOICES: Final = "[local], [auto] or HOST:PORT"
 _CLUSTER = re.compile(r"(?:http://)?([^/:,\s]+):(\d+)/?")

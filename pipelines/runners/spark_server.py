@@ -6,10 +6,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from beam_joins.cores import usable_cores
 from beam_joins.pipelines.runners.master import Master
 from beam_joins.pipelines.runners.runner import Runner, ServerOptions
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
-from beam_joins.transforms.connect import usable_cores
 
 CHOICES: Final = "local[*], local[N] or spark://HOST:PORT"
 _LOCAL = re.compile(r"local(?:\[(\*|[1-9]\d*)\])?")

@@ -10,10 +10,10 @@ import pytest
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_handlers
 
-from beam_joins import LatestTable, TableFromChangelog
+from beam_joins import LatestTable, TableFromChangelog, cores
 from beam_joins.pipelines.commands.sample.files import SampleFiles
 from beam_joins.pipelines.direct import JobFailed, RunnerSetupError, direct_runner
-from beam_joins.transforms.engine import partitions, replay_options
+from beam_joins.transforms.engine import replay_options
 from tests.pipelines.orders_run import Run, inputs, write
 from tests.pipelines.streaming.test_bounded_on_runners import EVENTS, reprs, written_on
 from tests.transforms.all_builds import all_of_them
@@ -138,11 +138,11 @@ def test_beams_own_workers_are_warned_of(caplog: pytest.LogCaptureFixture) -> No
 
 def test_the_cores_are_those_of_the_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(8))
-    monkeypatch.setattr(partitions, "_QUOTA", tmp_path / "cpu.max")
-    assert partitions.usable_cores() == 8
-    for quota, cores in (("max 100000", 8), ("250000 100000", 2), ("50000 100000", 1)):
+    monkeypatch.setattr(cores, "_QUOTA", tmp_path / "cpu.max")
+    assert cores.usable_cores() == 8
+    for quota, expected in (("max 100000", 8), ("250000 100000", 2), ("50000 100000", 1)):
         (tmp_path / "cpu.max").write_text(f"{quota}\n")
-        assert partitions.usable_cores() == cores
+        assert cores.usable_cores() == expected
 
 
 def test_no_worker_is_refused() -> None:

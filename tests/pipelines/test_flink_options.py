@@ -8,9 +8,9 @@ import tempfile
 import pytest
 from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, PortableOptions
 
+from beam_joins.cores import usable_cores
 from beam_joins.pipelines.flink import FlinkOptions, RunnerSetupError, flink_runner
 from beam_joins.pipelines.runners.flink_options import flink_server
-from beam_joins.transforms.connect import usable_cores
 
 
 def start(*flags: str) -> None:

@@ -7,10 +7,10 @@ import tempfile
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 
+from beam_joins.cores import usable_cores
 from beam_joins.pipelines.runners.spark_options import master_url, spark_server
 from beam_joins.pipelines.runners.spark_server import SPARK, spark_master
 from beam_joins.pipelines.spark import RunnerSetupError, spark_runner
-from beam_joins.transforms.connect import usable_cores
 
 
 def start(*flags: str) -> None:

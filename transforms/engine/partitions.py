@@ -1,9 +1,6 @@
 """How many partitions bounded input is replayed in. No result depends on it: only time and memory do."""
 
-import os
-from contextlib import suppress
-from pathlib import Path
-from typing import Final
+from beam_joins.cores import usable_cores
 
 PARTITION_BYTES = 16 << 20
 """How much input a partition should have at most; sorting and joining it takes about twenty times as much
@@ -14,18 +11,6 @@ WORTHWHILE_BYTES = 2 << 20
 """How much input a partition should have at least: on Spark a partition costs some hundredths of a second in
 every stage.
 """
-
-_QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
-
-
-def usable_cores() -> int:
-    """How many cores this process may use: of the machine's, by its affinity and the quota of its control group."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with suppress(OSError, ValueError):
-        quota, period = _QUOTA.read_text().split()
-        cores = min(cores, max(1, int(quota) // int(period)))  # "max" is no number
-    return cores
-
 
 CORES = usable_cores()
 DEFAULT_PARTITIONS = max(16, 2 * CORES)
