@@ -97,10 +97,10 @@ class TableTableJoin(HandlesExceptions[Tables, Table, Handled[Table]]):
         values = [types[name].value_column for name in self._joined]
         join = joiner_in_columns(self._joiner, self.handling.functions, self._schema, types=values, names=self._joined)
         first, *others = types.values()
-        key, windowed = first.key, first.windowed
+        key = first.key
         for other in others:
-            key = common_key_type(_NAME, TableType(key, windowed=windowed), other)
-            windowed = common_windowing(_NAME, first, other)
+            key = common_key_type(_NAME, TableType(key), other)
+            common_windowing(_NAME, first, other)
         joined = key_joined_table(
             _NAME,
             tables,
@@ -109,4 +109,4 @@ class TableTableJoin(HandlesExceptions[Tables, Table, Handled[Table]]):
             hows=self._hows,
             handling=self.handling,
         )
-        return as_table(joined, TableType(key, join.type, common_order(_NAME, *types.values()), windowed), WHOLE)
+        return as_table(joined, TableType(key, join.type, common_order(_NAME, *types.values()), first.windowed), WHOLE)

@@ -120,7 +120,7 @@ class WindowedTableJoin(HandlesExceptions[TwoTables, Table, Handled[Table]]):
             tables = {LEFT: sides.left, RIGHT: sides.right}
             same = key_joined_table(_NAME, tables, columns, join=join, hows=[self._how], handling=self.handling)
             return as_table(same, result._replace(key=common), WHOLE)
-        shape = Shape(self._how, "both", "left_key")
+        shape = Shape(self._how)
         looks_up: KeyPart | pa.DataType = _source
         rows = batch_rows(LEFT, columns[0])
         if self._shift is not None or self._window_of is not None:

@@ -99,12 +99,13 @@ def tables(columns: Mapping[str, str], *, absent_deletes: bool) -> str:
     """The changelog of the outer join of tables, each with a column; with or without what changes nothing, the
     deletes of absent rows.
     """
-    names, row = list(columns.values()), "{'there': not deleted, 'value': %s}"
-    changes = [
-        f"select id, seq, '{table}' as source, {', '.join(f'{row % each if each == name else None} as {each}' for each in names)}"
-        f' from "{table}"'.replace("None as", "null as")
-        for table, name in columns.items()
-    ]
+    names = list(columns.values())
+    changes = []
+    for table, name in columns.items():
+        nulls = dict.fromkeys(names, "null")
+        values = nulls | {name: f"{{'there': not deleted, 'value': {name}}}"}
+        of_table = ", ".join(f"{value} as {each}" for each, value in values.items())
+        changes.append(f"select id, seq, '{table}' as source, {of_table} from \"{table}\"")
     before = ", ".join(f"coalesce(lag({name}.there) over changes, false) as {name}_before" for name in names)
     absent = " or ".join(f"(source = '{table}' and not {name}.there and not {name}_before)" for table, name in columns.items())
     without_absent = f"(select *, {before} from so_far window changes as (partition by id order by position)) where not ({absent})"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec
+from pyspark.sql import DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.functions import pandas_udf
 
@@ -148,7 +148,7 @@ def foreign_key_final(orders: DataFrame, customers: DataFrame) -> DataFrame:
 
 def tables(left: DataFrame, right: DataFrame) -> DataFrame:
     """The changelog of the outer join on the key, also of deletes of absent rows."""
-    return _without_repeated_deletes(_so_far({"a": left, "b": right})[0]).select("id", "position", "deleted", "a", "b")
+    return _of_last_rows(_so_far({"a": left, "b": right}), ("a", "b"))
 
 
 def four_tables(*each: DataFrame) -> DataFrame:
@@ -156,12 +156,14 @@ def four_tables(*each: DataFrame) -> DataFrame:
     rows.
     """
     names = TABLES["four"]
-    events, absent = _so_far(dict(zip(names, each, strict=True)))
-    return _without_repeated_deletes(events.where(~absent)).select("id", "position", "deleted", *names)
+    last = _so_far(dict(zip(names, each, strict=True)))
+    before = last.withColumns({f"{side}_gone": f.lag(f.expr(_gone(side)), 1, True).over(_by_position()) for side in names})
+    absent = " or ".join(f"(source = '{side}' and {_gone(side)} and {side}_gone)" for side in names)
+    return _of_last_rows(before.where(f"not ({absent})"), names)
 
 
-def _so_far(each: Mapping[str, DataFrame]) -> tuple[DataFrame, Column]:
-    """All tables' changes in one sequence, the last row of each so far; and which of them delete an absent row."""
+def _so_far(each: Mapping[str, DataFrame]) -> DataFrame:
+    """All tables' changes in one sequence, the last row of each so far."""
     parts = [
         table.select(
             "id",
@@ -172,12 +174,17 @@ def _so_far(each: Mapping[str, DataFrame]) -> tuple[DataFrame, Column]:
         for name, table in each.items()
     ]
     so_far = _by_position().rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    last = reduce(DataFrame.unionByName, parts).withColumns({side: f.last(side, ignorenulls=True).over(so_far) for side in each})
-    gone = {side: f"coalesce({side}.deleted, true)" for side in each}
-    before = last.withColumns({f"{side}_gone": f.lag(f.expr(gone[side]), 1, True).over(_by_position()) for side in each})
-    absent = f.expr(" or ".join(f"(source = '{side}' and {gone[side]} and {side}_gone)" for side in each))
-    events = before.withColumn("absent", absent).withColumn("deleted", f.expr(" and ".join(gone.values())))
-    return events.withColumns({side: f.col(f"{side}.value") for side in each}), f.col("absent")
+    return reduce(DataFrame.unionByName, parts).withColumns({side: f.last(side, ignorenulls=True).over(so_far) for side in each})
+
+
+def _of_last_rows(last: DataFrame, names: Sequence[str]) -> DataFrame:
+    events = last.withColumn("deleted", f.expr(" and ".join(map(_gone, names))))
+    values = events.withColumns({name: f.col(f"{name}.value") for name in names})
+    return _without_repeated_deletes(values).select("id", "position", "deleted", *names)
+
+
+def _gone(side: str) -> str:
+    return f"coalesce({side}.deleted, true)"
 
 
 def streams(views: DataFrame, clicks: DataFrame) -> DataFrame:

@@ -1,6 +1,6 @@
 """Counts records in the pipeline, exactly on every runner: the counts travel as data and not as metrics."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -39,13 +39,12 @@ class TallyDropped(beam.DoFn):
     def start_bundle(self) -> None:
         """Count from nothing."""
         self._counts: Counter[str] = Counter()
-        self._examples: dict[str, list[str]] = {}
+        self._examples: defaultdict[str, list[str]] = defaultdict(list)
 
     def process(self, element: Dropped) -> None:
         """Count one record."""
         self._counts[element.reason] += 1
-        examples = self._examples.setdefault(element.reason, [])
-        if isinstance(element.record, str) and len(examples) < EXAMPLES:
+        if isinstance(element.record, str) and len(examples := self._examples[element.reason]) < EXAMPLES:
             examples.append(element.record)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:

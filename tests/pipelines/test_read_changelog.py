@@ -269,6 +269,13 @@ def test_a_record_of_avro_that_does_not_fit_its_column_is_dropped(tmp_path: Path
     ] == [1]
 
 
+def test_a_value_of_a_file_in_columns_that_does_not_fit_names_the_file(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1.5], "at": [2]}), tmp_path / "rows.parquet")
+    read = ReadChangelog(str(tmp_path / "rows.parquet"), key="id", timestamp_by="at", schema=PLAIN_AT)
+    with pytest.raises(Exception, match=r"rows\.parquet: a batch gave 1\.5 \(float\) for the column 'id'"):
+        changes_of(read)
+
+
 def test_bad_records_of_what_is_followed_are_not_dropped(tmp_path: Path) -> None:
     write_json_lines(tmp_path / "rows.jsonl")
     with pytest.raises(ValueError, match="on_bad_record= is for files that are read once"):

@@ -252,7 +252,7 @@ def test_the_page_of_a_large_run_with_long_names_is_legible(tmp_path, browser):
     ]
     names = ("Orders", "Customers", "Join", "Latest")
     engine = EngineFigures({name: StepFigures(many, many, many, 86_400.5) for name in names})
-    steps = (Step("Read orders", ()), Step("Orders", ("Read orders",)), Step("Join", ("Orders",)), Step("Write latest", ("Join",)))
+    steps = (Step("Orders", ()), Step("Join", ("Orders",)), Step("Write latest", ("Join",)))
     report = WatchedReport(
         [Tally("orders", "read", many), Tally("orders", "null_key", many, ("X" * 400,)), Tally("orders", "rows", many)],
         [WrittenPart("latest", "p", many)],

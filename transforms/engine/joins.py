@@ -32,7 +32,8 @@ from beam_joins.transforms.engine.replay import Replay, Route, RowRouter
 from beam_joins.transforms.engine.table_rows import batch_rows, changes_in_python, no_rows
 from beam_joins.transforms.engine.table_type import TableType, physical_of, table_type
 
-LEFT, RIGHT, HALVES = "left", "right", "halves"
+LEFT, RIGHT = SIDES
+HALVES = "halves"
 
 KeyPart = Callable[[pa.Array], pa.Array]
 """What left rows look up, of their keys."""

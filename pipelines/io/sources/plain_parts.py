@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -14,6 +15,7 @@ from beam_joins.exact_casts import exact_cast
 from beam_joins.exact_values import Place
 from beam_joins.fields import delete_getter, names_in
 from beam_joins.operations import word
+from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.changelogs.column_reader import IGNORED
 from beam_joins.pipelines.changelogs.read_records import MadeRows, fitting
 from beam_joins.pipelines.formats.avro_rows import read_records, with_uuids_as_text
@@ -107,7 +109,9 @@ def _dicts(part: Part) -> Iterator[MadeRows]:
 
 def _batches(part: Part, schema: pa.Schema) -> Iterator[MadeRows]:
     if part.file.format in IN_COLUMNS:
-        rows_in_columns = pa.RecordBatch.from_struct_array(struct_of(_table(part, tuple(schema.names)), schema))
+        table = _table(part, tuple(schema.names))
+        with _values_of(part):
+            rows_in_columns = pa.RecordBatch.from_struct_array(struct_of(table, schema))
         places = pa.array(range(part.first_place, part.first_place + len(rows_in_columns)), pa.int64())
         for start in range(0, len(places), _BATCH_ROWS):
             columns = rows_in_columns.slice(start, _BATCH_ROWS).columns
@@ -136,7 +140,8 @@ def _rows(part: Part, schema: pa.Schema | None) -> Iterator[tuple[list[int], lis
     """
     if part.file.format in IN_COLUMNS:
         table = combine_chunks(_table(part).to_struct_array())
-        columns = exact_cast(table, without_uuids(plain_type(table.type)), Place("a row"))
+        with _values_of(part):
+            columns = exact_cast(table, without_uuids(plain_type(table.type)), Place("a row"))
         yield list(range(part.first_place, part.first_place + len(columns))), python_list(columns), []
     elif part.file.format == "avro":  # times are datetimes here, and microseconds in the readers of commands
         records = read_records(part.file.path, part.start, part.stop)
@@ -148,6 +153,15 @@ def _rows(part: Part, schema: pa.Schema | None) -> Iterator[tuple[list[int], lis
             rows = [(place, row) for place, row in read if not isinstance(row, str)]
             faults = [(place, row) for place, row in read if isinstance(row, str)]
             yield [place for place, _ in rows], [row for _, row in rows], faults
+
+
+@contextmanager
+def _values_of(part: Part) -> Iterator[None]:
+    """Names the file in errors about its values, which are no sentences about a file."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(f"{part.file.shown}: {error}") from error
 
 
 def _table(part: Part, columns: tuple[str, ...] | None = None) -> pa.Table:

@@ -57,5 +57,5 @@ class ReadTable(beam.PTransform[PBegin, Any]):
         table, dropped = rows | "Table" >> self._table.with_outputs()
         if isinstance(read, Read):
             return ReadOutputs(table, dropped, read.bad_records, rows, read.counts)
-        none = begin | "None" >> beam.Create(list[Any](), reshuffle=False).with_output_types(Dropped)
-        return ReadOutputs(table, dropped, none, rows, none | "No counts" >> beam.Filter(lambda _: False))
+        none: PCollection[Any] = begin | "None" >> beam.Create(list[Any](), reshuffle=False)
+        return ReadOutputs(table, dropped, none, rows, none)
