@@ -6,7 +6,7 @@ up costs a search in each run, to put rows in a merge of runs now and then: rows
 cost nothing but that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -75,6 +75,20 @@ class Arrangement:
         wanted = order.take(pa.array(bytes_order(order)))
         return _newest([_among(run, wanted) for run in self.runs], forget=True).drop_columns([_GONE])
 
+    def split(self, chosen: Callable[[pa.Table], Bools]) -> "tuple[Arrangement, Arrangement]":
+        """The arrangement of the rows for which a function of them is true, and that of the others."""
+        if (table := self.table()) is None:
+            return self, self
+        is_chosen = chosen(table)
+        one, other = (Arrangement((_with_marks(table.filter(pa.array(those))),)) for those in (is_chosen, ~is_chosen))
+        return one, other
+
+    def joined(self, other: "Arrangement") -> "Arrangement":
+        """The arrangement of its rows and those of another one with other ``order``s."""
+        if not self.runs or not other.runs:
+            return self if self.runs else other
+        return Arrangement((_newest([_with_marks(each.table()) for each in (self, other)], forget=True),))
+
     def replaced(self, gone: pa.Array, rows: pa.Table) -> "Arrangement":
         """The arrangement with ``rows`` put in and those whose ``order`` is among ``gone`` removed; a row
         replaces one with the same ``order``.
@@ -84,7 +98,7 @@ class Arrangement:
         removed = removed.filter(pc.invert(pc.is_in(removed, value_set=combine_chunks(rows[ORDER])))) if len(removed) else removed
         if not len(removed) and not len(rows) and self.runs:
             return self
-        run = rows.append_column(_GONE, pa.array(np.zeros(len(rows), np.bool_)))
+        run = _with_marks(rows)
         if len(removed):
             columns = [removed if name == ORDER else pa.nulls(len(removed), run[name].type) for name in run.column_names[:-1]]
             absent = pa.table([*columns, pa.array(np.ones(len(removed), np.bool_))], names=run.column_names)
@@ -109,6 +123,10 @@ class Arrangement:
         last = rows.take(pa.array(by[ends(code[by])]))
         present = pa.array(valid(combine_chunks(last["value"])))
         return self.replaced(combine_chunks(last[ORDER]).filter(pc.invert(present)), last.filter(present))
+
+
+def _with_marks(rows: pa.Table) -> pa.Table:
+    return rows.append_column(_GONE, pa.array(np.zeros(len(rows), np.bool_)))
 
 
 def with_alive(alive: pa.Table | None, rows: pa.Table, order: pa.Array, columns: list[str]) -> pa.Table:

@@ -61,8 +61,12 @@ def overlap(left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind
     Changes at or before the position ``behind`` are left out. Raises ``ValueError`` for two changes of one
     row at one position.
     """
-    codes = factorize(combine_chunks(left["reference"]), combine_chunks(right["key"]))
-    return _joined(left, codes[0], right, Versions(codes[1], right), join, shape, behind)
+    reference, right_code = factorize(combine_chunks(left["reference"]), combine_chunks(right["key"]))
+    rights = Versions(right_code, right)
+    events, alone = left_events(left, reference, rights, shape)
+    if shape.keeps_right:
+        events = one_after_the_other(events, unmatched_rights(left, reference, rights))
+    return _joined(left, right, events, alone, join, shape, behind)
 
 
 def overlap_in_parts(
@@ -73,11 +77,11 @@ def overlap_in_parts(
     All left rows of a key are in one part.
 
     A part has about ``most`` rows, so that the memory for results does not grow with the number of left rows
-    that look up one right row. Right and outer joins have one part: whether a right row has a result of its
-    own depends on all left rows.
+    that look up one right row. In right and outer joins the right rows that no left row refers to come behind
+    the parts, as they depend on all left rows.
     """
     parts = -(-len(left) // most)
-    if parts <= 1 or shape.keeps_right:
+    if parts <= 1:
         yield overlap(left, right, join, shape, behind=behind)
         return
     rights = Rights(right)
@@ -87,6 +91,8 @@ def overlap_in_parts(
     ends = np.searchsorted(part[by], np.arange(parts), side="right").tolist()
     for begin, end in zip([0, *ends[:-1]], ends, strict=True):
         yield rights.joined(left.take(pa.array(by[begin:end])), join, shape, behind=behind)
+    if shape.keeps_right:
+        yield rights.unmatched(left, join, shape, behind=behind)
 
 
 class Rights:
@@ -100,22 +106,26 @@ class Rights:
         self._versions = Versions(code, rows)
 
     def joined(self, left: pa.Table, join: Join, shape: Shape, *, behind: int | None = None) -> Joined:
-        """Joins left rows with these right rows, as :func:`overlap` does."""
+        """Joins left rows with these right rows, as :func:`overlap` does; without the results of right rows alone."""
+        events, alone = left_events(left, self._codes_of(left), self._versions, shape)
+        return _joined(left, self._rows, events, alone, join, shape, behind)
+
+    def unmatched(self, left: pa.Table, join: Join, shape: Shape, *, behind: int | None = None) -> Joined:
+        """The results of right rows that no left row refers to."""
+        events = unmatched_rights(left, self._codes_of(left), self._versions)
+        return _joined(left, self._rows, events, np.zeros(0, np.int64), join, shape, behind)
+
+    def _codes_of(self, left: pa.Table) -> Ints:
         reference, distinct = factorize(combine_chunks(left["reference"]), self._distinct)
         # references that no right row has differ from each other too
         code = len(distinct) + np.arange(1 + max(int(reference.max(initial=0)), int(distinct.max(initial=0))))
         code[distinct] = np.arange(len(distinct))
-        return _joined(left, code[reference], self._rows, self._versions, join, shape, behind)
+        codes: Ints = code[reference]
+        return codes
 
 
-def _joined(
-    left: pa.Table, reference: Ints, right: pa.Table, rights: Versions, join: Join, shape: Shape, behind: int | None
-) -> Joined:
+def _joined(left: pa.Table, right: pa.Table, events: Events, alone: Ints, join: Join, shape: Shape, behind: int | None) -> Joined:
     left_reference, right_key = combine_chunks(left["reference"]), combine_chunks(right["key"])
-    events, alone = left_events(left, reference, rights, shape)
-    if shape.keeps_right:
-        unmatched = unmatched_rights(left, reference, rights)
-        events = one_after_the_other(events, unmatched)
     key = _result_keys(combine_chunks(left["key"]), left_reference, right_key, events, shape)
     left_value, right_value = combine_chunks(left["value"]), combine_chunks(right["value"])
     new = join(Pairs(left_value, events.joined_left, right_value, events.joined_right, key, events.timestamp))

@@ -5,6 +5,7 @@ Beam is imported only when a run begins: help and errors of the command line com
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from beam_joins.pipelines.base.interruption import Interruption, interruptible, leave_threads_behind
@@ -97,7 +98,7 @@ def _in_runs(
         runs = Runs(names, args)
     if args.follow:
         return follow(runs, options, args, interruption)
-    ended = runs.run(runs.arrived(), any_runner(options), progress, interruption)
+    ended = runs.run(runs.arrived(), partial(any_runner, options), progress, interruption)
     if ended is None:
         return f"no new {'transactions' if args.slot_address else 'records' if args.topics else 'files'}: nothing to do"
     summary = ended.summary(progress.seconds)

@@ -2,7 +2,7 @@
 
 import time
 from argparse import Namespace
-from contextlib import nullcontext
+from functools import partial
 from typing import Final
 
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
@@ -12,7 +12,7 @@ from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.changelogs.arrivals import Arrivals
 from beam_joins.pipelines.changelogs.read_records import READ
 from beam_joins.pipelines.commands.command_spec import CHANGES, TO
-from beam_joins.pipelines.commands.runner import any_runner
+from beam_joins.pipelines.commands.runner import any_runner, workers_for
 from beam_joins.pipelines.commands.runs import Arrived, Ended, Runs
 from beam_joins.pipelines.commands.summary import LATE
 from beam_joins.pipelines.commands.write_json import STDOUT, write_json
@@ -47,7 +47,7 @@ def follow(runs: Runs, options: PipelineOptions, args: Namespace, interruption: 
             )
             progress = Progress()
             with interruption.later(False):
-                ended = runs.run(taken, nullcontext(ready), progress, interruption)
+                ended = runs.run(taken, partial(workers_for, ready), progress, interruption)
             if ended is not None:
                 rounds += 1
                 interruption.sentence = (

@@ -4,7 +4,7 @@ for minutes.
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 
 import google.auth
@@ -45,14 +45,21 @@ def any_runner(options: PipelineOptions, size: int = 0) -> Iterator[PipelineOpti
     """
     name = _checked(options)
     try:
-        is_large = size >= _WORTHWHILE_BYTES or options.view_as(WorkerOptions).python_workers is not None
-        with launched(options, ON_SPARK, ON_FLINK) as ready, direct_runner(ready) if is_large else nullcontext(ready) as run:
+        with launched(options, ON_SPARK, ON_FLINK) as ready, workers_for(ready, size) as run:
             yield run
     except (RuntimeError, ValueError, OSError, grpc.RpcError, grpc.FutureTimeoutError) as error:
         sentence = runner_failure(error, name)
         if sentence is None:
             raise
         raise RunnerSetupError(sentence) from None
+
+
+def workers_for(options: PipelineOptions, size: int) -> AbstractContextManager[PipelineOptions]:
+    """The workers of the direct runner for input of so many bytes, where it is worth it or ``--python_workers`` asks for
+    them; options of other runners are yielded as they are.
+    """
+    is_large = size >= _WORTHWHILE_BYTES or options.view_as(WorkerOptions).python_workers is not None
+    return direct_runner(options) if is_large else nullcontext(options)
 
 
 def setup_of(options: PipelineOptions) -> Iterator[str]:

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 Arrived = Mapping[str, Sequence[File]]
 """The files of each input."""
-Runner = AbstractContextManager[PipelineOptions]
+Runner = Callable[[int], AbstractContextManager[PipelineOptions]]
+"""Starts what runs pipelines whose input has so many bytes, and gives the options that use it."""
 
 
 class Ended(NamedTuple):
@@ -119,7 +120,7 @@ class Runs:
                 report_path = f"{staging.attempt(outputs[0].claimed)}/report.json"
                 with ExitStack() as running:
                     with progress.phase("starting the runner"):
-                        ready = running.enter_context(runner)
+                        ready = running.enter_context(runner(sum(each.bytes for each in job.changelogs)))
                     run = WatchedRun(job.changelogs, report_path, staging.size_text)
                     watched = run.run(job.pipeline(outputs, ready, staging, report_path, folder), progress)
                 with progress.phase("finishing"):

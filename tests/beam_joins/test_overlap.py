@@ -144,12 +144,14 @@ def test_a_join_in_parts_gives_the_same_changes_and_the_same_state(
         assert getattr(state, side).rows() == getattr(expected, side).rows()
 
 
-def test_of_many_left_rows_about_so_many_are_joined_at_a_time() -> None:
+@pytest.mark.parametrize("shape", [Shape("inner", times="foreign_key"), Shape("outer", result="combined_key")])
+def test_of_many_left_rows_about_so_many_are_joined_at_a_time(shape: Shape) -> None:
     left = [Change(b"%d" % n, None, b"f|", 1, 1) for n in range(1_000)]
-    right = [Change(b"f", None, b"a", 1, 1), Change(b"f", b"a", b"b", 2, 2)]
-    shape = Shape("inner", times="foreign_key")
+    right = [Change(b"f", None, b"a", 1, 1), Change(b"f", b"a", b"b", 2, 2), Change(b"g", None, b"a", 1, 1)]
     parts = list(overlap_in_parts(left_rows(left, shape, fk_of), rows(batch(right)), of_pairs(text), shape, most=100))
     sizes = [len(part.changes) for part in parts]
+    if shape.keeps_right:
+        assert sizes.pop() == 1, "the right row that no left row refers to"
     assert len(sizes) == 10
     assert sum(sizes) == 2_000
     assert max(sizes) < 2 * sum(sizes) / 10

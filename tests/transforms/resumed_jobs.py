@@ -3,6 +3,7 @@ as lines of files.
 """
 
 import random
+from collections.abc import Sequence
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -40,16 +41,21 @@ LEFT = pa.schema([("id", pa.int64()), ("by", pa.string()), ("n", pa.int64()), ("
 RIGHT = pa.schema([("id", pa.string()), ("n", pa.int64()), ("at", pa.int64())])
 
 
-def history(seed: int, count: int = 60) -> list[tuple[str, dict[str, Any]]]:
+def history(seed: int, count: int = 60, *, rows: int = 6, references: Sequence[str] = "abcd") -> list[tuple[str, dict[str, Any]]]:
     """Records of both changelogs in the order of their positions, some of both at one."""
     draw = random.Random(seed)
     made = []
     for at in range(count):
         if draw.random() < 0.7:
-            row = {"id": draw.randrange(6), "by": draw.choice(["a", "b", "c", None]), "n": draw.choice([None, *range(9)]), "at": at}
+            row = {
+                "id": draw.randrange(rows),
+                "by": draw.choice([*references[:-1], None]),
+                "n": draw.choice([None, *range(9)]),
+                "at": at,
+            }
             made.append(("left", row))
         if draw.random() < 0.4:
-            made.append(("right", {"id": draw.choice("abcd"), "n": draw.choice([None, *range(9)]), "at": at}))
+            made.append(("right", {"id": draw.choice(references), "n": draw.choice([None, *range(9)]), "at": at}))
     return made
 
 

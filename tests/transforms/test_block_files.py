@@ -61,9 +61,9 @@ def few_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     split: list[int] = []
     each_part = Parts._each_part
 
-    def counted(self, whole, batches, blocks, several, divisor):
-        split.append(several)
-        return each_part(self, whole, batches, blocks, several, divisor)
+    def counted(self, batches, begin, ends, held):
+        split.append(len(ends))
+        return each_part(self, batches, begin, ends, held)
 
     monkeypatch.setattr(Parts, "_each_part", counted)
     return split
@@ -142,7 +142,7 @@ def made_and_emptied(n):
 def test_rows_of_one_key_are_not_split_for_ever(blocks):
     rows = pa.record_batch({"key": ["hot"] * 5000 + ["cold"], "timestamp": list(range(5001))})
     split = Parts(10 * 1000, BlockFolder(str(blocks), frees=True))
-    given = [part["rows"] for part in split.of([write_block(rows, "rows")] * 3, splits=True)]
+    given = [part.rows["rows"] for part in split.of([write_block(rows, "rows")] * 3)]
     assert sorted(len(part) for part in given) in ([3, 15000], [15003])
     assert list(blocks.iterdir()) == []
 
@@ -157,7 +157,7 @@ def test_parts_of_a_partition_have_what_meets_in_one_part(tmp_path, blocks):
     for folder in (None, BlockFolder(str(blocks), frees=True), BlockFolder(str(tmp_path / "none"), frees=True)):
         seen: list[set[str]] = []
         counts = {"left": 0, "right": 0}
-        for part in Parts(1_000_000, folder).of(given, splits=True):
+        for _, part in Parts(1_000_000, folder).of(given):
             lefts, rights = set(part["left"]["reference"].to_pylist()), set(part["right"]["key"].to_pylist())
             assert lefts == rights
             assert sum(table.nbytes for table in part.values()) < 4 * 100_000

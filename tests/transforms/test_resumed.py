@@ -6,7 +6,10 @@ import random
 import apache_beam as beam
 import pytest
 
+from beam_joins.transforms.engine import parts as engine_parts
 from beam_joins.transforms.engine.replay_options import ReplayOptions
+from beam_joins.transforms.engine.resumed import state_parts
+from beam_joins.transforms.engine.resumed.manifest import read_manifest
 from tests.transforms.resumed_jobs import JOBS, history, lines_of, parts, run, write
 
 NEEDS_AN_END = {"streams, outer"}
@@ -17,6 +20,12 @@ closed.
 
 FEW = ["--beam_joins_partitions=3"]
 
+
+FORGETTING = {"streams", "streams, outer"}
+"""Jobs that remember few rows, which are in several parts during a turn alone."""
+
+CHEAP = {"typed table", "outer", "same key", "sums"}
+"""Jobs whose states are of different kinds."""
 
 DEAR = {"opaque chain", "growth", "weeks"}
 """Jobs that show no more than a cheaper one, ``typed chain`` and ``weeks with grace``."""
@@ -32,6 +41,45 @@ def test_a_history_cut_into_runs_gives_what_one_run_gives(job, cuts, tmp_path):
     for piece in parts(records, cuts):
         run(job, piece, tmp_path / "pieces", state=tmp_path / "state", options=FEW)
     assert lines_of(tmp_path / "pieces") == lines_of(tmp_path / "whole")
+
+
+@pytest.fixture
+def small_turns(monkeypatch):
+    """A turn may take few bytes, of new rows and of the state."""
+    monkeypatch.setattr(engine_parts, "TURN_FACTOR", (1 << 20) // 3_000)
+    monkeypatch.setattr(state_parts, "_SHARE", (1 << 20) // 6_000)
+    return ["--beam_joins_partitions=1", "--beam_joins_memory=1"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", [pytest.param(job, marks=() if job in CHEAP else pytest.mark.sweep) for job in JOBS])
+def test_a_state_in_parts_gives_what_one_run_gives(job, small_turns, tmp_path):
+    records = history(11, 1_500, rows=400, references=[f"r{n}" for n in range(100)])
+    run(job, records, tmp_path / "whole", state=tmp_path / "one" if job in NEEDS_AN_END else None, options=FEW)
+    counts = []
+    for piece in parts(records, [700, 710, 711, 1_400]):
+        run(job, piece, tmp_path / "pieces", state=tmp_path / "state", options=small_turns)
+        manifest = read_manifest((tmp_path / "state" / "manifest.json").read_text(), "")
+        counts.append(max(len(of["0"]) for each in manifest.transforms.values() if (of := each.partitions)))
+    assert lines_of(tmp_path / "pieces") == lines_of(tmp_path / "whole")
+    assert counts == [1] * 5 if job in FORGETTING else 1 < counts[-1] < 100
+
+
+def test_parts_without_rows_are_not_touched(small_turns, tmp_path):
+    for records in (history(11, 1_500, rows=400), [("left", {"id": 7, "by": "a", "n": 1, "at": 2_000})]):
+        before = set((tmp_path / "state").rglob("*.arrow"))
+        run("typed table", records, tmp_path / "out", state=tmp_path / "state", options=small_turns)
+    after = set((tmp_path / "state").rglob("*.arrow"))
+    assert len(before & after) > 5
+    assert len(after - before) < 3
+
+
+def test_the_latest_rows_of_a_state_in_parts_are_each_there_once(small_turns, tmp_path):
+    records = history(5, 400, rows=200)
+    run("typed table", records, tmp_path / "whole", options=FEW, latest=True)
+    for n, piece in enumerate(parts(records, [390])):
+        run("typed table", piece, tmp_path / f"{n}", state=tmp_path / "state", options=small_turns, latest=True)
+    assert lines_of(tmp_path / "1.latest") == lines_of(tmp_path / "whole.latest")
 
 
 @pytest.mark.sweep

@@ -176,7 +176,7 @@ def test_partitions_without_rows_are_not_touched(tmp_path):
     present = files(tmp_path)
     counted([{"id": 7, "by": "a", "at": 1_000}], tmp_path)
     stay = {path: time for path, time in files(tmp_path).items() if path in present}
-    assert len(stay) > 10
+    assert len(stay) > 5
     assert stay == {path: present[path] for path in stay}
     assert len(files(tmp_path).keys() - present.keys()) < 5
     # a run without rows changes nothing but the number of the run

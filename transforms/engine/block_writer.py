@@ -60,7 +60,8 @@ class _Waiting:
 class BlockWriter:
     """Where a route or an operator puts what is to travel on to a replay, and what it drops.
 
-    Where there is a ``file``, blocks lie in it and references travel. ``counts`` is for the metrics of blocks.
+    Where there is a ``file``, blocks lie in it and references travel. ``travels=False`` for blocks that do not leave
+    the turn that writes them.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class BlockWriter:
         keep_dropped: bool = True,
         turn: int | None = None,
         file: BlockFile | None = None,
-        counts: bool = True,
+        travels: bool = True,
     ) -> None:
         self.turn = turn
         """The end of the tick in which what is sent had its turn, where there are ticks
@@ -79,7 +80,7 @@ class BlockWriter:
         self._partitions = partitions
         self._keep_dropped = keep_dropped
         self._file = file
-        self._counts = counts
+        self._travels = travels
         self._waiting: dict[tuple[str, int, str], _Waiting] = {}
         self._pending_bytes = 0
         self._noted: dict[str, set[str]] = {}
@@ -164,8 +165,8 @@ class BlockWriter:
         self._ready.append((to, timestamped((partition, self._block(rows, name)), _earliest(rows))))
 
     def _block(self, rows: pa.Table, name: str) -> bytes:
-        block = write_block(rows, name)
-        if self._counts:
+        block = write_block(rows, name, small=self._travels)
+        if self._travels:
             metrics.count(metrics.BLOCK_ROWS, len(rows))
             metrics.count(metrics.BLOCK_BYTES, len(block))
         return block if self._file is None else self._file.write(block, rows.nbytes)

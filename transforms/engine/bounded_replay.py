@@ -2,7 +2,7 @@
 its event-time timer fires.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from beam_joins.corrupt import InputRefused
 from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped
 from beam_joins.transforms.engine.emitter import Emitter
 from beam_joins.transforms.engine.operator import Turn
+from beam_joins.transforms.engine.partition_turn import NoStates, PartitionTurn
 from beam_joins.transforms.engine.ticks import WaitingDoFn
 
 Released = Callable[[int, Iterable[bytes], BlockWriter], Iterator[Any]]
@@ -31,12 +32,12 @@ _HAD_ITS_TURN: Final = b""
 class OnlyTurn:
     """The turn of a partition of which nothing is remembered."""
 
-    def __init__(self, released: Callable[[Iterable[bytes], Turn, BlockWriter], Generator[Any, None, Any]]) -> None:
-        self._released = released
+    def __init__(self, partition: PartitionTurn) -> None:
+        self._partition = partition
 
     def __call__(self, partition: int, elements: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
         """What follows from the elements of the partition."""
-        yield from self._released(elements, Turn(), writer)
+        yield from self._partition.released(elements, Turn(), writer, NoStates())
 
 
 def stateful_dofn(name: str, released: Released, fires: Timestamp, emitter: Emitter) -> beam.DoFn:

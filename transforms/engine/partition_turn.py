@@ -1,8 +1,9 @@
 """The turn of a partition: its rows through the operator, and what was noted of the whole input."""
 
-from collections.abc import Generator, Iterable
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -11,7 +12,33 @@ from beam_joins.transforms.engine.emitter import Emitter
 from beam_joins.transforms.engine.metrics import ROWS_IN, ROWS_OUT, TURN_MICROS, count, rows_of
 from beam_joins.transforms.engine.notes import Check, NoteReader
 from beam_joins.transforms.engine.operator import Operator, Turn
-from beam_joins.transforms.engine.parts import Parts
+from beam_joins.transforms.engine.parts import NOTHING_HELD, Held, Part, Parts
+
+
+class States(Protocol):
+    """What is remembered of a partition, by the places of rows; turns come in the order of places."""
+
+    @property
+    def held(self) -> Sequence[Held]:
+        """What there is before the first turn."""
+
+    def up_to(self, end: int) -> Any:
+        """What is remembered of the places up to ``end`` that have not had a turn."""
+
+    def remember(self, end: int, state: Any) -> None:
+        """What is to be remembered of them after their turn."""
+
+
+class NoStates:
+    """Nothing is remembered."""
+
+    held: Sequence[Held] = NOTHING_HELD
+
+    def up_to(self, end: int) -> None:
+        """Nothing."""
+
+    def remember(self, end: int, state: Any) -> None:
+        """Do nothing."""
 
 
 class PartitionTurn:
@@ -24,20 +51,20 @@ class PartitionTurn:
         self._emitter = emitter
         self._calls_always = calls_always
 
-    def released(self, elements: Iterable[bytes], turn: Turn, writer: BlockWriter) -> Generator[Any, None, Any]:
-        """What follows from the elements that have their turn; returns what is to be remembered, which is
-        ``turn.state`` if none of them holds rows.
-        """
-        reader, state = NoteReader(elements), turn.state
+    def released(self, elements: Iterable[bytes], turn: Turn, writer: BlockWriter, states: States) -> Iterator[Any]:
+        """What follows from the elements that have their turn."""
+        reader = NoteReader(elements)
         blocks = reader.blocks()
-        if blocks is not None or self._calls_always:
-            parts = self._parts.of(blocks or (), splits=turn.is_only and blocks is not None)
-            while (inputs := next(parts, None)) is not None:
-                state = yield from self._replayed(inputs, turn, writer)
-                del inputs  # not two parts at a time
+        parts = iter(()) if blocks is None else self._parts.of(blocks, states.held)
+        if self._calls_always:
+            parts = _with_every(states.held, parts)
+        while (part := next(parts, None)) is not None:
+            end, state = part.end, states.up_to(part.end)
+            state = yield from self._replayed(part.rows, turn._replace(state=state), writer)
+            del part  # not two parts at a time
+            states.remember(end, state)
         if self._check is not None:
             self._check(reader.notes)
-        return state
 
     def replayed(self, inputs: dict[str, pa.Table], turn: Turn, tick: int | None) -> Generator[Any, None, Any]:
         """What follows from the rows that have their turn in a tick; returns what is to be remembered."""
@@ -66,3 +93,16 @@ class PartitionTurn:
             count(metric, value)
         yield from emit(writer.pop_ready())
         return state
+
+
+def _with_every(held: Iterable[Held], parts: Iterator[Part]) -> Iterator[Part]:
+    """The parts, and one without rows up to the end of each one that is held, where there are none."""
+    ends = deque(each.end for each in held)
+    for part in parts:
+        while ends[0] < part.end:
+            yield Part(ends.popleft(), {})
+        if ends[0] == part.end:
+            ends.popleft()
+        yield part
+        del part
+    yield from (Part(end, {}) for end in ends)

@@ -21,26 +21,28 @@ GROWING_PARTITIONS = max(4, CORES)
 many, and each partition costs every run some time.
 """
 
+GROWING_BYTES = 512 << 20
+"""How much input of the first of many runs a partition should have at most; what it remembers is in parts."""
+
 
 def growing_partitions(input_bytes: int) -> int:
-    """The number of partitions for many runs, of which the first has input of so many bytes: half as many for
-    large input, as each costs every later run some time.
+    """The number of partitions for many runs, of which the first has input of so many bytes: few, as each costs
+    every later run some time.
 
-    >>> growing_partitions(0) == GROWING_PARTITIONS, growing_partitions(10 << 30)
-    (True, 320)
+    >>> growing_partitions(0) == GROWING_PARTITIONS, growing_partitions(100 << 30)
+    (True, 200)
     """
-    return max(GROWING_PARTITIONS, suggested_partitions(input_bytes, 2 * PARTITION_BYTES))
+    return max(GROWING_PARTITIONS, -(-input_bytes // GROWING_BYTES))
 
 
-def suggested_partitions(input_bytes: int, most: int = PARTITION_BYTES) -> int:
-    """The number of partitions for input of so many bytes, before compression, if each should have ``most``
-    bytes: one for each core at least.
+def suggested_partitions(input_bytes: int) -> int:
+    """The number of partitions for input of so many bytes, before compression: one for each core at least.
 
     >>> suggested_partitions(0) == CORES, suggested_partitions(10 << 30)
     (True, 640)
     """
     worthwhile = min(DEFAULT_PARTITIONS, -(-input_bytes // WORTHWHILE_BYTES))
-    return max(CORES, worthwhile, -(-input_bytes // most))
+    return max(CORES, worthwhile, -(-input_bytes // PARTITION_BYTES))
 
 
 def partition_count(partitions: int | None, size: int | None = None) -> int:

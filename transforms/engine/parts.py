@@ -1,17 +1,20 @@
 """A partition that is too large for a turn, in parts: its rows by further bits of the hash by which they were
 routed, as if there were more partitions.
+
+So many bits are the **place** of a row: what meets has one place, and a part has the rows of a range of places.
 """
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from beam_joins.coders.block import concat_batches, read_block, read_blocks
+from beam_joins.keys.columns import Ints
 from beam_joins.keys.hashes import Hashes, hashes
 from beam_joins.keys.opaque import VALUES
 from beam_joins.sorting import combine_chunks, valid
@@ -20,11 +23,37 @@ from beam_joins.transforms.engine.block_writer import BlockWriter
 
 TURN_FACTOR: Final = 10
 """How many times the bytes of its rows a turn takes, which sorts, joins and gives them."""
+STATE_FACTOR: Final = 4
+"""How many times the bytes of its rows the remembered rows may have that they meet."""
 FAN_OUT: Final = 16
 """Into how many parts rows are split of which it is not known how many there are."""
+SPACE: Final = 1 << 48
+"""Rows of a partition have places from 0 up to it."""
 _MOST_PARTS: Final = 256
 _ONE_KEY: Final = 0.9  # a part with so much of what was split has a key, or rows of all parts, that cannot be split
 _PARTS: Final = "parts"
+ROUTED_BY: Final = ("reference", "group", "key")
+"""The columns by which rows meet others, of which the first that there is counts."""
+
+
+class Held(NamedTuple):
+    """What is remembered of the places from the end of the one before up to ``end``: so many bytes, to be in so
+    many ``pieces`` at least.
+    """
+
+    end: int
+    bytes: int = 0
+    pieces: int = 1
+
+
+class Part(NamedTuple):
+    """The rows of a part by their inputs: those with places from the end of the part before up to ``end``."""
+
+    end: int
+    rows: dict[str, pa.Table]
+
+
+NOTHING_HELD: Final = (Held(SPACE),)
 
 
 class Parts:
@@ -35,6 +64,7 @@ class Parts:
     """
 
     def __init__(self, memory: int, folder: BlockFolder | None, to_all: tuple[str, ...] = ()) -> None:
+        self.memory = memory
         self._most_bytes = memory // TURN_FACTOR
         self._folder = folder
         self._to_all = to_all
@@ -43,13 +73,15 @@ class Parts:
         """The block, if it is one or a reference to one."""
         return block if self._folder is None else self._folder.read(block)
 
-    def of(self, blocks: Iterable[bytes], *, splits: bool) -> Iterator[dict[str, pa.Table]]:
-        """The rows of a partition, by their inputs, in one part or, where it ``splits``, in several."""
+    def of(self, blocks: Iterable[bytes], held: Sequence[Held] = NOTHING_HELD) -> Iterator[Part]:
+        """The rows of a partition, from the first place to the last: those of what is held apart are in parts
+        of their own.
+        """
         if self._folder is None:
-            yield from self._split(blocks, 1, None) if splits else [self._whole(blocks)]
+            yield from self._split(blocks, None, 0, held)
             return
         references = list(blocks)
-        yield from self._split(references, 1, self._size(references)) if splits else [self._whole(references)]
+        yield from self._split(references, self._size(references), 0, held)
         if self._folder.frees:
             self._folder.free(references)
 
@@ -58,71 +90,87 @@ class Parts:
         unknown = sum(len(block) for block in blocks if reference_of(block) is None)
         return None if unknown > self._most_bytes // FAN_OUT else _rows_bytes(blocks)
 
-    def _whole(self, blocks: Iterable[bytes]) -> dict[str, pa.Table]:
-        return read_blocks(map(self.read, blocks))
-
-    def _split(self, blocks: Iterable[bytes], divisor: int, size: int | None) -> Iterator[dict[str, pa.Table]]:
-        """``size`` is that of the rows, where it is known; ``divisor`` is how often the hash was divided."""
-        several = 1 if size is None else -(-size // self._most_bytes)
+    def _split(self, blocks: Iterable[bytes], size: int | None, begin: int, held: Sequence[Held]) -> Iterator[Part]:
+        """``size`` is that of the rows, where it is known, whose places are from ``begin`` on."""
         blocks = iter(blocks)
         batches: dict[str, list[pa.RecordBatch]] = {}
-        if several <= 1:
+        if size is None or size <= self._most_bytes:
             seen = 0
             for name, rows in _read(map(self.read, blocks)):
                 batches.setdefault(name, []).append(rows)
                 seen += rows.nbytes
                 if size is None and seen > self._most_bytes:
-                    several = FAN_OUT
                     break
             else:
-                yield {name: concat_batches(name, batches.pop(name)) for name in list(batches)}
-                return
+                size = seen
+        ends = self._ends(begin, held, size)
+        if len(ends) == 1:
+            yield Part(ends[0], {name: concat_batches(name, batches.pop(name)) for name in list(batches)})
+            return
         with ExitStack() as stack:
             folder = self._folder
             if folder is None or not os.path.isdir(folder.path):
                 folder = BlockFolder(stack.enter_context(tempfile.TemporaryDirectory(prefix="beam_joins-parts-")), frees=True)
-            parts = Parts(self._most_bytes * TURN_FACTOR, folder, self._to_all)
-            yield from parts._each_part(self, batches, blocks, min(several, _MOST_PARTS), divisor)
+            parts = Parts(self.memory, folder, self._to_all)
+            yield from parts._each_part(_all(batches, _read(map(self.read, blocks))), begin, ends, held)
+
+    def _ends(self, begin: int, held: Sequence[Held], size: int | None) -> list[int]:
+        """Where parts end, so that none takes more than a turn may."""
+        ends = list[int]()
+        places = held[-1].end - begin
+        for end, bytes_held, pieces in held:
+            if size is None:
+                several = FAN_OUT // len(held)
+            else:
+                rows = size * (end - begin) / places
+                several = int(-(-(rows + min(bytes_held, STATE_FACTOR * rows)) // self._most_bytes))
+            several = max(1, pieces, min(several, _MOST_PARTS // len(held)))
+            ends += [begin + (end - begin) * (n + 1) // several for n in range(several)]
+            begin = end
+        return ends
 
     def _each_part(
-        self,
-        whole: "Parts",
-        batches: dict[str, list[pa.RecordBatch]],
-        blocks: Iterable[bytes],
-        several: int,
-        divisor: int,
-    ) -> Iterator[dict[str, pa.Table]]:
+        self, batches: Iterable[tuple[str, pa.RecordBatch]], begin: int, ends: Sequence[int], held: Sequence[Held]
+    ) -> Iterator[Part]:
         folder = self._folder
         assert folder is not None
         file = folder.file()
-        path, parts = file.path, [list[bytes]() for _ in range(several)]
-        writer = BlockWriter(several, file=file, counts=False)
+        path, parts = file.path, [list[bytes]() for _ in ends]
+        writer = BlockWriter(len(ends), file=file, travels=False)
         total = 0
-        for name, rows in _all(batches, _read(map(whole.read, blocks))):
+        for name, rows in batches:
             total += rows.nbytes
             if name in self._to_all:
                 writer.send_to_all(_PARTS, rows, name)
             else:
-                writer.send(name, _further_bits(_routed_by(rows)) // np.uint64(divisor), rows)
+                writer.send(name, np.searchsorted(ends, places(rows), side="right"), rows)
             for _, element in writer.pop_ready():
                 number, block = element.value
                 parts[number].append(block)
         for _, (number, block), _ in writer.flush():
             parts[number].append(block)
         try:
-            for part in parts:
-                if not part:
-                    continue
+            for end, part in zip(ends, parts, strict=True):
                 size = _rows_bytes(part)
+                of_part = next(each for each in held if end <= each.end)
                 if self._most_bytes < size < _ONE_KEY * total:
-                    yield from self._split(part, divisor * several, size)
-                else:
-                    yield self._whole(part)
+                    yield from self._split(part, size, begin, [of_part._replace(end=end, pieces=1)])
+                elif part:
+                    yield Part(end, read_blocks(map(self.read, part)))
                 folder.free(part)
                 part.clear()
+                begin = end
         finally:
             with suppress(FileNotFoundError):
                 os.remove(path)
+
+
+def places(rows: pa.RecordBatch | pa.Table) -> Ints:
+    """Where rows lie in a partition: by other bits of the hash than those by which partitions, and parts of left
+    rows, are chosen.
+    """
+    place: Ints = ((_routed_by(rows) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(16)).view(np.int64)
+    return place
 
 
 def _rows_bytes(blocks: Iterable[bytes]) -> int:
@@ -140,14 +188,9 @@ def _all(batches: dict[str, list[pa.RecordBatch]], rest: Iterable[tuple[str, pa.
     yield from rest
 
 
-def _further_bits(hashed: Hashes) -> Hashes:
-    """Other bits than those by which partitions, and parts of left rows, are chosen."""
-    return (hashed * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(16)
-
-
-def _routed_by(rows: pa.RecordBatch) -> Hashes:
+def _routed_by(rows: pa.RecordBatch | pa.Table) -> Hashes:
     """The hashes by which rows meet others: of what they look up, of their group or of their key."""
-    by = next(name for name in ("reference", "group", "key") if name in rows.schema.names)
+    by = next(name for name in ROUTED_BY if name in rows.schema.names)
     column = combine_chunks(rows.column(by))
     if by != "reference" or not column.null_count:
         return hashes(column)

@@ -31,7 +31,7 @@ from beam_joins.transforms.engine.emitter import Emitter
 from beam_joins.transforms.engine.notes import Check
 from beam_joins.transforms.engine.operator import Operator
 from beam_joins.transforms.engine.partition_turn import PartitionTurn
-from beam_joins.transforms.engine.partitions import CORES, partition_count
+from beam_joins.transforms.engine.partitions import CORES, growing_partitions, partition_count
 from beam_joins.transforms.engine.parts import Parts
 from beam_joins.transforms.engine.replay_options import (
     ReplayOptions,
@@ -133,7 +133,7 @@ class Stage(beam.PTransform[Any, Any]):
     def _partitions(self, pcoll: PCollection[Any]) -> int:
         asked_for, folder = pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_partitions, folder_for(pcoll)
         if folder is not None:
-            return folder.partition_count(asked_for, partition_count(asked_for))
+            return folder.partition_count(asked_for, partition_count(asked_for or growing_partitions(self._size or 0)))
         if asked_for is None and pcoll.pipeline.options.view_as(StandardOptions).streaming:
             asked_for = CORES  # each turn sends blocks from every partition to every other
         return partition_count(asked_for, self._size)
@@ -225,7 +225,7 @@ class Replay(Stage):
         parts = self._parts(together)
         partition = PartitionTurn(self._operator, self._check, emitter, parts)
         if together.is_bounded:
-            return self._released(together, label_of(together.pipeline), OnlyTurn(partition.released), emitter)
+            return self._released(together, label_of(together.pipeline), OnlyTurn(partition), emitter)
         remember = round(1_000_000 * together.pipeline.options.view_as(ReplayOptions).beam_joins_remember_deletes)
         options = {"check": self._check, "read": parts.read, "remember_deletes": remember, **self._turns}
         turns = Turns(partition.replayed, ticks_behind(together), **options)
@@ -245,7 +245,7 @@ class Replay(Stage):
         emitter = self._emitter(together)
         operator, parts = observed(self._operator, memory), self._parts(together)
         partition = PartitionTurn(operator, self._check, emitter, parts, calls_always=self._gives_all)
-        return self._released(together, label, ResumedTurn(memory, partition.released), emitter)
+        return self._released(together, label, ResumedTurn(memory, partition, parts.memory), emitter)
 
     def _released(self, together: PCollection[Any], label: str, turn: Released, emitter: Emitter) -> Any:
         """What follows from the only turns of partitions, which several workers of the direct runner share."""

@@ -4,7 +4,7 @@ another run may go on with it.
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -14,7 +14,9 @@ from beam_joins.coders.snapshot import Described, files_of
 from beam_joins.corrupt import CorruptData
 from beam_joins.transforms.engine.resumed.state_files import StateRefused
 
-FORMAT = 4
+FORMAT = 5
+DescribedPart = tuple[int, Described | None]
+"""A part of a partition's state: the place up to which its rows lie, and its snapshot."""
 Fingerprint = dict[str, Any]
 """``transform``, its class; ``options`` as display data shows them; ``inputs``, the columns of each."""
 
@@ -24,7 +26,7 @@ class Remembered(NamedTuple):
 
     * ``frontier`` and ``latest``: the largest position and event time, of all that it is connected with.
     * ``columns``: the schemas of its inputs; ``notes``: what was noted of them.
-    * ``partitions``: their snapshots.
+    * ``partitions``: the parts of their states.
     """
 
     fingerprint: Fingerprint
@@ -32,7 +34,7 @@ class Remembered(NamedTuple):
     latest: int | None = None
     columns: Mapping[str, str] = {}
     notes: Mapping[str, list[str]] = {}
-    partitions: Mapping[str, Described] = {}
+    partitions: Mapping[str, Sequence[DescribedPart]] = {}
 
 
 class Manifest(NamedTuple):
@@ -48,7 +50,8 @@ class Manifest(NamedTuple):
     @property
     def files(self) -> set[str]:
         """The names of all files that it names."""
-        return {file["file"] for each in self.transforms.values() for of in each.partitions.values() for file in files_of(of)}
+        partitions = (parts for each in self.transforms.values() for parts in each.partitions.values())
+        return {file["file"] for parts in partitions for _, described in parts for file in files_of(described)}
 
 
 class TurnEnded(NamedTuple):
@@ -58,7 +61,7 @@ class TurnEnded(NamedTuple):
 
     label: str
     partition: int
-    snapshot: Described | None
+    parts: Sequence[DescribedPart]
     position: int | None
     timestamp: int | None
     columns: dict[str, str]
@@ -165,8 +168,8 @@ def after_run(
     transforms = {label: _after(earlier[label], by_label[label]) for label in now}
     for group in groups:
         ended = [turn for label in group for turn in by_label[label]]
-        frontier = _largest(*(earlier[label].frontier for label in group), *(turn.position for turn in ended))
-        latest = _largest(*(earlier[label].latest for label in group), *(turn.timestamp for turn in ended))
+        frontier = largest(*(earlier[label].frontier for label in group), *(turn.position for turn in ended))
+        latest = largest(*(earlier[label].latest for label in group), *(turn.timestamp for turn in ended))
         for label in group:
             transforms[label] = transforms[label]._replace(frontier=frontier, latest=latest)
     return Manifest(before.run + 1, partitions, inputs, transforms)
@@ -176,10 +179,9 @@ def _after(before: Remembered, turns: Iterable[TurnEnded]) -> Remembered:
     partitions, columns = dict(before.partitions), dict(before.columns)
     notes = {name: set(noted) for name, noted in before.notes.items()}
     for turn in turns:
-        if turn.snapshot is not None:
-            partitions[str(turn.partition)] = turn.snapshot
-        for name, schema in turn.columns.items():
-            columns[name] = _common(turn.label, name, columns[name], schema) if name in columns else schema
+        if any(described is not None for _, described in turn.parts):
+            partitions[str(turn.partition)] = turn.parts
+        columns = common_columns(turn.label, columns, turn.columns)
         for name, noted in turn.notes.items():
             notes.setdefault(name, set()).update(noted)
     listed = {name: sorted(noted) for name, noted in notes.items()}
@@ -200,6 +202,13 @@ def text_schema(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(b64decode(text)))
 
 
+def common_columns(label: str, one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
+    """The schemas of inputs, as texts, of which there are two; raises :class:`StateRefused` for those that have nothing
+    in common.
+    """
+    return {**one, **{name: _common(label, name, one[name], schema) if name in one else schema for name, schema in other.items()}}
+
+
 def _common(label: str, name: str, one: str, other: str) -> str:
     if one == other:
         return one
@@ -210,7 +219,8 @@ def _common(label: str, name: str, one: str, other: str) -> str:
         raise StateRefused(f"{label}: the columns of '{name}' differ from one partition to another: {error}") from None
 
 
-def _largest(*numbers: int | None) -> int | None:
+def largest(*numbers: int | None) -> int | None:
+    """The largest of numbers, of which ``None`` is none."""
     return max((each for each in numbers if each is not None), default=None)
 
 

@@ -3,8 +3,9 @@ one.
 """
 
 import json
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -19,8 +20,10 @@ from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.metrics import count_state
 from beam_joins.transforms.engine.notes import read_note, write_note
 from beam_joins.transforms.engine.operator import Operator, Turn
-from beam_joins.transforms.engine.resumed.manifest import TurnEnded, schema_text, text_schema
+from beam_joins.transforms.engine.partition_turn import PartitionTurn
+from beam_joins.transforms.engine.resumed.manifest import DescribedPart, TurnEnded, common_columns, largest, schema_text, text_schema
 from beam_joins.transforms.engine.resumed.state_files import StateFiles, StateRefused
+from beam_joins.transforms.engine.resumed.state_parts import StateParts
 from beam_joins.unchanged import UNCHANGED
 
 
@@ -38,7 +41,7 @@ class Memory(NamedTuple):
     horizon: int | None
     columns: Mapping[str, str]
     notes: Mapping[str, list[str]]
-    partitions: Mapping[str, Described]
+    partitions: Mapping[str, Sequence[DescribedPart]]
 
     @property
     def elements(self) -> list[tuple[int, bytes]]:
@@ -60,36 +63,56 @@ def observed(operator: Operator, memory: Memory) -> Operator:
 
     def observing(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[Any, None, _Seen]:
         inputs = {name: _conformed(rows, name, memory) for name, rows in inputs.items()}
-        position, timestamp = (_largest(inputs.values(), column) for column in ("position", "timestamp"))
+        position, timestamp = (_largest_of(inputs.values(), column) for column in ("position", "timestamp"))
         state = yield from operator(inputs, writer, turn)
         behind = getattr(state, "frontier", None)  # of late rows, which are applied behind all others
-        position = max((each for each in (position, behind) if each is not None), default=None)
-        return _Seen(state, position, timestamp, {name: rows.schema for name, rows in inputs.items()})
+        return _Seen(state, largest(position, behind), timestamp, {name: rows.schema for name, rows in inputs.items()})
 
     return observing
 
 
-class ResumedTurn:
-    """The turn of a partition, the only one of its run."""
+class _Seeing:
+    """The parts of a partition's state, and what there was in the rows of their turns."""
 
-    def __init__(self, memory: Memory, released: Callable[[Iterable[bytes], Turn, BlockWriter], Generator[Any, None, Any]]) -> None:
+    def __init__(self, label: str, parts: StateParts) -> None:
+        self._label = label
+        self._parts = parts
+        self.held = parts.held
+        self.position: int | None = None
+        self.timestamp: int | None = None
+        self.columns: dict[str, str] = {}
+
+    def up_to(self, end: int) -> Any:
+        return self._parts.up_to(end)
+
+    def remember(self, end: int, seen: _Seen) -> None:
+        self._parts.remember(end, seen.state)
+        self.position, self.timestamp = largest(self.position, seen.position), largest(self.timestamp, seen.timestamp)
+        self.columns = common_columns(self._label, self.columns, {name: schema_text(schema) for name, schema in seen.columns.items()})
+
+
+class ResumedTurn:
+    """The turn of a partition, the only one of its run; ``memory_bytes`` is how many it may take."""
+
+    def __init__(self, memory: Memory, partition: PartitionTurn, memory_bytes: int) -> None:
         self._memory = memory
-        self._released = released
+        self._partition = partition
+        self._memory_bytes = memory_bytes
 
     def __call__(self, partition: int, elements: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
         """What follows from the elements of the partition."""
         memory, notes = self._memory, dict[str, list[str]]()
-        described = memory.partitions.get(str(partition))
-        before = read_snapshot(described, memory.files.get)
+        described = [(end, part) for end, part in memory.partitions.get(str(partition), ())]
+        parts = StateParts(
+            described, self._memory_bytes, partial(read_snapshot, get=memory.files.get), partial(self._written, partition)
+        )
+        seeing = _Seeing(memory.label, parts)
         first_notes = [write_note(to, noted) for to, noted in memory.notes.items()] if partition == 0 else []
-        turn = Turn(before.state, memory.frontier, None, memory.horizon)
-        seen = yield from self._released(chain(first_notes, _noting(elements, notes)), turn, writer)
-        if not isinstance(seen, _Seen):  # there were no rows, and the operator was not called
-            seen = _Seen(seen, None, None, {})
-        after = self._written(partition, seen.state, before)
-        if seen.columns or notes or after != described:
-            columns = {name: schema_text(schema) for name, schema in seen.columns.items()}
-            ended = TurnEnded(memory.label, partition, after, seen.position, seen.timestamp, columns, notes)
+        turn = Turn(None, memory.frontier, None, memory.horizon)
+        yield from self._partition.released(chain(first_notes, _noting(elements, notes)), turn, writer, seeing)
+        after = parts.all_written()
+        if seeing.columns or notes or after != described:
+            ended = TurnEnded(memory.label, partition, after, seeing.position, seeing.timestamp, seeing.columns, notes)
             memory.files.put(f"{memory.prefix}-{partition:05d}.json", json.dumps(ended._asdict()).encode())
 
     def _written(self, partition: int, state: Any, before: Snapshot) -> Described | None:
@@ -135,7 +158,7 @@ def _shown(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} ({field.type})" for field in schema)
 
 
-def _largest(tables: Iterable[pa.Table], column: str) -> int | None:
+def _largest_of(tables: Iterable[pa.Table], column: str) -> int | None:
     """The largest number in a column of the rows that meet others: what has no key has no position."""
     maxima = []
     for rows in tables:
