@@ -5,7 +5,7 @@ from argparse import Namespace
 from functools import partial
 from typing import Final
 
-from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.pipelines.base.interruption import Interruption
 from beam_joins.pipelines.base.progress import Progress
@@ -18,7 +18,6 @@ from beam_joins.pipelines.commands.summary import LATE
 from beam_joins.pipelines.commands.write_json import STDOUT, write_json
 from beam_joins.pipelines.results.counts import add_up
 
-_ROUNDS_WARM: Final = 3
 _LOOK_SECONDS: Final = 0.1
 _LOOKS: Final = 20
 
@@ -32,9 +31,6 @@ def follow(runs: Runs, options: PipelineOptions, args: Namespace, interruption: 
     """
     every = args.every
     arrivals, rounds, last = Arrivals(), 0, set[str]()
-    # workers that wait for the next round stay
-    portable = options.view_as(PortableOptions)
-    portable.environment_cache_millis = max(int(portable.environment_cache_millis), 60_000, round(_ROUNDS_WARM * every * 1_000))
     # between two rounds a second signal has nothing to give up
     with any_runner(options) as ready, interruption.later():
         while not interruption.by:

@@ -13,7 +13,7 @@ from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 from beam_joins.pipelines.runners.spark_server import SPARK, spark_master
 from beam_joins.pipelines.runners.warm_start import is_spark
 
-_ENVIRONMENT_CACHE_MS = 60_000
+_ENVIRONMENT_CACHE_MS = 5_000
 _STORAGE_LEVELS: Final = ("DISK_ONLY", "MEMORY_AND_DISK", "MEMORY_AND_DISK_SER", "MEMORY_ONLY", "MEMORY_ONLY_SER")
 
 
@@ -77,8 +77,8 @@ def spark_server(options: PipelineOptions) -> ServerOptions:
     asked.storage_level = asked.storage_level or _STORAGE_LEVELS[0]
     if asked.storage_level != "MEMORY_ONLY":
         options.view_as(DebugOptions).add_experiment(READ_ONCE)
-    # Spark gives workers back after every stage. Flink keeps its own, and must not be given a dead one again
-    # when it restarts a job.
+    # Spark gives workers back after every stage, and asks for new ones in the next job. Flink keeps its own, and
+    # must not be given a dead one again when it restarts a job.
     portable = options.view_as(PortableOptions)
     portable.environment_cache_millis = int(portable.environment_cache_millis) or _ENVIRONMENT_CACHE_MS
     return server_options(options, SPARK, master, memory=asked.driver_memory, settings=asked.spark_conf or (), log=asked.spark_log)
