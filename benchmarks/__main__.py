@@ -35,7 +35,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--works", nargs="+", choices=tuple(CASES), metavar="WORK", help="only these (default: all)")
     made.add_argument("--contestants", nargs="+", metavar="NAME", help="only those whose title or module begins so (default: all)")
     made.add_argument(
-        "--rounds", type=int, help="how often each is measured (default: 5, with --small 1); 0 with --runs: only show what is kept"
+        "--rounds",
+        type=int,
+        help="how often each is measured (default: 5 times what the first page tells, else once); 0 with --runs: only show what is "
+        "kept",
     )
     made.add_argument(
         "--data", type=Path, default=Path("benchmark-data"), metavar="DIR", help="where the input is kept (default: %(default)s)"
@@ -86,8 +89,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         contestants = [replace(each, small_cases=each.cases) for each in contestants]
     if asked.small and asked.publish:
         options.error("--small gives no figures to publish")
-    rounds = (1 if asked.small else 5) if asked.rounds is None else asked.rounds
-    if rounds < (0 if asked.runs else 1):
+    rounds = 1 if asked.small and asked.rounds is None else asked.rounds
+    if rounds is not None and rounds < (0 if asked.runs else 1):
         options.error("--rounds is at least 1, or 0 with --runs")
     taken = [case for case in cases(small=asked.small) if not asked.works or case.name in asked.works]
     try:

@@ -41,15 +41,16 @@ class Rounds:
         self._kept = kept
         self.measured: dict[tuple[str, str], Measured] = kept.measured() if kept else {}
 
-    def measure(self, cases: Sequence[Case], contestants: Sequence[Contestant], rounds: int) -> list[Measured]:
-        """All that is measured, in the order of cases and contestants."""
+    def measure(self, cases: Sequence[Case], contestants: Sequence[Contestant], rounds: int | None = None) -> list[Measured]:
+        """All that is measured, in the order of cases and contestants; in so many rounds, or in as many as each case says."""
         self._data.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="runs-", dir=self._data) as scratch:
-            for number in range(rounds):
+            of_case = {case.name: case.rounds if rounds is None else rounds for case in cases}
+            for number in range(max(of_case.values(), default=0)):
                 for case in cases:
                     for contestant in contestants:
-                        if contestant.takes(case, small=self._small) and number < contestant.rounds:
-                            self._tell(f"round {number + 1} of {rounds}, {case.name}, {contestant.title}")
+                        if contestant.takes(case, small=self._small) and number < min(of_case[case.name], contestant.rounds):
+                            self._tell(f"round {number + 1} of {of_case[case.name]}, {case.name}, {contestant.title}")
                             self._measure(case, contestant, Path(scratch), number)
                             if self._kept:
                                 self._kept.keep(self.measured.values())

@@ -292,5 +292,5 @@ def test_blocks_are_in_files_where_all_workers_are_on_this_machine(options, refe
 
 def test_the_number_of_partitions_follows_from_the_size_that_a_reader_says():
     assert partition_count(None) == DEFAULT_PARTITIONS
-    assert partition_count(None, 3 << 30) == suggested_partitions(3 << 30) > 100
+    assert partition_count(None, 300 << 30) == suggested_partitions(300 << 30) > 1000
     assert partition_count(7, 3 << 30) == 7

@@ -59,10 +59,9 @@ class PartitionTurn:
         if self._calls_always:
             parts = _with_every(states.held, parts)
         while (part := next(parts, None)) is not None:
-            end, state = part.end, states.up_to(part.end)
-            state = yield from self._replayed(part.rows, turn._replace(state=state), writer)
+            end = part.end
+            states.remember(end, (yield from self._replayed(part.rows, turn._replace(state=states.up_to(end)), writer)))
             del part  # not two parts at a time
-            states.remember(end, state)
         if self._check is not None:
             self._check(reader.notes)
 

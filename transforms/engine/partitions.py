@@ -2,9 +2,9 @@
 
 from beam_joins.cores import usable_cores
 
-PARTITION_BYTES = 16 << 20
-"""How much input a partition should have at most; sorting and joining it takes about twenty times as much
-memory in a worker.
+PARTITION_BYTES = 256 << 20
+"""How much input a partition should have at most; it is replayed in parts. Every worker has a block for each
+partition, and small blocks cost more than parts do.
 """
 
 WORTHWHILE_BYTES = 2 << 20
@@ -38,8 +38,8 @@ def growing_partitions(input_bytes: int) -> int:
 def suggested_partitions(input_bytes: int) -> int:
     """The number of partitions for input of so many bytes, before compression: one for each core at least.
 
-    >>> suggested_partitions(0) == CORES, suggested_partitions(10 << 30)
-    (True, 640)
+    >>> suggested_partitions(0) == CORES, suggested_partitions(100 << 30)
+    (True, 400)
     """
     worthwhile = min(DEFAULT_PARTITIONS, -(-input_bytes // WORTHWHILE_BYTES))
     return max(CORES, worthwhile, -(-input_bytes // PARTITION_BYTES))
@@ -51,8 +51,8 @@ def partition_count(partitions: int | None, size: int | None = None) -> int:
 
     Raises ``ValueError`` if it is not a positive int.
 
-    >>> partition_count(64), partition_count(64, 3 << 20), partition_count(None, 10 << 30)
-    (64, 2, 640)
+    >>> partition_count(64), partition_count(64, 3 << 20), partition_count(None, 100 << 30)
+    (64, 2, 400)
     """
     count = DEFAULT_PARTITIONS if partitions is None else partitions
     if partitions is None and size is not None:
