@@ -65,7 +65,7 @@ lint: .venv/tested  ## Check style and types
 	$(call INSTALL,.[bench])
 	@touch $@
 
-bench: .venv/benched  ## Measure next to PySpark SQL, DuckDB, Flink SQL, Pathway and plain Beam (an hour)
+bench: .venv/benched  ## Measure next to PySpark SQL, DuckDB, Flink SQL, Pathway and plain Beam (about an hour)
 	$(BIN)/python -m benchmarks
 
 bench-small: .venv/benched  ## A part of it at a twentieth of the size (three minutes): shows that it runs, not how fast it is

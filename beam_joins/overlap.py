@@ -84,15 +84,18 @@ def overlap_in_parts(
     if parts <= 1:
         yield overlap(left, right, join, shape, behind=behind)
         return
-    rights = Rights(right)
+    reference, right_code = factorize(combine_chunks(left["reference"]), combine_chunks(right["key"]))
+    rights = Versions(right_code, right)
     # the high bits, for the partition is chosen by the same hash
     part = (hashes(combine_chunks(left["key"])) >> np.uint64(32)) % np.uint64(parts)
     by = np.argsort(part, kind="stable")
     ends = np.searchsorted(part[by], np.arange(parts), side="right").tolist()
     for begin, end in zip([0, *ends[:-1]], ends, strict=True):
-        yield rights.joined(left.take(pa.array(by[begin:end])), join, shape, behind=behind)
+        some = left.take(pa.array(by[begin:end]))
+        events, alone = left_events(some, reference[by[begin:end]], rights, shape)
+        yield _joined(some, right, events, alone, join, shape, behind)
     if shape.keeps_right:
-        yield rights.unmatched(left, join, shape, behind=behind)
+        yield _joined(left, right, unmatched_rights(left, reference, rights), reference[:0], join, shape, behind)
 
 
 class Rights:
@@ -107,21 +110,12 @@ class Rights:
 
     def joined(self, left: pa.Table, join: Join, shape: Shape, *, behind: int | None = None) -> Joined:
         """Joins left rows with these right rows, as :func:`overlap` does; without the results of right rows alone."""
-        events, alone = left_events(left, self._codes_of(left), self._versions, shape)
-        return _joined(left, self._rows, events, alone, join, shape, behind)
-
-    def unmatched(self, left: pa.Table, join: Join, shape: Shape, *, behind: int | None = None) -> Joined:
-        """The results of right rows that no left row refers to."""
-        events = unmatched_rights(left, self._codes_of(left), self._versions)
-        return _joined(left, self._rows, events, np.zeros(0, np.int64), join, shape, behind)
-
-    def _codes_of(self, left: pa.Table) -> Ints:
         reference, distinct = factorize(combine_chunks(left["reference"]), self._distinct)
         # references that no right row has differ from each other too
         code = len(distinct) + np.arange(1 + max(int(reference.max(initial=0)), int(distinct.max(initial=0))))
         code[distinct] = np.arange(len(distinct))
-        codes: Ints = code[reference]
-        return codes
+        events, alone = left_events(left, code[reference], self._versions, shape)
+        return _joined(left, self._rows, events, alone, join, shape, behind)
 
 
 def _joined(left: pa.Table, right: pa.Table, events: Events, alone: Ints, join: Join, shape: Shape, behind: int | None) -> Joined:

@@ -170,13 +170,18 @@ def test_a_manifest_that_is_not_as_it_was_written_is_refused(state, tmp_path):
         run("inner", SECOND, tmp_path / "out", state=state)
 
 
+def test_a_number_of_partitions_that_is_none_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="--beam_joins_partitions=0: give a positive whole number"):
+        counted(ROWS, tmp_path, "--beam_joins_partitions=0")
+
+
 def test_partitions_without_rows_are_not_touched(tmp_path):
     rows = [{"id": n, "by": "a", "at": n} for n in range(200)]
-    counted(rows, tmp_path)
+    counted(rows, tmp_path, "--beam_joins_partitions=16")
     present = files(tmp_path)
     counted([{"id": 7, "by": "a", "at": 1_000}], tmp_path)
     stay = {path: time for path, time in files(tmp_path).items() if path in present}
-    assert len(stay) > 5
+    assert len(stay) > 10
     assert stay == {path: present[path] for path in stay}
     assert len(files(tmp_path).keys() - present.keys()) < 5
     # a run without rows changes nothing but the number of the run
