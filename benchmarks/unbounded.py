@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Final
 
 import apache_beam as beam
+import numpy as np
 import psutil
 import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.runner import PipelineState
 
 from beam_joins import ChangeBatch, ForeignKeyJoin, TableFromChangelog
 from beam_joins.pipelines.flink import flink_runner
@@ -25,6 +27,8 @@ from benchmarks.data.endless import SCHEMAS, Endless
 from benchmarks.harness.flow import Flow, flow_report
 
 _MILLION: Final = 1_000_000
+_PAUSE_SECONDS: Final = 0.5
+_SLICE_MICROS: Final = 50_000
 RUNNERS: Final = {
     "Flink": ["--runner=FlinkRunner", "--streaming"],
     "Prism": ["--runner=PrismRunner", "--environment_type=LOOPBACK", "--experiments=prism_disable_sdf_split", "--streaming"],
@@ -32,19 +36,21 @@ RUNNERS: Final = {
 
 
 class Append(beam.DoFn):
-    """Notes of each batch of results when it came, how many there are, and the times of the earliest and the
-    latest change: a line of a file for each worker.
+    """Notes of each batch of results when it came, and for each twentieth of a second of event time how many
+    there are, and the times of the earliest and the latest change: a file for each worker.
     """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def process(self, batch: ChangeBatch) -> None:
-        """Append a line."""
-        times = batch.timestamp.to_numpy()
-        line = f"{time.time_ns() // 1000} {len(batch)} {times.min()} {times.max()}\n"
+        """Append the lines."""
+        now, times = time.time_ns() // 1000, np.sort(batch.timestamp.to_numpy())
+        _, begins = np.unique(times // _SLICE_MICROS, return_index=True)
+        slices = zip(begins, [*begins[1:], len(times)], strict=True)
+        lines = [f"{now} {end - begin} {times[begin]} {times[end - 1]}\n" for begin, end in slices]
         with open(os.path.join(self._folder, f"{os.getpid()}.txt"), "a") as file:
-            file.write(line)
+            file.write("".join(lines))
 
 
 def build(pipeline: beam.Pipeline, endless: Endless, folder: str) -> None:
@@ -95,7 +101,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         build(pipeline, endless, folder)
         flow = Flow(Path(folder), psutil.Process())
         with flow.watched():
-            pipeline.run().wait_until_finish()
+            result = pipeline.run()
+            while flow.latest() < endless.last and not PipelineState.is_terminal(result.state):
+                time.sleep(_PAUSE_SECONDS)
+            # a source without an end has none either when nothing more comes from it
+            result.cancel()
         print(flow_report(flow, endless))
     return 0
 

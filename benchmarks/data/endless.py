@@ -12,6 +12,7 @@ from beam_joins.pipelines.io.sources.follow import Piece, Timed
 from benchmarks.works import BASE_MICROSECONDS
 
 _MILLION: Final = 1_000_000
+_CLOSING: Final = 3600 * _MILLION
 ROWS: Final = 5_000
 """Rows of a batch at most."""
 RARE: Final = 100
@@ -44,19 +45,27 @@ class Endless:
         """The time of the first order."""
         return BASE_MICROSECONDS if self.live is None else self.live
 
+    @property
+    def last(self) -> int:
+        """The time of the last order."""
+        return self.begin + (self.changes - 1) * _MILLION // self.per_second
+
     def range(self, element: str) -> tuple[int, int]:
         """All rows of a table."""
         return (0, self.changes) if element == "orders" else (0, self.customers + self.changes // RARE)
 
     def pieces(self, element: str, place: int, end: int | None) -> Iterator[Piece]:
-        """What there is, up to the time of the clock if it is live."""
-        until = self.range(element)[1] if self.live is None else min(self.range(element)[1], self._there(element))
+        """What there is, up to the time of the clock if it is live; behind all rows their tick ends too."""
+        whole = self.range(element)[1]
+        until = whole if self.live is None else min(whole, self._there(element))
         while place < until:
             index = np.arange(place, min(place + ROWS, until))
             times = self._times(element, index)
             batch = self._orders(index, times) if element == "orders" else self._customers(index, times)
             place = int(index[-1]) + 1
             yield Piece(place, [Timed(batch, int(times[0]))], int(times[-1]), len(index))
+        if place == whole:
+            yield Piece(place + 1, [], self.last + _CLOSING, 0)
 
     def close(self) -> None:
         """Nothing is open."""

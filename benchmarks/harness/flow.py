@@ -71,6 +71,10 @@ class Flow:
         notes = np.array(lines, np.int64).reshape(-1, 4)
         return notes[np.argsort(notes[:, 0], kind="stable")]
 
+    def latest(self) -> int:
+        """The time of the latest change with a result; that of none is 0."""
+        return int(self.results()[:, 3].max(initial=0))
+
 
 _COLUMNS: Final = (
     "changes so far",

@@ -12,10 +12,12 @@ from beam_joins.pipelines.runners.runner import ServerOptions
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
 _LEAST_IDLE_MS = 60_000
-_BUNDLE_MS = 100
+_BUNDLE_MS = 20
 _BACKENDS = ("hashmap", "rocksdb")
 _RETENTIONS = ("keep", "delete")
 
+# Results wait in buffers at each shuffle, for a tenth of a second by default.
+_PROMPT = "execution.buffer-timeout.interval=5ms"
 # With checkpoints, a job whose worker or function fails goes on from the last one, three times within a
 # minute.
 _RESTARTS = (
@@ -94,7 +96,7 @@ def is_meant(options: PipelineOptions) -> bool:
 
 def _settings(asked: FlinkOptions) -> list[str]:
     """What the options say, as settings of Flink; raises RunnerSetupError for an option that cannot be."""
-    settings: list[str] = []
+    settings = [_PROMPT]
     if asked.checkpointing_interval is not None:
         if asked.checkpointing_interval < 1:
             raise RunnerSetupError(

@@ -76,7 +76,7 @@ def test_directories_become_settings_of_flink_as_urls(tmp_path):
         "--flink_state_backend=rocksdb",
         "--flink_conf=a.b=c",
     ]
-    assert flink_server(PipelineOptions(["--runner=FlinkRunner", *flags])).settings == (
+    assert flink_server(PipelineOptions(["--runner=FlinkRunner", *flags])).settings[1:] == (
         "state.backend.type=rocksdb",
         f"state.checkpoints.dir=file://{tmp_path}/c",
         "execution.savepoint.path=s3://bucket/s",

@@ -29,6 +29,10 @@ TICK_SECONDS = 1.0
 _LEAST_SECONDS = 0.1
 _STAGE = 1000
 """How much later, in microseconds, the timers of a stage stand than those of the stage above."""
+_EARLY = 20 * _STAGE
+"""How much earlier, in microseconds, ticks end than at multiples of their length: Flink cuts the watermarks of
+sources to whole seconds, and one of them should let all stages of a tick have their turn.
+"""
 
 
 class TickOptions(PipelineOptions):
@@ -57,21 +61,21 @@ class Ticks(NamedTuple):
         """The ends of the ticks that times lie in.
 
         >>> Ticks(1_000_000).ends(np.array([0, 999_999, 1_000_000, -1])).tolist()
-        [1000000, 1000000, 2000000, 0]
+        [980000, 1980000, 1980000, 980000]
         """
-        return (np.minimum(timestamps, ALWAYS - self.micros) // self.micros + 1) * self.micros
+        return ((np.minimum(timestamps, ALWAYS - self.micros - _EARLY) + _EARLY) // self.micros + 1) * self.micros - _EARLY
 
     def turn_of(self, micros: int) -> int | None:
         """The end of the tick whose turn has given an element with this time; ``None`` for one of bounded
         input, at the end of all time.
         """
-        return None if micros >= END else micros // self.micros * self.micros
+        return None if micros >= END else (micros + _EARLY) // self.micros * self.micros - _EARLY
 
     def fires_at(self, due: int) -> int:
         """The time of the timer of a tick, and of what its turn gives.
 
-        >>> Ticks(1_000_000, lag=3000).fires_at(5_000_000)
-        5003000
+        >>> Ticks(1_000_000, lag=3000).fires_at(4_980_000)
+        4983000
         """
         return min(due, END) + self.lag
 

@@ -20,10 +20,10 @@ from pyarrow import feather
 from beam_joins import FunctionFailed
 from beam_joins.io import ReadGrowingFiles
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.io.sources import event_time
+from beam_joins.pipelines.io.sources import event_time, follow
 from beam_joins.pipelines.io.sources.event_time import EventTime, EventTimeEstimator, Seen
 from beam_joins.pipelines.io.sources.files import Files
-from beam_joins.pipelines.io.sources.follow import OpenEnded
+from beam_joins.pipelines.io.sources.follow import OpenEnded, Piece, Timed
 from beam_joins.pipelines.io.sources.rows import Rows
 from tests.pipelines.streaming.jobs import lines, row
 
@@ -267,3 +267,75 @@ def test_a_row_without_a_time_is_one_sentence(tmp_path: Path, line: str, timesta
     with pytest.raises((InputError, FunctionFailed), match=sentence) as raised:
         list(source.pieces(str(tmp_path / "*.jsonl"), *source.range(str(tmp_path / "*.jsonl"))))
     assert "\n" not in str(raised.value)
+
+
+class Clock:
+    """The clock of :mod:`follow`: it goes on by sleeping only."""
+
+    def __init__(self, micros: int) -> None:
+        self.micros = micros
+        self.slept: list[float] = []
+
+    def time_ns(self) -> int:
+        return self.micros * 1000
+
+    def monotonic(self) -> float:
+        return self.micros / 1e6
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.micros += round(seconds * 1e6)
+
+
+class Numbers:
+    """A source of so many pieces of 60,000 rows each time that it is read."""
+
+    def __init__(self) -> None:
+        self.there = 0
+
+    def pieces(self, element: Any, place: int, end: int | None) -> Any:
+        return (Piece(place + n, [Timed(n, n)], n, 60_000) for n in range(1, self.there + 1))
+
+    def close(self) -> None:
+        pass
+
+
+class Deferring(OpenEnded):
+    """A tracker that a DoFn sees."""
+
+    def defer_remainder(self, pause: Any = None) -> None:
+        self.pause = pause
+        self.try_split(0)
+
+
+def test_a_source_that_is_read_up_to_now_is_read_again_a_tenth_of_a_second_later_though_the_runner_does_not_wait(monkeypatch):
+    clock, source = Clock(1_000_034_000), Numbers()
+    monkeypatch.setattr(follow, "time", clock)
+    dofn = follow.Follow(source, EventTime.of(0, None))
+
+    def bundle(*there: int) -> list[Any]:
+        dofn.start_bundle()
+        trackers = []
+        for source.there in there:
+            trackers.append(Deferring((0, None)))
+            list(dofn.process("element", trackers[-1], EventTimeEstimator(dofn.event_time, Seen(None, 0))))
+        dofn.finish_bundle()
+        return [tracker.pause for tracker in trackers]
+
+    assert bundle(0) == [follow._PAUSE]
+    assert bundle(1, 0) == [follow._PAUSE] * 2
+    # one wait for all elements of a bundle
+    assert clock.slept == [0.096]
+    # there is more to read: no wait
+    assert bundle(1, 2) == [follow._PAUSE, None]
+    assert clock.slept[1:] == [0.1]
+    assert bundle(0) == [follow._PAUSE]
+    assert len(clock.slept) == 2
+    # the runner has waited
+    clock.micros += 200_000
+    bundle(0)
+    assert len(clock.slept) == 2
+    # the clock is put back
+    clock.micros -= 3_600_000_000
+    bundle(0)
+    assert clock.slept[2:] == [0.1]
