@@ -22,14 +22,14 @@ _COMPRESSED = Struct(">4sQ")  # stands before a compressed stream; an Arrow stre
 _MAGIC = b"zstd"
 
 
-def write_block(rows: pa.Table | pa.RecordBatch, input: str, *, small: bool = True) -> bytes:
-    """Rows of the named input as one block; ``small=False`` for one that is written and read soon, and not sent.
+def write_block(rows: pa.Table | pa.RecordBatch, input: str, *, compact: bool = True) -> bytes:
+    """Rows of the named input as one block; ``compact=False`` for one that is written and read soon, and not sent.
 
     >>> read_block(write_block(pa.table({"key": [1, 2]}), "left"))[0]
     'left'
     """
     columns = [(combine_chunks(rows.column(i)), rows.schema.field(i)) for i in range(rows.num_columns)]
-    few = not small or rows.nbytes < _WORTHWHILE
+    few = not compact or rows.nbytes < _WORTHWHILE
     if not few:
         columns = [narrow(*column) for column in columns]
     schema = pa.schema([field for _, field in columns], {_INPUT: input.encode()})

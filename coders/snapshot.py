@@ -61,7 +61,6 @@ def write_snapshot(state: Any, put: Put, before: Snapshot = NO_SNAPSHOT) -> Desc
     """
     if state is None:
         return None
-    fields = (state,) if isinstance(state, Arrangement) else tuple(state)
     name = "arrangement" if isinstance(state, Arrangement) else next(name for name, made in STATES.items() if made is type(state))
 
     def written(table: pa.Table) -> Described:
@@ -73,7 +72,7 @@ def write_snapshot(state: Any, put: Put, before: Snapshot = NO_SNAPSHOT) -> Desc
             return [written(run) for run in field.runs]
         return written(field) if isinstance(field, pa.Table) else field
 
-    return {"state": name, "fields": [described(field) for field in fields]}
+    return {"state": name, "fields": [described(field) for field in fields_of(state)]}
 
 
 def read_snapshot(described: Described | None, get: Get) -> Snapshot:
@@ -97,10 +96,14 @@ def read_snapshot(described: Described | None, get: Get) -> Snapshot:
     return Snapshot(STATES[described["state"]](*map(field, described["fields"])), files)
 
 
+def fields_of(state: Any) -> tuple[Any, ...]:
+    """What a state consists of: arrangements, tables and numbers; an arrangement is a state of one field."""
+    return () if state is None else (state,) if isinstance(state, Arrangement) else tuple(state)
+
+
 def tables_of(state: Any) -> list[pa.Table]:
     """The tables that a state consists of, as :func:`files_of` has their files."""
-    fields = () if state is None else (state,) if isinstance(state, Arrangement) else state
-    several = ((field.runs if isinstance(field, Arrangement) else (field,)) for field in fields)
+    several = ((field.runs if isinstance(field, Arrangement) else (field,)) for field in fields_of(state))
     return [table for tables in several for table in tables if isinstance(table, pa.Table)]
 
 

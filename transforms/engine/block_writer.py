@@ -165,7 +165,7 @@ class BlockWriter:
         self._ready.append((to, timestamped((partition, self._block(rows, name)), _earliest(rows))))
 
     def _block(self, rows: pa.Table, name: str) -> bytes:
-        block = write_block(rows, name, small=self._travels)
+        block = write_block(rows, name, compact=self._travels)
         if self._travels:
             metrics.count(metrics.BLOCK_ROWS, len(rows))
             metrics.count(metrics.BLOCK_BYTES, len(block))

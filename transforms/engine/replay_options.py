@@ -9,7 +9,7 @@ from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.coders import pickles
 from beam_joins.transforms.engine.block_files import BlockFolder
-from beam_joins.transforms.engine.partitions import CORES, DEFAULT_PARTITIONS
+from beam_joins.transforms.engine.partitions import CORES, DEFAULT_PARTITIONS, GROWING_PARTITIONS, PARTITION_BYTES
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder, folder_of
 from beam_joins.transforms.engine.run_folder import INLINE, block_folder
 
@@ -29,7 +29,8 @@ class ReplayOptions(PipelineOptions):
             type=int,
             metavar="N",
             help="in how many partitions at most input is replayed; no result depends on it, only time and memory do"
-            f" (default: {DEFAULT_PARTITIONS}; with --streaming the number of cores, {CORES})",
+            f" (default: one for each {PARTITION_BYTES >> 20} MB of input, {DEFAULT_PARTITIONS} where its size is not known; in a new"
+            f" folder of a state {GROWING_PARTITIONS} or more; with --streaming the number of cores, {CORES})",
         )
         parser.add_argument(
             "--beam_joins_broadcast_bytes",

@@ -65,11 +65,19 @@ class Ticks(NamedTuple):
         """
         return ((np.minimum(timestamps, ALWAYS - self.micros - _EARLY) + _EARLY) // self.micros + 1) * self.micros - _EARLY
 
+    def number(self, end: int) -> int:
+        """The number of the tick with this end, one more than that of the tick before.
+
+        >>> Ticks(1_000_000).number(5_980_000)
+        6
+        """
+        return (end + _EARLY) // self.micros
+
     def turn_of(self, micros: int) -> int | None:
         """The end of the tick whose turn has given an element with this time; ``None`` for one of bounded
         input, at the end of all time.
         """
-        return None if micros >= END else (micros + _EARLY) // self.micros * self.micros - _EARLY
+        return None if micros >= END else self.number(micros) * self.micros - _EARLY
 
     def fires_at(self, due: int) -> int:
         """The time of the timer of a tick, and of what its turn gives.

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from beam_joins.arrangement import Arrangement
-from beam_joins.coders.snapshot import NO_SNAPSHOT, Described, Snapshot, files_of, tables_of
+from beam_joins.coders.snapshot import NO_SNAPSHOT, Described, Snapshot, fields_of, files_of, tables_of
 from beam_joins.keys.columns import Bools
 from beam_joins.transforms.engine.parts import ROUTED_BY, SPACE, Held, places
 
@@ -101,7 +101,7 @@ def split(state: Any, place: int) -> tuple[Any, Any]:
     """
     if state is None:
         return None, None
-    fields = [_split(field, place) for field in _fields(state)]
+    fields = [_split(field, place) for field in fields_of(state)]
     one, other = (_like(state, [field[side] for field in fields]) for side in (0, 1))
     return one, other
 
@@ -116,11 +116,7 @@ def joined(one: Any, other: Any) -> Any:
     """
     if one is None or other is None:
         return one if other is None else other
-    return _like(one, [_joined(*fields) for fields in zip(_fields(one), _fields(other), strict=True)])
-
-
-def _fields(state: Any) -> tuple[Any, ...]:
-    return (state,) if isinstance(state, Arrangement) else tuple(state)
+    return _like(one, [_joined(*fields) for fields in zip(fields_of(one), fields_of(other), strict=True)])
 
 
 def _like(state: Any, fields: Sequence[Any]) -> Any:

@@ -7,9 +7,9 @@ earlier ticks before them; with rows that are ordered by a sequence also every w
 position up to theirs.
 """
 
+import inspect
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator
-from struct import Struct
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -31,8 +31,8 @@ from beam_joins.transforms.engine.notes import Check, read_note, with_note
 from beam_joins.transforms.engine.operator import Turn
 from beam_joins.transforms.engine.ticks import Ticks, TurnDoFn
 from beam_joins.transforms.engine.unbounded.partition_state import Held, Memory
+from beam_joins.transforms.engine.unbounded.wheel import Waiting, Wheel, wheel_specs
 
-_HEAD = Struct(">qq")  # the end of the tick and the least position
 _log = logging.getLogger(__name__)
 
 Replayed = Callable[[dict[str, pa.Table], Turn, int | None], Generator[Any, None, Any]]
@@ -60,51 +60,27 @@ class Turns(NamedTuple):
     read: Callable[[bytes], bytes] = bytes
 
 
-class _Waiting(NamedTuple):
-    """Rows of one tick that wait, as a block."""
-
-    due: int
-    least: int
-    block: bytes
-
-    @classmethod
-    def read(cls, written: bytes) -> "_Waiting":
-        due, least = _HEAD.unpack_from(written)
-        return cls(due, least, written[_HEAD.size :])
-
-    def written(self) -> bytes:
-        return _HEAD.pack(self.due, self.least) + self.block
-
-
 def turn_dofn(name: str, turns: Turns) -> beam.DoFn:
     """The DoFn of such a stage; ``name`` is unique in a pipeline."""
     # as in stateful_dofn, the ids of state and timers are those of one stage
-    blocks_spec = BagStateSpec(f"blocks of {name}", BytesCoder())
-    known_spec = ReadModifyWriteStateSpec(f"known of {name}", BytesCoder())
-    tables_spec = BagStateSpec(f"tables of {name}", BytesCoder())
-    notes_spec = ReadModifyWriteStateSpec(f"notes of {name}", BytesCoder())
-    timer_spec = TimerSpec(f"tick of {name}", TimeDomain.WATERMARK)
+    state, bytes_ = beam.DoFn.StateParam, BytesCoder()
+    wheel = {f"wheel_{n}": state(spec) for n, spec in enumerate(wheel_specs(name))}
+    notes = state(ReadModifyWriteStateSpec(f"notes of {name}", bytes_))
+    value_state = state(ReadModifyWriteStateSpec(f"known of {name}", bytes_))
+    tables = state(BagStateSpec(f"tables of {name}", bytes_))
+    tick = TimerSpec(f"tick of {name}", TimeDomain.WATERMARK)
+    timer, partition, tag = beam.DoFn.TimerParam(tick), beam.DoFn.KeyParam, beam.DoFn.DynamicTimerTagParam
 
-    def process(
-        self: _TurnDoFn,
-        element: tuple[int, bytes],
-        blocks: Any = beam.DoFn.StateParam(blocks_spec),
-        notes: Any = beam.DoFn.StateParam(notes_spec),
-        timer: Any = beam.DoFn.TimerParam(timer_spec),
-    ) -> Iterable[Any]:
-        return self.wait(element[1], blocks, notes, timer)
+    def process(self: _TurnDoFn, element: tuple[int, bytes], notes: Any, timer: Any, *wheel: Any) -> Iterable[Any]:
+        return self.wait(element[1], wheel, notes, timer)
 
-    @on_timer(timer_spec)
-    def fire(
-        self: _TurnDoFn,
-        partition: Any = beam.DoFn.KeyParam,
-        tag: Any = beam.DoFn.DynamicTimerTagParam,
-        blocks: Any = beam.DoFn.StateParam(blocks_spec),
-        value_state: Any = beam.DoFn.StateParam(known_spec),
-        tables: Any = beam.DoFn.StateParam(tables_spec),
-    ) -> Iterator[Any]:
-        return self.turn(partition, int(tag), blocks, value_state, tables)
+    def fire(self: _TurnDoFn, partition: Any, tag: Any, value_state: Any, tables: Any, **wheel: Any) -> Iterator[Any]:
+        return self.turn(partition, int(tag), tuple(wheel.values()), value_state, tables)
 
+    # Beam reads from the defaults of parameters what a method takes
+    _set_signature(process, "self", "element", notes=notes, timer=timer, **wheel)
+    _set_signature(fire, "self", partition=partition, tag=tag, value_state=value_state, tables=tables, **wheel)
+    on_timer(tick)(fire)
     made: beam.DoFn = type("Turns", (_TurnDoFn,), {"process": process, "fire": fire})(name, turns)
     return made
 
@@ -120,16 +96,18 @@ class _TurnDoFn(TurnDoFn):
     def __reduce__(self) -> Any:
         return turn_dofn, (self._name, self._turns)
 
-    def wait(self, block: bytes, blocks: Any, notes: Any, timer: Any) -> Iterable[Any]:
+    def wait(self, block: bytes, states: Sequence[Any], notes: Any, timer: Any) -> Iterable[Any]:
         if (note := read_note(block)) is not None:
             self._check(note, notes)
             return ()
         turns, dues = self._turns, set[int]()
+        wheel = Wheel(turns.ticks, states)
         for waiting in _by_tick(turns.read(block), turns.ticks):
-            blocks.add(waiting.written())
+            wheel.add(waiting)
             dues.add(waiting.due)
             if turns.closes is not None:
                 dues.add(self._closing(waiting.due))
+        wheel.write()
         for due in dues:
             timer.set(Timestamp(micros=turns.ticks.fires_at(due)), dynamic_timer_tag=str(due))
         return ()
@@ -151,25 +129,21 @@ class _TurnDoFn(TurnDoFn):
         except ValueError as error:
             _log.warning("%s: %s (so far: there may be others to come)", self._name, error)
 
-    def turn(self, partition: int, tick: int, blocks: Any, value_state: Any, tables: Any) -> Iterator[Any]:
-        turns = self._turns
-        waiting = arrived = [_Waiting.read(each) for each in blocks.read()]
-        dues = {each.due for each in waiting if each.due <= tick}
+    def turn(self, partition: int, tick: int, states: Sequence[Any], value_state: Any, tables: Any) -> Iterator[Any]:
+        turns, wheel = self._turns, Wheel(self._turns.ticks, states)
+        waiting = wheel.due(tick)
+        dues = {each.due for each in waiting}
         if turns.closes is not None:
             dues.add(tick)
-        if not dues:
-            return
-        before = held = self._memory.read(partition, value_state, tables)
-        for due in sorted(dues):
-            inputs, waiting = _taken(waiting, due)
-            if inputs or held.state is not None:
-                held = yield from self._turned(held, due, inputs)
-        if waiting != arrived:
-            blocks.clear()
-            for each in waiting:
-                blocks.add(each.written())
-        if held is not before:
-            self._memory.write(partition, held, before, value_state, tables)
+        if dues:
+            before = held = self._memory.read(partition, value_state, tables)
+            for due in sorted(dues):
+                inputs, waiting = _taken(waiting, due, wheel)
+                if inputs or held.state is not None:
+                    held = yield from self._turned(held, due, inputs)
+            if held is not before:
+                self._memory.write(partition, held, before, value_state, tables)
+        wheel.write()
 
     def _turned(self, held: Held, due: int, inputs: dict[str, pa.Table]) -> Generator[Any, None, Held]:
         turns, last = self._turns, held.tick
@@ -187,6 +161,12 @@ class _TurnDoFn(TurnDoFn):
         return Held(held.snapshot._replace(state=state), frontier, now)
 
 
+def _set_signature(method: Any, *names: str, **defaults: Any) -> None:
+    params = {**dict.fromkeys(names, inspect.Parameter.empty), **defaults}
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    method.__signature__ = inspect.Signature([inspect.Parameter(name, kind, default=default) for name, default in params.items()])
+
+
 def _stamped(outputs: Generator[Any, None, Any], micros: int) -> Generator[Any, None, Any]:
     """The outputs with this time, or a later one that they have."""
     while True:
@@ -197,7 +177,7 @@ def _stamped(outputs: Generator[Any, None, Any], micros: int) -> Generator[Any, 
         yield _at(output, micros)
 
 
-def _by_tick(block: bytes, ticks: Ticks) -> Iterator[_Waiting]:
+def _by_tick(block: bytes, ticks: Ticks) -> Iterator[Waiting]:
     """The rows of a block by the ticks in which they have their turn."""
     name, rows = read_block(block)
     dues = ticks.dues(rows)
@@ -207,13 +187,15 @@ def _by_tick(block: bytes, ticks: Ticks) -> Iterator[_Waiting]:
     for due in distinct:
         some = rows if len(distinct) == 1 else rows.filter(pa.array(dues == due))
         least = ALWAYS if in_turn else pc.min(some.column("position")).as_py()
-        yield _Waiting(due, least, block if some is rows else write_block(some, name))
+        yield Waiting(due, least, block if some is rows else write_block(some, name))
 
 
-def _taken(waiting: list[_Waiting], due: int) -> tuple[dict[str, pa.Table], list[_Waiting]]:
-    """The rows that have their turn in a tick, by their inputs, and those that wait further."""
+def _taken(waiting: list[Waiting], due: int, wheel: Wheel) -> tuple[dict[str, pa.Table], list[Waiting]]:
+    """The rows that have their turn in a tick, by their inputs, and the blocks of later ticks up to the one that
+    time has reached.
+    """
     inputs: dict[str, list[pa.RecordBatch]] = {}
-    kept: list[_Waiting] = []
+    later: list[Waiting] = []
     reach: int | None = None
     for each in waiting:
         if each.due <= due:
@@ -222,16 +204,26 @@ def _taken(waiting: list[_Waiting], due: int) -> tuple[dict[str, pa.Table], list
             largest = _largest(rows)
             reach = largest if reach is None or (largest is not None and largest > reach) else reach
         else:
-            kept.append(each)
-    if reach is not None and any(each.least <= reach for each in kept):
-        pulled, kept = [each for each in kept if each.least <= reach], [each for each in kept if each.least > reach]
-        for each in pulled:
-            name, rows = read_block(each.block)
-            comes = pc.less_equal(rows.column("position"), reach)
-            inputs.setdefault(name, []).append(rows.filter(comes))
-            if len(rest := rows.filter(pc.invert(comes))):
-                kept.append(_Waiting(each.due, pc.min(rest.column("position")).as_py(), write_block(rest, name)))
-    return {name: _without_turn(concat_batches(name, batches)) for name, batches in inputs.items()}, kept
+            later.append(each)
+    if reach is not None:
+        kept = [each for each in later if each.least > reach]
+        for each in later:
+            if each.least <= reach:
+                kept += _rest(each, reach, inputs)
+        later = kept
+        for each in wheel.up_to(reach):
+            for rest in _rest(each, reach, inputs):
+                wheel.add(rest)
+    return {name: _without_turn(concat_batches(name, batches)) for name, batches in inputs.items()}, later
+
+
+def _rest(waiting: Waiting, reach: int, inputs: dict[str, list[pa.RecordBatch]]) -> Iterator[Waiting]:
+    """Adds the rows of a block with positions up to ``reach`` to the inputs, and gives the others."""
+    name, rows = read_block(waiting.block)
+    comes = pc.less_equal(rows.column("position"), reach)
+    inputs.setdefault(name, []).append(rows.filter(comes))
+    if len(rest := rows.filter(pc.invert(comes))):
+        yield Waiting(waiting.due, pc.min(rest.column("position")).as_py(), write_block(rest, name))
 
 
 def _without_turn(rows: pa.Table) -> pa.Table:
