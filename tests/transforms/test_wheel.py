@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins.transforms.engine.ticks import Ticks
+from beam_joins.transforms.engine.unbounded import wheel
 from beam_joins.transforms.engine.unbounded.wheel import Waiting, Wheel, wheel_specs
 
 TICKS = Ticks(1_000_000)
@@ -44,11 +45,13 @@ class States:
     """The states of a partition; each wheel of them is a new one, as in each call of a DoFn."""
 
     def __init__(self):
-        self.bags = [Bag() for _ in wheel_specs("any")[1:]]
-        self.cells = [Cell(), *self.bags]
+        self.head, self.arrived, *self.bags = Cell(), *(Bag() for _ in wheel_specs("any"))
 
     def wheel(self):
-        return Wheel(TICKS, self.cells)
+        return Wheel(TICKS, self.arrived, [self.head, *self.bags])
+
+    def elements(self):
+        return [element for bag in (self.arrived, *self.bags) for element in bag.elements]
 
 
 def block(number, position, content=b"rows"):
@@ -66,33 +69,57 @@ steps = st.lists(
 )
 
 
+@pytest.mark.parametrize("few", [0, 40, 1 << 20])
 @given(steps)
-def test_whatever_the_order_the_blocks_that_are_due_come_out_and_no_other(steps):
+def test_whatever_the_order_the_blocks_that_are_due_come_out_and_no_other(few, steps):
     states, waiting, now = States(), [], 0
-    for step, number, position in steps:
-        wheel = states.wheel()
-        if step == "add":
-            waiting.append(block(number, position, str(len(waiting)).encode()))
-            wheel.add(waiting[-1])
-        else:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wheel, "_FEW_BYTES", few)
+        for step, number, position in steps:
+            if step == "arrives":
+                waiting.append(block(number, position, str(len(waiting)).encode()))
+                states.arrived.add(waiting[-1].written())
+                continue
             now = number if step == "due" else now + number if step == "on" else now
-            tick = block(now, 0).due
-            is_wanted = (lambda each, tick=tick: each.due <= tick) if step != "up to" else lambda each, by=position: each.least <= by
-            taken = wheel.up_to(position) if step == "up to" else wheel.due(tick)
-            assert sorted(taken) == sorted(filter(is_wanted, waiting))
-            waiting = [each for each in waiting if not is_wanted(each)]
-        wheel.write()
-    assert sorted(Waiting.read(each) for bag in states.bags for each in bag.elements) == sorted(waiting)
+            tick, turn = block(now, 0).due, states.wheel()
+            due = turn.due(tick)
+            assert sorted(due) == sorted(each for each in waiting if each.due <= tick)
+            waiting = [each for each in waiting if each.due > tick]
+            if step == "up to":
+                taken = turn.up_to(position)
+                assert sorted(taken) == sorted(each for each in waiting if each.least <= position)
+                waiting = [each for each in waiting if each.least > position]
+            if step == "put back":
+                waiting.append(block(number, position, b"put back"))
+                turn.add(waiting[-1])
+            turn.write()
+            assert sorted(map(Waiting.read, states.elements())) == sorted(waiting)
 
 
 @pytest.mark.parametrize("ahead", [1, 7, 60, 500])
-def test_blocks_that_are_ticks_ahead_are_written_three_times_at_most_and_read_as_often(ahead):
+def test_blocks_that_are_ticks_ahead_are_written_four_times_at_most_and_read_as_often(ahead, monkeypatch):
+    monkeypatch.setattr(wheel, "_FEW_BYTES", 0)
     states, ticks = States(), 1_000
     for now in range(ticks):
-        wheel = states.wheel()
-        wheel.add(block(now + ahead, 0))
-        assert len(wheel.due(block(now, 0).due)) == (now >= ahead)
-        wheel.write()
-    added, read = (sum(getattr(bag, counted) for bag in states.bags) for counted in ("added", "read_again"))
-    assert added <= 3 * ticks + ahead
+        states.arrived.add(block(now + ahead, 0).written())
+        turn = states.wheel()
+        assert len(turn.due(block(now, 0).due)) == (now >= ahead)
+        turn.write()
+    added, read = (sum(getattr(bag, counted) for bag in (states.arrived, *states.bags)) for counted in ("added", "read_again"))
+    assert added <= 4 * ticks + ahead
     assert read <= added
+
+
+def test_a_few_blocks_of_the_next_tick_stay_where_they_arrived():
+    states = States()
+    for number in (1, 1, 2):
+        states.arrived.add(block(number, 0).written())
+    turn = states.wheel()
+    assert len(turn.due(block(1, 0).due)) == 2
+    turn.write()
+    assert len(states.arrived.elements) == 1
+    turn = states.wheel()
+    turn.due(block(1, 0).due)
+    turn.write()
+    assert states.arrived.added == 4, "what stays is not written again"
+    assert not states.head.value

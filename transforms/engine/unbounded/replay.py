@@ -7,9 +7,9 @@ earlier ticks before them; with rows that are ordered by a sequence also every w
 position up to theirs.
 """
 
-import inspect
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
+from inspect import Parameter, Signature
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -65,21 +65,25 @@ def turn_dofn(name: str, turns: Turns) -> beam.DoFn:
     # as in stateful_dofn, the ids of state and timers are those of one stage
     state, bytes_ = beam.DoFn.StateParam, BytesCoder()
     wheel = {f"wheel_{n}": state(spec) for n, spec in enumerate(wheel_specs(name))}
+    arrived = state(BagStateSpec(f"blocks of {name}", bytes_))
     notes = state(ReadModifyWriteStateSpec(f"notes of {name}", bytes_))
     value_state = state(ReadModifyWriteStateSpec(f"known of {name}", bytes_))
     tables = state(BagStateSpec(f"tables of {name}", bytes_))
     tick = TimerSpec(f"tick of {name}", TimeDomain.WATERMARK)
     timer, partition, tag = beam.DoFn.TimerParam(tick), beam.DoFn.KeyParam, beam.DoFn.DynamicTimerTagParam
 
-    def process(self: _TurnDoFn, element: tuple[int, bytes], notes: Any, timer: Any, *wheel: Any) -> Iterable[Any]:
-        return self.wait(element[1], wheel, notes, timer)
+    def process(
+        self: _TurnDoFn, element: tuple[int, bytes], arrived: Any = arrived, notes: Any = notes, timer: Any = timer
+    ) -> Iterable[Any]:
+        return self.wait(element[1], arrived, notes, timer)
 
-    def fire(self: _TurnDoFn, partition: Any, tag: Any, value_state: Any, tables: Any, **wheel: Any) -> Iterator[Any]:
-        return self.turn(partition, int(tag), tuple(wheel.values()), value_state, tables)
+    def fire(self: _TurnDoFn, partition: Any, tag: Any, value_state: Any, tables: Any, arrived: Any, **wheel: Any) -> Iterator[Any]:
+        return self.turn(partition, int(tag), Wheel(turns.ticks, arrived, tuple(wheel.values())), value_state, tables)
 
     # Beam reads from the defaults of parameters what a method takes
-    _set_signature(process, "self", "element", notes=notes, timer=timer, **wheel)
-    _set_signature(fire, "self", partition=partition, tag=tag, value_state=value_state, tables=tables, **wheel)
+    takes = {"partition": partition, "tag": tag, "value_state": value_state, "tables": tables, "arrived": arrived, **wheel}
+    named = [Parameter(each, Parameter.POSITIONAL_OR_KEYWORD, default=default) for each, default in takes.items()]
+    fire.__signature__ = Signature([Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), *named])  # type: ignore[attr-defined]
     on_timer(tick)(fire)
     made: beam.DoFn = type("Turns", (_TurnDoFn,), {"process": process, "fire": fire})(name, turns)
     return made
@@ -96,18 +100,16 @@ class _TurnDoFn(TurnDoFn):
     def __reduce__(self) -> Any:
         return turn_dofn, (self._name, self._turns)
 
-    def wait(self, block: bytes, states: Sequence[Any], notes: Any, timer: Any) -> Iterable[Any]:
+    def wait(self, block: bytes, arrived: Any, notes: Any, timer: Any) -> Iterable[Any]:
         if (note := read_note(block)) is not None:
             self._check(note, notes)
             return ()
         turns, dues = self._turns, set[int]()
-        wheel = Wheel(turns.ticks, states)
         for waiting in _by_tick(turns.read(block), turns.ticks):
-            wheel.add(waiting)
+            arrived.add(waiting.written())
             dues.add(waiting.due)
             if turns.closes is not None:
                 dues.add(self._closing(waiting.due))
-        wheel.write()
         for due in dues:
             timer.set(Timestamp(micros=turns.ticks.fires_at(due)), dynamic_timer_tag=str(due))
         return ()
@@ -129,8 +131,8 @@ class _TurnDoFn(TurnDoFn):
         except ValueError as error:
             _log.warning("%s: %s (so far: there may be others to come)", self._name, error)
 
-    def turn(self, partition: int, tick: int, states: Sequence[Any], value_state: Any, tables: Any) -> Iterator[Any]:
-        turns, wheel = self._turns, Wheel(self._turns.ticks, states)
+    def turn(self, partition: int, tick: int, wheel: Wheel, value_state: Any, tables: Any) -> Iterator[Any]:
+        turns = self._turns
         waiting = wheel.due(tick)
         dues = {each.due for each in waiting}
         if turns.closes is not None:
@@ -159,12 +161,6 @@ class _TurnDoFn(TurnDoFn):
         reached = [held.frontier, placed.last, getattr(state, "frontier", None), *positions]
         frontier = max((each for each in reached if each is not None), default=None)
         return Held(held.snapshot._replace(state=state), frontier, now)
-
-
-def _set_signature(method: Any, *names: str, **defaults: Any) -> None:
-    params = {**dict.fromkeys(names, inspect.Parameter.empty), **defaults}
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    method.__signature__ = inspect.Signature([inspect.Parameter(name, kind, default=default) for name, default in params.items()])
 
 
 def _stamped(outputs: Generator[Any, None, Any], micros: int) -> Generator[Any, None, Any]:

@@ -1,14 +1,15 @@
 """Blocks that wait for the ends of their ticks, in the state of a DoFn, so that a turn reads those that are due.
 
-A bag of state is read whole. So there is a wheel of eight bags for the next ticks, one for each, and a wheel
-for those behind them with a bag for eight ticks, and one with a bag for 64: when time reaches a bag of many
-ticks, its blocks go to bags of fewer. A block is written again twice at most, unless it waits for more than
-512 ticks (Varghese and Lauck, Hashed and Hierarchical Timing Wheels, 1987).
+A bag of state is read whole. Blocks arrive in one that each turn reads. Where many of them have to wait, they go
+to a wheel of eight bags for the next ticks, one for each; to one for those behind them, with a bag for eight
+ticks; or to one with a bag for 64. When time reaches a bag of many ticks, its blocks go to bags of fewer. So a
+block is written again three times at most, unless it waits for more than 512 ticks (Varghese and Lauck, Hashed
+and Hierarchical Timing Wheels, 1987).
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from apache_beam.coders import BytesCoder
 from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, StateSpec
@@ -17,12 +18,11 @@ from beam_joins.stream_time import ALWAYS
 from beam_joins.transforms.engine.ticks import Ticks
 
 _WHEELS, _BITS = 3, 3
-_BAGS = 1 << _BITS
-_NEXT: Final = _WHEELS * _BAGS
-"""The bag of blocks that are due whenever there is a turn: those of ticks that have been, and all before the first
-turn.
-"""
-_HEAD = Struct(f">?qI{_NEXT + 1}q")
+_PLACES = 1 << _BITS
+_BAGS = _WHEELS * _PLACES
+_FEW_BYTES = 1 << 20
+"""So much stays with what arrives: it is cheaper to read it than to note where it is."""
+_HEAD = Struct(f">qI{_BAGS}q")
 _BLOCK = Struct(">qq")
 
 
@@ -45,70 +45,81 @@ class Waiting(NamedTuple):
 
 
 def wheel_specs(name: str) -> list[StateSpec]:
-    """The states that a :class:`Wheel` of a DoFn with this name takes, in this order."""
-    bags = [BagStateSpec(f"blocks {bag} of {name}", BytesCoder()) for bag in range(_NEXT + 1)]
+    """The states of a :class:`Wheel`, beside the bag of what arrives."""
+    bags = [BagStateSpec(f"blocks {bag} of {name}", BytesCoder()) for bag in range(_BAGS)]
     return [ReadModifyWriteStateSpec(f"wheel of {name}", BytesCoder()), *bags]
 
 
 class Wheel:
-    """The blocks of a partition that wait; :meth:`write` what it has become."""
+    """The blocks of a partition that wait. What :meth:`due` and :meth:`up_to` give is taken out; :meth:`write`
+    what it has become.
 
-    def __init__(self, ticks: Ticks, states: Sequence[Any]) -> None:
-        self._ticks = ticks
+    ``arrived`` is the bag of what has arrived, ``states`` are those of :func:`wheel_specs`.
+    """
+
+    def __init__(self, ticks: Ticks, arrived: Any, states: Sequence[Any]) -> None:
+        self._ticks, self._arrived = ticks, arrived
         self._head, *self._bags = states
-        self._written = self._head.read() or _HEAD.pack(False, 0, 0, *[ALWAYS] * (_NEXT + 1))
-        self._has_turned, self._reached, self._filled, *self._least = _HEAD.unpack(self._written)
+        self._written = self._head.read() or _HEAD.pack(0, 0, *[ALWAYS] * _BAGS)
+        self._reached, self._filled, *self._least = _HEAD.unpack(self._written)
+        self._came, self._out = list[Waiting](), list[Waiting]()
+
+    def due(self, tick: int) -> list[Waiting]:
+        """The blocks of all ticks up to the one with this end."""
+        number = self._ticks.number(tick)
+        self._came = [Waiting.read(each) for each in self._arrived.read()]
+        self._out = [*self._came]
+        if not self._filled:
+            self._reached = number
+        for wheel in range(_WHEELS):
+            first, last = (self._reached >> _BITS * wheel) + 1, number >> _BITS * wheel
+            self._empty(_bag(wheel, place) for place in range(first, min(last + 1, first + _PLACES)))
+        self._reached = max(self._reached, number)
+        return self._take(lambda waiting: waiting.due <= tick)
+
+    def up_to(self, position: int) -> list[Waiting]:
+        """The blocks with a position that is not larger."""
+        self._empty(bag for bag, least in enumerate(self._least) if least <= position)
+        return self._take(lambda waiting: waiting.least <= position)
 
     def add(self, waiting: Waiting) -> None:
         """Put a block in."""
-        bag = self._bag(self._ticks.number(waiting.due))
-        self._bags[bag].add(waiting.written())
-        self._filled |= 1 << bag
-        self._least[bag] = min(self._least[bag], waiting.least)
-
-    def due(self, tick: int) -> list[Waiting]:
-        """Take out the blocks of all ticks up to the one with this end."""
-        number, bags = self._ticks.number(tick), {_NEXT}
-        if not self._has_turned:
-            self._has_turned, self._reached = True, number
-        for wheel in range(_WHEELS):
-            first, last = (self._reached >> _BITS * wheel) + 1, number >> _BITS * wheel
-            bags.update(_at(wheel, place) for place in range(first, min(last + 1, first + _BAGS)))
-        self._reached = max(self._reached, number)
-        return self._take(bags, lambda waiting: waiting.due <= tick)
-
-    def up_to(self, position: int) -> list[Waiting]:
-        """Take out the blocks with a position that is not larger."""
-        bags = [bag for bag, least in enumerate(self._least) if least <= position]
-        return self._take(bags, lambda waiting: waiting.least <= position)
+        self._out.append(waiting)
 
     def write(self) -> None:
-        """Write what has changed, beside the blocks."""
-        written = _HEAD.pack(self._has_turned, self._reached, self._filled, *self._least)
+        """Write what has changed."""
+        stays = sum(len(each.block) for each in self._out) <= _FEW_BYTES
+        if not stays or self._out != self._came:
+            if self._came:
+                self._arrived.clear()
+            for waiting in self._out:
+                number = self._ticks.number(waiting.due)
+                (self._arrived if stays or number <= self._reached else self._of(number, waiting.least)).add(waiting.written())
+        written = _HEAD.pack(self._reached if self._filled else 0, self._filled, *self._least)
         if written != self._written:
             self._head.write(written)
-            self._written = written
 
-    def _bag(self, number: int) -> int:
-        """The bag of a tick: the wheel is that of the largest digit that differs from the tick reached."""
-        if not self._has_turned or number <= self._reached:
-            return _NEXT
+    def _of(self, number: int, least: int) -> Any:
+        """The bag of a tick to come: its wheel is that of the largest digit that differs from the tick reached."""
         wheel = min(((number ^ self._reached).bit_length() - 1) // _BITS, _WHEELS - 1)
-        return _at(wheel, number >> _BITS * wheel)
+        bag = _bag(wheel, number >> _BITS * wheel)
+        self._filled |= 1 << bag
+        self._least[bag] = min(self._least[bag], least)
+        return self._bags[bag]
 
-    def _take(self, bags: Iterable[int], is_wanted: Callable[[Waiting], bool]) -> list[Waiting]:
-        blocks: list[Waiting] = []
+    def _empty(self, bags: Iterable[int]) -> None:
         for bag in bags:
             if self._filled & 1 << bag:
-                blocks += map(Waiting.read, self._bags[bag].read())
+                self._out += map(Waiting.read, self._bags[bag].read())
                 self._bags[bag].clear()
                 self._filled &= ~(1 << bag)
                 self._least[bag] = ALWAYS
-        for waiting in blocks:
-            if not is_wanted(waiting):
-                self.add(waiting)
-        return list(filter(is_wanted, blocks))
+
+    def _take(self, is_wanted: Callable[[Waiting], bool]) -> list[Waiting]:
+        wanted = list(filter(is_wanted, self._out))
+        self._out = [waiting for waiting in self._out if not is_wanted(waiting)]
+        return wanted
 
 
-def _at(wheel: int, place: int) -> int:
-    return wheel * _BAGS + place % _BAGS
+def _bag(wheel: int, place: int) -> int:
+    return wheel * _PLACES + place % _PLACES
