@@ -37,7 +37,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--rounds",
         type=int,
-        help="how often each is measured (default: 5 times what the first page tells, else once); 0 with --runs: only show what is "
+        help="how often each is measured (default: 5 times what the first page tells, 3 times the orders command, "
+        "else once); 0 with --runs: only show what is "
         "kept",
     )
     made.add_argument(

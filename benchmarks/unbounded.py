@@ -102,7 +102,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         flow = Flow(Path(folder), psutil.Process())
         with flow.watched():
             result = pipeline.run()
-            while flow.latest() < endless.last and not PipelineState.is_terminal(result.state):
+            while flow.latest() < endless.last:
+                if PipelineState.is_terminal(result.state):
+                    result.wait_until_finish()  # raises what has happened
+                    return 1
                 time.sleep(_PAUSE_SECONDS)
             # a source without an end has none either when nothing more comes from it
             result.cancel()

@@ -18,6 +18,8 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import CountTable, ForeignKeyJoin, TableFromChangelog, TableToChanges
 from beam_joins.coders import CorruptData
+from beam_joins.transforms.engine import parts as engine_parts
+from beam_joins.transforms.engine.resumed import state_parts
 from beam_joins.transforms.engine.resumed.manifest import FORMAT, read_manifest
 from beam_joins.transforms.engine.resumed.state_files import StateRefused
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
@@ -322,28 +324,38 @@ def test_a_folder_that_is_left_without_a_commit_is_as_it_was(state):
     assert files(state) == present
 
 
-_KILLED = """
-import sys
-from pathlib import Path
-from tests.transforms.resumed_jobs import history, parts, run
-piece = parts(history(7), [30])[int(sys.argv[1])]
-run("opaque chain", piece, sys.argv[2], state=sys.argv[3], options=["--beam_joins_partitions=3"])
-"""
+TO_KILL = {
+    "in one part": (RECORDS, 30, FEW),
+    "in several parts": (history(11, 1_500, rows=400), 700, ["--beam_joins_partitions=1", "--beam_joins_memory=1"]),
+}
+
+
+def run_to_kill(state_is, number, out, state):
+    """A run of a process of its own."""
+    records, cut, options = TO_KILL[state_is]
+    if state_is == "in several parts":
+        engine_parts.TURN_FACTOR, state_parts._SHARE = (1 << 20) // 3_000, (1 << 20) // 6_000
+    run("opaque chain", parts(records, [cut])[int(number)], out, state=state, options=options)
 
 
 @pytest.mark.process
-def test_a_run_that_is_killed_at_any_moment_and_done_again_gives_the_same(tmp_path):
-    pieces = parts(RECORDS, [30])
-    run("opaque chain", RECORDS, tmp_path / "whole")
-    state, draw, killed = tmp_path / "state", random.Random(1), 0
+@pytest.mark.parametrize("state_is", ["in one part", pytest.param("in several parts", marks=pytest.mark.sweep)])
+def test_a_run_that_is_killed_at_any_moment_and_done_again_gives_the_same(state_is, tmp_path):
+    records, cut, _ = TO_KILL[state_is]
+    pieces = parts(records, [cut])
+    run("opaque chain", records, tmp_path / "whole")
+    script = "import sys; from tests.transforms.test_state_folder import run_to_kill; run_to_kill(*sys.argv[1:])"
+    state, draw = tmp_path / "state", random.Random(1)
     for n in range(len(pieces)):
+        killed = 0
         for _ in range(20):
             out = tmp_path / f"out {n}"
             out.unlink(missing_ok=True)
-            process = subprocess.Popen([sys.executable, "-c", _KILLED, str(n), out, state], cwd=ROOT)
-            if killed < 2:
+            present = set(state.glob("runs/*/*"))
+            process = subprocess.Popen([sys.executable, "-c", script, state_is, str(n), out, state], cwd=ROOT)
+            if not killed:
                 # most moments are those of imports: wait until the run has begun to write
-                while process.poll() is None and not out.exists() and not list(state.glob("runs/*/*.json")):
+                while process.poll() is None and not out.exists() and set(state.glob("runs/*/*")) == present:
                     time.sleep(0.005)
                 time.sleep(draw.random() * 0.3)
                 process.send_signal(signal.SIGKILL)
@@ -353,8 +365,9 @@ def test_a_run_that_is_killed_at_any_moment_and_done_again_gives_the_same(tmp_pa
                 break
             assert process.returncode == -signal.SIGKILL
         else:
-            pytest.fail("twenty runs, of which two were killed, did not end")
-    assert killed >= len(pieces)
+            pytest.fail("twenty runs, of which one was killed, did not end")
+    counts = {len(places) for each in manifest(state).transforms.values() for places in each.partitions.values()}
+    assert max(counts) > 1 if state_is == "in several parts" else counts == {1}
     assert sorted(line for n in range(len(pieces)) for line in lines_of(tmp_path / f"out {n}")) == lines_of(tmp_path / "whole")
     assert {str(path.relative_to(state)) for path in files(state)} == manifest(state).files
 
