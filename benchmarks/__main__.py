@@ -38,8 +38,7 @@ def parser() -> argparse.ArgumentParser:
         "--rounds",
         type=int,
         help="how often each is measured (default: 5 times what the first page tells, 3 times the orders command, "
-        "else once); 0 with --runs: only show what is "
-        "kept",
+        "else once; with --small once); 0 with --runs: only show what is kept",
     )
     made.add_argument(
         "--data", type=Path, default=Path("benchmark-data"), metavar="DIR", help="where the input is kept (default: %(default)s)"
