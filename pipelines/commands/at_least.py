@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 from beam_joins import FilterTable, vectorized
 from beam_joins.pipelines.formats.exact_json import loads
 from beam_joins.pipelines.formats.json_rows import read_columns
-from beam_joins.pipelines.formats.json_text import joined
-from beam_joins.pipelines.formats.lines import content_of
+from beam_joins.pipelines.formats.json_text import content_of, joined
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.sorting import valid
 

@@ -17,9 +17,8 @@ from apache_beam.io.filesystems import FileSystems
 from beam_joins.pipelines.base.paths import is_local
 from beam_joins.pipelines.formats.columns import Unit
 from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
+from beam_joins.pipelines.formats.parquet_records import ParquetRecords, RowsWriter
 from beam_joins.pipelines.formats.parquet_rows import (
-    ParquetRecords,
-    RowsWriter,
     column_rows,
     readable,
     readable_schema,

@@ -12,8 +12,7 @@ from fastavro.write import Writer
 
 from beam_joins.arrow_types import is_uuid, uuid_texts
 from beam_joins.pipelines.formats.envelopes.record_kinds import Schema
-from beam_joins.pipelines.formats.json_text import at_any_depth, stored
-from beam_joins.pipelines.formats.lines import content_of
+from beam_joins.pipelines.formats.json_text import at_any_depth, content_of, stored
 from beam_joins.pipelines.formats.target_types import target_type
 
 _RECORDS: Final = 4096

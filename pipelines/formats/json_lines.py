@@ -13,8 +13,8 @@ from beam_joins.pipelines.formats.connect_json import connect_texts, iso_texts
 from beam_joins.pipelines.formats.exact_json import object_of
 from beam_joins.pipelines.formats.files import File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.json_rows import json_rows
-from beam_joins.pipelines.formats.json_text import NULL, joined, nested_texts, objects, texts_of
-from beam_joins.pipelines.formats.lines import content_of, line_number, lines_of, parts_by_bytes, whole_lines
+from beam_joins.pipelines.formats.json_text import NULL, content_of, joined, nested_texts, objects, texts_of
+from beam_joins.pipelines.formats.lines import line_number, lines_of, parts_by_bytes, whole_lines
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.target_types import target_type

@@ -188,16 +188,3 @@ def line_number(part: Part, place: int) -> str:
             lines += data.count(b"\n")
             offset -= len(data)
     return f"line {lines:,}"
-
-
-def content_of(values: pa.Array) -> memoryview:
-    """The bytes of an array of bytes, one value after the other, as they lie in memory.
-
-    >>> bytes(content_of(pa.array([b"a", b"bc"]).slice(1)))
-    b'bc'
-    """
-    _, offsets, data = values.buffers()
-    if data is None or not len(values):
-        return memoryview(b"")
-    begin, end = (memoryview(offsets).cast("i")[values.offset + i] for i in (0, len(values)))
-    return memoryview(data)[begin:end]

@@ -1,4 +1,4 @@
-"""Reads and writes Parquet files.
+"""Reads Parquet files.
 
 In changelogs timestamps are microseconds, dates and UUIDs text; a growing file is read by row groups once it is
 whole.
@@ -260,37 +260,3 @@ def require_held(path: str, parquet: pq.ParquetFile, groups: list[int], columns:
                 f"has a time in column '{name}' (INT96) that nanoseconds in 64 bits do not hold, which end in 2262: write it as a"
                 " timestamp in microseconds"
             )
-
-
-class ParquetRecords:
-    """Rows as structs."""
-
-    def __init__(self, columns: pa.Schema, pairs: bool) -> None:
-        self._columns = columns
-
-    def encoded(self, columns: list[pa.Array]) -> pa.Array:
-        """The rows."""
-        return pa.StructArray.from_arrays(columns, fields=list(self._columns))
-
-    def writer(self, file: Any) -> "RowsWriter":
-        """What writes rows to a file."""
-        return RowsWriter(file, pq.ParquetWriter(file, self._columns))
-
-
-class RowsWriter:
-    """Writes rows that are structs."""
-
-    def __init__(self, file: Any, writer: Any) -> None:
-        self._file = file
-        self._writer = writer
-
-    def write(self, rows: pa.StructArray) -> None:
-        """Write rows."""
-        self._writer.write_batch(pa.RecordBatch.from_struct_array(rows))
-
-    def close(self) -> None:
-        """Write what is left and close the file."""
-        try:
-            self._writer.close()
-        finally:
-            self._file.close()

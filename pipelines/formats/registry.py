@@ -18,7 +18,8 @@ from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
 from beam_joins.pipelines.formats.files import Format, Growing, Records, Source, Whole
 from beam_joins.pipelines.formats.json_lines import JsonLines, JsonRecords, whole_json
 from beam_joins.pipelines.formats.lines import PACKED
-from beam_joins.pipelines.formats.parquet_rows import Parquet, ParquetRecords, parquet_schema, whole_parquet
+from beam_joins.pipelines.formats.parquet_records import ParquetRecords
+from beam_joins.pipelines.formats.parquet_rows import Parquet, parquet_schema, whole_parquet
 
 
 class FileFormat(NamedTuple):

@@ -7,6 +7,7 @@ file of one run, byte for byte. The final rows of a table are in the order of th
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -21,16 +22,15 @@ from beam_joins.pipelines.base.paths import is_local, remove
 from beam_joins.sorting import combine_chunks, integers
 
 _WINDOW: Final = 1 << 16
-"""About so many records are merged at a time."""
-_WINDOW_BYTES: Final = 1 << 28
-"""Fewer where they are large, so that a window has no more bytes than this."""
-_PIECE: Final = 1 << 14
-"""Parts that are to be merged have so many records at most."""
+"""No more records than these are merged at a time."""
+_WINDOWS: Final = 256
+_WINDOW_BYTES: Final = (1 << 22, 1 << 28)
+"""Parts are merged in about so many windows, within these limits: small ones stay in the caches of a processor."""
 
 _LEAST: Final = -(1 << 63)
 
 AT_A_TIME: Final = 16_384
-"""So many changes are encoded at a time, each with its old and its new row."""
+"""So many records are encoded at a time, and a part that is to be merged has no more."""
 
 
 class Written(Protocol):
@@ -49,13 +49,14 @@ class Written(Protocol):
 
 
 Encode = Callable[[Any], Iterator[pa.RecordBatch]]
-"""Gives the records of an element, some at a time, as :class:`ChangesInOrder` and :class:`RowsInOrder` do."""
+"""Gives the records of an element in their order, some at a time, as :class:`ChangesInOrder` and
+:class:`RowsInOrder` do.
+"""
 
 
 @dataclass(frozen=True)
 class ChangesInOrder:
-    """Encodes batches of changes, some changes at a time, to be sorted by position; at one position by the hash
-    of the key.
+    """Encodes batches of changes, some changes at a time, by position; at one position by the hash of the key.
 
     ``records`` gives the records of changes with their old and new rows, and ``row`` what of the values are the
     rows.
@@ -66,28 +67,38 @@ class ChangesInOrder:
 
     def __call__(self, batch: ChangeBatch) -> Iterator[pa.RecordBatch]:
         """The records of a batch; old rows are those of the whole batch."""
-        rows = self.row(batch.values)
-        for start in range(0, len(batch), AT_A_TIME):
-            columns = {
-                name: getattr(batch, name).slice(start, AT_A_TIME) for name in ("key", "new", "before", "timestamp", "position")
-            }
-            some = ChangeBatch(**columns)
-            records = self.records(some, rows.take(some.before), rows.slice(start, len(some)))
-            yield _placed(some.position, hashes(some.key), records)
+        rows, hashed = self.row(batch.values), hashes(batch.key).view(np.int64)
+        # the changes are sorted, as their records are several times as large
+        for some in _some(np.lexsort([hashed, integers(batch.position)])):
+            columns = {name: getattr(batch, name).take(some) for name in ("key", "before", "timestamp", "position")}
+            changes = ChangeBatch(**columns, new=rows.take(some))
+            records = self.records(changes, rows.take(changes.before), changes.new)
+            yield _placed(changes.position, pa.array(hashed).take(some), records)
 
 
 @dataclass(frozen=True)
 class RowsInOrder:
-    """Encodes batches of rows, as :class:`~beam_joins.LatestTable` gives them, to be sorted by the hashes of their
-    keys; ``records`` gives those of keys and values.
+    """Encodes batches of rows, as :class:`~beam_joins.LatestTable` gives them, by the hashes of their keys;
+    ``records`` gives those of keys and values.
     """
 
     records: Callable[[pa.Array, pa.Array], pa.Array]
 
     def __call__(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The records of a batch."""
-        hashed = hashes(batch["key"])
-        yield _placed(pa.array(hashed.view(np.int64)), hashed, self.records(batch["key"], batch["value"]))
+        hashed = hashes(batch["key"]).view(np.int64)
+        for some in _some(np.argsort(hashed)):
+            place = pa.array(hashed).take(some)
+            yield _placed(place, place, self.records(batch["key"].take(some), batch["value"].take(some)))
+
+
+def _some(order: Ints) -> Iterator[pa.Array]:
+    for start in range(0, len(order), AT_A_TIME):
+        yield pa.array(order[start : start + AT_A_TIME])
+
+
+def _placed(position: pa.Array, hashed: pa.Array, records: pa.Array) -> pa.RecordBatch:
+    return pa.record_batch([position, hashed, records], names=["position", "key", "record"])
 
 
 def ordered(rows: pa.Table) -> pa.Table:
@@ -98,8 +109,8 @@ def ordered(rows: pa.Table) -> pa.Table:
 
 def write_pieces(rows: pa.Table, name: str, directory: str) -> Iterator[tuple[str, int]]:
     """Writes sorted records into files for :func:`merge`; gives the path and the number of records of each."""
-    for start in range(0, len(rows), _PIECE):
-        piece = rows.slice(start, _PIECE)
+    for start in range(0, len(rows), AT_A_TIME):
+        piece = rows.slice(start, AT_A_TIME)
         path = os.path.join(directory, f"{uuid.uuid4().hex}-{name}.arrow")
         try:
             with FileSystems.create(path) as file, pa.ipc.new_file(file, rows.schema) as writer:
@@ -115,37 +126,53 @@ def merge(output: Written, parts: Sequence[str], whole: str, *, removes: bool) -
 
     ``removes``: a part is removed once it is in the whole, so that the disk need not hold the result twice.
     """
+    windows = _windows(parts)
+    writer = output.create(whole)
+    try:
+        with ThreadPoolExecutor(1, thread_name_prefix="merge") as thread:
+            ahead = thread.submit(next, windows, None)
+            while (window := ahead.result()) is not None:
+                ahead = thread.submit(next, windows, None)  # made while this one is written
+                records, ended = window
+                writer.write(records)
+                if removes:
+                    for part in ended:
+                        remove(part)
+    finally:
+        writer.close()
+
+
+def _windows(parts: Sequence[str]) -> Iterator[tuple[pa.Array, list[str]]]:
+    """The records of all parts in their order, some at a time, with the parts that end with them."""
+    if not parts:
+        return
     positions, size = list[Ints](), 0
     for part in parts:
         table = _read(part)
         positions.append(np.array(integers(table["position"])))
         size += table.nbytes
     cuts = _cuts(positions, size)
-    edges = [[0, *_places(part, each, cuts), len(each)] for part, each in zip(parts, positions, strict=True)]
-    tables: dict[str, pa.Table] = {}
-    writer = output.create(whole)
-    try:
-        for window in range(len(cuts) + 1 if parts else 0):
-            ends = [(part, edge[window], edge[window + 1], edge[-1]) for part, edge in zip(parts, edges, strict=True)]
-            slices = []
-            for part, start, end, _ in ends:
-                if start < end:
-                    if part not in tables:
-                        tables[part] = _read(part)
-                    slices.append(tables[part].slice(start, end - start))
-            if slices:
-                writer.write(combine_chunks(ordered(pa.concat_tables(slices))["record"]))
-            for part, _, end, last in ends:
-                if end == last and tables.pop(part, None) is not None and removes:
-                    remove(part)
-    finally:
-        writer.close()
+    edges = np.array([[0, *_places(part, each, cuts), len(each)] for part, each in zip(parts, positions, strict=True)])
+    tables: dict[int, pa.Table] = {}
+    for start, end in zip(edges.T, edges.T[1:], strict=False):
+        slices, ended = [], []
+        for n in np.flatnonzero(start < end).tolist():
+            if n not in tables:
+                tables[n] = _read(parts[n])
+            slices.append(tables[n].slice(start[n], end[n] - start[n]))
+            if end[n] == edges[n, -1]:
+                del tables[n]
+                ended.append(parts[n])
+        if slices:
+            yield combine_chunks(ordered(pa.concat_tables(slices))["record"]), ended
 
 
 def _cuts(positions: Sequence[Ints], size: int) -> list[tuple[int, int]]:
     """Where windows end, as positions and hashes of keys: one position may have more records than a window."""
     together = np.sort(np.concatenate(positions)) if positions else np.zeros(0, np.int64)
-    most = max(1, min(_WINDOW, _WINDOW_BYTES * len(together) // max(1, size)))
+    least, largest = _WINDOW_BYTES
+    window = min(max(size // _WINDOWS, least), largest)
+    most = max(1, min(_WINDOW, window * len(together) // max(1, size)))
     cuts = []
     for position in np.unique(together[most::most]).tolist():
         count = int(np.searchsorted(together, position, "right") - np.searchsorted(together, position))
@@ -161,10 +188,6 @@ def _places(part: str, positions: Ints, cuts: Sequence[tuple[int, int]]) -> Iter
         if hashed > _LEAST and (stop := int(np.searchsorted(positions, position, "right"))) > start:
             start += int(np.searchsorted(integers(_read(part)["key"])[start:stop], hashed))
         yield start
-
-
-def _placed(position: pa.Array, hashed: Any, records: pa.Array) -> pa.RecordBatch:
-    return pa.record_batch([position, pa.array(hashed.view(np.int64)), records], names=["position", "key", "record"])
 
 
 def _read(part: str) -> pa.Table:

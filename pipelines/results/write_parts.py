@@ -22,6 +22,8 @@ from beam_joins.transforms.connect import rename
 
 _SORTED_BYTES: Final = 1 << 25
 """About so many bytes of records are sorted at a time."""
+_PIECE_BYTES: Final = 1 << 22
+"""So many bytes of records of one element, which are sorted, are a part of their own if parts are merged."""
 
 
 class WrittenPart(NamedTuple):
@@ -66,8 +68,11 @@ class WriteParts(beam.DoFn):
         self._bytes = 0
 
     def process(self, element: Any) -> Iterator[WrittenPart]:
-        """Take the records of an element, and write the buffered records if they are many."""
+        """Take the records of an element, and write those that are many."""
         for rows in self._encode(element):
+            if self._merged and rows.nbytes >= _PIECE_BYTES:
+                yield from self._pieces(pa.Table.from_batches([rows]))
+                continue
             self._rows.append(rows)
             self._bytes += rows.nbytes
             if self._bytes >= _SORTED_BYTES:
@@ -82,6 +87,9 @@ class WriteParts(beam.DoFn):
             return
         rows = ordered(pa.Table.from_batches(self._rows))
         self.start_bundle()
+        yield from self._pieces(rows)
+
+    def _pieces(self, rows: pa.Table) -> Iterator[WrittenPart]:
         name = self._output.name
         with writing(self._output.path):
             parts = write_pieces(rows, name, self._directory) if self._merged else [self._as_it_is(rows)]
