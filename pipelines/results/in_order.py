@@ -27,9 +27,15 @@ _WINDOWS: Final = 256
 _WINDOW_BYTES: Final = (1 << 22, 1 << 28)
 """Parts are merged in about so many windows, within these limits: small ones stay in the caches of a processor."""
 
+_MAPPED_SHARE: Final = 64
+_MAPPED_BYTES: Final = 1 << 27
+"""Parts are mapped anew when so many bytes of them are merged, a share of all if that is more: what was read of a
+mapped file counts as memory of the process.
+"""
+
 _LEAST: Final = -(1 << 63)
 
-AT_A_TIME: Final = 16_384
+AT_A_TIME: Final = 8_192
 """So many records are encoded at a time, and a part that is to be merged has no more."""
 
 
@@ -154,6 +160,7 @@ def _windows(parts: Sequence[str]) -> Iterator[tuple[pa.Array, list[str]]]:
     cuts = _cuts(positions, size)
     edges = np.array([[0, *_places(part, each, cuts), len(each)] for part, each in zip(parts, positions, strict=True)])
     tables: dict[int, pa.Table] = {}
+    mapped, most_mapped = 0, max(_MAPPED_BYTES, size // _MAPPED_SHARE) if is_local(parts[0]) else size
     for start, end in zip(edges.T, edges.T[1:], strict=False):
         slices, ended = [], []
         for n in np.flatnonzero(start < end).tolist():
@@ -164,7 +171,13 @@ def _windows(parts: Sequence[str]) -> Iterator[tuple[pa.Array, list[str]]]:
                 del tables[n]
                 ended.append(parts[n])
         if slices:
-            yield combine_chunks(ordered(pa.concat_tables(slices))["record"]), ended
+            records = combine_chunks(ordered(pa.concat_tables(slices))["record"])
+            slices.clear()
+            mapped += records.nbytes
+            if mapped > most_mapped:
+                tables.clear()
+                mapped = 0
+            yield records, ended
 
 
 def _cuts(positions: Sequence[Ints], size: int) -> list[tuple[int, int]]:

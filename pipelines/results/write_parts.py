@@ -22,7 +22,7 @@ from beam_joins.transforms.connect import rename
 
 _SORTED_BYTES: Final = 1 << 25
 """About so many bytes of records are sorted at a time."""
-_PIECE_BYTES: Final = 1 << 22
+_PIECE_BYTES: Final = 1 << 21
 """So many bytes of records of one element, which are sorted, are a part of their own if parts are merged."""
 
 

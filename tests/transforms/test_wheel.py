@@ -47,8 +47,8 @@ class States:
     def __init__(self):
         self.head, self.arrived, *self.bags = Cell(), *(Bag() for _ in wheel_specs("any"))
 
-    def wheel(self):
-        return Wheel(TICKS, self.arrived, [self.head, *self.bags])
+    def wheel(self, now):
+        return Wheel(TICKS, block(now, 0).due, self.arrived, [self.head, *self.bags])
 
     def elements(self):
         return [element for bag in (self.arrived, *self.bags) for element in bag.elements]
@@ -81,9 +81,8 @@ def test_whatever_the_order_the_blocks_that_are_due_come_out_and_no_other(few, s
                 states.arrived.add(waiting[-1].written())
                 continue
             now += number if step == "due" else 0
-            tick, turn = block(now, 0).due, states.wheel()
-            due = turn.due(tick)
-            assert sorted(due) == sorted(each for each in waiting if each.due <= tick)
+            tick, turn = block(now, 0).due, states.wheel(now)
+            assert sorted(turn.due) == sorted(each for each in waiting if each.due <= tick)
             waiting = [each for each in waiting if each.due > tick]
             if step == "up to":
                 taken = turn.up_to(position)
@@ -102,8 +101,8 @@ def test_blocks_that_are_ticks_ahead_are_written_four_times_at_most_and_read_as_
     states, ticks = States(), 1_000
     for now in range(ticks):
         states.arrived.add(block(now + ahead, 0).written())
-        turn = states.wheel()
-        assert len(turn.due(block(now, 0).due)) == (now >= ahead)
+        turn = states.wheel(now)
+        assert len(turn.due) == (now >= ahead)
         turn.write()
     added, read = (sum(getattr(bag, counted) for bag in (states.arrived, *states.bags)) for counted in ("added", "read_again"))
     assert added <= 4 * ticks + ahead
@@ -114,12 +113,11 @@ def test_a_few_blocks_of_the_next_tick_stay_where_they_arrived():
     states = States()
     for number in (1, 1, 2):
         states.arrived.add(block(number, 0).written())
-    turn = states.wheel()
-    assert len(turn.due(block(1, 0).due)) == 2
+    turn = states.wheel(1)
+    assert len(turn.due) == 2
     turn.write()
     assert len(states.arrived.elements) == 1
-    turn = states.wheel()
-    turn.due(block(1, 0).due)
+    turn = states.wheel(1)
     turn.write()
     assert states.arrived.added == 4, "what stays is not written again"
     assert not states.head.value

@@ -78,7 +78,8 @@ def turn_dofn(name: str, turns: Turns) -> beam.DoFn:
         return self.wait(element[1], arrived, notes, timer)
 
     def fire(self: _TurnDoFn, partition: Any, tag: Any, value_state: Any, tables: Any, arrived: Any, **wheel: Any) -> Iterator[Any]:
-        return self.turn(partition, int(tag), Wheel(turns.ticks, arrived, tuple(wheel.values())), value_state, tables)
+        turned = Wheel(turns.ticks, int(tag), arrived, tuple(wheel.values()))
+        return self.turn(partition, int(tag), turned, value_state, tables)
 
     # Beam reads from the defaults of parameters what a method takes
     takes = {"partition": partition, "tag": tag, "value_state": value_state, "tables": tables, "arrived": arrived, **wheel}
@@ -133,7 +134,7 @@ class _TurnDoFn(TurnDoFn):
 
     def turn(self, partition: int, tick: int, wheel: Wheel, value_state: Any, tables: Any) -> Iterator[Any]:
         turns = self._turns
-        waiting = wheel.due(tick)
+        waiting = wheel.due
         dues = {each.due for each in waiting}
         if turns.closes is not None:
             dues.add(tick)

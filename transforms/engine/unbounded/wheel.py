@@ -51,23 +51,21 @@ def wheel_specs(name: str) -> list[StateSpec]:
 
 
 class Wheel:
-    """The blocks of a partition that wait. What :meth:`due` and :meth:`up_to` give is taken out; :meth:`write`
-    what it has become.
+    """The blocks of a partition that wait, when time has come to the end of a tick. Those of ``due``, of ticks
+    up to this one, are taken out, and so is what :meth:`up_to` gives; :meth:`write` what it has become.
 
     ``arrived`` is the bag of what has arrived, ``states`` are those of :func:`wheel_specs`.
     """
 
-    def __init__(self, ticks: Ticks, arrived: Any, states: Sequence[Any]) -> None:
+    due: list[Waiting]
+
+    def __init__(self, ticks: Ticks, tick: int, arrived: Any, states: Sequence[Any]) -> None:
         self._ticks, self._arrived = ticks, arrived
         self._head, *self._bags = states
         self._written = self._head.read() or _HEAD.pack(0, 0, *[ALWAYS] * _BAGS)
         self._reached, self._filled, *self._least = _HEAD.unpack(self._written)
-        self._came, self._out = list[Waiting](), list[Waiting]()
-
-    def due(self, tick: int) -> list[Waiting]:
-        """The blocks of all ticks up to the one with this end."""
-        number = self._ticks.number(tick)
-        self._came = [Waiting.read(each) for each in self._arrived.read()]
+        number = ticks.number(tick)
+        self._came = [Waiting.read(each) for each in arrived.read()]
         self._out = [*self._came]
         if not self._filled:
             self._reached = number
@@ -75,7 +73,7 @@ class Wheel:
             first, last = (self._reached >> _BITS * wheel) + 1, number >> _BITS * wheel
             self._empty(_bag(wheel, place) for place in range(first, min(last + 1, first + _PLACES)))
         self._reached = max(self._reached, number)
-        return self._take(lambda waiting: waiting.due <= tick)
+        self.due = self._take(lambda waiting: waiting.due <= tick)
 
     def up_to(self, position: int) -> list[Waiting]:
         """The blocks with a position that is not larger."""
