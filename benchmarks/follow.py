@@ -60,6 +60,7 @@ class Following:
                 yield cls(process, folder)
             finally:
                 process.terminate()
+                process.communicate()
 
     def round(self, files: dict[str, Path]) -> tuple[float, float]:
         """Let the files arrive; gives the seconds until their results are there, and the processor's.

@@ -38,6 +38,8 @@ Put = Callable[[pa.Buffer], str]
 """Writes a new file, and gives its name."""
 Get = Callable[[str], pa.Buffer]
 """The content of the file with this name; raises ``OSError``."""
+Checksum = Callable[[str, pa.Buffer], str]
+"""The xxh3 of a file's content, by its name: it may remember that of a file that is as it was."""
 
 
 class Snapshot(NamedTuple):
@@ -75,7 +77,11 @@ def write_snapshot(state: Any, put: Put, before: Snapshot = NO_SNAPSHOT) -> Desc
     return {"state": name, "fields": [described(field) for field in fields_of(state)]}
 
 
-def read_snapshot(described: Described | None, get: Get) -> Snapshot:
+def _checksum(name: str, content: pa.Buffer) -> str:
+    return xxh3_64_hexdigest(content)
+
+
+def read_snapshot(described: Described | None, get: Get, checksum: Checksum = _checksum) -> Snapshot:
     """The state of its description; raises :class:`CorruptData` that names a file that is missing or not as
     it was written.
     """
@@ -84,7 +90,7 @@ def read_snapshot(described: Described | None, get: Get) -> Snapshot:
     files: dict[int, tuple[pa.Table, Described]] = {}
 
     def table(file: Described) -> pa.Table:
-        read = _read(file, get)
+        read = _read(file, get, checksum)
         files[id(read)] = read, file
         return read
 
@@ -122,7 +128,7 @@ def _write(table: pa.Table, put: Put) -> Described:
     return {"file": put(content), "bytes": content.size, "xxh3": xxh3_64_hexdigest(content)}
 
 
-def _read(file: Described, get: Get) -> pa.Table:
+def _read(file: Described, get: Get, checksum: Checksum) -> pa.Table:
     name = file["file"]
     try:
         content = get(name)
@@ -130,7 +136,7 @@ def _read(file: Described, get: Get) -> pa.Table:
         raise CorruptData(f"{name}: a file of the state cannot be read: {error}") from error
     if content.size != file["bytes"]:
         raise CorruptData(f"{name}: a file of the state has {content.size} bytes and was written with {file['bytes']}")
-    if xxh3_64_hexdigest(content) != file["xxh3"]:
+    if checksum(name, content) != file["xxh3"]:
         raise CorruptData(f"{name}: a file of the state has changed since it was written: its checksum is another")
     table: pa.Table = pa.ipc.open_file(content).read_all()
     return table

@@ -19,7 +19,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from beam_joins import CountTable, ForeignKeyJoin, TableFromChangelog, TableToChanges
 from beam_joins.coders import CorruptData
 from beam_joins.transforms.engine import parts as engine_parts
-from beam_joins.transforms.engine.resumed import state_parts
+from beam_joins.transforms.engine.resumed import state_files, state_parts
 from beam_joins.transforms.engine.resumed.manifest import FORMAT, read_manifest
 from beam_joins.transforms.engine.resumed.state_files import StateRefused
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
@@ -158,6 +158,22 @@ def test_a_file_that_is_not_as_it_was_written_is_named(harm, state, tmp_path):
         path.unlink() if harm == "remove" else path.write_bytes(harmed)
     with pytest.raises(CorruptData, match=r"^runs/000001-\w+/\d{3}-\d{5}-\w+\.arrow: a file of the state"):
         run("inner", SECOND, tmp_path / "out", state=state)
+
+
+def test_a_process_reads_the_whole_of_a_file_once_as_long_as_it_is_the_same(tmp_path, monkeypatch):
+    whole = []
+    monkeypatch.setattr(state_files, "xxh3_64_hexdigest", lambda content: whole.append(bytes(content)) or f"of {len(whole)}")
+    files = state_files.StateFiles(str(tmp_path))
+    checksum = lambda: files.checksum("a.arrow", files.get("a.arrow"))  # noqa: E731
+    files.put("a.arrow", b"rows")
+    assert [checksum(), checksum()] == ["of 1", "of 1"]
+    with (tmp_path / "a.arrow").open("r+b") as file:  # in its place, and of the same size
+        file.write(b"r0ws")
+    os.utime(tmp_path / "a.arrow", ns=(7, 7))  # the clock of a filesystem may be a coarse one
+    assert [checksum(), checksum()] == ["of 2", "of 2"]
+    files.put("a.arrow", b"")
+    assert [checksum(), checksum()] == ["of 3", "of 3"]
+    assert whole == [b"rows", b"r0ws", b""]
 
 
 def test_a_manifest_that_is_not_as_it_was_written_is_refused(state, tmp_path):

@@ -103,9 +103,8 @@ class ResumedTurn:
         """What follows from the elements of the partition."""
         memory, notes = self._memory, dict[str, list[str]]()
         described = [(end, part) for end, part in memory.partitions.get(str(partition), ())]
-        parts = StateParts(
-            described, self._memory_bytes, partial(read_snapshot, get=memory.files.get), partial(self._written, partition)
-        )
+        read = partial(read_snapshot, get=memory.files.get, checksum=memory.files.checksum)
+        parts = StateParts(described, self._memory_bytes, read, partial(self._written, partition))
         seeing = _Seeing(memory.label, parts)
         first_notes = [write_note(to, noted) for to, noted in memory.notes.items()] if partition == 0 else []
         turn = Turn(None, memory.frontier, None, memory.horizon)

@@ -7,16 +7,19 @@ import stat
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
+from xxhash import xxh3_64_hexdigest
 
 from beam_joins.corrupt import CorruptData
 from beam_joins.transforms.engine.resumed.file_lock import FileLock
 
 _PART = ".part"
+_CHECKSUMS = 1 << 14
 
 
 class StateRefused(ValueError):
@@ -85,6 +88,16 @@ class StateFiles:
             return pa.py_buffer(b"")
         with pa.memory_map(path) as file:
             return file.read_buffer()
+
+    def checksum(self, name: str, content: pa.Buffer) -> str:
+        """The xxh3 of a file's content. A process reads the whole of a local file for it once, as long as the file
+        is the same: so a round of many, in one process, reads of the state what it looks up.
+        """
+        if not self.is_local:
+            return xxh3_64_hexdigest(content)
+        path = self.path(name)
+        now = os.stat(path)
+        return _checksum(path, now.st_ino, now.st_mtime_ns, now.st_size)
 
     def text(self, name: str) -> str | None:
         """The content of a file as text; ``None`` if there is none.
@@ -161,6 +174,14 @@ def move(source: str, target: str) -> None:
         rename(source, target)
     elif not _exists(target):
         raise FileNotFoundError(f"neither {source} nor {target} is there")
+
+
+@lru_cache(_CHECKSUMS)
+def _checksum(path: str, inode: int, changed: int, size: int) -> str:
+    if not size:  # cannot be mapped
+        return xxh3_64_hexdigest(b"")
+    with pa.memory_map(path) as file:
+        return xxh3_64_hexdigest(file.read_buffer())
 
 
 def write_whole(path: str, content: Any) -> None:
