@@ -74,6 +74,7 @@ bench-small: .venv/benched  ## A part of it at a twentieth of the size (three mi
 bench-resumed: .venv/benched  ## Measure what runs that go on with --beam_joins_state cost, next to a run over everything (minutes)
 	$(BIN)/python -m benchmarks.resumed
 	$(BIN)/python -m benchmarks.resumed --of command --rounds 2
+	$(BIN)/python -m benchmarks.follow
 
 bench-unbounded: .venv/benched  ## Measure an endless foreign-key join on Flink: changes a second, seconds until results, memory (minutes)
 	$(BIN)/python -m benchmarks.unbounded --changes 3000000

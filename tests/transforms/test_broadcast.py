@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from beam_joins import (
     Change,
+    ChangeBatch,
     CountTable,
     FilterTable,
     ForeignKeyJoin,
@@ -26,6 +27,8 @@ from beam_joins import (
     vectorized,
 )
 from beam_joins.io import ReadParquet
+from beam_joins.transforms.engine import block_files, laid_batches
+from beam_joins.transforms.engine.block_files import Reference, reference_of
 from beam_joins.transforms.engine.incoming_tables import BATCH
 from tests.examples import examples
 
@@ -106,6 +109,32 @@ def test_the_left_table_may_be_changes_one_by_one_of_which_a_row_has_more_than_f
             joined | beam.Map(lambda change: -1 if change.old is None else change.old[0]) | beam.combiners.ToList() | beam.Map(sorted)
         )
         assert_that(olds, equal_to([list(range(-1, last))]))
+
+
+@pytest.mark.parametrize("place", ["DIR", "inline"])
+def test_left_batches_lie_where_blocks_do_until_they_are_joined(tmp_path, monkeypatch, place):
+    monkeypatch.setattr(block_files, "SMALL_BYTES", 0)
+    arrived, free = [], laid_batches.LaidBatches.free
+
+    def freed(self, element):
+        arrived.append(type(element if isinstance(element, ChangeBatch) else reference_of(element)))
+        free(self, element)
+
+    monkeypatch.setattr(laid_batches.LaidBatches, "free", freed)
+    (blocks := tmp_path / "blocks").mkdir()
+    options = PipelineOptions(["--beam_joins_partitions=3", f"--beam_joins_blocks={blocks if place == 'DIR' else place}"])
+    with beam.Pipeline(runner=FnApiRunner(), options=options) as p:
+        orders = p | "orders" >> beam.Create([columns([order(n) for n in range(30)], ORDER_COLUMNS)])
+        names = p | "names" >> beam.Create([columns([{"id": 1, "name": "a", "gone": False, "at": 0}], CUSTOMER_COLUMNS)])
+        left, right = (rows | f"table {n}" >> TableFromChangelog(**CDC) for n, rows in enumerate((orders, names)))
+        joined = (left, right) | ForeignKeyJoin(lambda order, name: order["amount"], foreign_key="by", broadcast=True)
+        assert_that(joined | LatestTable(), equal_to([(n, n) for n in range(30) if n % 2]))
+    assert set(arrived) == {Reference if place == "DIR" else ChangeBatch}
+    assert list(blocks.iterdir()) == []
+
+
+def order(n):
+    return {"id": n, "by": n % 2, "amount": n, "gone": False, "at": n}
 
 
 @pytest.mark.parametrize("typed", [True, False], ids=["typed", "opaque"])

@@ -20,6 +20,7 @@ from beam_joins.overlap_events import Shape
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.emitter import Emitter
 from beam_joins.transforms.engine.joins import LEFT, RIGHT, LeftRows, Sides
+from beam_joins.transforms.engine.laid_batches import LaidBatches, laid
 from beam_joins.transforms.engine.metrics import ROWS_IN, ROWS_OUT, TURN_MICROS, UNMATCHED, count
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.operator import Turn
@@ -85,12 +86,13 @@ def broadcast_join(
     blocks = sides.right | "Right" >> beam.Map(_block, columns=right_columns).with_output_types(bytes)
     # what typed columns hold was compared when the pipeline was built
     notes = () if all(of_table.is_typed for of_table in sides.types) else (LEFT, RIGHT)
+    left, batches = laid(sides.left, "Left")
     stage = _Joining(
-        lambda emitter: _JoinDoFn(left_rows, no_rows(sides.types[1]), join, shape, handling.functions, bool(notes), emitter),
+        lambda emitter: _JoinDoFn(batches, left_rows, no_rows(sides.types[1]), join, shape, handling.functions, bool(notes), emitter),
         blocks,
         to=(MAIN, *notes, *dropping, *handling.tags),
     )
-    joined = sides.left | "Join" >> stage
+    joined = left | "Join" >> stage
     handling.collect(joined)
     if notes:
         kinds_met = keys_may_meet(transform, LEFT, RIGHT, *keys)
@@ -124,6 +126,7 @@ class _JoinDoFn(BundleDoFn):
 
     def __init__(
         self,
+        batches: LaidBatches,
         left_rows: LeftRows,
         no_right: pa.Table,
         join: Join,
@@ -133,6 +136,7 @@ class _JoinDoFn(BundleDoFn):
         emitter: Emitter,
     ) -> None:
         super().__init__(emitter)
+        self._batches = batches
         self._left_rows = left_rows
         self._no_right = no_right
         self._join = join
@@ -144,9 +148,10 @@ class _JoinDoFn(BundleDoFn):
         super().start_bundle()
         self._rights: Rights | None = None
 
-    def process(self, batch: ChangeBatch, blocks: Iterable[bytes]) -> Iterator[Any]:
+    def process(self, element: Any, blocks: Iterable[bytes]) -> Iterator[Any]:
         if self._rights is None:
             self._rights = self._arranged(blocks)
+        batch = self._batches.read(element)
         for piece in batch.pieces(max(1, PIECE_BYTES * len(batch) // max(1, batch.new.nbytes))):
             left = self._left_rows(piece, self._writer)
             if self._noting:
@@ -158,6 +163,7 @@ class _JoinDoFn(BundleDoFn):
             count(TURN_MICROS, (perf_counter_ns() - begin) // 1000)
             if len(joined.changes):
                 yield joined.changes
+        self._batches.free(element)
         self._functions.give(self._writer)
         yield from self._emitter.emit(self._writer.pop_ready())
 

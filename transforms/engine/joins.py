@@ -21,7 +21,7 @@ from beam_joins.overlap_events import Shape
 from beam_joins.references import listed_subscriptions, looking_up, rejoined, subscriptions
 from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
-from beam_joins.transforms.engine.flattened import flattened
+from beam_joins.transforms.engine.laid_batches import flattened
 from beam_joins.transforms.engine.metrics import UNMATCHED, count
 from beam_joins.transforms.engine.notes import keys_may_meet, together
 from beam_joins.transforms.engine.operator import Operator, Turn

@@ -1,0 +1,83 @@
+"""Batches of a table that a runner carries from stage to stage: where blocks lie in the folder of the run, batches
+do so too, and references to them travel.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection
+
+from beam_joins.batch import ChangeBatch
+from beam_joins.coders.change_batch import ChangeBatchCoder
+from beam_joins.transforms.engine.block_files import BlockFolder
+from beam_joins.transforms.engine.replay_options import blocks_for
+from beam_joins.transforms.engine.run_folder import is_direct
+
+
+class LaidBatches:
+    """Reads batches by the references of :func:`laid`; without a folder they are no references."""
+
+    def __init__(self, folder: BlockFolder | None) -> None:
+        self._folder, self._coder = folder, ChangeBatchCoder()
+
+    def read(self, element: Any) -> ChangeBatch:
+        """The batch that an element is or refers to."""
+        batch: ChangeBatch = element if self._folder is None else self._coder.decode(self._folder.read(element))
+        return batch
+
+    def free(self, element: Any) -> None:
+        """Give the space of a batch back, which nobody reads again."""
+        if self._folder is not None and self._folder.frees:
+            self._folder.free([element])
+
+
+class _Lay(beam.DoFn):
+    """Batches to references to them, or to small ones as they are encoded, which begin with the length of a part."""
+
+    def __init__(self, folder: BlockFolder) -> None:
+        self._folder, self._coder = folder, ChangeBatchCoder()
+
+    def start_bundle(self) -> None:
+        self._file = self._folder.file()
+
+    def process(self, element: ChangeBatch) -> Iterator[bytes]:
+        yield self._file.write(self._coder.encode(element), self._coder.estimate_size(element))
+
+    def finish_bundle(self) -> None:
+        self._file.close()
+
+
+class _Take(beam.DoFn):
+    def __init__(self, folder: BlockFolder) -> None:
+        self._laid = LaidBatches(folder)
+
+    def process(self, element: bytes) -> Iterator[ChangeBatch]:
+        yield self._laid.read(element)
+        self._laid.free(element)
+
+
+def laid(table: PCollection[Any], label: str) -> tuple[PCollection[Any], LaidBatches]:
+    """A bounded table for a DoFn that no runner fuses with those before it, as one with a side input; and what the
+    DoFn reads its elements with.
+    """
+    folder = blocks_for(table)
+    if folder is None:
+        return table, LaidBatches(None)
+    return table | label >> beam.ParDo(_Lay(folder)).with_output_types(bytes), LaidBatches(folder)
+
+
+def flattened(tables: tuple[PCollection[Any], ...], label: str) -> PCollection[Any]:
+    """The batches of all tables. The direct runner keeps in memory what it flattens; Spark and Flink pass batches on
+    as they come.
+    """
+    in_memory = is_direct(tables[0].pipeline) and all(table.is_bounded for table in tables)
+    folder = blocks_for(tables[0]) if in_memory else None
+    together: PCollection[Any]
+    if folder is None:
+        together = tables | label >> beam.Flatten()
+    else:
+        references = (table | f"{label} {n}" >> beam.ParDo(_Lay(folder)).with_output_types(bytes) for n, table in enumerate(tables))
+        together = tuple(references) | f"{label} references" >> beam.Flatten() | label >> beam.ParDo(_Take(folder))
+    together.element_type = ChangeBatch
+    return together
