@@ -34,6 +34,8 @@ class Flow:
     def __init__(self, folder: Path, top: psutil.Process) -> None:
         self._folder = folder
         self._top = top
+        self._seen = dict[Path, int]()
+        self._latest = 0
         self.samples: list[Sample] = []
 
     @contextlib.contextmanager
@@ -72,8 +74,15 @@ class Flow:
         return notes[np.argsort(notes[:, 0], kind="stable")]
 
     def latest(self) -> int:
-        """The time of the latest change with a result; that of none is 0."""
-        return int(self.results()[:, 3].max(initial=0))
+        """The time of the latest change with a result; that of none is 0. Reads the notes that are new."""
+        for path in self._folder.iterdir():
+            with path.open() as file:
+                file.seek(self._seen.get(path, 0))
+                lines = file.read()
+            whole = lines[: lines.rfind("\n") + 1]
+            self._seen[path] = self._seen.get(path, 0) + len(whole)
+            self._latest = max([self._latest, *(int(line.split()[3]) for line in whole.splitlines())])
+        return self._latest
 
 
 _COLUMNS: Final = (

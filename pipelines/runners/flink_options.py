@@ -13,6 +13,7 @@ from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
 _LEAST_IDLE_MS = 60_000
 _BUNDLE_MS = 20
+_KEY_GROUPS = 8
 _BACKENDS = ("hashmap", "rocksdb")
 _RETENTIONS = ("keep", "delete")
 
@@ -145,4 +146,7 @@ def flink_server(options: PipelineOptions) -> ServerOptions:
         asked.savepoint_path = location(asked.savepoint_path)
     if flink.parallelism < 1 and master.cores is not None:
         flink.parallelism = master.cores
+    if flink.max_parallelism < 1 and master.cores is not None:
+        # each time that a source gives its rest back Beam's runner has a new state, with a map for each key group
+        flink.max_parallelism = max(_KEY_GROUPS, flink.parallelism)
     return server_options(options, FLINK, master, memory=asked.flink_memory, settings=settings, log=asked.flink_log)

@@ -69,6 +69,21 @@ def test_the_flags_without_which_flink_loses_data_are_always_set():
     assert options.view_as(FlinkRunnerOptions).parallelism == usable_cores()
 
 
+@pytest.mark.parametrize(
+    ("flags", "groups"),
+    [
+        (["--parallelism=2"], 8),
+        (["--parallelism=40"], 40),
+        (["--max_parallelism=128"], 128),
+        (["--flink_master=flink:8081"], -1),
+    ],
+)
+def test_a_flink_of_this_machine_has_few_key_groups_as_a_source_costs_memory_for_each(flags, groups):
+    options = PipelineOptions(["--runner=FlinkRunner", *flags])
+    flink_server(options)
+    assert options.view_as(FlinkRunnerOptions).max_parallelism == groups
+
+
 def test_directories_become_settings_of_flink_as_urls(tmp_path):
     flags = [
         f"--flink_checkpoints={tmp_path}/c",

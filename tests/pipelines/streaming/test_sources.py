@@ -308,7 +308,7 @@ class Deferring(OpenEnded):
         self.try_split(0)
 
 
-def test_a_source_that_is_read_up_to_now_is_read_again_a_tenth_of_a_second_later_though_the_runner_does_not_wait(monkeypatch):
+def test_a_source_that_is_read_up_to_now_is_read_again_a_quarter_of_a_second_later_though_the_runner_does_not_wait(monkeypatch):
     clock, source = Clock(1_000_034_000), Numbers()
     monkeypatch.setattr(follow, "time", clock)
     dofn = follow.Follow(source, EventTime.of(0, None))
@@ -325,17 +325,17 @@ def test_a_source_that_is_read_up_to_now_is_read_again_a_tenth_of_a_second_later
     assert bundle(0) == [follow._PAUSE]
     assert bundle(1, 0) == [follow._PAUSE] * 2
     # one wait for all elements of a bundle
-    assert clock.slept == [0.096]
+    assert clock.slept == [0.246]
     # there is more to read: no wait
     assert bundle(1, 2) == [follow._PAUSE, None]
-    assert clock.slept[1:] == [0.1]
+    assert clock.slept[1:] == [0.25]
     assert bundle(0) == [follow._PAUSE]
     assert len(clock.slept) == 2
     # the runner has waited
-    clock.micros += 200_000
+    clock.micros += 300_000
     bundle(0)
     assert len(clock.slept) == 2
     # the clock is put back
     clock.micros -= 3_600_000_000
     bundle(0)
-    assert clock.slept[2:] == [0.1]
+    assert clock.slept[2:] == [0.25]
