@@ -1,6 +1,7 @@
 """A run of a writer as processes of its own: what belongs to it, how it ends, and what it leaves."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from tests.pipelines.orders_run import ENVIRONMENT, read_lines
 from tests.pipelines.writers import Writer
 
 _MARK: Final = "BEAM_JOINS_TEST_RUN"
+_TRIAL: Final = re.compile("[a-z0-9_]{8}")
 _PATIENCE: Final = 60.0
 _LONGEST: Final = 120.0
 
@@ -96,7 +98,13 @@ class Started:
 
 def temporary_files() -> list[str]:
     """What runs have left below ``tmp``, but logs of failures."""
-    return sorted(str(path) for path in Path("tmp").rglob("*") if path.name not in (".out", ".err") and path.suffix != ".log")
+    paths = (path for path in Path("tmp").rglob("*") if path.name not in (".out", ".err") and path.suffix != ".log")
+    return sorted(str(path) for path in paths if not _is_trial(path))
+
+
+def _is_trial(path: Path) -> bool:
+    """Whether a file is that by which ``tempfile`` finds out that it can write into ``tmp``: a kill leaves it there."""
+    return path.parent == Path("tmp") and _TRIAL.fullmatch(path.name) is not None and path.read_bytes() in (b"", b"blat")
 
 
 def results() -> dict[str, object]:

@@ -10,15 +10,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import apache_beam as beam
 import pytest
+from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from beam_joins import LatestTable
+from beam_joins.io import ReadChangelog
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.changelogs.changelog import find_files
 from beam_joins.pipelines.formats.columns import Envelopes
 from beam_joins.pipelines.formats.envelopes import slot_lines
+from beam_joins.pipelines.formats.envelopes.row_change import RowChange
 from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, SlotLog, slot_log
+from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
 from beam_joins.pipelines.formats.files import Part
 from beam_joins.pipelines.formats.registry import SOURCES
 from tests.examples import examples
@@ -111,8 +117,7 @@ def by_position(changes: Counter[Any]) -> dict[int, set[tuple[int, str]]]:
     grouped: dict[int, set[tuple[int, str]]] = defaultdict(set)
     for text in changes:
         row = json.loads(text)
-        order = row.pop("(order)") >> 8  # which of the rows that are logged together is counted in each file
-        grouped[row["(position)"]].add((order, json.dumps(row)))
+        grouped[row["(position)"]].add((row.pop("(order)"), json.dumps(row)))
     return grouped
 
 
@@ -212,3 +217,43 @@ def test_a_line_that_cannot_be_read_takes_no_other_one_with_it(tmp_path_factory:
     assert sum(len(marked.faults) for marked in actual) == 1
     rows = [json.loads(text) for marked in actual for text in marked.texts if text != b"null"]
     assert [{name: row[name] for name in ("id", "text")} for row in rows] == list(map(json.loads, expected))
+
+
+def logged_together(action: str, ids: list[int], lsn: str = "0/20") -> list[Any]:
+    """The lines of rows that PostgreSQL logs in one record, as those of a COPY."""
+    return [
+        {
+            "action": action,
+            "timestamp": "2026-01-01 00:00:00+00",
+            "lsn": lsn,
+            "schema": "public",
+            "table": "t",
+            "columns" if action == "I" else "identity": [{"name": "id", "value": n}, {"name": "text", "value": str(n)}],
+            "pk": [{"name": "id"}],
+        }
+        for n in ids
+    ]
+
+
+BOUNDS = [{"action": action, "timestamp": "2026-01-01 00:00:00+00", "lsn": "0/40", "nextlsn": "0/48"} for action in "BC"]
+
+
+@pytest.mark.parametrize(("key", "same"), [(("id",), [0, 0, 0]), ((), [0, 0, 0]), (("text",), [0, 0, 0]), (("none",), [0, 1, 2])])
+def test_rows_that_are_logged_together_have_one_order_unless_they_have_one_key(key: tuple[str, ...], same: list[int]) -> None:
+    envelope = Wal2Json(key)
+    lines = [BOUNDS[0], *logged_together("I", [1, 2, 3]), *logged_together("I", [4], "0/28")]
+    orders = [
+        change.order for line in lines for change in envelope.changes(json.dumps(line).encode()) if isinstance(change, RowChange)
+    ]
+    first = orders[0]
+    assert first is not None
+    assert orders == [*(first + n for n in same), first + (8 << 8)]
+
+
+def test_rows_that_come_and_go_in_a_transaction_that_is_sent_again_and_cut_elsewhere_are_gone(tmp_path: Path) -> None:
+    begin, commit = BOUNDS
+    rows = logged_together("I", list(range(9)))
+    folder_of(tmp_path, a=[begin, *rows], b=[begin, *rows[:4]], c=rows[4:], d=[*logged_together("D", [*range(7)], "0/28"), commit])
+    with beam.Pipeline(runner="DirectRunner") as pipeline:
+        rows_left = pipeline | ReadChangelog(f"{tmp_path}/*.jsonl", format="wal2json", table="t", schema=None) | LatestTable()
+        assert_that(rows_left, equal_to([(n, {"id": n, "text": str(n)}) for n in (7, 8)]))

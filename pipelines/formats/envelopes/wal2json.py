@@ -96,8 +96,10 @@ class Wal2Json:
         self._key = key
         self._table = table
         self._begin: _Line | None = None
-        self._order = self._same = 0
+        self._order = 0
         self._lsn: str | None = None
+        self._same = Counter[tuple[bytes, ...]]()
+        """How many of the changes with this ``lsn`` each key has."""
         self._given = pa.schema([]) if columns is None else columns
         self._columns: dict[str, pa.Schema] = {}
         """Of each table those that its last row has, or has left out."""
@@ -134,25 +136,31 @@ class Wal2Json:
             raise ValueError("no line of wal2json: it has neither change nor action")
         elif line.action == "M":
             self.skipped["message"] += 1
-        else:
-            order = self._next_order(line.lsn)
-            if is_meant(self._table, line.schema, line.table):
-                new, old = ({column.name: column.value for column in columns} for columns in (line.columns, line.identity))
-                types = {column.name: column.type for column in (*line.identity, *line.columns) if column.type is not None}
-                key = tuple(column.name for column in line.pk)
-                described = full_name(line.schema, line.table), line.action
-                if self._begin is None:
-                    raise ValueError("a change of no transaction: read the slot with include-transaction, which is the default")
-                yield from self._or_fault(*described, new, old, types, self._begin, order, line.unchanged, key)
+        elif is_meant(self._table, line.schema, line.table):
+            new, old = ({column.name: column.value for column in columns} for columns in (line.columns, line.identity))
+            types = {column.name: column.type for column in (*line.identity, *line.columns) if column.type is not None}
+            key = tuple(column.name for column in line.pk)
+            described = full_name(line.schema, line.table), line.action
+            if self._begin is None:
+                raise ValueError("a change of no transaction: read the slot with include-transaction, which is the default")
+            order = self._next_order(line.lsn, new or old, self._key or key)
+            yield from self._or_fault(*described, new, old, types, self._begin, order, line.unchanged, key)
 
-    def _next_order(self, at: str | None) -> int:
-        """The order of a change within its transaction; rows that PostgreSQL logs together have one ``lsn``."""
+    def _next_order(self, at: str | None, row: _Row, key: tuple[str, ...]) -> int:
+        """The order of a change within its transaction.
+
+        Rows that PostgreSQL logs together, as those of a COPY, have one ``lsn``. They are counted by key, so that a
+        change has the same order wherever the log is cut into files.
+        """
         if at is None:
             self._order += 1
             return self._order
-        self._same = self._same + 1 if at == self._lsn else 0
-        self._lsn = at
-        return (lsn(at) << _SAME_BITS) + self._same
+        if at != self._lsn:
+            self._lsn = at
+            self._same.clear()
+        values = tuple(bytes(row.get(name, b"")) for name in key)
+        self._same[values] += 1
+        return (lsn(at) << _SAME_BITS) + self._same[values] - 1
 
     def _or_fault(self, table: str, action: str, new: _Row, old: _Row, *rest: Any) -> Iterator[RowChange | str]:
         """The changes of one that the log has, or what is wrong with it and which row of the table is not
