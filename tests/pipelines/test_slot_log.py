@@ -238,10 +238,20 @@ def logged_together(action: str, ids: list[int], lsn: str = "0/20") -> list[Any]
 BOUNDS = [{"action": action, "timestamp": "2026-01-01 00:00:00+00", "lsn": "0/40", "nextlsn": "0/48"} for action in "BC"]
 
 
-@pytest.mark.parametrize(("key", "same"), [(("id",), [0, 0, 0]), ((), [0, 0, 0]), (("text",), [0, 0, 0]), (("none",), [0, 1, 2])])
-def test_rows_that_are_logged_together_have_one_order_unless_they_have_one_key(key: tuple[str, ...], same: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("key", "ids", "same"),
+    [
+        (("id",), [1, 2, 3], [0, 0, 0]),
+        ((), [1, 2, 3], [0, 0, 0]),
+        (("text",), [1, 2, 1], [0, 0, 1]),
+        (("none",), [1, 2, 3], [0, 1, 2]),
+    ],
+)
+def test_rows_that_are_logged_together_have_one_order_unless_they_have_one_key(
+    key: tuple[str, ...], ids: list[int], same: list[int]
+) -> None:
     envelope = Wal2Json(key)
-    lines = [BOUNDS[0], *logged_together("I", [1, 2, 3]), *logged_together("I", [4], "0/28")]
+    lines = [BOUNDS[0], *logged_together("I", ids), *logged_together("I", [4], "0/28")]
     orders = [
         change.order for line in lines for change in envelope.changes(json.dumps(line).encode()) if isinstance(change, RowChange)
     ]

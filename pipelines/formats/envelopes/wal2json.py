@@ -149,8 +149,8 @@ class Wal2Json:
     def _next_order(self, at: str | None, row: _Row, key: tuple[str, ...]) -> int:
         """The order of a change within its transaction.
 
-        Rows that PostgreSQL logs together, as those of a COPY, have one ``lsn``. They are counted by key, so that a
-        change has the same order wherever the log is cut into files.
+        Rows that PostgreSQL logs together, as those of a COPY, have one ``lsn``. Only those with one key are counted, as
+        a count of all would begin anew in each file: a transaction that is sent again may be cut elsewhere.
         """
         if at is None:
             self._order += 1
