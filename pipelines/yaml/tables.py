@@ -11,7 +11,8 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 import beam_joins
-from beam_joins import ChangeBatch
+from beam_joins import ChangeBatch, Dropped
+from beam_joins.pipelines.formats.exact_json import dumps_line
 from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.io.read_changelog import ReadChangelog
 from beam_joins.pipelines.io.write_changelog import WriteChangelog
@@ -19,6 +20,7 @@ from beam_joins.pipelines.yaml.rows import as_columns, columns_of, row_type, row
 from beam_joins.transforms.connect import table_type
 
 Columns = list[str]
+_ERRORS = pa.schema([("reason", pa.string()), ("record", pa.string()), ("timestamp", pa.int64())])
 
 
 class _Applied(beam.PTransform[Any, Any]):
@@ -44,12 +46,24 @@ def _of_two(join: beam.PTransform[Any, Any]) -> beam.PTransform[Any, Any]:
     return _Applied(apply)
 
 
+def _with_errors(table: PCollection[Any], dropped: tuple[PCollection[Dropped], ...], error_handling: Mapping[str, Any]) -> Any:
+    """The table, and what it is not made of as rows, under the name that ``output`` of ``error_handling`` says."""
+    errors = dropped | "Errors" >> beam.Flatten() | "Error" >> beam.Map(_error).with_output_types(row_type(_ERRORS))
+    return {"good": table, error_handling["output"]: errors}
+
+
+def _error(dropped: Dropped) -> Any:
+    record = dropped.record if isinstance(dropped.record, str) else dumps_line(dropped.record).decode().rstrip()
+    return beam.Row(reason=dropped.reason, record=record, timestamp=dropped.timestamp)
+
+
 def table_from_changelog(
     key: Columns,
     timestamp_by: str,
     sequence_by: Columns | None = None,
     deletes: dict[str, Any] | None = None,
     except_columns: Columns | None = None,
+    error_handling: Mapping[str, Any] | None = None,
 ) -> beam.PTransform[Any, Any]:
     """Makes the table of a changelog of rows.
 
@@ -59,16 +73,22 @@ def table_from_changelog(
       sequence_by: The columns that order the changes of a row; by default their event times do.
       deletes: A column and its values that mean that the row is deleted.
       except_columns: Columns that are no part of the values.
+      error_handling: The output with the records that are dropped, as rows of reason, record and timestamp.
     """
+    made = beam_joins.TableFromChangelog(
+        key=key[0] if len(key) == 1 else key,
+        timestamp_by=timestamp_by,
+        sequence_by=sequence_by,
+        apply_as_deletes=deletes,
+        except_columns=except_columns or (),
+    )
 
     def apply(rows: PCollection[Any]) -> Any:
-        return as_columns(rows, columns_of(rows)) | "Table" >> beam_joins.TableFromChangelog(
-            key=key[0] if len(key) == 1 else key,
-            timestamp_by=timestamp_by,
-            sequence_by=sequence_by,
-            apply_as_deletes=deletes,
-            except_columns=except_columns or (),
-        )
+        columns = as_columns(rows, columns_of(rows))
+        if error_handling is None:
+            return columns | "Table" >> made
+        outputs = columns | "Table" >> made.with_outputs()
+        return _with_errors(outputs.table, (outputs.dropped,), error_handling)
 
     return _Applied(apply)
 
@@ -84,6 +104,7 @@ def read_changelog(
     ignored: dict[str, Any] | None = None,
     except_columns: Columns | None = None,
     schema: dict[str, str] | None = None,
+    error_handling: Mapping[str, Any] | None = None,
 ) -> beam.PTransform[Any, Any]:
     """Reads the table of a changelog in files: JSON lines, CSV, Avro, Parquet, Arrow.
 
@@ -98,9 +119,11 @@ def read_changelog(
       ignored: Of plain rows, a column and its values that mean no change.
       except_columns: Of plain rows, columns that are no part of the values.
       schema: The types of the columns, as Arrow calls them, such as int64, string, timestamp[us].
+      error_handling: The output with the records that are dropped, and with bad ones, which fail the run otherwise, as
+        rows of reason, record and timestamp.
     """
     columns = None if schema is None else pa.schema([(name, _type(name, kind)) for name, kind in schema.items()])
-    return ReadChangelog(
+    read = ReadChangelog(
         path,
         key=key,
         format=format,
@@ -111,7 +134,16 @@ def read_changelog(
         ignored=ignored,
         except_columns=except_columns or (),
         schema="said" if columns is None else columns,
+        on_bad_record="fail" if error_handling is None else "drop",
     )
+    if error_handling is None:
+        return read
+
+    def apply(begin: Any) -> Any:
+        outputs = begin | "Read" >> read.with_outputs()
+        return _with_errors(outputs.table, (outputs.dropped, outputs.bad_records), error_handling)
+
+    return _Applied(apply)
 
 
 def _type(name: str, kind: str) -> pa.DataType:

@@ -32,9 +32,13 @@ def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return next(block.text for block in blocks(DOCS / "yaml.md") if block.language == "yaml")
 
 
+def rows_in(path: str) -> list[dict[str, object]]:
+    rows = [json.loads(line) for part in Path().glob(f"{path}-*") for line in part.read_text().splitlines()]
+    return sorted(rows, key=json.dumps)
+
+
 def enriched() -> list[dict[str, object]]:
-    rows = [json.loads(line) for path in Path().glob("enriched*") for line in path.read_text().splitlines()]
-    return sorted(rows, key=lambda row: row["id"])
+    return rows_in("enriched")
 
 
 @pytest.mark.parametrize(
@@ -49,6 +53,26 @@ def test_the_pipeline_of_the_page_gives_the_joined_rows(pipeline: str, runner: s
     Path("orders.yaml").write_text(pipeline)
     assert program.main(["orders.yaml", f"--runner={runner}"]) == 0
     assert enriched() == ENRICHED
+
+
+def test_records_that_are_dropped_are_rows_of_the_output_that_error_handling_names(pipeline: str) -> None:
+    spec = yaml.safe_load(pipeline)
+    reader, _, customers, *_ = transforms = spec["pipeline"]["transforms"]
+    reader["config"]["error_handling"] = customers["config"]["error_handling"] = {"output": "errors"}
+    spec["pipeline"]["transforms"][1]["config"]["elements"].append({"id": None, "name": "Nobody", "at": 4})
+    for name in ("Orders", "Customers"):
+        transforms.append({"type": "WriteToJson", "name": f"{name}Errors", "input": f"{name}.errors", "config": {"path": name}})
+    Path("orders.yaml").write_text(yaml.safe_dump(spec))
+    good = Path("orders.jsonl").read_text()
+    Path("orders.jsonl").write_text(good + '{"id": 4,\n' + json.dumps(ORDERS[0] | {"id": None}) + "\n")
+    assert program.main(["orders.yaml", "--runner=DirectRunner"]) == 0
+    assert enriched() == ENRICHED
+    bad, null_key = rows_in("Orders")
+    assert (bad["reason"], bad["timestamp"]) == ("bad_record", 0)
+    assert "orders.jsonl, line 6: not JSON" in str(bad["record"])
+    assert (null_key["reason"], null_key["timestamp"]) == ("null_key", 1)
+    assert json.loads(str(null_key["record"])) == ORDERS[0] | {"id": None, "(place)": len(good) + 10}
+    assert [row["reason"] for row in rows_in("Customers")] == ["null_key"]
 
 
 def test_beams_own_program_runs_it_with_the_providers(pipeline: str) -> None:
@@ -73,6 +97,7 @@ def test_beams_own_program_runs_it_with_the_providers(pipeline: str) -> None:
         ("amount: double", "amount: dubble", r'"Orders" at line \d+.*schema: amount: dubble is no type of Arrow'),
         ("amount: double", "amount: int64", r"orders.jsonl, line 2: .*amount"),
         ("path: orders.jsonl", "path: nowhere.jsonl", r'"Orders" at line \d+.*there is no file nowhere.jsonl'),
+        ("amount: double,", "amount: double}, error_handling: {output: bad}, ignored: {", r'Unconsumed error output for "Orders"'),
         ("pipeline:", "pipelines:", "orders.yaml has no pipeline"),
         ("pipeline:", "pipeline: [", "orders.yaml is not YAML"),
     ],
