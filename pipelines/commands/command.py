@@ -3,6 +3,7 @@
 Beam is imported only when a run begins: help and errors of the command line come without it.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -33,6 +34,8 @@ def run_command(names: Names, argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0, 2 for an invalid option or input, 1 if the run
     failed for another reason.
     """
+    # gRPC reads it while it is imported, and would tell standard error about connections that end
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     progress = Progress()
     with interruptible() as interruption:
         try:

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from beam_joins import LatestTable, TableFromChangelog, cores
 from beam_joins.pipelines.commands.sample.files import SampleFiles
 from beam_joins.pipelines.direct import JobFailed, RunnerSetupError, direct_runner
 from beam_joins.transforms.engine import replay_options
-from tests.pipelines.orders_run import Run, inputs, write
+from tests.pipelines.orders_run import ENVIRONMENT, Run, inputs, write
 from tests.pipelines.streaming.test_bounded_on_runners import EVENTS, reprs, written_on
 from tests.transforms.all_builds import all_of_them
 from tests.transforms.unbounded_runs import bounded, elements_of
@@ -61,6 +63,14 @@ def test_a_bad_record_is_the_same_sentence(beam_joins: Run) -> None:
     )
     assert (one.code, one.err) == (several.code, several.err)
     assert "rows.jsonl, line 2: column 'lsn' is not a whole number: 'x'" in several.err
+
+
+@pytest.mark.process
+def test_a_program_says_nothing_about_the_connections_between_its_processes(small: SampleFiles, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "beam_joins.pipelines.orders", *inputs(small), f"--latest={tmp_path}/now.jsonl", WORKERS]
+    talkative = ENVIRONMENT | {"GRPC_TRACE": "api"}  # without it gRPC tells of some connections that end
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=talkative)
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def _large(number: int) -> bytes:
