@@ -5,10 +5,10 @@ side.
 import glob
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 from apache_beam.io.filesystem import CompressionTypes
@@ -18,7 +18,7 @@ from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.paths import absolute, is_local, matching, require_file_system
 from beam_joins.pipelines.changelogs.first_look import LOOK_RECORDS, first_records, types_of_files
 from beam_joins.pipelines.formats import avro_rows
-from beam_joins.pipelines.formats.columns import Columns, Envelopes
+from beam_joins.pipelines.formats.columns import BytesText, Columns, Envelopes
 from beam_joins.pipelines.formats.csv_rows import in_one_layout, layout_of
 from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of, require_one_type
 from beam_joins.pipelines.formats.envelopes.row_change import is_pattern
@@ -26,7 +26,16 @@ from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefor
 from beam_joins.pipelines.formats.files import File, Part
 from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.reading import KEY_TYPES, kind
-from beam_joins.pipelines.formats.registry import DEBEZIUM, FILE_FORMATS, NOT_READ, PLAIN_FORMATS, SOURCES, format_of, has_format
+from beam_joins.pipelines.formats.registry import (
+    DEBEZIUM,
+    ENVELOPES,
+    FILE_FORMATS,
+    NOT_READ,
+    PLAIN_FORMATS,
+    SOURCES,
+    format_of,
+    has_format,
+)
 
 PART_BYTES: Final = 16 << 20
 PLAIN: Final = Envelopes()
@@ -37,6 +46,10 @@ _EMPTY: Final = (*_DECLARED, "debezium", "wal2json", "maxwell")
 """The formats of which a file may be without any byte: it has no rows."""
 _COMPRESSION: Final = 8
 """How many bytes of records a byte of a compressed file may stand for."""
+
+
+TableColumns: TypeAlias = tuple[str, Sequence[str]]
+"""The full name of a table and its columns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,12 +78,19 @@ class Changelog:
     """The transactions that this run and those before it have read."""
     absent: str = ""
     """The sentence on a table that no event of these files is of, although there are events of others."""
+    table: TableColumns | None = None
+    """The table of a database as it is now, where that is known."""
 
     @property
     def rows_have(self) -> tuple[str, ...]:
         """The columns that the rows have, as the files and their first records say."""
         left_out = self.columns.about_the_change()
         return self.remembered or tuple(name for name in self._columns() if name not in left_out)
+
+    @property
+    def bytes_text(self) -> BytesText:
+        """How bytes are written in the texts of rows."""
+        return ENVELOPES[self.files[0].format].bytes_text if self.files and self.columns.enveloped else "base64"
 
     @property
     def bytes(self) -> int:
@@ -103,13 +123,26 @@ class Changelog:
         Envelopes of which none shows a whole row, such as deletes by key alone, do not say which columns
         there are: any may be, or those of an earlier run.
         """
+        if self.table is not None and column not in (*self.table[1], *self.columns.about_the_change()):
+            name, there = self.table
+            remedy = f"name one of {', '.join(there)}"
+            if column in self.remembered:
+                remedy = f"it was renamed or dropped, and the table has {', '.join(there)}; begin with an empty state"
+            raise InputError(f"{name} has no column '{column}' ({option}): {remedy}")
         columns = self._columns()
-        if self.columns.enveloped and (self.evidence.whole is None or column in self.remembered):
+        if self.columns.enveloped and (self.evidence.whole is None or (column in self.remembered and not self._shows_gone(column))):
             return
         if column not in columns and columns:
             shown = f"{self.files[0].shown} has {', '.join(columns)}"
             remedy = next((NOT_READ[each] for each in columns if each in NOT_READ), f"name one of them with {option}")
             raise InputError(f"{self.name} have no column '{column}' ({option}): {shown}; {remedy}")
+
+    def _shows_gone(self, column: str) -> bool:
+        """Whether whole rows are without a column that the rows of earlier runs had, where these have all columns of a table:
+        those of documents, and JSON without a schema, may leave some out.
+        """
+        has_all = bool(self.evidence.types) or any(file.format == "wal2json" for file in self.files)
+        return has_all and self.evidence.whole is not None and column not in self.evidence.whole.names
 
     def _columns(self) -> dict[str, None]:
         """The columns, as the files and their first records name them."""
@@ -150,8 +183,8 @@ def find_changelog(
     files = tuple(replace(file, look_bytes=look_bytes) for file in find_files(name, pattern, envelopes))
     if not files:
         raise InputError(f"{name}: there is no file {pattern}")
-    if layout and not any(file.format in _DECLARED for file in files):
-        raise InputError(f"{columns.flag('schema')} is for CSV files and JSON lines, and {pattern} finds none")
+    if layout and not columns.enveloped and not any(file.format in _DECLARED for file in files):
+        raise InputError(f"{columns.flag('schema')} is for CSV files, JSON lines and envelopes, and {pattern} finds none")
     return look_into(name, files, columns, layout)
 
 

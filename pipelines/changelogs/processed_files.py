@@ -1,5 +1,6 @@
 """Remembers the files of a changelog that earlier runs have read: each is read once, and must not change."""
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -8,20 +9,21 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.base.paths import matching
+from beam_joins.pipelines.base.paths import is_local, matching
 from beam_joins.pipelines.formats.files import File
 
 _AT_A_TIME: Final = 1 << 20
 
 
 class Content(NamedTuple):
-    """A file's content when it was read: its size, the time of its last write, and the XXH3 checksum of its
-    bytes.
+    """A file's content when it was read: its size, the time of its last write, the XXH3 checksum of its bytes, and
+    when a local file was put there or changed, which no program sets (0: not known).
     """
 
     bytes: int
     written: int
     checksum: str
+    changed: int = 0
 
 
 class SeenFiles:
@@ -48,37 +50,47 @@ class SeenFiles:
     def unseen(self, files: Sequence[File]) -> list[File]:
         """The files that no run has read.
 
-        Only a file of another time is read again to be compared. Raises InputError for one whose content has
-        changed since a run has read it.
+        Only a file with another time, or one that was put there since, is read again to be compared. Raises
+        InputError for one whose content has changed since a run has read it.
         """
         return [file for file in files if not self._is_known(file)]
 
     def _is_known(self, file: File) -> bool:
         earlier = self._contents.get(file.path)
-        if earlier is not None and (file.bytes, file.written) != earlier[:2]:
+        if earlier is not None and ((file.bytes, file.written) != earlier[:2] or earlier.changed not in (0, _changed(file.path))):
             if file.bytes != earlier.bytes or _checksum(self._name, file) != earlier.checksum:
                 raise InputError(
                     f"{self._name}: {file.shown} has changed since a run has read it: put it back as it was, and new "
                     "records into a new file"
                 )
-            self._contents[file.path] = earlier._replace(written=file.written)
+            self._contents[file.path] = earlier._replace(written=file.written, changed=_changed(file.path))
         return earlier is not None
 
     def add(self, files: Iterable[File]) -> None:
         """Remembers the content of files that are about to be read."""
         for file in files:
-            self._contents[file.path] = Content(file.bytes, file.written, _checksum(self._name, file))
+            changed = _changed(file.path)
+            self._contents[file.path] = Content(file.bytes, file.written, _checksum(self._name, file), changed)
 
     def require_unchanged(self, files: Iterable[File]) -> None:
-        """Raise InputError for a file that was written while it was read."""
+        """Raise InputError for a file that was written or replaced while it was read."""
         for file in files:
-            now = next(((present.bytes, present.written) for present in matching(file.path)), None)
-            if now != self._contents[file.path][:2]:
+            before, now = self._contents[file.path], next(iter(matching(file.path)), None)
+            is_same = now is not None and (now.bytes, now.written) == before[:2]
+            if not is_same or (before.changed not in (0, _changed(file.path)) and _checksum(self._name, file) != before.checksum):
                 raise InputError(
                     f"{self._name}: {file.shown} was written or removed while it was read: run again when it is whole, "
                     "and have files get"
                     " their names when they are"
                 )
+
+
+def _changed(path: str) -> int:
+    """When a local file was put there or changed; 0 for one that is gone or in an object store."""
+    try:
+        return os.stat(path).st_ctime_ns if is_local(path) else 0
+    except OSError:
+        return 0
 
 
 def _checksum(name: str, file: File) -> str:

@@ -1,6 +1,6 @@
 """Infers the types of a changelog's columns from its files or its first records."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from decimal import Decimal
 from typing import Any, Final
 
@@ -22,12 +22,13 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 _DIGITS, _MOST_DIGITS = 38, 76
 
 
-def row_types(changelog: Changelog) -> pa.Schema:
+def row_types(changelog: Changelog, reference: Collection[str] = ()) -> pa.Schema:
     """The columns of the rows, without those about the change, and their types.
 
     Files of Parquet, Arrow and Avro say them, and envelopes that have a schema; of JSON lines, of CSV and of
     other envelopes they are those of the first records, where an option does not say them
-    (:func:`type_of_values`). Raises InputError for a column of two types.
+    (:func:`type_of_values`). Bytes of envelopes in the columns of a key and of the ``reference`` to another
+    table's are text, as in the key. Raises InputError for a column of two types.
     """
     flag = changelog.columns.flag("schema")
     types = changelog.evidence.types
@@ -37,11 +38,19 @@ def row_types(changelog: Changelog) -> pa.Schema:
     except ValueError as error:
         raise InputError(str(error)) from error
     left_out = changelog.columns.about_the_change()
-    return pa.schema([field for field in whole if field.name not in left_out])
+    declared = _declared(changelog) if types else {}
+    if changelog.columns.enveloped:
+        keys = (field for field in whole if field.name in (*changelog.columns.key, *reference) and pa.types.is_binary(field.type))
+        declared = {**{field.name: pa.string() for field in keys}, **declared}
+    return pa.schema([field.with_type(declared.get(field.name, field.type)) for field in whole if field.name not in left_out])
+
+
+def _declared(changelog: Changelog) -> dict[str, pa.DataType]:
+    return {name: type_named(kind) for name, kind in changelog.declared}
 
 
 def _schemas(changelog: Changelog) -> Iterator[pa.Schema]:
-    declared = {name: type_named(kind) for name, kind in changelog.declared}
+    declared = _declared(changelog)
     formats = dict.fromkeys(file.format for file in changelog.files)
     for file in changelog.files:
         if (schema_of := _SCHEMAS.get(file.format)) is not None:

@@ -96,7 +96,8 @@ class Job:
             if self.keeps.column in self.changelogs[0].columns.about_the_change():
                 raise InputError(f"{self.keeps.option}: '{self.keeps.column}' is about the change and no column of the row")
         for side, share in self.shares.items():
-            for column, _ in share.columns or ():
+            taken = self.changelogs[side].remembered if share.columns is None else [column for column, _ in share.columns]
+            for column in taken:
                 self.changelogs[side].require("--select", column)
             if (added := self._added(side)) is not None and any(added in row for row in self.changelogs[side].first):
                 raise InputError(f"{self.changelogs[side].name} have a column '{added}' already: {self.names.rename}")
@@ -198,6 +199,7 @@ class Job:
                     allowed=allowed and allowed.union(without),
                     forms=forms,
                     typed=typed,
+                    bytes_text=changelog.bytes_text,
                 )
             )
         return readings
@@ -205,7 +207,9 @@ class Job:
     @cached_property
     def types(self) -> tuple[pa.Schema, ...]:
         """The types of the columns of each changelog's rows. Raises InputError."""
-        return self.known_types or tuple(map(row_types, self.changelogs))
+        return self.known_types or tuple(
+            row_types(changelog, self.foreign_key if side == 0 else ()) for side, changelog in enumerate(self.changelogs)
+        )
 
     def _typed(self, side: int, share: Share) -> pa.Schema:
         """The columns that a side gives, as they are called in the result."""

@@ -211,8 +211,8 @@ def _add_columns(group: Any, side: Side) -> None:
         side.flag("schema"),
         default="",
         metavar="TYPES",
-        help=f"types of columns of CSV files, as in id:int64,amount:decimal(12,2): {', '.join(TYPES)} (default: as "
-        "their first megabyte has them)",
+        help=f"types of columns, as in id:int64,amount:decimal(12,2): {', '.join(TYPES)} (default: as files and envelopes say "
+        "them; of CSV files as their first megabyte has them)",
     )
     group.add_argument(
         side.flag("sequence"),

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.changelogs.changelog import Changelog, look_into
+from beam_joins.pipelines.changelogs.changelog import Changelog, TableColumns, look_into
 from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.processed_files import SeenFiles
 from beam_joins.pipelines.commands.command_spec import Names, Side
@@ -70,8 +70,10 @@ class Memory:
         waiting = self._waiting[side]
         return [replace(file, start=waiting[file.path]) for file in files if file.path in waiting]
 
-    def changelog(self, of: Side, files: Sequence[File], columns: Columns, layout: Layout) -> Changelog:
-        """The new files of one side, read as those of earlier runs were.
+    def changelog(
+        self, of: Side, files: Sequence[File], columns: Columns, layout: Layout, table: TableColumns | None = None
+    ) -> Changelog:
+        """The new files of one side, read as those of earlier runs were; ``table`` is theirs where a database has it.
 
         Raises InputError.
         """
@@ -97,7 +99,7 @@ class Memory:
         if changelog.evidence.whole is not None:
             self._whole[side] = schema_text(changelog.evidence.whole)
         self._columns[side] = self._columns[side] or changelog.rows_have
-        changelog = replace(changelog, remembered=self._columns[side], first_part=self._parts[side])
+        changelog = replace(changelog, remembered=self._columns[side], first_part=self._parts[side], table=table)
         self._parts[side] += len(changelog.parts())
         for file in changelog.files:
             self._keys[side] = list(file.key)

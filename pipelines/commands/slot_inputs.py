@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.postgres_address import PostgresAddress, is_postgres, postgres_address
+from beam_joins.pipelines.changelogs.changelog import TableColumns
 from beam_joins.pipelines.commands.command_spec import Names
 
 if TYPE_CHECKING:
@@ -93,14 +94,21 @@ class SlotInputs(NamedTuple):
 
     def files(self, read: "Round", keys: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence["File"]]:
         """The files of each side, whose keys are given where the database does not say them."""
+        return {side: read.files_of(table, keys.get(side, ())) for side, table in self._names_of(read).items()}
+
+    def columns(self, read: "Round") -> Mapping[str, TableColumns]:
+        """The table of each side and its columns, as the database has them now."""
+        return {side: (table, read.tables[table].table.names) for side, table in self._names_of(read).items()}
+
+    def _names_of(self, read: "Round") -> dict[str, str]:
+        """The full name of each side's table."""
         by_table = dict(zip(self.tables, read.tables, strict=True))
-        return {
-            side.name: read.files_of(by_table[side.value_of(self.args, "table")], keys.get(side.name, ())) for side in self.names.sides
-        }
+        return {side.name: by_table[side.value_of(self.args, "table")] for side in self.names.sides}
 
     def remark(self, read: "Round") -> str:
         """What the summary says of the slot."""
-        anew = f"; read as they are: {', '.join(read.anew)}" if read.anew else ""
+        tables = [f"{table} ({why})" if why else table for table, why in read.anew.items()]
+        anew = f"; read as they are: {', '.join(tables)}" if tables else ""
         return (
             f"slot {self.slot.name}: {read.transactions:,} transactions, {read.behind:,} bytes of log behind the server before{anew}"
         )

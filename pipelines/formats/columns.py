@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = Mapping[str, Any]
 Unit = Literal["us", "ms", "s", "ns"]
+BytesText = Literal["base64", "hexadecimal"]
+"""How bytes are written as text."""
 NANOSECONDS: Final[dict[Unit, int]] = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "ns": 1}
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 

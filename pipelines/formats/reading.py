@@ -1,13 +1,13 @@
 """Defines which columns of a changelog's records are read, and their types."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Final, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from beam_joins.pipelines.formats.columns import Columns, Row, Unit, key_fault, plain_key, shown
+from beam_joins.pipelines.formats.columns import BytesText, Columns, Row, Unit, key_fault, plain_key, shown
 
 T = TypeVar("T")
 Form = Literal["columns", "json lines"]
@@ -45,7 +45,8 @@ class Reading:
     a record must not have, as it is added later, and ``rename`` what to do where one has it. ``taken`` are
     the columns of the row's value with the names that they get there (None: all), and ``allowed`` those that a
     record may have (None: any). ``forms`` are those that each row is kept in: ``json lines`` for its JSON
-    text, ``columns`` for a struct of the types ``typed``, by the names that columns get.
+    text, ``columns`` for a struct of the types ``typed``, by the names that columns get, whose bytes are text in
+    ``bytes_text``.
 
     >>> reading = Reading(columns=Columns(key=("id",), timestamp="at", sequence="lsn"), reference=("by",))
     >>> reading.schema.names
@@ -65,6 +66,7 @@ class Reading:
     allowed: frozenset[str] | None = None
     forms: tuple[Form, ...] = ("json lines",)
     typed: pa.Schema | None = None
+    bytes_text: BytesText = field(default="base64", repr=False)
 
     @property
     def sequences(self) -> tuple[str, ...]:

@@ -102,7 +102,7 @@ def _structs(texts: pa.Array, reading: Reading, sure: Bools) -> tuple[pa.StructA
     if any(pa.types.is_floating(kind) for kind in schema.types):
         sure = sure & ~pc.match_substring_regex(texts, _LONG).fill_null(False).to_numpy(zero_copy_only=False)
     try:
-        rows = _typed_structs(texts.filter(pa.array(sure)).to_pylist(), schema)
+        rows = _typed_structs(texts.filter(pa.array(sure)).to_pylist(), schema, reading)
     except ValueError:  # one of them does not fit
         return pa.nulls(len(texts), pa.struct(list(schema))), np.zeros(len(texts), np.bool_)
     return rows.take(pa.array(np.cumsum(sure) - 1, mask=~sure)), sure
@@ -119,11 +119,13 @@ def structs_one_by_one(texts: list[bytes], reading: Reading) -> pa.StructArray:
         for name in doubles:
             if isinstance(row.get(name), Decimal):
                 raise ValueError(f"column '{name}' is of type double, which does not hold all digits of {row[name]}")
-    return _typed_structs(texts, schema)
+    return _typed_structs(texts, schema, reading)
 
 
-def _typed_structs(texts: list[bytes], schema: pa.Schema) -> pa.StructArray:
-    columns = typed(texts, schema).columns if len(schema) and texts else [pa.nulls(0, kind) for kind in schema.types]
+def _typed_structs(texts: list[bytes], schema: pa.Schema, reading: Reading) -> pa.StructArray:
+    columns = (
+        typed(texts, schema, reading.bytes_text).columns if len(schema) and texts else [pa.nulls(0, kind) for kind in schema.types]
+    )
     return structs_of(columns, schema, len(texts))
 
 

@@ -18,7 +18,7 @@ from beam_joins.pipelines.formats.envelopes.postgres_types import arrow_type
 from beam_joins.pipelines.formats.files import Part
 from beam_joins.pipelines.io.sinks.postgres_table import checked_conninfo
 from beam_joins.pipelines.io.sources.enveloped_parts import EnvelopedReader, marked_table
-from beam_joins.pipelines.io.sources.postgres_server import PublishedTable
+from beam_joins.pipelines.io.sources.published_tables import PublishedTable
 from beam_joins.pipelines.io.sources.read_table import ReadTable
 from beam_joins.pipelines.io.sources.slot_rounds import Round, Slot, read_round
 from beam_joins.pipelines.io.sources.slot_runs import read_in_run
@@ -151,17 +151,16 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
     ) -> pa.Schema | None:
         full, schema = published.table.full_name, self._schemas[name]
         of_server = pa.schema([(column.name, arrow_type(column.type)) for column in published.table.columns])
-        for option, names in (("key=", key), ("schema=", schema.names if is_first and isinstance(schema, pa.Schema) else ())):
+        read = text_schema(stored.setdefault(full, schema_text(of_server))) if schema == "said" else schema
+        for option, names in (("key=", key), ("schema=", () if read is None else read.names)):
             for column in names:
                 if column not in of_server.names:
-                    raise InputError(f"{full} has no column '{column}' ({option}); it has {', '.join(of_server.names)}")
-        if schema != "said":
-            return schema
-        first = text_schema(stored.setdefault(full, schema_text(of_server)))
-        if new := [column for column in of_server.names if column not in first.names]:
+                    gone = "" if is_first else "; where it was renamed or dropped, begin with an empty state"
+                    raise InputError(f"{full} has no column '{column}' ({option}): it has {', '.join(of_server.names)}{gone}")
+        if read is not None and (new := [column for column in of_server.names if schema == "said" and column not in read.names]):
             _log.warning(
                 "%s has the column %s, which the first run did not have: it is left out; begin with an empty state for it",
                 full,
                 ", ".join(new),
             )
-        return first
+        return read

@@ -39,7 +39,7 @@ POSTGRES: list[tuple[str, str, Any, pa.DataType, Any]] = [
     ("yes", "boolean", True, pa.bool_(), True),
     ("real", "real", 0.5, pa.float32(), 0.5),
     ("name", "character varying(30)", "a", pa.string(), "a"),
-    ("raw", "bytea", "00ff", pa.string(), "00ff"),
+    ("raw", "bytea", "00ff", pa.binary(), b"\x00\xff"),
     ("ints", "integer[]", "{1,2}", pa.string(), "{1,2}"),
 ]
 ROW: Row = {name: value for name, _, value, *_ in POSTGRES}

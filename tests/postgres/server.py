@@ -14,6 +14,7 @@ from pathlib import Path
 SETTINGS = {
     "wal_level": "logical",
     "max_replication_slots": "50",
+    "max_prepared_transactions": "5",
     "fsync": "off",
     "synchronous_commit": "off",
     "full_page_writes": "off",
@@ -23,8 +24,8 @@ SETTINGS = {
 
 
 @contextmanager
-def server(bin_: Path) -> Iterator[str]:
-    """A server; gives what to connect with."""
+def server(bin_: Path, port: int | None = None) -> Iterator[str]:
+    """A server, on the port of one that has stopped or a free one; gives what to connect with."""
     directory = Path(tempfile.mkdtemp(prefix="beam-joins-postgres-"))
     # PostgreSQL refuses to run as root
     user = "postgres" if os.geteuid() == 0 else None
@@ -33,7 +34,7 @@ def server(bin_: Path) -> Iterator[str]:
     data, log = directory / "data", directory / "log"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        port = port or free.getsockname()[1]
 
     def run(*command: object) -> None:
         subprocess.run([str(part) for part in command], check=True, capture_output=True, user=user, cwd=directory)

@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from beam_joins.arrivals import Life
-from beam_joins.pipelines.formats.columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, PLACE, POSITION, TIME, Unit
+from beam_joins.pipelines.formats.columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, PLACE, POSITION, TIME, BytesText, Unit
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, Envelope, RowChange, require_one_table
 from beam_joins.pipelines.formats.exact_json import object_of
 from beam_joins.pipelines.formats.files import File, Part
@@ -36,6 +36,9 @@ class Enveloped(ABC):
     """How files of envelopes are read: a :class:`~beam_joins.pipelines.formats.files.Source`, but for where
     their parts begin and end.
     """
+
+    bytes_text: BytesText = "base64"
+    """How bytes are written in the rows."""
 
     @abstractmethod
     def _envelope(self, file: File) -> Envelope:

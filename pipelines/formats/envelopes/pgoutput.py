@@ -5,12 +5,13 @@ Unlike wal2json's own, a line of an update says which large values (TOAST) it le
 """
 
 import struct
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.envelopes.slot_lines import place_text
 
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
@@ -19,7 +20,9 @@ _BEGIN: Final = struct.Struct(">Qq")
 _TRUNCATE: Final = struct.Struct(">iB")
 _NUMBERS: Final = frozenset({20, 21, 23, 26, 700, 701, 1700})
 """int8, int2, int4, oid, float4, float8, numeric: written as numbers."""
-_NUMERIC, _BOOLEAN, _BYTES = 1700, 16, 17
+_BOOLEAN, _BYTES = 16, 17
+_WHOLE: Final = b"O"
+"""The kind of an old row that has all columns, not those of the identity alone."""
 _NULL: Final = b"null"
 Value = str | None
 _UNCHANGED: Final = "\0"
@@ -32,19 +35,12 @@ TypeName = Callable[[int, int], str]
 _quoted: Final[Callable[[str], bytes]] = msgspec.json.Encoder().encode
 
 
-def _null(value: str) -> bytes:
-    return _NULL
-
-
 class Column(NamedTuple):
-    """``type`` is the name that PostgreSQL's ``format_type`` gives, ``in_identity`` whether old rows have the
-    column.
-    """
+    """``type`` is the name that PostgreSQL's ``format_type`` gives."""
 
     name: str
     type: str
     oid: int
-    in_identity: bool = False
 
     @property
     def text(self) -> Callable[[str], bytes]:
@@ -54,12 +50,13 @@ class Column(NamedTuple):
         (b'1.50', b'"00ff"')
         """
         if self.oid in _NUMBERS:
-            # a decimal of Arrow has no NaN; without a scale the column is text
-            other = _null if self.oid == _NUMERIC and self.type != "numeric" else _quoted
-            return lambda value: value.encode() if value[-1:].isdigit() else other(value)
+            return lambda value: value.encode() if value[-1:].isdigit() else _quoted(value)
         if self.oid == _BOOLEAN:
             return lambda value: b"true" if value == "t" else b"false"
         return (lambda value: _quoted(value[2:])) if self.oid == _BYTES else _quoted
+
+
+Shape: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class Table(NamedTuple):
@@ -74,6 +71,16 @@ class Table(NamedTuple):
     def full_name(self) -> str:
         """SCHEMA.NAME."""
         return f"{self.schema}.{self.name}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def shape(self) -> Shape:
+        """The names and types of its columns."""
+        return tuple((column.name, column.type) for column in self.columns)
 
 
 class Lines:
@@ -103,13 +110,13 @@ class Lines:
                     if old is None or not whole:
                         left_out.append(self._names[n])
             row = values
-        identity = b"" if old is None else b',"identity":' + self._identity(old, whole=whole)
+        identity = b"" if old is None else b',"identity":' + self._identity(old)
         text = b',"unchanged":[' + b",".join(left_out) + b"]"
         return b'{"action":"U"' + at + self._of + b',"columns":' + self._values(row) + identity + text + self._pk
 
-    def delete(self, old: Sequence[Value], at: bytes, *, whole: bool) -> bytes:
+    def delete(self, old: Sequence[Value], at: bytes) -> bytes:
         """The line of a delete."""
-        return b'{"action":"D"' + at + self._of + b',"identity":' + self._identity(old, whole=whole) + self._pk
+        return b'{"action":"D"' + at + self._of + b',"identity":' + self._identity(old) + self._pk
 
     def truncate(self, at: bytes = b"") -> bytes:
         """The line of a truncate."""
@@ -120,11 +127,10 @@ class Lines:
         parts = [heads[n] + (_NULL if value is None else texts[n](value)) for n, value in enumerate(row)]
         return b"[" + b"},".join(parts) + b"}]" if parts else b"[]"
 
-    def _identity(self, old: Sequence[Value], *, whole: bool) -> bytes:
+    def _identity(self, old: Sequence[Value]) -> bytes:
+        """The columns of an old row, as wal2json has them: without nulls, which those of an identity never are."""
         parts = (
-            head + (_NULL if value is None else text(value)) + b"}"
-            for head, text, each, value in zip(self._heads, self._texts, self._columns, old, strict=True)
-            if (value is not None if whole else each.in_identity)
+            head + text(value) + b"}" for head, text, value in zip(self._heads, self._texts, old, strict=True) if value is not None
         )
         return b"[" + b",".join(parts) + b"]"
 
@@ -135,12 +141,13 @@ class Pgoutput:
 
     The lines of one table are a log of their own: a transaction has its bounds among those of each table.
 
-    ``type_name`` and ``key_of`` ask the catalog: for the name of a type, and for the primary key of a table,
-    given its OID. ``moved`` are the full names of tables that have given a row another key without a large
-    value of it, which nothing but the table itself has: changes of these are left out from there on.
+    ``type_name`` asks the catalog for the name of a type. ``tables`` are those that are read, by their OIDs: a name may
+    be that of another table within the log. ``left_out`` are the full names of tables whose rows the log does not tell,
+    with the reason: those that had other columns for a while than ``shapes`` has by their OIDs, and those that have
+    given a row another key without a large value of it. Changes of these are left out from there on.
 
     >>> message = bytes.fromhex("5200000007") + b"public\0t\0d" + bytes.fromhex("0001") + b"\1id\0" + bytes.fromhex("00000017ffffffff")
-    >>> read = Pgoutput(lambda oid, modifier: "integer", lambda relation: ("id",), {"public.t"}, 0, 1 << 60)
+    >>> read = Pgoutput(lambda oid, modifier: "integer", {7: Table("public", "t", (), ("id",))}, 0, 1 << 60)
     >>> begin, insert = bytes.fromhex("42" + "00" * 7 + "90" + "00" * 12), b"I" + bytes.fromhex("00000007") + b"N\0\1t\0\0\0\0017"
     >>> for table, line in (each for data in (message, begin, insert, b"C") for each in read.lines("0/70", data)):
     ...     print(line.decode())
@@ -150,16 +157,21 @@ class Pgoutput:
     """
 
     def __init__(
-        self, type_name: TypeName, key_of: Callable[[int], Sequence[str]], tables: Container[str], begin: int, end: int
+        self,
+        type_name: TypeName,
+        tables: Mapping[int, Table],
+        begin: int,
+        end: int,
+        shapes: Mapping[int, Container[Shape]] | None = None,
     ) -> None:
-        self._type_name, self._key_of, self._tables = type_name, key_of, tables
+        self._type_name, self._tables, self._shapes = type_name, tables, shapes or {}
         self._begin, self._end = begin, end
-        self._known: dict[int, tuple[Table, Lines, bool] | None] = {}
+        self._relations: dict[int, tuple[Table, Lines]] = {}
         self._bounds: bytes | None = None
         """What the lines of the transaction's bounds say, None within one that is not read."""
         self._begun: dict[str, None] = {}
         """The tables that the transaction changes."""
-        self.moved: set[str] = set()
+        self.left_out: dict[str, str] = {}
         self.transactions = 0
 
     def lines(self, at: str, data: bytes) -> Iterator[tuple[str, bytes]]:
@@ -187,40 +199,41 @@ class Pgoutput:
 
     def _relation(self, data: bytes) -> None:
         (relation,) = _RELATION.unpack_from(data, 1)
-        schema, at = _text(data, 5)
-        name, at = _text(data, at)
-        if f"{schema or 'pg_catalog'}.{name}" not in self._tables:
-            self._known[relation] = None
+        if relation not in self._tables:
             return
-        whole, columns = data[at : at + 1] == b"f", []
+        _, at = _text(data, 5)
+        _, at = _text(data, at)
+        columns = []
         (count,) = _COUNT.unpack_from(data, at + 1)
         at += 3
         for _ in range(count):
-            in_identity = bool(data[at] & 1)
             column, at = _text(data, at + 1)
             oid, modifier = _TYPE.unpack_from(data, at)
             at += _TYPE.size
-            columns.append(Column(column, self._type_name(oid, modifier), oid, in_identity))
-        table = Table(schema or "pg_catalog", name, columns, self._key_of(relation))
-        self._known[relation] = table, Lines(table), whole
+            columns.append(Column(column, self._type_name(oid, modifier), oid))
+        table = self._tables[relation]._replace(columns=columns)
+        if relation in self._shapes and table.shape not in self._shapes[relation]:
+            self.left_out.setdefault(table.full_name, "columns altered")
+        self._relations[relation] = table, Lines(table)
 
     def _change(self, kind: bytes, at: bytes, data: bytes) -> Iterator[tuple[str, bytes]]:
         (relation,) = _RELATION.unpack_from(data, 1)
-        entry = self._known.get(relation)
-        if entry is None or entry[0].full_name in self.moved:
+        entry = self._relations.get(relation)
+        if entry is None or entry[0].full_name in self.left_out:
             return
-        table, lines, whole = entry
+        table, lines = entry
+        row, place = _tuple(table, data, 6)
         if kind == b"I":
-            row, _ = _tuple(data, 6)
             line = lines.insert(row, at)
         elif kind == b"D":
-            row, _ = _tuple(data, 6)
-            line = lines.delete(row, at, whole=whole)
+            line = lines.delete(row, at)
         else:
-            old, place = _tuple(data, 6) if data[5:6] in b"KO" else (None, 5)
-            row, _ = _tuple(data, place + 1)
+            # a partition may log less of an old row than the table that it is a part of
+            old, whole = (None, False) if data[5:6] == b"N" else (row, data[5:6] == _WHOLE)
+            if old is not None:
+                row, _ = _tuple(table, data, place + 1)
             if old is not None and not whole and _UNCHANGED in row:
-                self.moved.add(table.full_name)
+                self.left_out[table.full_name] = "a key updated without a large value"
                 return
             line = lines.update(row, old, at, whole=whole)
         yield from self._in_transaction(table.full_name, line)
@@ -229,8 +242,8 @@ class Pgoutput:
         count, _ = _TRUNCATE.unpack_from(data, 1)
         for number in range(count):
             (relation,) = _RELATION.unpack_from(data, 6 + 4 * number)
-            entry = self._known.get(relation)
-            if entry is not None and entry[0].full_name not in self.moved:
+            entry = self._relations.get(relation)
+            if entry is not None and entry[0].full_name not in self.left_out:
                 yield from self._in_transaction(entry[0].full_name, entry[1].truncate(at))
 
     def _in_transaction(self, table: str, line: bytes) -> Iterator[tuple[str, bytes]]:
@@ -245,7 +258,7 @@ def _text(data: bytes, at: int) -> tuple[str, int]:
     return data[at:end].decode(), end + 1
 
 
-def _tuple(data: bytes, at: int) -> tuple[list[Value], int]:
+def _tuple(table: Table, data: bytes, at: int) -> tuple[list[Value], int]:
     (count,) = _COUNT.unpack_from(data, at)
     at += 2
     row: list[Value] = []
@@ -255,8 +268,23 @@ def _tuple(data: bytes, at: int) -> tuple[list[Value], int]:
         if kind == 0x74:  # t
             (size,) = _SIZE.unpack_from(data, at)
             at += 4
-            row.append(data[at : at + size].decode())
+            try:
+                row.append(data[at : at + size].decode())
+            except UnicodeDecodeError:
+                raise InputError(no_text(table, table.columns[len(row)].name, data[at : at + size])) from None
             at += size
         else:
             row.append(None if kind == 0x6E else _UNCHANGED)
     return row, at
+
+
+def no_text(table: Table, column: str, value: bytes) -> str:
+    r"""The sentence on a value that is no UTF-8, which a database in the encoding SQL_ASCII may have.
+
+    >>> no_text(Table("public", "t", ()), "name", b"Zo\xeb")
+    "public.t: column 'name' has a value that is no UTF-8, b'Zo\\xeb': correct it, or leave the column out of the publication"
+    """
+    return (
+        f"{table.full_name}: column '{column}' has a value that is no UTF-8, {value[:40]!r}: correct it, or leave the column out of "
+        "the publication"
+    )

@@ -16,6 +16,7 @@ _SAME: Final = {
     "real": pa.float32(),
     "double precision": pa.float64(),
     "boolean": pa.bool_(),
+    "bytea": pa.binary(),
     "date": pa.date32(),
     "timestamp without time zone": pa.timestamp("us"),
     "timestamp with time zone": pa.timestamp("us", "UTC"),
@@ -29,7 +30,7 @@ def arrow_type(name: str) -> pa.DataType:
     """The type of a column.
 
     Types that are not known here are text, as PostgreSQL writes them: among them ``numeric`` without a scale,
-    with all its digits, and ``bytea``, as hexadecimal digits.
+    with all its digits.
 
     >>> arrow_type("numeric(12,2)"), arrow_type("timestamp(3) without time zone"), arrow_type("character varying(30)")
     (Decimal128Type(decimal128(12, 2)), TimestampType(timestamp[us]), DataType(string))

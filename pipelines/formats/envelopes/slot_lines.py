@@ -94,6 +94,8 @@ class SlotLines(EnvelopeLines):
     before its first line and ``end`` behind its last.
     """
 
+    bytes_text = "hexadecimal"
+
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """One, or none where all of the file waits."""
         return [] if file.stop == file.start else [(file.start, file.stop or 0)]

@@ -1,11 +1,11 @@
 """Parses the JSON texts of rows into typed columns: with Arrow where it is exact, else value by value."""
 
 import base64
-import binascii
 import json
 import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +15,7 @@ import pyarrow.json
 
 from beam_joins.exact_casts import exact_cast
 from beam_joins.exact_values import Place, exact_column
+from beam_joins.pipelines.formats.columns import BytesText
 from beam_joins.pipelines.formats.envelopes.column_kind import text_of
 from beam_joins.pipelines.formats.exact_json import loads
 
@@ -22,21 +23,26 @@ _NULL: Final = b"null"
 _QUOTE: Final = b'"'
 _AS_TEXT: Final = "; what no calendar has, such as infinity, is read by schema= with text as the type of the column"
 _NO_TIME: Final = "Failed to parse string"
+_BytesOf = Callable[[str], bytes]
+_BYTES_OF: Final[dict[BytesText, _BytesOf]] = {"base64": partial(base64.b64decode, validate=True), "hexadecimal": bytes.fromhex}
 _BINARY: Final = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
 
 
-def typed(texts: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of a schema in rows of JSON; a row without one has null there.
+def typed(texts: Sequence[bytes], schema: pa.Schema, bytes_text: BytesText = "base64") -> pa.RecordBatch:
+    r"""The columns of a schema in rows of JSON; a row without one has null there.
 
     Other columns are left out; fields that a struct does not have are refused.
 
-    Times and dates are text in ISO 8601, bytes text in base64. Text may be given as a number, which keeps its
+    Times and dates are text in ISO 8601, bytes text in ``bytes_text``. Text may be given as a number, which keeps its
     digits. Raises ``ValueError`` for a value that does not fit its column.
 
     >>> schema = pa.schema([("id", pa.int64()), ("day", pa.date32()), ("n", pa.string())])
     >>> typed([b'{"id": 1, "day": "2026-01-02", "n": 1.50}'], schema).to_pylist()
     [{'id': 1, 'day': datetime.date(2026, 1, 2), 'n': '1.50'}]
+    >>> typed([b'{"b": "00ff"}'], pa.schema([("b", pa.binary())]), "hexadecimal").to_pylist()
+    [{'b': b'\x00\xff'}]
     """
+    bytes_of = _BYTES_OF[bytes_text]
     read_by_arrow = pa.schema([field.with_type(pa.string()) if _is_cast(field.type) else field for field in schema])
     # what is inferred of a struct is refused where it is cast
     behavior = "infer" if any(field.type.num_fields for field in schema) else "ignore"
@@ -46,9 +52,9 @@ def typed(texts: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch:
         if any(_is_otherwise(field.type) for field in schema if field.type.num_fields):
             raise pa.ArrowNotImplementedError
         table = pa.json.read_json(pa.BufferReader(data), pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1), options)
-        columns = [_read(table[field.name].combine_chunks(), field) for field in schema]
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, binascii.Error):
-        columns = _one_by_one(texts, schema)
+        columns = [_read(table[field.name].combine_chunks(), field, bytes_of) for field in schema]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
+        columns = _one_by_one(texts, schema, bytes_of)
     return pa.record_batch(columns, schema=schema)
 
 
@@ -83,46 +89,46 @@ def _is_cast(kind: pa.DataType) -> bool:
     return bool(pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_timestamp(kind) or _is_bytes(kind))
 
 
-def _read(column: pa.Array, field: pa.Field) -> pa.Array:
+def _read(column: pa.Array, field: pa.Field, bytes_of: _BytesOf) -> pa.Array:
     if _is_large(column):
         raise pa.ArrowInvalid("a large number")
     if field.type.num_fields:
         return exact_cast(column, field.type, Place("a row", field.name))
-    return _cast(column, field.type)
+    return _cast(column, field.type, bytes_of)
 
 
-def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+def _cast(column: pa.Array, kind: pa.DataType, bytes_of: _BytesOf) -> pa.Array:
     if pa.types.is_time(kind) and not pa.types.is_time(column.type):
         at = pa.compute.binary_join_element_wise("1970-01-01T", column, "")
         return at.cast(pa.timestamp(kind.unit)).cast(kind)
     if _is_bytes(kind):
-        return pa.array([None if text is None else base64.b64decode(text, validate=True) for text in column.to_pylist()], kind)
+        return pa.array([None if text is None else bytes_of(text) for text in column.to_pylist()], kind)
     return column if column.type == kind else column.cast(kind)
 
 
-def _one_by_one(texts: Sequence[bytes], schema: pa.Schema) -> list[pa.Array]:
+def _one_by_one(texts: Sequence[bytes], schema: pa.Schema, bytes_of: _BytesOf) -> list[pa.Array]:
     decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
     rows = [decoder.decode(text) for text in texts]
     columns = []
     for field in schema:
         values = [bytes(row.get(field.name, _NULL)) for row in rows]
         try:
-            columns.append(_column([None if text == _NULL else text for text in values], field))
+            columns.append(_column([None if text == _NULL else text for text in values], field, bytes_of))
         except (pa.ArrowException, InvalidOperation, TypeError, ValueError, KeyError) as error:
             remedy = _AS_TEXT if pa.types.is_temporal(field.type) and _NO_TIME in str(error) else ""
             raise ValueError(f"column '{field.name}' is not of type {field.type}: {str(error).splitlines()[0]}{remedy}") from None
     return columns
 
 
-def _column(texts: list[bytes | None], field: pa.Field) -> pa.Array:
+def _column(texts: list[bytes | None], field: pa.Field, bytes_of: _BytesOf) -> pa.Array:
     kind = field.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return pa.array([None if text is None else _as_text(text) for text in texts], kind)
     if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
         if wrong := [text for text in texts if text is not None and not text.startswith(_QUOTE)]:
             raise ValueError(f"{wrong[0].decode()} is no text in ISO 8601")
-        return _cast(pa.array([None if text is None else json.loads(text) for text in texts], pa.string()), kind)
-    values = [None if text is None else _value(loads(text), kind) for text in texts]
+        return _cast(pa.array([None if text is None else json.loads(text) for text in texts], pa.string()), kind, bytes_of)
+    values = [None if text is None else _value(loads(text), kind, bytes_of) for text in texts]
     return exact_column(values, kind, Place("a row", field.name))
 
 
@@ -131,14 +137,16 @@ def _as_text(text: bytes) -> str:
     return value
 
 
-def _value(value: Any, kind: pa.DataType) -> Any:
+def _value(value: Any, kind: pa.DataType, bytes_of: _BytesOf) -> Any:
     """The value of a type that a value of JSON stands for; null stays null."""
     if value is None:
         return None
     if isinstance(value, list) and (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
-        return [_value(item, kind.value_type) for item in value]
+        return [_value(item, kind.value_type, bytes_of) for item in value]
     if isinstance(value, dict) and pa.types.is_struct(kind):
-        return value | {field.name: _value(value.get(field.name), field.type) for field in kind}
+        return value | {field.name: _value(value.get(field.name), field.type, bytes_of) for field in kind}
+    if _is_bytes(kind):
+        return bytes_of(value)
     for is_such, made in _MADE:
         if is_such(kind):
             return made(value, kind)
@@ -159,11 +167,8 @@ def _number(value: Any, kind: pa.DataType) -> float:
 
 
 _MADE: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataType], Any]], ...]] = (
-    (pa.types.is_binary, lambda value, kind: base64.b64decode(value, validate=True)),
-    (pa.types.is_large_binary, lambda value, kind: base64.b64decode(value, validate=True)),
-    (pa.types.is_fixed_size_binary, lambda value, kind: base64.b64decode(value, validate=True)),
     (pa.types.is_decimal, lambda value, kind: Decimal(str(value))),
     (pa.types.is_floating, _number),
     (pa.types.is_string, lambda value, kind: value if isinstance(value, str) else text_of(value).decode()),
-    (pa.types.is_temporal, lambda value, kind: _cast(pa.array([value], pa.string()), kind)[0].as_py()),
+    (pa.types.is_temporal, lambda value, kind: _cast(pa.array([value], pa.string()), kind, base64.b64decode)[0].as_py()),
 )

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from beam_joins import TableFromChangelog, vectorized
 from beam_joins.content import Emit
 from beam_joins.pipelines.changelogs.read_records import MadeRows, fitting
-from beam_joins.pipelines.formats.columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, PLACE, POSITION, TIME
+from beam_joins.pipelines.formats.columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, PLACE, POSITION, TIME, BytesText
 from beam_joins.pipelines.formats.envelopes.row_change import DELETE, TRUNCATE, lists_of_names
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.exact_json import object_of
@@ -100,7 +100,7 @@ class EnvelopedReader:
         for texts, places, of_envelopes, skipped in ENVELOPES[part.file.format].marked(part, self._expected, placed=True):
             faults = [(places[n], fault) for n, fault in of_envelopes.items()]
             good = [n for n in range(len(texts)) if n not in of_envelopes]
-            convert = _dicts if self.schema is None else partial(_batches, self.schema)
+            convert = _dicts if self.schema is None else partial(_batches, self.schema, ENVELOPES[part.file.format].bytes_text)
             elements, _, others = fitting(convert, [texts[n] for n in good], [places[n] for n in good])
             yield MadeRows(elements, len(texts), sorted([*faults, *others]), skipped)
 
@@ -113,8 +113,8 @@ def _dicts(texts: Sequence[bytes]) -> list[dict[str, Any]]:
     return [row for row in rows if not isinstance(row, str)]
 
 
-def _batches(schema: pa.Schema, texts: Sequence[bytes]) -> list[pa.RecordBatch]:
-    return [typed(texts, schema)] if texts else []
+def _batches(schema: pa.Schema, bytes_text: BytesText, texts: Sequence[bytes]) -> list[pa.RecordBatch]:
+    return [typed(texts, schema, bytes_text)] if texts else []
 
 
 def key_of(names: list[str], *, in_columns: bool) -> Any:

@@ -1,18 +1,19 @@
-"""Queries a PostgreSQL server about slots, publications and tables."""
+"""Connects to a PostgreSQL server and queries it about its log and slots; an error of the server is one sentence."""
 
+import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import select
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.formats.envelopes.pgoutput import Column, Table
-from beam_joins.pipelines.formats.envelopes.row_change import is_meant, lsn
+from beam_joins.pipelines.formats.envelopes.row_change import lsn
 
 try:
     import psycopg
-    from psycopg import sql
 except ImportError as error:
     raise ImportError("PostgreSQL needs psycopg: pip install 'beam-joins[postgres]'") from error
 
@@ -20,33 +21,48 @@ _CONNECT_SECONDS: Final = 10
 _SESSION: Final = """
     SELECT set_config(name, value, false) FROM (VALUES ('TimeZone', 'UTC'), ('DateStyle', 'ISO'), ('IntervalStyle', 'postgres'),
         ('extra_float_digits', '1'), ('bytea_output', 'hex'), ('statement_timeout', '0'), ('search_path', 'pg_catalog'),
-        ('client_encoding', 'UTF8')) AS settings (name, value)
+        ('client_encoding', 'UTF8'), ('row_security', 'off'), ('lock_timeout', '30s')) AS settings (name, value)
+    WHERE name <> 'lock_timeout' OR current_setting(name) = '0'
 """
-"""Values have one text, whatever the role or the database are set to."""
+"""Values have one text, whatever the role or the database are set to; rows that a policy hides are an error."""
 _SLOT: Final = """
     SELECT plugin::text, database = current_database(), active_pid, confirmed_flush_lsn::text,
         coalesce(to_jsonb(slots) ->> 'wal_status', ''), coalesce(to_jsonb(slots) ->> 'invalidation_reason', '')
     FROM pg_replication_slots AS slots WHERE slot_name = %s
 """
-_PUBLICATION: Final = "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s"
-_PUBLISHED: Final = """
-    SELECT schemaname::text, tablename::text, to_jsonb(published) -> 'attnames', to_jsonb(published) ->> 'rowfilter',
-        pg_class.oid::int8, relreplident::text, relfilenode::int8
-    FROM pg_publication_tables AS published JOIN pg_namespace ON nspname = schemaname
-        JOIN pg_class ON relnamespace = pg_namespace.oid AND relname = tablename
-    WHERE pubname = %s ORDER BY 1, 2
+_LOG: Final = """
+    SELECT system_identifier::text, substr(pg_walfile_name(pg_current_wal_flush_lsn()), 1, 8) FROM pg_control_system()
 """
-_COLUMNS: Final = """
-    SELECT attnum::int4, attname::text, format_type(atttypid, atttypmod), atttypid::int8 FROM pg_attribute
-    WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped AND (attgenerated = '' OR %s) ORDER BY attnum
+_OPEN: Final = """
+    SELECT sentence FROM (
+        SELECT xact_start AS since, format('process %s of %s in %s%s', pid, coalesce(usename, '?'), coalesce(datname, '?'),
+            coalesce(' (' || concat_ws(', ', nullif(application_name, ''), state) || ')', '')) AS sentence
+        FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
+        UNION ALL SELECT prepared, format('the prepared transaction %L of %s in %s', gid, owner, database) FROM pg_prepared_xacts
+    ) AS transactions ORDER BY since NULLS LAST
 """
-_KEY: Final = """
-    SELECT array(SELECT attname::text FROM unnest(indkey::int2[]) WITH ORDINALITY AS keys (number, place)
-        JOIN pg_attribute ON attrelid = indrelid AND attnum = number ORDER BY place)
-    FROM pg_index WHERE indrelid = %s AND CASE WHEN %s THEN indisreplident ELSE indisprimary END
+_LOCK_TIMEOUT: Final = """
+    SELECT milliseconds FROM (SELECT name, CASE setting WHEN '0' THEN '30000' ELSE setting END AS milliseconds FROM pg_settings)
+        AS settings WHERE name = 'lock_timeout' AND set_config(name, milliseconds, false) <> ''
 """
-_PUBLISHES_GENERATED: Final = 180_000
+_LOCKED: Final = b"55P03"
+_OPEN_SHOWN: Final = 3
+_PATIENT_SECONDS: Final = 3
+"""How long a statement waits for others before it is said."""
+_LOOK_SECONDS: Final = 0.5
 _NEEDS_REPLICATION: Final = re.compile("replication role|REPLICATION attribute|WAL sender|walsender|replication slots$")
+
+
+_log: Final = logging.getLogger(__name__)
+
+
+class LogIdentity(NamedTuple):
+    """Which log a place is in: the ``system`` identifier of the server, and the ``timeline``, which a promoted or
+    restored server begins anew.
+    """
+
+    system: str
+    timeline: str
 
 
 class SlotStatus(NamedTuple):
@@ -63,24 +79,6 @@ class SlotStatus(NamedTuple):
     def is_lost(self) -> bool:
         """Whether the server has removed a part of the log that the slot has not read."""
         return self.wal_status == "lost" or bool(self.invalidation)
-
-
-class PublishedTable(NamedTuple):
-    """A table as it is now: ``identity`` is the letter of its REPLICA IDENTITY, ``numbers`` are those of its
-    columns, which a dropped and added one has another of, ``rows`` the filter of the publication.
-    """
-
-    oid: int
-    table: Table
-    numbers: tuple[int, ...]
-    identity: str
-    storage: int
-    rows: str | None
-
-    @property
-    def columns_said(self) -> list[list[Any]]:
-        """The columns, so that any change of them shows, as JSON has it."""
-        return [[number, each.name, each.type] for number, each in zip(self.numbers, self.table.columns, strict=True)]
 
 
 @contextmanager
@@ -130,81 +128,52 @@ def require_logical(connection: Any) -> None:
         raise InputError(f"the server's wal_level is {level}: set it to logical (ALTER SYSTEM SET wal_level = logical) and restart it")
 
 
-def published_tables(connection: Any, publication: str, wanted: Sequence[str] = ()) -> dict[str, PublishedTable]:
-    """The tables of a publication, or the wanted ones, by their full names.
+def log_identity(connection: Any) -> LogIdentity:
+    """Which log the server writes now."""
+    return LogIdentity(*connection.execute(_LOG).fetchone())
 
-    Raises InputError if there is no such publication, if it lacks a table or publishes only some changes, and
-    for a table whose changes do not name their row.
+
+def run_patiently(what: str, conninfo: str, connection: Any, statement: bytes) -> Any:
+    """Run a statement that waits for all open transactions of the server, as one that makes a slot does; returns its
+    result.
+
+    After some seconds the open transactions are named. Raises InputError, which names them too, when it has waited as long
+    as the session's ``lock_timeout``, by default 30 seconds. An exception, such as that of a signal, cancels the statement.
     """
-    row = connection.execute(_PUBLICATION, [publication]).fetchone()
-    if row is None:
-        raise InputError(f"there is no publication {publication}: make one with CREATE PUBLICATION or beam-joins slot create")
-    if row != (True,):
-        every = "SET (publish = 'insert, update, delete, truncate')"
-        raise InputError(f"the publication {publication} publishes only some changes: ALTER PUBLICATION {publication} {every}")
-    published = {f"{schema}.{name}": (schema, name, *row) for schema, name, *row in connection.execute(_PUBLISHED, [publication])}
-    matches = list(published) if not wanted else [_named(publication, published, each) for each in wanted]
-    if len(set(matches)) < len(matches):
-        raise InputError(f"{', '.join(wanted)} are not all different tables: name each once")
-    return {name: _described(connection, *published[name]) for name in matches}
+    pgconn, is_told = connection.pgconn, False
+    (milliseconds,) = connection.execute(_LOCK_TIMEOUT).fetchone()
+    seconds = int(milliseconds) / 1000
+    begin = time.monotonic()
+    pgconn.send_query(statement)
+    try:
+        while pgconn.flush() or pgconn.is_busy():
+            if select.select([pgconn.socket], [], [], _LOOK_SECONDS)[0]:
+                pgconn.consume_input()
+            elif (waited := time.monotonic() - begin) > seconds:
+                raise _waited(what, conninfo, seconds)
+            elif waited > _PATIENT_SECONDS and not is_told:
+                is_told = True
+                _log.warning("%s: waiting for open transactions of the server%s", what, _open_transactions(conninfo))
+    except BaseException:
+        pgconn.get_cancel().cancel()
+        raise
+    made, _ = pgconn.get_result(), pgconn.get_result()  # the second one is the end
+    if made.error_field(psycopg.pq.DiagnosticField.SQLSTATE) == _LOCKED:  # the server's own clock was first
+        raise _waited(what, conninfo, seconds)
+    if made.status != psycopg.pq.ExecStatus.TUPLES_OK:
+        raise psycopg.OperationalError(made.error_message.decode(errors="replace").removeprefix("ERROR:").strip())
+    return made
 
 
-def _named(publication: str, names: Mapping[str, tuple[Any, ...]], wanted: str) -> str:
-    matches = [name for name, (schema, table, *_) in names.items() if is_meant(wanted, schema, table)]
-    if len(matches) > 1:
-        raise InputError(f"the publication {publication} has {' and '.join(matches)}: name one of them with its schema")
-    if not matches:
-        raise InputError(f"the publication {publication} has no table {wanted}; it has {', '.join(names) or 'none'}")
-    return matches[0]
+def _waited(what: str, conninfo: str, seconds: float) -> InputError:
+    return InputError(
+        f"{what}: waited {seconds:,.0f} s for open transactions of the server{_open_transactions(conninfo)}: end them, or let it wait "
+        "for longer, as with options='-c lock_timeout=10min' for the connection"
+    )
 
 
-def _described(
-    connection: Any,
-    schema: str,
-    name: str,
-    published: Sequence[str] | None,
-    rows: str | None,
-    oid: int,
-    identity: str,
-    storage: int,
-) -> PublishedTable:
-    generated = connection.info.server_version >= _PUBLISHES_GENERATED
-    columns = connection.execute(_COLUMNS, [oid, generated]).fetchall()
-    columns = [each for each in columns if published is None or each[1] in published]
-    key = connection.execute(_KEY, [oid, identity == "i"]).fetchone()
-    table = Table(schema, name, [Column(*each) for _, *each in columns], () if key is None else key[0])
-    require_identity(table.full_name, identity, table.key)
-    return PublishedTable(oid, table, tuple(number for number, *_ in columns), identity, storage, rows)
-
-
-def require_identity(name: str, identity: str, key: Sequence[str]) -> None:
-    """Raise InputError for a table whose updates and deletes would not say which row they change."""
-    if identity == "n":
-        raise InputError(
-            f"the REPLICA IDENTITY of {name} is NOTHING, so that its changes do not say of which row they are: "
-            f"ALTER TABLE {name} REPLICA IDENTITY DEFAULT"
-        )
-    if not key and identity == "d":
-        raise InputError(
-            f"{name} has no primary key: give it one, or ALTER TABLE {name} REPLICA IDENTITY FULL and name the columns of its key"
-        )
-
-
-def type_names(connection: Any) -> Mapping[tuple[int, int], str]:
-    """The names of types by OID and modifier, which are asked for when they are needed."""
-    return _TypeNames(connection)
-
-
-class _TypeNames(dict[tuple[int, int], str]):
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-
-    def __missing__(self, key: tuple[int, int]) -> str:
-        (name,) = self._connection.execute("SELECT format_type(%s, %s)", list(key)).fetchone()
-        self[key] = name
-        return str(name)
-
-
-def qualified(table: Table) -> sql.Identifier:
-    """The table's name in a statement."""
-    return sql.Identifier(table.schema, table.name)
+def _open_transactions(conninfo: str) -> str:
+    with connected(conninfo) as connection:
+        sentences = [sentence for (sentence,) in connection.execute(_OPEN)]
+    more = f" and {len(sentences) - _OPEN_SHOWN} more" if len(sentences) > _OPEN_SHOWN else ""
+    return f": {', '.join(sentences[:_OPEN_SHOWN])}{more}" if sentences else ""

@@ -23,6 +23,7 @@ class RoundFiles:
     def __init__(self, folder: str) -> None:
         self._folder = os.path.join(folder, uuid4().hex[:12])
         self._written: dict[str, list[tuple[str, int]]] = {}
+        self._numbers: dict[str, int] = {}
         self._open: dict[str, tuple[Any, str, list[int]]] = {}
 
     def write(self, table: str, line: bytes) -> bool:
@@ -49,6 +50,13 @@ class RoundFiles:
                 remove(path)
             del files[count:]
 
+    def drop(self, table: str) -> None:
+        """Remove what was written of a table."""
+        if table in self._open:
+            self._close(table)
+        for path, _ in self._written.pop(table, []):
+            remove(path)
+
     def close(self) -> dict[str, list[tuple[str, int]]]:
         """The paths and sizes of each table's files, in their order."""
         self._close_all()
@@ -61,7 +69,7 @@ class RoundFiles:
 
     def _next(self, table: str) -> tuple[Any, str, list[int]]:
         files = self._written.setdefault(table, [])
-        path = os.path.join(self._folder, f"{list(self._written).index(table):03d}-{len(files):06d}.jsonl")
+        path = os.path.join(self._folder, f"{self._numbers.setdefault(table, len(self._numbers)):03d}-{len(files):06d}.jsonl")
         with writing(path):
             if is_local(path):
                 os.makedirs(self._folder, mode=0o700, exist_ok=True)

@@ -2,7 +2,8 @@
 first one the rows that are there.
 
 A transaction belongs to the round in whose range its commit begins. A table is read as it is at the end of a
-round where the log does not say what its rows are: in the first round, and once its columns have changed.
+round where the log does not say what its rows are: in the first round, and once it is another table, has other
+columns, partitions or files, or is published otherwise.
 """
 
 import time
@@ -15,21 +16,21 @@ import psycopg
 from psycopg import sql
 
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.formats.envelopes.pgoutput import Lines, Pgoutput
+from beam_joins.pipelines.formats.envelopes.pgoutput import Lines, Pgoutput, Shape, Table, no_text
 from beam_joins.pipelines.formats.envelopes.row_change import lsn
 from beam_joins.pipelines.formats.envelopes.slot_lines import place_text
 from beam_joins.pipelines.formats.files import File
 from beam_joins.pipelines.io.sources.postgres_server import (
-    PublishedTable,
+    LogIdentity,
     connected,
     flushed,
-    published_tables,
-    qualified,
+    log_identity,
     require_logical,
+    run_patiently,
     server_errors,
     slot_status,
-    type_names,
 )
+from beam_joins.pipelines.io.sources.published_tables import PublishedTable, published_tables, qualified, type_names
 from beam_joins.pipelines.io.sources.round_files import RoundFiles
 
 _PEEK: Final = """
@@ -39,6 +40,8 @@ _FETCHED: Final = 2_000
 _ACTIVE_SECONDS: Final = 15
 """How long a slot is waited for that a connection still uses, such as that of a run that was killed."""
 _ATTEMPTS: Final = 5
+_FILE: Final = "SELECT oid::int8, coalesce(pg_relation_filenode(oid), 0)::int8 FROM (SELECT %s::oid) AS of_table (oid)"
+_FILES_OF_PARTITIONS: Final = "SELECT relid::int8, coalesce(pg_relation_filenode(relid), 0)::int8 FROM pg_partition_tree(%s)"
 _TRUNCATED, _THERE = b',"lsn":"0/1"', b',"lsn":"0/2"'
 """The order at one position: a table that is read anew is emptied before its rows are there."""
 
@@ -54,16 +57,17 @@ class Slot(NamedTuple):
 class Round(NamedTuple):
     """What a round has read: paths and sizes of the ``files`` of each table, and the tables as they are.
 
-    The next round begins at ``end``, and ``state`` is what it must be told. ``behind`` is how many bytes of
-    the log the slot was behind the server. ``anew`` are the tables that were read as they are.
+    The next round begins at ``end`` of ``log``, and ``state`` is what it must be told. ``behind`` is how many
+    bytes of the log the slot was behind the server. ``anew`` are the tables that were read as they are, and why.
     """
 
     files: dict[str, list[tuple[str, int]]]
     tables: dict[str, PublishedTable]
+    log: LogIdentity
     end: int
     behind: int
     transactions: int
-    anew: tuple[str, ...]
+    anew: dict[str, str]
 
     def files_of(self, table: str, key: Sequence[str]) -> tuple[File, ...]:
         """The files of a table, which is read by a key."""
@@ -75,13 +79,14 @@ class Round(NamedTuple):
     def then(self, later: "Round") -> "Round":
         """The two rounds, one right behind the other, as one."""
         files = {table: [*self.files.get(table, []), *later.files.get(table, [])] for table in (*self.files, *later.files)}
-        anew = tuple(table for table in later.tables if table in (*self.anew, *later.anew))
+        anew = {table: why for table, why in {**self.anew, **later.anew}.items() if table in later.tables}
         return later._replace(files=files, transactions=self.transactions + later.transactions, anew=anew)
 
     @property
     def state(self) -> dict[str, Any]:
         """What the next round must be told, as JSON has it."""
-        return {"end": place_text(self.end), "columns": {name: table.columns_said for name, table in self.tables.items()}}
+        tables = {name: table.remembered for name, table in self.tables.items()}
+        return {"end": place_text(self.end), "log": [*self.log], "tables": tables}
 
 
 def read_round(
@@ -102,27 +107,29 @@ def read_round(
     """
     with server_errors(f"PostgreSQL, slot {slot.name}"), connected(slot.conninfo) as connection:
         require_logical(connection)
-        confirmed = _usable(connection, slot, before)
-        if before is not None and counts:  # the last run may have been cut off right behind its commit
+        log = log_identity(connection)
+        promoted = _is_promoted(connection, slot, log, before)
+        confirmed = _usable(connection, slot, before, promoted=promoted)
+        if before is not None and counts and not promoted:  # the last run may have been cut off right behind its commit
             _advance(connection, slot, lsn(before["end"]))
-        reader = _Reader(connection, slot, tables, RoundFiles(folder))
+        reader = _Reader(connection, slot, tables, before, RoundFiles(folder), promoted=promoted)
         end = flushed(connection)
-        behind, columns = end - confirmed, {} if before is None else before["columns"]
+        behind = end - confirmed
         if before is not None:
             reader.read_changes(lsn(before["end"]), end)
         # behind the changes: what is altered later shows in the next round
-        now = published_tables(connection, slot.publication, tables)
-        anew = {name for name, table in now.items() if table.columns_said != columns.get(name)}
-        if anew or reader.moved:
-            end, now = reader.read_tables(anew, None if before is None else end, most_rows)
-            anew |= reader.moved
-        return Round(reader.files.close(), now, end, behind, reader.transactions, tuple(name for name in now if name in anew))
+        now = reader.look()
+        if reader.anew:
+            end, now = reader.read_tables(None if before is None else end, most_rows)
+        anew = {name: reader.anew[name] for name in now if name in reader.anew}
+        return Round(reader.files.close(), now, log, end, behind, reader.transactions, anew)
 
 
-def advance(slot: Slot, end: int) -> None:
-    """Let the server forget the log of a slot before ``end``."""
+def advance(slot: Slot, read: Round) -> None:
+    """Let the server forget the log of a slot that a round has read, unless it is another server by now."""
     with server_errors(f"PostgreSQL, slot {slot.name}"), connected(slot.conninfo) as connection:
-        _advance(connection, slot, end)
+        if log_identity(connection) == read.log:
+            _advance(connection, slot, read.end)
 
 
 def _advance(connection: Any, slot: Slot, end: int) -> None:
@@ -147,7 +154,28 @@ def _attempts() -> Iterator[bool]:
     yield True
 
 
-def _usable(connection: Any, slot: Slot, before: dict[str, Any] | None) -> int:
+def _is_promoted(connection: Any, slot: Slot, log: LogIdentity, before: dict[str, Any] | None) -> bool:
+    """Whether the log is on another timeline than that of the last run, so that it may lack what that run has read.
+
+    Raises InputError for the log of another server, and for one that ends before the last run did.
+    """
+    if before is None or "log" not in before:
+        return False
+    read, end = LogIdentity(*before["log"]), flushed(connection)
+    if read.system != log.system:
+        raise InputError(
+            f"the slot {slot.name} is of another server (system identifier {log.system}) than the last run has read ({read.system}): "
+            "places in their logs cannot be compared, so begin with an empty state"
+        )
+    if end < lsn(before["end"]):
+        raise InputError(
+            f"the server's log ends at {place_text(end)}, before {before['end']}, where the last run ended, as after a restore: begin "
+            "with an empty state"
+        )
+    return read.timeline != log.timeline
+
+
+def _usable(connection: Any, slot: Slot, before: dict[str, Any] | None, *, promoted: bool) -> int:
     """Where the slot has been read up to; raises InputError for one that cannot be read from where the last
     run ended.
     """
@@ -162,7 +190,7 @@ def _usable(connection: Any, slot: Slot, before: dict[str, Any] | None) -> int:
     if status.is_lost:
         why = status.invalidation or "max_slot_wal_keep_size"
         raise InputError(f"the slot {name} is lost, as the server has removed its log ({why}): drop it and make it again{anew}")
-    if before is not None and status.confirmed > lsn(before["end"]):
+    if before is not None and not promoted and status.confirmed > lsn(before["end"]):
         raise InputError(
             f"the slot {name} was read up to {place_text(status.confirmed)} by somebody else, or made again, and the last "
             f"run ended at {before['end']}: begin with an empty state, and give each job a slot"
@@ -171,23 +199,58 @@ def _usable(connection: Any, slot: Slot, before: dict[str, Any] | None) -> int:
 
 
 class _Reader:
-    def __init__(self, connection: Any, slot: Slot, wanted: Sequence[str], files: RoundFiles) -> None:
+    """Reads tables; ``anew`` are those that are to be read as they are, and why."""
+
+    def __init__(
+        self, connection: Any, slot: Slot, wanted: Sequence[str], before: dict[str, Any] | None, files: RoundFiles, *, promoted: bool
+    ) -> None:
         self._connection, self._slot, self._wanted, self.files = connection, slot, wanted, files
-        self._names = frozenset(published_tables(connection, slot.publication, wanted))
-        self.moved: set[str] = set()
+        self._before: dict[str, Any] = {} if before is None else before.get("tables", {})
+        self._promoted = promoted
+        self.anew: dict[str, str] = {}
         self.transactions = 0
+        self._left_out: set[str] = set()
+        """Tables whose changes in the log are not those of the rows that were read."""
+        self._names = frozenset(self.look())
+
+    def look(self, connection: Any = None) -> dict[str, PublishedTable]:
+        """The tables as they are now; those that are not as the last round has left them are read anew.
+
+        Raises InputError for a table that cannot be read any more.
+        """
+        tables = published_tables(connection or self._connection, self._slot.publication, self._wanted)
+        for name, table in tables.items():
+            before = self._before.get(name)
+            table.require_readable(before)
+            difference, why = ("replaced", "the server was promoted or restored") if self._promoted else table.difference(before)
+            if difference:
+                self.anew[name] = why
+            if difference == "replaced":
+                self._left_out.add(name)
+                self.files.drop(name)
+        return tables
 
     def read_changes(self, begin: int, end: int) -> None:
         """The transactions of a range."""
+        if self._names <= self._left_out:  # the publication may be younger than the range, which cannot be read then
+            return
         with connected(self._slot.conninfo) as catalog:
             types = type_names(catalog)
-            keys = {each.oid: each.table.key for each in published_tables(catalog, self._slot.publication, self._wanted).values()}
-            read = Pgoutput(lambda *of: types[of], lambda oid: keys.get(oid, ()), self._names, begin, end)
-            read.moved = self.moved
+            tables = published_tables(catalog, self._slot.publication, self._wanted)
+            shapes = {each.oid: {each.table.shape, self._shape_before(name)} for name, each in tables.items()}
+            read = Pgoutput(lambda *of: types[of], {each.oid: each.table for each in tables.values()}, begin, end, shapes)
+            read.left_out = dict.fromkeys(self._left_out, "")
             for at, data in self._peeked(end):
                 for table, line in read.lines(at, data):
                     self.files.write(table, line)
+        self.anew = {**read.left_out, **self.anew}
+        self._left_out |= {*read.left_out}
         self.transactions += read.transactions
+
+    def _shape_before(self, name: str) -> Shape:
+        """The columns of a table as the last round has left it."""
+        before = self._before.get(name)
+        return () if before is None else tuple((column, kind) for _, column, kind in before["columns"])
 
     def _peeked(self, end: int) -> Iterator[tuple[str, bytes]]:
         """The messages up to a place; the slot stays where it is."""
@@ -206,7 +269,7 @@ class _Reader:
                     some = cursor.fetchmany(_FETCHED)
                 return
 
-    def read_tables(self, anew: set[str], begin: int | None, most_rows: int | None) -> tuple[int, dict[str, PublishedTable]]:
+    def read_tables(self, begin: int | None, most_rows: int | None) -> tuple[int, dict[str, PublishedTable]]:
         """The rows of tables as they are at a place in the log, and the changes up to there from ``begin`` on;
         gives the place, and all tables as they are there.
         """
@@ -215,13 +278,14 @@ class _Reader:
                 if begin is not None:
                     self.read_changes(begin, end)
                     begin = end
-                mark = self.files.mark()
+                mark: dict[str, int] | None = None
                 with connection.transaction():
                     connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
                     connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
                     try:
-                        tables = published_tables(connection, self._slot.publication, self._wanted)
-                        read = [table for name, table in tables.items() if name in {*anew, *self.moved}]
+                        tables = self.look(connection)
+                        mark = self.files.mark()
+                        read = [table for name, table in tables.items() if name in self.anew]
                         for table in read:
                             self._copy(connection, table, end, most_rows)
                         if all(_is_in_place(connection, table) for table in read):
@@ -230,7 +294,8 @@ class _Reader:
                         if attempt + 1 == _ATTEMPTS:
                             raise
                     raise psycopg.Rollback
-                self.files.discard(mark)
+                if mark is not None:
+                    self.files.discard(mark)
         raise InputError("tables are truncated or rewritten faster than they are read: run again")
 
     def _copy(self, connection: Any, published: PublishedTable, end: int, most_rows: int | None) -> None:
@@ -240,28 +305,40 @@ class _Reader:
         begin, commit = b'{"action":"B",' + bounds, b'{"action":"C",' + bounds
         write(table.full_name, begin)
         write(table.full_name, lines.truncate(_TRUNCATED))
-        with connection.cursor().copy(_copy_statement(published, most_rows)) as copy:
-            for row in copy.rows():
-                if write(table.full_name, lines.insert(row, _THERE)):
-                    write(table.full_name, commit)
-                    write(table.full_name, begin)
+        try:
+            with connection.cursor().copy(_copy_statement(published, most_rows)) as copy:
+                for row in copy.rows():
+                    if write(table.full_name, lines.insert(row, _THERE)):
+                        write(table.full_name, commit)
+                        write(table.full_name, begin)
+        except UnicodeDecodeError as error:
+            raise InputError(no_text(table, self._column_with(table, error.object), error.object)) from None
         write(table.full_name, commit)
+
+    def _column_with(self, table: Table, value: bytes) -> str:
+        """The column that has a value which is no UTF-8."""
+        has = sql.SQL("SELECT FROM {} WHERE {}::text = convert_from({}, 'SQL_ASCII') LIMIT 1")
+        with connected(self._slot.conninfo) as connection:
+            for name in table.names:
+                if connection.execute(has.format(qualified(table), sql.Identifier(name), sql.Literal(value))).fetchone() is not None:
+                    return name
+        return "?"
 
 
 def _copy_statement(published: PublishedTable, most_rows: int | None) -> sql.Composed:
     columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in published.table.columns)
-    only = sql.SQL("ONLY " if published.storage else "")  # a partitioned table has no storage of its own
+    only = sql.SQL("" if published.is_partitioned else "ONLY ")
     rows = sql.SQL(f" WHERE {published.rows}" if published.rows else "")  # as the catalog has it
     most = sql.SQL("" if most_rows is None else " LIMIT {}").format(sql.Literal(most_rows))
     return sql.SQL("COPY (SELECT {} FROM {}{}{}{}) TO STDOUT").format(columns, only, qualified(published.table), rows, most)
 
 
 def _is_in_place(connection: Any, table: PublishedTable) -> bool:
-    """Whether a table still lies where the snapshot has it: a TRUNCATE and an ALTER TABLE that rewrites it
-    show in older snapshots too.
+    """Whether a table and its partitions still lie where the snapshot has them: a TRUNCATE, a partition that is attached or
+    detached, and an ALTER TABLE that rewrites show in older snapshots too.
     """
-    (storage,) = connection.execute("SELECT coalesce(pg_relation_filenode(%s), 0)::int8", [table.oid]).fetchone()
-    return bool(storage == table.storage)
+    now = connection.execute(_FILES_OF_PARTITIONS if table.is_partitioned else _FILE, [table.oid]).fetchall()
+    return {*now} == {(oid, storage) for oid, storage, _ in table.storage}
 
 
 @contextmanager
@@ -270,8 +347,6 @@ def _snapshot(slot: Slot) -> Iterator[tuple[int, str]]:
     and no other.
     """
     with connected(slot.conninfo, replication="database") as connection:
-        name = f"beam_joins_{uuid4().hex}"
-        made = connection.pgconn.exec_(f'CREATE_REPLICATION_SLOT "{name}" TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT'.encode())
-        if made.status != psycopg.pq.ExecStatus.TUPLES_OK:
-            raise psycopg.OperationalError(made.error_message.decode(errors="replace").removeprefix("ERROR:").strip())
+        statement = f'CREATE_REPLICATION_SLOT "beam_joins_{uuid4().hex}" TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT'
+        made = run_patiently(f"PostgreSQL, slot {slot.name}", slot.conninfo, connection, statement.encode())
         yield lsn(made.get_value(0, 1).decode()), made.get_value(0, 2).decode()

@@ -79,6 +79,6 @@ def _move_on(slot: Slot, read: Round, folder: str) -> None:
     """The run counts: the server need not keep what it has read, and nobody needs the files."""
     remove(folder)
     try:
-        advance(slot, read.end)
+        advance(slot, read)
     except InputError as error:
         _log.warning("%s; the next run moves the slot to %s", error, place_text(read.end))

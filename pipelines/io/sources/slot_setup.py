@@ -10,12 +10,12 @@ from beam_joins.pipelines.formats.envelopes.slot_lines import place_text
 from beam_joins.pipelines.io.sources.postgres_server import (
     connected,
     flushed,
-    published_tables,
-    require_identity,
     require_logical,
+    run_patiently,
     server_errors,
     slot_status,
 )
+from beam_joins.pipelines.io.sources.published_tables import published_tables, require_identity
 from beam_joins.pipelines.io.sources.slot_rounds import Slot
 
 _TABLE: Final = """
@@ -46,7 +46,10 @@ def create_slot(slot: Slot, tables: Sequence[str]) -> str:
             connection.execute(publication)  # before the slot, whose log does not know later ones
         try:
             published = published_tables(connection, slot.publication, tables)
-            connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [slot.name])
+            for table in published.values() if tables else ():
+                table.require_readable(None)
+            make = sql.SQL("SELECT pg_create_logical_replication_slot({}, 'pgoutput')").format(sql.Literal(slot.name))
+            run_patiently(f"PostgreSQL, slot {slot.name}", slot.conninfo, connection, make.as_bytes())
         except BaseException:
             if not exists:
                 connection.execute(sql.SQL("DROP PUBLICATION {}").format(sql.Identifier(slot.publication)))

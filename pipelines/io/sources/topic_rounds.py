@@ -10,7 +10,7 @@ from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.paths import remove
 from beam_joins.pipelines.io.sources.follow import Piece, Timed
 from beam_joins.pipelines.io.sources.round_files import RoundFiles
-from beam_joins.pipelines.io.sources.topics import Topics, kafka, partitions_of
+from beam_joins.pipelines.io.sources.topics import Topics, identity_of, kafka, partitions_of
 from beam_joins.transforms.connect import StateFolder
 
 _TOMBSTONE: Final = b"null"
@@ -69,8 +69,13 @@ def read_topic_in_run(topic: str, config: Mapping[str, Any], state: StateFolder)
     """
     folder, name = os.path.join(state.files.root, "topics", topic), f"topic {topic}"
     remove(folder)  # of a run that did not come to its end
-    read = read_topic(topic, config, state.inputs.get(name, {}).get("offsets", {}), folder)
-    state.inputs[name] = {"offsets": read.offsets}
+    before, identity = state.inputs.get(name, {}), identity_of(topic, config)
+    if "" not in (identity, before.get("id", "")) and identity != before["id"]:
+        raise InputError(
+            f"the topic {topic} was made anew since the last run (id {identity}, was {before['id']}): begin with an empty state"
+        )
+    read = read_topic(topic, config, before.get("offsets", {}), folder)
+    state.inputs[name] = {"offsets": read.offsets, "id": identity}
     state.when_committed.append(partial(remove, folder))
     return read
 

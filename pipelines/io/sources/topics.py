@@ -101,6 +101,17 @@ def partitions_of(topic: str, config: Mapping[str, Any]) -> list[tuple[str, int]
     return [(topic, partition) for partition in sorted(metadata.partitions)]
 
 
+def identity_of(topic: str, config: Mapping[str, Any]) -> str:
+    """The id of a topic, which one that is deleted and made anew has another of; empty where brokers have none."""
+    client = kafka_admin().AdminClient({**_SILENT, **config})
+    (described,) = client.describe_topics(kafka().TopicCollection([topic]), request_timeout=_ANSWER_SECONDS).values()
+    try:
+        identity = described.result(2 * _ANSWER_SECONDS).topic_id
+    except (kafka().KafkaException, TimeoutError):  # an older broker; where none answers, the reading says so
+        return ""
+    return "" if identity is None or not identity.get_most_significant_bits() else str(identity)
+
+
 def end_of(topic: str, partition: int, config: Mapping[str, Any]) -> int:
     """The offset after the last record that a consumer with these settings receives.
 

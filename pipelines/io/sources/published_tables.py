@@ -1,0 +1,238 @@
+"""Describes the tables of a PostgreSQL publication: their columns and keys, and what tells one table from another."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from psycopg import sql
+
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.formats.envelopes.pgoutput import Column, Table
+from beam_joins.pipelines.formats.envelopes.row_change import is_meant
+
+_PUBLICATION: Final = """
+    SELECT oid::int8, xmin::text, pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s
+"""
+_PUBLISHED: Final = """
+    SELECT schemaname::text, tablename::text, to_jsonb(published) -> 'attnames', to_jsonb(published) ->> 'rowfilter',
+        pg_class.oid::int8, relreplident::text, relkind = 'p'
+    FROM pg_publication_tables AS published JOIN pg_namespace ON nspname = schemaname
+        JOIN pg_class ON relnamespace = pg_namespace.oid AND relname = tablename
+    WHERE pubname = %s ORDER BY 1, 2
+"""
+_COLUMNS: Final = """
+    SELECT attnum::int4, attname::text, format_type(atttypid, atttypmod), atttypid::int8 FROM pg_attribute
+    WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped AND (attgenerated = '' OR %s) ORDER BY attnum
+"""
+_KEY: Final = """
+    SELECT array(SELECT attname::text FROM unnest(indkey::int2[]) WITH ORDINALITY AS keys (number, place)
+        JOIN pg_attribute ON attrelid = indrelid AND attnum = number WHERE place <= indnkeyatts ORDER BY place)
+    FROM pg_index WHERE indrelid = %s AND CASE WHEN %s THEN indisreplident ELSE indisprimary END
+"""
+_TREE: Final = """
+    WITH RECURSIVE tree (oid, depth, since) AS (SELECT %s::oid, 0, ''
+        UNION ALL SELECT inhrelid, depth + 1, pg_inherits.xmin::text FROM tree JOIN pg_inherits ON inhparent = tree.oid)
+    SELECT pg_class.oid::int8, relfilenode::int8, since, nspname || '.' || relname, relkind = 'f' OR relpersistence <> 'p'
+    FROM tree JOIN pg_class USING (oid) JOIN pg_namespace ON pg_namespace.oid = relnamespace ORDER BY depth, pg_class.oid
+"""
+_ABOVE: Final = (
+    "WITH RECURSIVE above (oid) AS (SELECT %s::oid UNION ALL SELECT inhparent FROM above JOIN pg_inherits ON inhrelid = oid)"
+)
+_ENTRIES: Final = f"""
+    {_ABOVE} SELECT entries.oid::int8, entries.xmin::text
+    FROM above JOIN pg_publication_rel AS entries ON prrelid = above.oid WHERE prpubid = %s ORDER BY 1
+"""
+_ENTRIES_OF_SCHEMAS: Final = f"""
+    {_ABOVE} SELECT DISTINCT entries.oid::int8, entries.xmin || ' ' || pg_class.xmin
+    FROM above JOIN pg_class USING (oid) JOIN pg_publication_namespace AS entries ON pnnspid = relnamespace
+    WHERE pnpubid = %s ORDER BY 1
+"""
+"""A table that is moved to another schema and back shows in its own row alone."""
+# enumerations and composite types may lie deep within arrays, domains, ranges and each other
+_LABELS: Final = """
+    WITH RECURSIVE types (oid) AS (
+        SELECT unnest(%s::oid[])
+        UNION SELECT part.oid FROM types JOIN pg_type USING (oid) LEFT JOIN pg_range ON rngtypid = pg_type.oid
+            LEFT JOIN pg_attribute ON typtype = 'c' AND attrelid = typrelid AND attnum > 0 AND NOT attisdropped
+            CROSS JOIN LATERAL unnest(ARRAY[typelem, typbasetype, rngsubtype, atttypid]) AS part (oid) WHERE part.oid <> 0)
+    SELECT 'label ' || pg_enum.oid, enumlabel::text FROM types JOIN pg_enum ON enumtypid = types.oid
+    UNION ALL SELECT 'type ' || types.oid, string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum)
+        FROM types JOIN pg_type USING (oid)
+            JOIN pg_attribute ON typtype = 'c' AND attrelid = typrelid AND attnum > 0 AND NOT attisdropped
+        GROUP BY types.oid
+    ORDER BY 1
+"""
+_PUBLISHES_GENERATED: Final = 180_000
+_PUBLISHES_SCHEMAS: Final = 150_000
+
+Difference = Literal["", "altered", "replaced"]
+"""How a table differs from what it was: ``replaced`` where its changes in the log are not those of the rows that were read."""
+
+
+class PublishedTable(NamedTuple):
+    """A table of a publication as it is now.
+
+    ``numbers`` are those of its columns: a column that is dropped and added again has another one. ``identity`` is the
+    letter of its REPLICA IDENTITY, and ``rows`` the row filter of the publication. ``storage`` are OID and file of the
+    table and then of its partitions or children, with the transaction that has attached them; a TRUNCATE and a rewrite
+    give a table another file. ``entries`` are the rows of the catalog that publish it, and ``labels`` those of its
+    enumerations and composite types. ``unlogged`` are partitions whose changes are not in the log.
+    """
+
+    oid: int
+    table: Table
+    numbers: tuple[int, ...]
+    identity: str
+    is_partitioned: bool
+    rows: str | None
+    storage: tuple[tuple[int, int, str], ...]
+    entries: tuple[tuple[int, str], ...]
+    labels: dict[str, str]
+    unlogged: tuple[str, ...]
+
+    @property
+    def remembered(self) -> dict[str, Any]:
+        """The identity of the table, which the next round compares, as JSON has it."""
+        return {
+            "oid": self.oid,
+            "columns": [[number, each.name, each.type] for number, each in zip(self.numbers, self.table.columns, strict=True)],
+            "key": [*self.table.key],
+            "rows": self.rows,
+            "storage": [[*each] for each in self.storage],
+            "entries": [[*each] for each in self.entries],
+            "labels": self.labels,
+        }
+
+    def difference(self, before: Mapping[str, Any] | None) -> tuple[Difference, str]:
+        """How the table differs from what was ``remembered``, and the same in words."""
+        if before is None:
+            return "replaced", ""
+        now = self.remembered
+        labels = {name: self.labels.get(name) for name in before["labels"]}
+        parts: list[tuple[Any, Any, Difference, str]] = [
+            (now["oid"], before["oid"], "replaced", "another table of this name"),
+            (now["entries"], before["entries"], "replaced", "published anew"),
+            (now["rows"], before["rows"], "replaced", "published with another row filter"),
+            (now["storage"][1:], before["storage"][1:], "replaced", "partitions attached, detached, truncated or rewritten"),
+            (now["columns"], before["columns"], "altered", "columns altered"),
+            (now["storage"], before["storage"], "altered", "truncated or rewritten"),
+            (labels, before["labels"], "altered", "types altered"),
+        ]
+        return next(((difference, why) for is_, was, difference, why in parts if is_ != was), ("", ""))
+
+    def require_readable(self, before: Mapping[str, Any] | None) -> None:
+        """Raise InputError for a table some rows of which the log does not have, and for one that had another primary key
+        ``before``.
+        """
+        name = self.table.full_name
+        if len(self.storage) > 1 and not self.is_partitioned:
+            raise InputError(
+                f"{name} has child tables (INHERITS), whose rows the log has under their own names: read the child tables themselves, "
+                "or make it a partitioned table"
+            )
+        if self.unlogged:
+            raise InputError(
+                f"{name} has partitions whose changes are not in the log, foreign or unlogged: {', '.join(self.unlogged)}"
+            )
+        earlier, key = set(() if before is None else before["key"]), {*self.table.key}
+        if earlier not in (set(), key) and not (self.identity == "f" and set() < key < earlier):
+            raise InputError(
+                f"the primary key of {name} was {', '.join(sorted(earlier))} in the last run, and now is "
+                f"{', '.join(self.table.key) or 'gone'}: begin with an empty state"
+            )
+
+
+def published_tables(connection: Any, publication: str, wanted: Sequence[str] = ()) -> dict[str, PublishedTable]:
+    """The tables of a publication, or the wanted ones, by their full names.
+
+    Raises InputError if there is no such publication, if it lacks a table or publishes only some changes, and
+    for a table whose changes do not name their row.
+    """
+    row = connection.execute(_PUBLICATION, [publication]).fetchone()
+    if row is None:
+        raise InputError(f"there is no publication {publication}: make one with CREATE PUBLICATION or beam-joins slot create")
+    oid, version, is_whole = row
+    if not is_whole:
+        every = "SET (publish = 'insert, update, delete, truncate')"
+        raise InputError(f"the publication {publication} publishes only some changes: ALTER PUBLICATION {publication} {every}")
+    published = {f"{schema}.{name}": (schema, name, *row) for schema, name, *row in connection.execute(_PUBLISHED, [publication])}
+    matches = list(published) if not wanted else [_named(publication, published, each) for each in wanted]
+    if len(set(matches)) < len(matches):
+        raise InputError(f"{', '.join(wanted)} are not all different tables: name each once")
+    return {name: _described(connection, (oid, version), *published[name]) for name in matches}
+
+
+def _named(publication: str, names: Mapping[str, tuple[Any, ...]], wanted: str) -> str:
+    matches = [name for name, (schema, table, *_) in names.items() if is_meant(wanted, schema, table)]
+    if len(matches) > 1:
+        raise InputError(f"the publication {publication} has {' and '.join(matches)}: name one of them with its schema")
+    if not matches:
+        raise InputError(f"the publication {publication} has no table {wanted}; it has {', '.join(names) or 'none'}")
+    return matches[0]
+
+
+def _described(
+    connection: Any,
+    publication: tuple[int, str],
+    schema: str,
+    name: str,
+    published: Sequence[str] | None,
+    rows: str | None,
+    oid: int,
+    identity: str,
+    is_partitioned: bool,
+) -> PublishedTable:
+    version = connection.info.server_version
+    columns = connection.execute(_COLUMNS, [oid, version >= _PUBLISHES_GENERATED]).fetchall()
+    columns = [each for each in columns if published is None or each[1] in published]
+    key = connection.execute(_KEY, [oid, identity == "i"]).fetchone()
+    table = Table(schema, name, [Column(*each) for _, *each in columns], () if key is None else key[0])
+    require_identity(table.full_name, identity, table.key)
+    tree = connection.execute(_TREE, [oid]).fetchall()
+    queries = (_ENTRIES, _ENTRIES_OF_SCHEMAS) if version >= _PUBLISHES_SCHEMAS else (_ENTRIES,)
+    entries = [entry for query in queries for entry in connection.execute(query, [oid, publication[0]])]
+    labels = connection.execute(_LABELS, [[column.oid for column in table.columns]]).fetchall()
+    return PublishedTable(
+        oid=oid,
+        table=table,
+        numbers=tuple(number for number, *_ in columns),
+        identity=identity,
+        is_partitioned=is_partitioned,
+        rows=rows,
+        storage=tuple((each, file, since) for each, file, since, *_ in tree),
+        entries=(publication, *entries),
+        labels=dict(labels),
+        unlogged=tuple(name for *_, name, is_unlogged in tree[1:] if is_unlogged),
+    )
+
+
+def require_identity(name: str, identity: str, key: Sequence[str]) -> None:
+    """Raise InputError for a table whose updates and deletes would not say which row they change."""
+    if identity == "n":
+        raise InputError(
+            f"the REPLICA IDENTITY of {name} is NOTHING, so that its changes do not say of which row they are: "
+            f"ALTER TABLE {name} REPLICA IDENTITY DEFAULT"
+        )
+    if not key and identity == "d":
+        raise InputError(
+            f"{name} has no primary key: give it one, or ALTER TABLE {name} REPLICA IDENTITY FULL and name the columns of its key"
+        )
+
+
+def type_names(connection: Any) -> Mapping[tuple[int, int], str]:
+    """The names of types by OID and modifier, which are asked for when they are needed."""
+    return _TypeNames(connection)
+
+
+class _TypeNames(dict[tuple[int, int], str]):
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def __missing__(self, key: tuple[int, int]) -> str:
+        (name,) = self._connection.execute("SELECT format_type(%s, %s)", list(key)).fetchone()
+        self[key] = name
+        return str(name)
+
+
+def qualified(table: Table) -> sql.Identifier:
+    """The table's name in a statement."""
+    return sql.Identifier(table.schema, table.name)
