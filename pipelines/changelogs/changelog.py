@@ -88,6 +88,11 @@ class Changelog:
         return self.remembered or tuple(name for name in self._columns() if name not in left_out)
 
     @property
+    def new_columns(self) -> list[str]:
+        """The columns of the table that the rows of earlier runs did not have."""
+        return [] if self.table is None or not self.remembered else [name for name in self.table[1] if name not in self.remembered]
+
+    @property
     def bytes_text(self) -> BytesText:
         """How bytes are written in the texts of rows."""
         return ENVELOPES[self.files[0].format].bytes_text if self.files and self.columns.enveloped else "base64"

@@ -139,9 +139,14 @@ class Job:
 
     def remarks(self) -> list[str]:
         """What the summary says of the inputs."""
-        return [
+        remarks = [
             remark for changelog in self.changelogs for remark in (*changelog.layouts(), *changelog.doubts(), *remarks_on(changelog))
         ]
+        for side, share in self.shares.items():
+            if share.allowed is not None and (new := self.changelogs[side].new_columns):
+                names, of = ", ".join(new), self.changelogs[side].name
+                remarks.append(f"{names} of {of}: the first run did not have these columns, and --select * does not take them")
+        return remarks
 
     def summary(
         self, report: Report, files: Mapping[str, Sequence[str]], seconds: Mapping[str, float], more: Sequence[str] = ()

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -101,7 +102,8 @@ def _result(pipeline: beam.Pipeline, shape: Shape, report_path: str, *, goes_on:
         records = ReadRecords(
             name,
             changelog.parts(),
-            ColumnReader(reading),
+            # a table in a database tells which columns are new, and results have those of the first run
+            ColumnReader(reading if changelog.table is None else replace(reading, allowed=None)),
             bytes=changelog.bytes,
             on_bad_record=shape.on_bad_record,
             remedy="--on-bad-record=drop goes on without such records",

@@ -69,7 +69,7 @@ def test_values_are_what_they_are_in_the_database(postgres: str, tmp_path: Any) 
         0.1,
         1.0000000116860974e-07,
         True,
-        "00ff",
+        b"\x00\xff",
         dt.datetime(2026, 1, 2, 1, 4, 5, 678901, dt.UTC),
         dt.datetime(1999, 12, 31, 23, 59, 59),
         dt.date(1, 1, 1),

@@ -21,8 +21,6 @@ _TRUNCATE: Final = struct.Struct(">iB")
 _NUMBERS: Final = frozenset({20, 21, 23, 26, 700, 701, 1700})
 """int8, int2, int4, oid, float4, float8, numeric: written as numbers."""
 _BOOLEAN, _BYTES = 16, 17
-_WHOLE: Final = b"O"
-"""The kind of an old row that has all columns, not those of the identity alone."""
 _NULL: Final = b"null"
 Value = str | None
 _UNCHANGED: Final = "\0"
@@ -99,17 +97,13 @@ class Lines:
         """The line of a row that is there from now on; ``at`` is where the log has it."""
         return b'{"action":"I"' + at + self._of + b',"columns":' + self._values(row) + self._pk
 
-    def update(self, row: Sequence[Value], old: Sequence[Value] | None, at: bytes, *, whole: bool) -> bytes:
-        """The line of an update, of whose old row ``whole`` or only the columns of its identity are there."""
+    def update(self, row: Sequence[Value], old: Sequence[Value] | None, at: bytes) -> bytes:
+        """The line of an update, of whose old row the log has all columns or some."""
         left_out = []
         if _UNCHANGED in row:
-            values = list(row)
-            for n, value in enumerate(row):
-                if value == _UNCHANGED:
-                    values[n] = old[n] if old is not None and whole else None
-                    if old is None or not whole:
-                        left_out.append(self._names[n])
-            row = values
+            row = completed(row, old)
+            left_out = [name for name, value in zip(self._names, row, strict=True) if value == _UNCHANGED]
+            row = [None if value == _UNCHANGED else value for value in row]
         identity = b"" if old is None else b',"identity":' + self._identity(old)
         text = b',"unchanged":[' + b",".join(left_out) + b"]"
         return b'{"action":"U"' + at + self._of + b',"columns":' + self._values(row) + identity + text + self._pk
@@ -228,14 +222,13 @@ class Pgoutput:
         elif kind == b"D":
             line = lines.delete(row, at)
         else:
-            # a partition may log less of an old row than the table that it is a part of
-            old, whole = (None, False) if data[5:6] == b"N" else (row, data[5:6] == _WHOLE)
+            old = None if data[5:6] == b"N" else row
             if old is not None:
                 row, _ = _tuple(table, data, place + 1)
-            if old is not None and not whole and _UNCHANGED in row:
+            if old is not None and _UNCHANGED in completed(row, old):
                 self.left_out[table.full_name] = "a key updated without a large value"
                 return
-            line = lines.update(row, old, at, whole=whole)
+            line = lines.update(row, old, at)
         yield from self._in_transaction(table.full_name, line)
 
     def _truncate(self, at: bytes, data: bytes) -> Iterator[tuple[str, bytes]]:
@@ -276,6 +269,17 @@ def _tuple(table: Table, data: bytes, at: int) -> tuple[list[Value], int]:
         else:
             row.append(None if kind == 0x6E else _UNCHANGED)
     return row, at
+
+
+def completed(row: Sequence[Value], old: Sequence[Value] | None) -> Sequence[Value]:
+    """The row with the large values that an update leaves out, as far as the old row has them.
+
+    Whether the old row is whole is not what the message says of it: a partition may log less, or more, than the table that
+    it is a part of. A value that is left out is none of null, so that null is a column that the old row does not have.
+    """
+    if old is None or _UNCHANGED not in row:
+        return row
+    return [before if value == _UNCHANGED and before is not None else value for value, before in zip(row, old, strict=True)]
 
 
 def no_text(table: Table, column: str, value: bytes) -> str:

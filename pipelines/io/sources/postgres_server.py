@@ -21,7 +21,7 @@ _CONNECT_SECONDS: Final = 10
 _SESSION: Final = """
     SELECT set_config(name, value, false) FROM (VALUES ('TimeZone', 'UTC'), ('DateStyle', 'ISO'), ('IntervalStyle', 'postgres'),
         ('extra_float_digits', '1'), ('bytea_output', 'hex'), ('statement_timeout', '0'), ('search_path', 'pg_catalog'),
-        ('client_encoding', 'UTF8'), ('row_security', 'off'), ('lock_timeout', '30s')) AS settings (name, value)
+        ('client_encoding', 'UTF8'), ('row_security', 'off'), ('lock_timeout', '20s')) AS settings (name, value)
     WHERE name <> 'lock_timeout' OR current_setting(name) = '0'
 """
 """Values have one text, whatever the role or the database are set to; rows that a policy hides are an error."""
@@ -42,7 +42,7 @@ _OPEN: Final = """
     ) AS transactions ORDER BY since NULLS LAST
 """
 _LOCK_TIMEOUT: Final = """
-    SELECT milliseconds FROM (SELECT name, CASE setting WHEN '0' THEN '30000' ELSE setting END AS milliseconds FROM pg_settings)
+    SELECT milliseconds FROM (SELECT name, CASE setting WHEN '0' THEN '20000' ELSE setting END AS milliseconds FROM pg_settings)
         AS settings WHERE name = 'lock_timeout' AND set_config(name, milliseconds, false) <> ''
 """
 _LOCKED: Final = b"55P03"
@@ -138,7 +138,7 @@ def run_patiently(what: str, conninfo: str, connection: Any, statement: bytes) -
     result.
 
     After some seconds the open transactions are named. Raises InputError, which names them too, when it has waited as long
-    as the session's ``lock_timeout``, by default 30 seconds. An exception, such as that of a signal, cancels the statement.
+    as the session's ``lock_timeout``, by default 20 seconds. An exception, such as that of a signal, cancels the statement.
     """
     pgconn, is_told = connection.pgconn, False
     (milliseconds,) = connection.execute(_LOCK_TIMEOUT).fetchone()
@@ -156,6 +156,7 @@ def run_patiently(what: str, conninfo: str, connection: Any, statement: bytes) -
                 _log.warning("%s: waiting for open transactions of the server%s", what, _open_transactions(conninfo))
     except BaseException:
         pgconn.get_cancel().cancel()
+        connection.close()
         raise
     made, _ = pgconn.get_result(), pgconn.get_result()  # the second one is the end
     if made.error_field(psycopg.pq.DiagnosticField.SQLSTATE) == _LOCKED:  # the server's own clock was first
