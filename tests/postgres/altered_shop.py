@@ -17,6 +17,7 @@ _TYPE = "CREATE TYPE status AS ENUM ('open', 'paid', 'sent')"
 _CUSTOMERS = "(id int PRIMARY KEY, name text, bio text, score int)"
 _ORDERS = "(id int, customer int, amount numeric(12,2), status status, note text, spare int, PRIMARY KEY (id)) PARTITION BY RANGE (id)"
 _PUBLICATION = "CREATE PUBLICATION s FOR TABLE orders, customers WITH (publish_via_partition_root = true)"
+_PUBLISH = "ALTER PUBLICATION s SET TABLE orders, customers"
 SELECT = "left.id, left.customer, left.amount, left.status, left.note, right.name, right.bio, right.score"
 WHOLE = "SELECT id, customer, amount::text, status::text, md5(note), name, md5(bio), score"
 
@@ -95,6 +96,14 @@ class AlteredShop:
         orders, customers = (f"(SELECT * FROM {table} WHERE {self._filters.get(table, 'true')})" for table in ("orders", "customers"))
         return asked(self.conninfo, f"{WHOLE.replace(' id', ' o.id', 1)} FROM {orders} o LEFT JOIN {customers} c ON c.id = o.customer")
 
+    def undo(self, done: Sequence[Altered]) -> bool:
+        """Undo what was done; whether there was something to undo."""
+        statements = [statement for each in reversed(done) for statement in each.undo]
+        for statement in statements:
+            if self._try(statement) and statement == _PUBLISH:
+                self._filters = {}
+        return bool(statements)
+
     def change_rows(self) -> Altered:
         """A few transactions that change rows."""
         for _ in range(self._chance.randint(1, 4)):
@@ -146,13 +155,12 @@ class AlteredShop:
         filled = "INSERT INTO spare_customers SELECT id + 3, name || '!', bio, score FROM customers"
         away = ("ALTER TABLE customers RENAME TO old_customers", "ALTER TABLE spare_customers RENAME TO customers")
         back = ("ALTER TABLE customers RENAME TO spare_customers", "ALTER TABLE old_customers RENAME TO customers")
-        publish = "ALTER PUBLICATION s SET TABLE orders, customers"
         kind = self._chance.choice(["swap", "swap and publish", "there and back", "drop and create", "schema and back"])
         self._try("DROP TABLE IF EXISTS old_customers")
         if kind == "swap":
             self._try(*load, filled, *away)
-            return Altered(kind, [publish])
-        if kind == "swap and publish" and self._try(*load, filled, *away, publish):
+            return Altered(kind, [_PUBLISH])
+        if kind == "swap and publish" and self._try(*load, filled, *away, _PUBLISH):
             self._filters = {}
         if kind == "there and back":
             self._try(*load, filled)
@@ -164,7 +172,7 @@ class AlteredShop:
             "DROP TABLE customers",
             f"CREATE TABLE customers {_CUSTOMERS}",
             "INSERT INTO customers SELECT i, 'made again', '', i FROM generate_series(3, 6) i",
-            publish,
+            _PUBLISH,
         ):
             self._filters = {}
         if kind == "schema and back":
@@ -200,7 +208,6 @@ class AlteredShop:
             ["filter", "no filter", "filtered for a while", "out and in", "out", "made again", "publish for a while"]
         )
         change = ("UPDATE customers SET name = 'unseen' WHERE id < 6", "DELETE FROM orders WHERE id % 5 = 0")
-        both = "ALTER PUBLICATION s SET TABLE orders, customers"
         if kind == "filter" and self._try(f"ALTER PUBLICATION s SET TABLE orders WHERE (id > {low}), customers WHERE (id < 10)"):
             self._filters = {"orders": f"id > {low}", "customers": "id < 10"}
         if kind == "filtered for a while":
@@ -217,10 +224,10 @@ class AlteredShop:
             self._try("ALTER PUBLICATION s SET (publish = 'insert, update, delete, truncate')")
         elif kind in ("no filter", "filtered for a while", "out and in", "made again"):
             self._filters = {}
-            self._try(_PUBLICATION if kind == "made again" else both)
+            self._try(_PUBLICATION if kind == "made again" else _PUBLISH)
         if kind == "out":
             self._filters = {}
-        return Altered(kind, [both])
+        return Altered(kind, [_PUBLISH])
 
     def _column(self) -> Altered:
         changed = "UPDATE customers SET score = score + 5 WHERE id < 7"

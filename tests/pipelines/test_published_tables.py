@@ -1,0 +1,142 @@
+"""A published table is compared with what the last run remembered of it."""
+
+from typing import Any
+
+import pytest
+
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.formats.envelopes.pgoutput import Column, Pgoutput, Table
+from beam_joins.pipelines.io.sources.published_tables import PublishedTable
+
+TABLE = PublishedTable(
+    oid=7,
+    table=Table("public", "t", [Column("id", "integer", 23), Column("status", "public.status", 9001)], ["id"]),
+    numbers=(1, 2),
+    identity="d",
+    is_partitioned=False,
+    rows=None,
+    storage=((7, 100, ""),),
+    entries=((3, "500"), (4, "501")),
+    labels={"label 11": "open", "label 12": "paid"},
+    unlogged=(),
+)
+WIDER = TABLE._replace(table=Table("public", "t", [Column("id", "bigint", 20), TABLE.table.columns[1]], ["id"]))
+OF_PARTITIONS = "partitions attached, detached, truncated or rewritten"
+PARTITIONED = TABLE._replace(is_partitioned=True, storage=((7, 0, ""), (8, 101, "600"), (9, 102, "601")))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        (TABLE, TABLE, ("", "")),
+        (TABLE, TABLE._replace(oid=8), ("replaced", "another table of this name")),
+        (TABLE, TABLE._replace(entries=((3, "500"), (5, "502"))), ("replaced", "published anew")),
+        (TABLE, TABLE._replace(entries=((3, "503"), (4, "501"))), ("replaced", "published anew")),
+        (TABLE, TABLE._replace(rows="(id > 5)"), ("replaced", "published with another row filter")),
+        (TABLE, TABLE._replace(storage=((7, 105, ""),)), ("altered", "truncated or rewritten")),
+        (TABLE, TABLE._replace(numbers=(1, 3)), ("altered", "columns altered")),
+        (TABLE, WIDER, ("altered", "columns altered")),
+        (TABLE, TABLE._replace(labels={"label 11": "open", "label 12": "settled"}), ("altered", "types altered")),
+        (TABLE, TABLE._replace(labels={**TABLE.labels, "label 13": "sent"}), ("", "")),
+        (PARTITIONED, PARTITIONED._replace(storage=PARTITIONED.storage[:2]), ("replaced", OF_PARTITIONS)),
+        (PARTITIONED, PARTITIONED._replace(storage=((7, 0, ""), (8, 101, "600"), (9, 102, "777"))), ("replaced", OF_PARTITIONS)),
+        (PARTITIONED, PARTITIONED._replace(storage=((7, 0, ""), (8, 101, "600"), (9, 109, "601"))), ("replaced", OF_PARTITIONS)),
+    ],
+)
+def test_a_table_that_is_another_one_is_told_from_one_that_was_altered(
+    before: PublishedTable, now: PublishedTable, expected: tuple[str, str]
+) -> None:
+    assert now.difference(before.remembered) == expected
+
+
+def test_a_table_that_no_run_has_read_is_read_as_it_is() -> None:
+    assert TABLE.difference(None) == ("replaced", "")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "refused"),
+    [
+        (["id"], {}, ""),
+        (["b", "a"], {"key": ["a", "b"]}, ""),
+        ([], {"key": ["id"]}, ""),
+        (["id"], {"key": ["id", "version"]}, "the primary key of public.t was id in the last run, and now is id, version"),
+        (["id"], {"key": [], "identity": "f"}, "the primary key of public.t was id in the last run, and now is gone"),
+        (["id", "version"], {"key": ["id"], "identity": "f"}, ""),
+        (["id", "version"], {"key": ["id"]}, "the primary key of public.t was id, version in the last run, and now is id"),
+        (["id"], {"storage": ((7, 100, ""), (8, 101, "600"))}, r"public.t has child tables \(INHERITS\)"),
+        (
+            ["id"],
+            {"is_partitioned": True, "unlogged": ("public.p1",)},
+            "public.t has partitions whose changes are not in the log, .*: public.p1",
+        ),
+    ],
+)
+def test_a_table_whose_rows_the_log_does_not_tell_is_refused(before: list[str], now: dict[str, Any], refused: str) -> None:
+    key = now.pop("key", ["id"])
+    table = TABLE._replace(table=TABLE.table._replace(key=key), **now)
+    remembered = {**TABLE.remembered, "key": before}
+    if not refused:
+        table.require_readable(remembered)
+        return
+    with pytest.raises(InputError, match=refused):
+        table.require_readable(remembered)
+
+
+def relation(oid: int, name: str, *columns: str, letter: bytes = b"d") -> bytes:
+    described = b"".join(b"\1" + column.encode() + b"\0" + (25).to_bytes(4, "big") + b"\xff" * 4 for column in columns)
+    return b"R" + oid.to_bytes(4, "big") + b"public\0" + name.encode() + b"\0" + letter + len(columns).to_bytes(2, "big") + described
+
+
+def values(*row: str | None) -> bytes:
+    """A row of a message; ``...`` is a large value that did not change."""
+    made = len(row).to_bytes(2, "big")
+    for value in row:
+        made += b"n" if value is None else b"u" if value == "..." else b"t" + len(value).to_bytes(4, "big") + value.encode()
+    return made
+
+
+def read(tables: dict[int, Table], *messages: bytes, shapes: Any = None) -> tuple[list[str], dict[str, str]]:
+    """The lines but for the bounds of transactions, and the tables that are left out."""
+    reader = Pgoutput(lambda oid, modifier: "text", tables, 0, 1 << 60, shapes)
+    begin = b"B" + (0x90).to_bytes(8, "big") + bytes(12)
+    lines = [line.decode() for message in (begin, *messages, b"C") for _, line in reader.lines("0/70", message)]
+    return [line for line in lines if '"action":"B"' not in line and '"action":"C"' not in line], reader.left_out
+
+
+T = {7: Table("public", "t", (), ("id",))}
+
+
+@pytest.mark.parametrize("letter", [b"K", b"O"])
+def test_an_old_row_of_the_key_alone_gives_no_large_value_whatever_the_message_calls_it(letter: bytes) -> None:
+    update = b"U" + (7).to_bytes(4, "big") + letter + values("1", None) + b"N" + values("2", "...")
+    lines, left_out = read(T, relation(7, "t", "id", "note", letter=b"f"), update)
+    assert (lines, left_out) == ([], {"public.t": "a key updated without a large value"})
+
+
+@pytest.mark.parametrize("letter", [b"K", b"O"])
+def test_an_old_row_that_has_a_large_value_gives_it(letter: bytes) -> None:
+    update = b"U" + (7).to_bytes(4, "big") + letter + values("1", "long") + b"N" + values("2", "...")
+    (line,), left_out = read(T, relation(7, "t", "id", "note"), update)
+    assert '"columns":[{"name":"id","type":"text","value":"2"},{"name":"note","type":"text","value":"long"}]' in line
+    assert '"unchanged":[]' in line
+    assert left_out == {}
+
+
+def test_a_table_is_known_by_its_oid_and_not_by_its_name() -> None:
+    insert = [b"I" + oid.to_bytes(4, "big") + b"N" + values(value) for oid, value in ((7, "mine"), (8, "another's"))]
+    lines, _ = read(T, relation(7, "renamed", "id"), insert[0], relation(8, "t", "id"), insert[1])
+    assert len(lines) == 1
+    assert '"schema":"public","table":"t","columns":[{"name":"id","type":"text","value":"mine"}]' in lines[0]
+
+
+def test_changes_of_a_table_that_had_other_columns_for_a_while_are_left_out_from_there_on() -> None:
+    insert = b"I" + (7).to_bytes(4, "big") + b"N" + values("1")
+    messages = [relation(7, "t", "id"), insert, relation(7, "t", "renamed"), insert, relation(7, "t", "id"), insert]
+    lines, left_out = read(T, *messages, shapes={7: {(("id", "text"),)}})
+    assert (len(lines), left_out) == (1, {"public.t": "columns altered"})
+
+
+def test_a_value_that_is_no_utf_8_is_told_with_table_and_column() -> None:
+    insert = b"I" + (7).to_bytes(4, "big") + b"N" + values("1")[:-1] + b"\xeb"
+    with pytest.raises(InputError, match=r"^public\.t: column 'id' has a value that is no UTF-8, b'\\xeb': correct it, or leave"):
+        read(T, relation(7, "t", "id"), insert)
