@@ -45,7 +45,7 @@ class ReadChangelog(ReadTable):
       JSON lines, also ``.gz``, ``.bz2`` and ``.zst``; CSV with a header; Avro; Parquet; Arrow IPC. Large
       files are read in parts, side by side. With ``bootstrap_servers`` the name of a topic, or several.
     * ``format``: by default each record is a row. ``"debezium"`` (with a schema or without, or unwrapped; in
-      JSON, Avro or Parquet), ``"wal2json"`` (formats 1 and 2) and ``"maxwell"`` are envelopes. Changes of one
+      JSON, Avro, Parquet or Arrow), ``"wal2json"`` (formats 1 and 2) and ``"maxwell"`` are envelopes. Changes of one
       transaction have one position where the format tells transactions apart (``docs/databases.md`` has a
       table).
     * ``key``: the columns of the primary key; of envelopes in files by default those that the first change
@@ -53,7 +53,8 @@ class ReadChangelog(ReadTable):
     * ``schema``: the columns of the values, a ``pyarrow.Schema``. By default, ``"said"``, those of the types
       that files of Parquet and Arrow or envelopes in files say: Debezium's schemas, wal2json's column types.
       Values are typed columns then, and a value that does not fit its column fails the run. Where no types
-      are said, or with ``None``, they are dicts, their numbers exact.
+      are said, or with ``None``, they are dicts, their numbers exact. With a state, key and types are those of
+      the first run with a row.
     * ``emit``: as of :class:`~beam_joins.TableFromChangelog`.
     * ``on_bad_record``, of files that are read once: ``"fail"``, or ``"drop"`` to go on without records that are
       none of the format or do not fit their columns; ``with_outputs()`` has a sentence for each.
@@ -65,8 +66,9 @@ class ReadChangelog(ReadTable):
 
     Of plain rows, in files:
 
-    * ``timestamp_by``: the column with the event time (microseconds since the epoch, a time with a zone, or a
-      date), which is needed. UUIDs of Parquet, Arrow and Avro are text, but where ``schema`` says otherwise.
+    * ``timestamp_by``: the column with the event time (microseconds since the epoch, a time with a zone, a date,
+      or a text of one in ISO 8601, in UTC without a zone), which is needed. UUIDs of Parquet, Arrow and Avro are
+      text, but where ``schema`` says otherwise.
     * ``sequence_by``, ``apply_as_deletes``, ``apply_as_truncates`` and ``except_columns``: as of
       :class:`~beam_joins.TableFromChangelog`, with names of columns. Records of one key that neither the
       sequence nor the event time orders are in the order of the files, but with a sequence a delete is before

@@ -272,6 +272,7 @@ BAD_PLACES: dict[str, tuple[str, str]] = {
     "no sequence": ('{"id": 3, "at": 2}', "null_sequence"),
     "a null sequence": ('{"id": 3, "n": null, "at": 2}', "null_sequence"),
     "a sequence of text": ('{"id": 3, "n": "x", "at": 2}', "bad_record"),
+    "a sequence of several": ('{"id": 3, "n": [1, 2], "at": 2}', "bad_record"),
     "a sequence with a fraction": ('{"id": 3, "n": 1.5, "at": 2}', "bad_record"),
     "a sequence beyond 64 bits": ('{"id": 3, "n": -99999999999999999999, "at": 2}', "bad_record"),
 }
@@ -316,6 +317,12 @@ def test_times_in_text_are_dropped_where_they_are_none_and_order_by_microseconds
     changes = changes_of(read)
     assert sorted(change.key for change in changes) == [0, 1, 2]
     assert {change.position for change in changes} == {1_767_225_600_000_000}
+
+
+def test_one_bad_text_in_a_column_of_csv_does_not_make_bad_ones_of_its_numbers(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("id,n,at\n1,1,1\n2,2,soon\n3,x,3\n4,4,99999999999999999999\n5,5,\n6,6,2026-01-01\n")
+    read = ReadChangelog(str(tmp_path / "rows.csv"), key="id", timestamp_by="at", sequence_by="n", on_bad_record="drop")
+    assert [(change.key, change.new["at"]) for change in changes_of(read)] == [(1, 1), (6, "2026-01-01")]
 
 
 def test_a_record_of_avro_that_does_not_fit_its_column_is_dropped(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Makes elements of the records of files that are rows, whose columns give time and sequence."""
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -35,6 +36,7 @@ PLACE: Final = "(place)"
 IN_COLUMNS: Final = {each.name: each for each in FILE_FORMATS if each.schema is not None}
 """The formats whose files say which columns they have."""
 _BATCH_ROWS: Final = 65_536
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 
 
 class Ignored(NamedTuple):
@@ -116,6 +118,11 @@ class Roles(NamedTuple):
         rows, _, faults = fitting(lambda at: self._checked(element.take(pa.array(at, pa.int64()))), range(len(element)), places)
         return rows, faults
 
+    def numbered(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The record of a CSV file, where one text in a column makes text of its numbers too."""
+        texts = ((name, row.get(name)) for name in (self.timestamp, *self.sequence))
+        return {**row, **{name: int(text) for name, text in texts if isinstance(text, str) and _WHOLE.fullmatch(text)}}
+
     def _whole(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         paths = [name.split(".") for name in self.key]
         names = dict.fromkeys([*(path[0] for path in paths), self.timestamp, *self.sequence])
@@ -125,7 +132,7 @@ class Roles(NamedTuple):
                 _require_path(row, path)
         times_of("timestamp_by", [row[self.timestamp] for row in whole], ordering=not self.sequence)
         if self.sequence:
-            of_row = getter("sequence_by", self.sequence[0] if len(self.sequence) == 1 else list(self.sequence))
+            of_row = getter("sequence_by", list(self.sequence))
             places_of("sequence_by", list(map(of_row, whole)))
         return whole
 
@@ -159,7 +166,10 @@ class PlainReader:
     def made(self, part: Part) -> Iterator[MadeRows]:
         """The records of a part, some at a time."""
         for made in _dicts(part) if self._columns is None else _batches(part, self._columns):
-            yield self._fitting(self._kept(made))
+            kept = self._kept(made)
+            if self._roles is not None and self._columns is None and part.file.format == "csv":
+                kept = kept._replace(elements=list(map(self._roles.numbered, kept.elements)))
+            yield self._fitting(kept)
 
     def _fitting(self, made: MadeRows) -> MadeRows:
         if self._roles is None:
