@@ -126,7 +126,7 @@ KINDS = [
 
 
 @pytest.mark.slow
-@examples(400)
+@examples(200)
 @given(st.randoms(use_true_random=False), st.lists(st.integers(0, 12), max_size=3), st.sampled_from(KINDS))
 def test_the_table_is_the_servers_at_every_commit_in_any_order_of_arrival_and_cut_anywhere(
     draw: random.Random, cuts: list[int], kind: dict[str, bool]

@@ -135,9 +135,9 @@ UPSERTS = [f"upserts.{suffix}" for suffix in FORMATS]
     [
         ("ms", ["pairs.parquet"]),
         ("s", ["upserts.csv"]),
-        *(pytest.param(unit, [*PAIRS, *UPSERTS], marks=pytest.mark.slow) for unit in ("s", "ms", "us")),
+        *(pytest.param(unit, [*PAIRS, *UPSERTS], marks=pytest.mark.sweep) for unit in ("s", "ms", "us")),
         pytest.param(
-            "ns", ["pairs.parquet", "pairs.arrow", *(path for path in UPSERTS if "avro" not in path)], marks=pytest.mark.slow
+            "ns", ["pairs.parquet", "pairs.arrow", *(path for path in UPSERTS if "avro" not in path)], marks=pytest.mark.sweep
         ),
     ],
 )
