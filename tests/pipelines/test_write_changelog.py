@@ -51,7 +51,7 @@ def test_the_formats_that_can_be_written_are_those_of_the_registry() -> None:
     assert {each.option for each in FILE_FORMATS} == {*FORMATS}
 
 
-@pytest.mark.parametrize("format", ["jsonl", "avro", "parquet"])
+@pytest.mark.parametrize("format", ["jsonl", "avro", "parquet", "arrow"])
 def test_pairs_are_read_as_debeziums_and_give_the_same_table_with_the_same_types(format: Any) -> None:
     schema = WIDE.insert(1, pa.field("clock", pa.time64("us")))
     rows = [{"clock": None if row["tiny"] is None else 86_399_000_001, **row} for row in WIDE_ROWS]
