@@ -4,21 +4,27 @@ Where a database checks a key at the end (``DEFERRABLE``) or behind each stateme
 row that was there leaves it. A delete takes away the row that it names, not whatever is at its key by then.
 """
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.keys.columns import Ints, factorize
-from beam_joins.sorting import combine_chunks, integers, record_order, starts, valid
+from beam_joins.arrangement import ORDER
+from beam_joins.keys.columns import Bools, Ints, factorize
+from beam_joins.sorting import combine_chunks, ends, integers, record_order, starts, valid
+from beam_joins.truncates import Place
 from beam_joins.unchanged import UNCHANGED
+from beam_joins.versions import FOREVER
 
 ARRIVES: Final = "arrives"
 """The column that says whether a row comes to its key, by an insert or an update that has changed the key: true, or
 the text of a :class:`Life`.
 """
 _COMES, _AGAIN, _COMMAS = "i", "a", 3
+_RANK_BYTES: Final = 4
 
 
 class Life(NamedTuple):
@@ -58,18 +64,46 @@ class Life(NamedTuple):
         return cls(comes.startswith(_COMES), before, after, transaction, comes.endswith(_AGAIN))
 
 
-def settled(remembered: list[pa.Table], new: pa.Table) -> pa.Table:
-    """The new rows, in which a delete behind which another row stays at its key is replaced by that row."""
+def settled(
+    remembered: Sequence[pa.Table],
+    new: pa.Table,
+    truncates: Sequence[Place] = (),
+    several: pa.Table | None = None,
+    frontier: int | None = None,
+) -> tuple[pa.Table, pa.Table | None]:
+    """Replaces a delete behind which another row stays at its key by that row.
+
+    ``remembered`` are the last records of the steps before, up to the position ``frontier``, and ``several`` the
+    rows of keys that had several there, as their transaction was not whole; such rows at the end are given too. No row
+    stays behind one of the ``truncates``.
+    """
     if ARRIVES not in new.column_names:
-        return new
-    rows = pa.concat_tables([*remembered, new], promote_options="default")
-    left = rows_left(rows)
-    if (left < 0).all():
-        return new
-    index = np.where(left < 0, np.arange(len(rows)), left)[len(rows) - len(new) :]
-    for name in {"value", UNCHANGED, ARRIVES} & {*new.column_names}:
-        new = new.set_column(new.schema.get_field_index(name), name, combine_chunks(rows[name]).take(pa.array(index)))
-    return new
+        return new, None
+    known = [*remembered, *([] if several is None else [_unranked(several)])]
+    rows = pa.concat_tables([*known, new], promote_options="default")
+    first = len(rows) - len(new)
+    left, keys = rows_left(rows, truncates, first=first, begun=0 if several is None else len(several), frontier=frontier)
+    if (left >= 0).any():
+        index = np.where(left < 0, np.arange(len(rows)), left)[first:]
+        for name in {"value", UNCHANGED, ARRIVES} & {*new.column_names}:
+            new = new.set_column(new.schema.get_field_index(name), name, combine_chunks(rows[name]).take(pa.array(index)))
+    return new, _several(rows, keys) if keys else None
+
+
+def _several(rows: pa.Table, keys: Sequence["_Rows"]) -> pa.Table:
+    """The rows of keys, in their order, as if all had arrived in the transaction that is not whole."""
+    there = [(n, row, each) for each in keys for n, row in enumerate(each.rows)]
+    taken = rows.select(["key", "value", "timestamp", ORDER]).take(pa.array([row.record for _, row, _ in there], pa.int64()))
+    rank = pa.array([n.to_bytes(_RANK_BYTES, "big") for n, _, _ in there], pa.binary())
+    lives = [Life(True, after=row.content, transaction=each.name).text() for _, row, each in there]
+    ranked = pc.binary_join_element_wise(combine_chunks(taken[ORDER]), rank, pa.scalar(b""))
+    taken = taken.set_column(3, ORDER, ranked).append_column(ARRIVES, pa.array(lives, pa.string()))
+    return taken.append_column("position", pa.array([each.position for _, _, each in there], pa.int64()))
+
+
+def _unranked(several: pa.Table) -> pa.Table:
+    order = pc.binary_slice(combine_chunks(several[ORDER]), 0, -_RANK_BYTES)
+    return several.set_column(several.schema.get_field_index(ORDER), ORDER, order)
 
 
 def of_open_transaction(rows: pa.Table, frontier: int | None) -> pa.Table:
@@ -85,48 +119,65 @@ def of_open_transaction(rows: pa.Table, frontier: int | None) -> pa.Table:
     return rows.set_column(at, ARRIVES, pc.if_else(is_open, lives, pa.scalar(None, pa.string())))
 
 
-def rows_left(rows: pa.Table) -> Ints:
+def rows_left(
+    rows: pa.Table, truncates: Sequence[Place] = (), *, first: int = 0, begun: int = 0, frontier: int | None = None
+) -> tuple[Ints, list["_Rows"]]:
     """For each delete behind which a row stays at its key, within the transaction of that row's arrival, the index of
-    that row; -1 for all others.
+    that row; -1 for all others. And the rows of the keys that have several at the end.
 
     A key has no row or one before a transaction, one more with each row that arrives, and one less with each
-    delete. Where the records have hashes, a delete or an update applies to the row whose hash is its ``before``; else
-    a delete applies to the first of the rows, and an update to the last. Of rows with one ``within`` the last one counts.
+    delete; none behind a truncate. Where the records have hashes, a delete or an update applies to the row whose hash
+    is its ``before``; else a delete applies to the first of the rows, and an update to the last. Of rows with one
+    ``within`` the last one counts. New rows begin at ``first``; as many as ``begun`` before them are of keys that had
+    several at the ``frontier``.
 
     >>> rows = pa.table({
     ...     "key": [2, 2, 2], "value": ["Ben", "Ada", None], "position": [1, 5, 5], "within": [b"", b"a", b"b"],
     ...     "timestamp": [0, 0, 0], "arrives": [True, True, False],
     ... })
-    >>> rows_left(rows).tolist(), rows_left(rows.slice(1)).tolist()
-    ([-1, -1, 1], [-1, -1])
+    >>> [rows_left(some)[0].tolist() for some in (rows, rows.slice(1))], rows_left(rows, [(5, b"b")])[0].tolist()
+    ([[-1, -1, 1], [-1, -1]], [-1, -1, -1])
     >>> lives = [Life(True, after="Ada").text(), Life(before="Ben").text()]
-    >>> rows_left(rows.slice(1).set_column(5, "arrives", [lives])).tolist()
+    >>> rows_left(rows.slice(1).set_column(5, "arrives", [lives]))[0].tolist()
     [-1, 0]
     """
     left = np.full(len(rows), -1)
-    code, at = _of_keys_in_question(rows)
+    code, at = _of_keys_in_question(rows, first, begun, frontier)
     if not len(at):
-        return left
+        return left, []
+    is_begun = (at >= first - begun) & (at < first)
+    of_key, at, code = _begun(rows, at[is_begun], code[is_begun]), at[~is_begun], code[~is_begun]
     some = rows.take(pa.array(at))
     by = record_order(some, code)
-    place, present = integers(some["position"])[by], valid(combine_chunks(some["value"]))[by]
-    lives = [Life.of(text) for text in some[ARRIVES].take(pa.array(by)).to_pylist()]
-    within = some["within"].to_pylist() if "within" in some.column_names else [None] * len(some)
-    first, transaction, rows_there = starts(code[by]), None, _Rows()
-    for n, row in enumerate(by.tolist()):
-        if first[n]:
-            rows_there = _Rows()
-        elif (lives[n].transaction or place[n]) != transaction:
-            rows_there.commit()
-        transaction = lives[n].transaction or place[n]
-        goes_on = n + 1 < len(by) and not first[n + 1] and place[n + 1] == place[n]
-        if goes_on and within[by[n + 1]] == within[row]:
-            continue  # the same change again, or one that nothing orders
-        if present[n]:
-            rows_there.write(int(at[row]), lives[n])
-        else:
-            left[at[row]] = rows_there.delete(lives[n])
-    return left
+    at, code, some = at[by], code[by], some.take(pa.array(by))
+    present, lives = valid(combine_chunks(some["value"])), [Life.of(text) for text in some[ARRIVES].to_pylist()]
+    within = combine_chunks(some["within"]).fill_null(b"").to_pylist() if "within" in some.column_names else [b""] * len(some)
+    places: list[Place] = list(zip(some["position"].to_pylist(), within, strict=True))
+    codes, ending = code.tolist(), ends(code)
+    for n, record in enumerate(at.tolist()):
+        rows_there = of_key.setdefault(codes[n], _Rows())
+        if record < first:  # of what was there all is known up to the place of the remembered record
+            rows_there.begin(record if present[n] else None, places[n], lives[n])
+    for n, record in enumerate(at.tolist()):
+        rows_there = of_key[codes[n]]
+        # the last one of the same place counts: the same change again, or changes that nothing orders
+        is_last = record >= first and (ending[n] or places[n + 1] != places[n])
+        if is_last and rows_there.goes_on(places[n], lives[n].transaction, truncates):
+            if present[n]:
+                rows_there.write(record, lives[n])
+            else:
+                left[record] = rows_there.delete(lives[n])
+    return left, [each for each in of_key.values() if each.are_several(truncates)]
+
+
+def _begun(rows: pa.Table, at: Ints, code: Ints) -> dict[int, "_Rows"]:
+    """The rows of keys that had several in a transaction that was not whole."""
+    some, of_key = rows.select(["position", ARRIVES]).take(pa.array(at)).to_pylist(), dict[int, _Rows]()
+    for record, key, row in zip(at.tolist(), code.tolist(), some, strict=True):
+        life, there = Life.of(row[ARRIVES]), of_key.setdefault(key, _Rows())
+        there.position, there.name = row["position"], life.transaction
+        there.rows.append(_Row(record, life.after))
+    return of_key
 
 
 class _Row(NamedTuple):
@@ -139,66 +190,109 @@ class _Row(NamedTuple):
 
 
 class _Rows:
-    """The rows at a key within a transaction, in the order in which they came."""
+    """The rows at a key within a transaction, in the order in which they came; all of them up to the place ``until``."""
 
     def __init__(self) -> None:
-        self._rows: list[_Row] = []
+        self.rows: list[_Row] = []
+        self.position: int | None = None
+        self.name = ""
+        self.until: Place | None = None
 
-    def commit(self) -> None:
-        """End the transaction: one row is left at most."""
-        self._rows = [_Row(row.record) for row in self._rows[-1:]]
+    def begin(self, record: int | None, place: Place, life: Life) -> None:
+        """Begin behind a remembered record, where the rows are not known otherwise."""
+        if record is not None and not self.rows:
+            self.rows, self.position, self.name = [_Row(record, life.after)], place[0], life.transaction
+        self.until = place
+
+    def goes_on(self, place: Place, transaction: str, truncates: Sequence[Place]) -> bool:
+        """Whether a change is behind the last one; if so, ends its transaction if it is of another, at whose end one
+        row is left at most, and forgets the rows where a truncate is between them.
+        """
+        if self.until is not None and place <= self.until:
+            return False
+        if (self.name or self.position) != (transaction or place[0]):
+            self.rows = [_Row(row.record) for row in self.rows[-1:]]
+        if bisect_right(truncates, place) > self._truncates_passed(truncates):
+            self.rows = []
+        self.position, self.name, self.until = place[0], transaction, place
+        return True
+
+    def are_several(self, truncates: Sequence[Place]) -> bool:
+        """Whether there are several rows at the end, behind the last change and all truncates."""
+        return len(self.rows) > 1 and self._truncates_passed(truncates) == len(truncates)
+
+    def _truncates_passed(self, truncates: Sequence[Place]) -> int:
+        return 0 if self.until is None else bisect_right(truncates, self.until)
 
     def write(self, record: int, life: Life) -> None:
         """A row comes, for the first time or again, or another one takes the place of the row that it was before."""
         row = _Row(record, life.after)
-        if life.again and (again := [n for n, each in enumerate(self._rows) if each.content == life.after]):
-            self._rows[again[0]] = row
-        elif life.arrives or not self._rows:
-            self._rows.append(row)
+        if life.again and (again := [n for n, each in enumerate(self.rows) if each.content == life.after]):
+            self.rows[again[0]] = row
+        elif life.arrives or not self.rows:
+            self.rows.append(row)
         elif (at := self._named(life.before, otherwise=-1)) is None:
-            self._rows.insert(0, row)
+            self.rows.insert(0, row)
         else:
-            self._rows[at] = row
+            self.rows[at] = row
 
     def delete(self, life: Life) -> int:
         """A row leaves; gives the index of the one that stays, or -1."""
-        if self._rows and (at := self._named(life.before, otherwise=0)) is not None:
-            del self._rows[at]
-        return self._rows[-1].record if self._rows else -1
+        if self.rows and (at := self._named(life.before, otherwise=0)) is not None:
+            del self.rows[at]
+        return self.rows[-1].record if self.rows else -1
 
     def _named(self, content: str, *, otherwise: int) -> int | None:
         """The index of the row with this hash; ``None`` for a row that the log does not have; ``otherwise`` without hashes."""
-        if not content or not any(row.content for row in self._rows):
+        if not content or not any(row.content for row in self.rows):
             return otherwise
-        alike = [n for n, row in enumerate(self._rows) if row.content == content]
-        others = [n for n, row in enumerate(self._rows) if not row.content]
+        alike = [n for n, row in enumerate(self.rows) if row.content == content]
+        others = [n for n, row in enumerate(self.rows) if not row.content]
         return next(iter(alike + others), None)
 
 
-def _of_keys_in_question(rows: pa.Table) -> tuple[Ints, Ints]:
-    """The rows of keys with an arrival and a delete in one transaction: codes of their keys, and their indices."""
-    nothing = np.zeros(0, np.int64)
+def _of_keys_in_question(rows: pa.Table, first: int, begun: int, frontier: int | None) -> tuple[Ints, Ints]:
+    """The rows of keys with an arrival and a delete in one transaction, or that may have several rows at the end:
+    codes of their keys, and their indices.
+    """
     lives = combine_chunks(rows[ARRIVES])
     if pa.types.is_string(lives.type):
         lives = pc.starts_with(lives, _COMES)
     arrives = lives.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False)
-    deleted, transaction = ~valid(combine_chunks(rows["value"])), _transactions(rows)
-    shared = np.isin(transaction, np.intersect1d(transaction[arrives], transaction[deleted]))
-    if not shared.any():
-        return nothing, nothing
+    present, (transaction, is_named) = valid(combine_chunks(rows["value"])), _transactions(rows)
+    shared = np.isin(transaction, np.intersect1d(transaction[arrives], transaction[~present]))
+    is_open = np.zeros(len(rows), np.bool_)
+    if ORDER in rows.column_names and pa.types.is_string(rows[ARRIVES].type):  # a step, behind which others come
+        position = integers(rows["position"])[first:]
+        is_late = position <= (-FOREVER if frontier is None else frontier)
+        is_open[first:] = arrives[first:] & (is_late | (position == position.max(initial=-FOREVER)) | is_named[first:])
+    if not (shared.any() or is_open.any() or begun):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     (code,) = factorize(combine_chunks(rows["key"]))
-    arrived, gone = ({*zip(code[which], transaction[which], strict=True)} for which in (arrives & shared, deleted & shared))
-    at = np.flatnonzero(np.isin(code, [key for key, _ in arrived & gone]))
+    arrived, gone = ({*zip(code[which], transaction[which], strict=True)} for which in (arrives & shared, ~present & shared))
+    keys = [*{key for key, _ in arrived & gone}, *code[first - begun : first].tolist(), *_occupied(rows, code, is_open, present)]
+    at = np.flatnonzero(np.isin(code, keys))
     return code[at], at
 
 
-def _transactions(rows: pa.Table) -> Ints:
-    """A number for each row that those of one transaction share."""
-    position, lives = integers(rows["position"]), combine_chunks(rows[ARRIVES])
+def _occupied(rows: pa.Table, code: Ints, arrives: Bools, present: Bools) -> list[int]:
+    """The keys to which a row comes behind a record of a row, which may still be there."""
+    at = np.flatnonzero(np.isin(code, code[arrives & (np.bincount(code) > 1)[code]]))
+    if not len(at):
+        return []
+    by = at[record_order(rows.take(pa.array(at)), code[at])]
+    is_occupied = ~starts(code[by])
+    is_occupied[1:] &= present[by[:-1]]
+    return list(map(int, code[by[is_occupied & arrives[by]]]))
+
+
+def _transactions(rows: pa.Table) -> tuple[Ints, Bools]:
+    """A number for each row that those of one transaction share, and which have the name of one."""
+    position, lives, no_name = integers(rows["position"]), combine_chunks(rows[ARRIVES]), np.zeros(len(rows), np.bool_)
     if not pa.types.is_string(lives.type):
-        return position
+        return position, no_name
     named = pc.struct_field(pc.extract_regex(lives, "^[^,]*,[^,]*,[^,]*,(?P<name>.+)$"), "name")
     if named.null_count == len(named):
-        return position
+        return position, no_name
     (code,) = factorize(pc.coalesce(pc.binary_join_element_wise("t", named, ""), pa.array(position).cast(pa.string())))
-    return code
+    return code, valid(named)

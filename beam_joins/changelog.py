@@ -11,16 +11,18 @@ from beam_joins.arrivals import ARRIVES, of_open_transaction, settled
 from beam_joins.batch import ChangeBatch
 from beam_joins.content import Emit
 from beam_joins.keys.columns import Bools, Ints, factorize
-from beam_joins.keys.encoded import encoded_keys, encoded_values, prefixes
-from beam_joins.keys.opaque import is_opaque
-from beam_joins.sorting import combine_chunks, ends, gather, integers, record_order, starts, valid
+from beam_joins.keys.encoded import encoded_keys, prefixes
+from beam_joins.sorting import combine_chunks, ends, gather, integers, record_order, same, starts, valid
+from beam_joins.truncates import before_truncate, last_truncate, not_emptied, places_of, with_deletes
 from beam_joins.unchanged import UNCHANGED, Complete, completed
 from beam_joins.versions import FOREVER
 
 
-def upsert(rows: pa.Table, emit: Emit, complete: Complete | None = None) -> tuple[ChangeBatch, pa.Table]:
-    """Applies a bounded changelog (``key``, ``value``, ``timestamp``, ``position``): gives the changes, and
-    the dropped rows with their ``reason``.
+def upsert(
+    rows: pa.Table, emit: Emit, complete: Complete | None = None, *, truncates: pa.Table | None = None
+) -> tuple[ChangeBatch, pa.Table]:
+    """Applies a bounded changelog (``key``, ``value``, ``timestamp``, ``position``) and its ``truncates``: gives the
+    changes, and the dropped rows with their ``reason``.
 
     Of several rows with one key and one position the last one is kept, in
     :func:`~beam_joins.sorting.record_order`. One that is not the last by ``within`` is an earlier change of
@@ -32,9 +34,20 @@ def upsert(rows: pa.Table, emit: Emit, complete: Complete | None = None) -> tupl
     A row with names in the column ``unchanged`` has these columns from the row before it, as
     :func:`~beam_joins.unchanged.completed` says; where there is none, it is dropped as ``"no_earlier_row"``.
     """
-    rows, lost = _whole([], settled([], rows), complete)
+    rows, _ = _settled([], rows, truncates, State())
+    rows, lost = _whole([], rows, complete)
     batch, dropped = _upserted(rows, *_in_order(rows), emit)
     return batch, pa.concat_tables([dropped, *lost], promote_options="default")
+
+
+def _settled(
+    remembered: list[pa.Table], new: pa.Table, truncates: pa.Table | None, state: "State", several: pa.Table | None = None
+) -> tuple[pa.Table, pa.Table | None]:
+    """New rows with the deletes of truncates, which see the row that stays behind a delete; and the rows of keys that
+    have several.
+    """
+    new, several = settled(remembered, new, places_of(truncates), several, state.frontier)
+    return new if truncates is None else with_deletes(remembered, new, truncates, state.emptied), several
 
 
 def _whole(remembered: list[pa.Table], new: pa.Table, complete: Complete | None) -> tuple[pa.Table, list[pa.Table]]:
@@ -129,12 +142,35 @@ class State(NamedTuple):
     """The last position processed."""
     emptied: pa.Table | None = None
     """The place of the last truncate: one row of ``position`` and ``within``. Records before it are stale."""
+    several: Arrangement = Arrangement()
+    """The rows of keys that have several in a transaction that is not whole."""
+
+    @property
+    def arrangements(self) -> tuple[Arrangement, Arrangement, Arrangement]:
+        """What is remembered by key."""
+        return self.rows, self.deletes, self.several
+
+    def truncated(self, truncates: pa.Table | None) -> "State":
+        """The state behind truncates. It keeps the last one, so that an earlier row that arrives later is stale.
+
+        >>> state = State().truncated(pa.table({"timestamp": [3], "position": [3]}))
+        >>> state.frontier, state.emptied.to_pylist()
+        (3, [{'position': 3, 'within': b''}])
+        """
+        reached = [position for position, _ in places_of(truncates)] + ([] if self.frontier is None else [self.frontier])
+        return self._replace(frontier=max(reached, default=None), emptied=last_truncate(self.emptied, truncates))
 
 
 def step(
-    state: State, rows: pa.Table, emit: Emit, complete: Complete | None = None, *, horizon: int | None = None
+    state: State,
+    rows: pa.Table,
+    emit: Emit,
+    complete: Complete | None = None,
+    *,
+    horizon: int | None = None,
+    truncates: pa.Table | None = None,
 ) -> tuple[ChangeBatch, pa.Table, State]:
-    """Applies new rows to the state: gives changes, dropped rows and the next state.
+    """Applies new rows and truncates to the state: gives changes, dropped rows and the next state.
 
     A changelog that is cut at any positions gives the same changes, step by step, as in one step.
 
@@ -148,18 +184,23 @@ def step(
     if emit == "latest":
         raise ValueError("emit='latest' gives the last change of a whole changelog: it has no steps")
     new = rows.append_column(ORDER, prefixes(encoded_keys(combine_chunks(rows["key"]))))
-    touched = pc.unique(new[ORDER]) if state.rows or state.deletes else combine_chunks(new[ORDER])
-    rows_known, deletes_known = (each.starting_with(touched) for each in (state.rows, state.deletes))
+    if truncates is None:
+        touched = pc.unique(new[ORDER]) if any(state.arrangements) else combine_chunks(new[ORDER])
+        rows_known, deletes_known, several = (each.starting_with(touched) for each in state.arrangements)
+    else:  # every key is touched
+        rows_known, deletes_known, several = (each.table() for each in state.arrangements)
     if deletes_known is not None and horizon is not None:  # forgotten ones may still be there
         deletes_known = deletes_known.filter(pc.greater_equal(deletes_known["timestamp"], horizon))
     remembered = [each for each in (rows_known, deletes_known) if each is not None]
-    older = [_not_emptied(each, state.emptied) for each in remembered]
-    is_late = np.zeros(len(new), np.bool_) if state.frontier is None else integers(new["position"]) <= state.frontier
-    stale = is_late & ~_able(state, new, horizon)
-    late = [_with_reason(new.filter(pa.array(stale)), "late_stale")] if stale.any() else []
-    new, lost = _whole(older, settled(older, new.filter(pa.array(~stale)) if stale.any() else new), complete)
+    older = [not_emptied(each, state.emptied) for each in remembered]
+    new, late = _able(state, new, horizon)
+    new, now_several = _settled(older, new, truncates, state, several)
+    if truncates is not None:
+        new, deletes_late = _able(state, new, horizon)
+        late += deletes_late
+    new, lost = _whole(older, new, complete)
     tables = [*remembered, new]
-    if state.frontier is not None and is_late.any():
+    if state.frontier is not None and pc.any(pc.less_equal(new["position"], state.frontier)).as_py():
         in_time = new.filter(pc.greater(new["position"], state.frontier))
         applied, told = _applied(older, in_time, new.filter(pc.less_equal(new["position"], state.frontier)), state.frontier)
         tables, late = [*remembered, applied, in_time], [*late, told]
@@ -172,11 +213,8 @@ def step(
     is_new = last >= sum(map(len, remembered))
     frontier = max((place for place in (pc.max(table["position"]).as_py(), state.frontier) if place is not None), default=None)
     after = _remembered(state, of_open_transaction(table.take(pa.array(last[is_new])), frontier), horizon)
-    return (
-        batch,
-        pa.concat_tables([dropped, *lost, *late], promote_options="default"),
-        after._replace(frontier=frontier, emptied=state.emptied),
-    )
+    after = after._replace(frontier=frontier, emptied=state.emptied, several=_several(state.several, several, now_several))
+    return batch, pa.concat_tables([dropped, *lost, *late], promote_options="default"), after.truncated(truncates)
 
 
 _PLACED = "placed"
@@ -204,38 +242,30 @@ def _remembered(state: State, last: pa.Table, horizon: int | None) -> State:
     return State(rows, deletes)
 
 
-def _able(state: State, rows: pa.Table, horizon: int | None) -> Bools:
-    """Which late rows can be applied: no later delete of their keys can have been forgotten."""
-    able: Bools = np.ones(len(rows), np.bool_) if horizon is None else integers(rows["timestamp"]) >= horizon
-    return able if state.emptied is None else able & ~earlier(rows, **state.emptied.to_pylist()[0])
+def _several(known: Arrangement, touched: pa.Table | None, now: pa.Table | None) -> Arrangement:
+    """The rows of keys that have several, of which the touched ones are replaced by those that have some now."""
+    some = touched if now is None else now
+    if some is None:
+        return known
+    gone = some.slice(0, 0) if touched is None else touched
+    return known.replaced(combine_chunks(gone[ORDER]), some.slice(0, 0) if now is None else now)
+
+
+def _able(state: State, rows: pa.Table, horizon: int | None) -> tuple[pa.Table, list[pa.Table]]:
+    """The rows without late ones that cannot be applied, as a later delete of their keys can have been forgotten, or as
+    a truncate is behind them; and those, with their reason.
+    """
+    if state.frontier is None:
+        return rows, []
+    stale = before_truncate(rows, state.emptied)
+    if horizon is not None:
+        stale |= integers(rows["timestamp"]) < horizon
+    stale &= integers(rows["position"]) <= state.frontier
+    return (rows.filter(pa.array(~stale)), [_with_reason(rows.filter(pa.array(stale)), "late_stale")]) if stale.any() else (rows, [])
 
 
 def _with_reason(rows: pa.Table, reason: str) -> pa.Table:
     return rows.select(list(_KNOWN)).append_column("reason", pa.array([reason] * len(rows), pa.string()))
-
-
-def earlier(rows: pa.Table, position: int, within: bytes | None) -> Bools:
-    """Which rows precede a place in the sequence: by position, or by ``within`` at the same position."""
-    is_earlier: Bools = integers(rows["position"]) < position
-    if "within" in rows.column_names and within:
-        first = pc.less(rows["within"].fill_null(b""), within).to_numpy(zero_copy_only=False)
-        is_earlier |= (integers(rows["position"]) == position) & first
-    return is_earlier
-
-
-def at_place(rows: pa.Table, position: int, within: bytes | None) -> Bools:
-    """Which rows are exactly at a place in the sequence."""
-    is_at: Bools = integers(rows["position"]) == position
-    if "within" in rows.column_names:
-        is_at &= pc.equal(rows["within"].fill_null(b""), within or b"").to_numpy(zero_copy_only=False)
-    return is_at if not within or "within" in rows.column_names else np.zeros(len(rows), np.bool_)
-
-
-def _not_emptied(rows: pa.Table, emptied: pa.Table | None) -> pa.Table:
-    """The rows without the deletes of the last truncate, at whose place a late row stays."""
-    if emptied is None:
-        return rows
-    return rows.filter(pa.array(valid(combine_chunks(rows["value"])) | ~at_place(rows, **emptied.to_pylist()[0])))
 
 
 def _applied(remembered: list[pa.Table], in_time: pa.Table, late: pa.Table, frontier: int) -> tuple[pa.Table, pa.Table]:
@@ -268,33 +298,3 @@ def _later(rows: pa.Table, one: Ints, other: Ints) -> Bools:
         column = column.fill_null(b"") if name == "within" else column
         differs |= ~same(column.take(pa.array(one)), column.take(pa.array(other)))
     return differs
-
-
-def same(values: pa.Array, others: pa.Array) -> Bools:
-    """Where two columns of one type have equal values; two nulls are equal.
-
-    >>> same(pa.array([{"a": 1}, None]), pa.array([{"a": 2}, None])).tolist()
-    [False, True]
-    """
-    present, others_present = valid(values), valid(others)
-    equal: Bools
-    if is_opaque(values.type):
-        equal = same(values.storage, others.storage)
-        # two encodings of one value may differ
-        at = np.flatnonzero(~equal & present & others_present)
-        equal[at] = same(encoded_values(values.take(pa.array(at))), encoded_values(others.take(pa.array(at))))
-        return equal
-    if pa.types.is_struct(values.type):
-        equal = present == others_present
-        for part, other in zip(values.flatten(), others.flatten(), strict=True):
-            equal &= same(part, other)
-        return equal
-    if pa.types.is_null(values.type):
-        return np.ones(len(values), np.bool_)
-    try:
-        equal = pc.equal(values, others).fill_null(False).to_numpy(zero_copy_only=False)
-    except pa.ArrowNotImplementedError:  # lists, maps, intervals
-        return same(encoded_values(values), encoded_values(others))
-    if pa.types.is_floating(values.type):
-        equal |= pc.and_(pc.is_nan(values), pc.is_nan(others)).fill_null(False).to_numpy(zero_copy_only=False)
-    return equal | ~(present | others_present)

@@ -6,6 +6,7 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +14,19 @@ _IMMUTABLE = frozenset(
     {type(None), bool, int, float, complex, str, bytes, range, date, datetime, time, timedelta, timezone, Decimal, Fraction, UUID}
 )
 _immutable = _IMMUTABLE.issuperset
+LAZY = frozenset({GeneratorType, CoroutineType, AsyncGeneratorType, map, filter, zip})
+"""The types of what gives values later and has none by itself."""
+
+
+def require_value(value: Any) -> None:
+    """Raise ``ValueError`` for what a function gives that is no value, but gives some later.
+
+    >>> require_value(n for n in range(3))
+    Traceback (most recent call last):
+    ValueError: a function gave a generator, which is no value: return the value itself
+    """
+    if type(value) in LAZY:
+        raise ValueError(f"a function gave a {type(value).__name__.replace('_', ' ')}, which is no value: return the value itself")
 
 
 def copied(value: Any) -> Any:
@@ -77,6 +91,7 @@ def _copied_object(value: Any) -> Any:
 
 
 def _deep(value: Any) -> Any:
+    require_value(value)
     try:
         return copy.deepcopy(value)
     except Exception as error:

@@ -1,8 +1,9 @@
-"""Reads event times, positions, deletes and truncates of many records, from values or from Arrow columns."""
+"""Reads event times and positions of many records, from values or from Arrow columns."""
 
 import operator
+import re
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -12,10 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.arrivals import Life
-from beam_joins.fields import Marking, deletes_of
-from beam_joins.keys.columns import Bools
-from beam_joins.operations import word
 from beam_joins.sorting import valid
 
 Values: TypeAlias = "pa.Array | Sequence[Any]"
@@ -26,16 +23,21 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _DIGITS = 76
 """The most digits of a decimal of Arrow."""
+_NANOSECONDS = re.compile(r"[.,][0-9]{6}0*[1-9]")
+_BARE = re.compile(r"[0-9]{9}|[0-9]+$")
+"""A number rather than a date: Python's ISO 8601 takes any character between date and time, and so reads
+1712011512301 as the year 1712.
+"""
 _ONLY_INT = frozenset({int})
 _WHOLE = frozenset({int, type(None)})
 
 
 def micros(time: Any) -> int:
     """Microseconds since the epoch of an int (which is that already), a Beam timestamp, a datetime with a
-    time zone, or a date, which is its midnight in UTC.
+    time zone, a date, which is its midnight in UTC, or a text of one of these in ISO 8601.
 
-    >>> micros(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC))
-    1000000
+    >>> micros(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)), micros("1970-01-01T00:00:01Z")
+    (1000000, 1000000)
     """
     if isinstance(time, int) and not isinstance(time, bool):
         return time
@@ -45,17 +47,45 @@ def micros(time: Any) -> int:
         return (time - _EPOCH) // _MICROSECOND
     if isinstance(time, date) and not isinstance(time, datetime):
         return (datetime(time.year, time.month, time.day, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+    if isinstance(time, str):
+        with suppress(ValueError):
+            return micros_of_text(time)
     raise ValueError(
         f"timestamp_by gave {time!r} of type {type(time).__name__}: give microseconds since the epoch as an int, a datetime with a"
-        " time zone, or a Beam Timestamp"
+        " time zone, a text in ISO 8601, or a Beam Timestamp"
     )
 
 
-def times_of(option: str, values: Values) -> pa.Array:
+def micros_of_text(text: str) -> int:
+    """Microseconds since the epoch of a time or date in ISO 8601, in UTC if it does not say, cut where it is finer.
+
+    Raises ``ValueError`` for any other text, also for one of digits alone.
+
+    >>> micros_of_text("1970-01-02"), micros_of_text("1970-01-01T01:00:00.0000019+01:00")
+    (86400000000, 1)
+    """
+    if _BARE.match(text):
+        raise ValueError("not a time")
+    time = datetime.fromisoformat(text)
+    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
+
+
+def has_nanoseconds(text: str) -> bool:
+    """Whether a time in ISO 8601 is finer than microseconds.
+
+    >>> has_nanoseconds("1970-01-01T00:00:00.0000019Z"), has_nanoseconds("1970-01-01T00:00:00.000001000Z")
+    (True, False)
+    """
+    return _NANOSECONDS.search(text) is not None
+
+
+def times_of(option: str, values: Values, *, ordering: bool = False) -> pa.Array:
     """Times in microseconds since the epoch; those of an Arrow timestamp have a time zone, and a date is its
-    midnight in UTC.
+    midnight in UTC. Where they are ``ordering`` records, a text that is finer is refused.
     """
     if not isinstance(values, pa.Array):
+        if ordering and (finer := next((time for time in values if isinstance(time, str) and has_nanoseconds(time)), None)):
+            raise ValueError(f"{option} gave {finer!r}, whose nanoseconds do not order records: give sequence_by, whole numbers")
         times = values if _WHOLE.issuperset(map(type, values)) else [None if time is None else micros(time) for time in values]
         return _in_64_bits(option, times)
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
@@ -100,89 +130,6 @@ def ties_of(values: Values) -> pa.Array:
     numbers = _numbers("tie_break_by", values)
     complete = pa.array(np.logical_and.reduce([valid(column) for column in numbers]))
     return pc.if_else(complete, _order(numbers), pa.scalar(b""))
-
-
-def deleted_of(spec: Any, values: Values) -> pa.Array:
-    """Which records delete their row; raises ``ValueError`` for a value whose meaning is not known."""
-    if not isinstance(values, pa.Array):
-        return pa.array(_truths("apply_as_deletes", values), pa.bool_())
-    if not callable(spec) and (deletes := deletes_of(spec)):
-        return _by_word(values, deletes)
-    if not pa.types.is_boolean(values.type) and not pa.types.is_null(values.type):
-        raise ValueError(f"apply_as_deletes gave values of type {values.type}: give true for a row that deletes")
-    return values.cast(pa.bool_()).fill_null(False)
-
-
-def marked_of(option: str, spec: Marking, values: Values) -> Bools:
-    """Which records ``apply_as_truncates`` or ``apply_as_inserts`` is true for; ``values`` is what the option
-    gives for each, or the column that it names.
-    """
-    if not isinstance(values, pa.Array):
-        return np.fromiter(_truths(option, values), np.bool_, len(values))
-    if isinstance(spec, Mapping):
-        (texts,) = spec.values()
-        words = frozenset(map(word, texts))
-        values = _by_word(values, lambda value: word(value) in words)
-    if not pa.types.is_boolean(values.type):
-        raise ValueError(f"{option} gave values of type {values.type}: give true or false")
-    is_marked: Bools = values.fill_null(False).to_numpy(zero_copy_only=False)
-    return is_marked
-
-
-def lives_of(option: str, spec: Marking, values: Values) -> pa.Array:
-    """Which records come to their key, or the texts of a :class:`~beam_joins.arrivals.Life` that the option gives.
-
-    >>> lives_of("apply_as_inserts", None, ["", "i,,1f,"]).to_pylist(), lives_of("apply_as_inserts", None, [1, 0]).to_pylist()
-    (['', 'i,,1f,'], [True, False])
-    """
-    if isinstance(spec, Mapping):
-        return pa.array(marked_of(option, spec, values))
-    if isinstance(values, pa.Array):
-        return values if pa.types.is_string(values.type) else pa.array(marked_of(option, spec, values))
-    if values and all(isinstance(each, str) and Life.is_text(each) for each in values):
-        return pa.array(values, pa.string())
-    return pa.array(marked_of(option, spec, values))
-
-
-def _truths(option: str, values: Sequence[Any]) -> Iterable[bool]:
-    """Whether each value is true. Raises ``ValueError`` for text, of which "false" would be true."""
-    if texts := [each for each in values if isinstance(each, str | bytes)]:
-        raise ValueError(f"{option} gave {texts[0]!r} of type {type(texts[0]).__name__}: give True or False, not a word for it")
-    return map(bool, values)
-
-
-def unchanged_of(option: str, names: Values) -> pa.Array | None:
-    """The names that an option gives for many records, ``None`` if no record leaves any out; raises
-    ``ValueError`` for what is no list of names.
-
-    >>> unchanged_of("unchanged_by", [None, ["bio"], ()]).to_pylist()
-    [None, ['bio'], None]
-    """
-    if not isinstance(names, pa.Array):
-        for each in names:
-            if each is not None and (isinstance(each, str) or not all(isinstance(name, str) for name in _iterated(option, each))):
-                raise ValueError(f"{option} gave {each!r}: give a list of column names, or None")
-        names = pa.array([None if each is None else list(each) for each in names], pa.list_(pa.string()))
-    try:
-        names = names.cast(pa.list_(pa.string()))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise ValueError(f"{option} gave values of type {names.type}: give lists of column names") from None
-    some = pc.greater(pc.list_value_length(names), 0).fill_null(False)
-    return pc.if_else(some, names, pa.scalar(None, names.type)) if pc.any(some).as_py() else None
-
-
-def _iterated(option: str, names: Any) -> Sequence[Any]:
-    try:
-        return list(names)
-    except TypeError:
-        raise ValueError(f"{option} gave {names!r}: give a list of column names, or None") from None
-
-
-def _by_word(operations: pa.Array, means: Callable[[Any], Any]) -> pa.Array:
-    """What each operation means, asked once for each distinct one."""
-    words = operations.dictionary_decode() if pa.types.is_dictionary(operations.type) else operations
-    encoded = words.dictionary_encode("encode")
-    return pa.array(map(means, encoded.dictionary.to_pylist()), pa.bool_()).take(encoded.indices)
 
 
 def order_bytes(numbers: Sequence[int], option: str = "sequence_by") -> bytes:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from beam_joins.keys.columns import Bools, Ints
 from beam_joins.keys.encoded import encoded_values
+from beam_joins.keys.opaque import is_opaque
 from beam_joins.sorted_bytes import bytes_order, sorted_by
 
 
@@ -171,6 +172,36 @@ def gather(values: pa.Array, indices: Ints) -> pa.Array:
     if len(indices) == len(values) and np.array_equal(indices, np.arange(len(values))):
         return values
     return values.take(pa.array(indices, mask=indices < 0))
+
+
+def same(values: pa.Array, others: pa.Array) -> Bools:
+    """Where two columns of one type have equal values; two nulls are equal.
+
+    >>> same(pa.array([{"a": 1}, None]), pa.array([{"a": 2}, None])).tolist()
+    [False, True]
+    """
+    present, others_present = valid(values), valid(others)
+    equal: Bools
+    if is_opaque(values.type):
+        equal = same(values.storage, others.storage)
+        # two encodings of one value may differ
+        at = np.flatnonzero(~equal & present & others_present)
+        equal[at] = same(encoded_values(values.take(pa.array(at))), encoded_values(others.take(pa.array(at))))
+        return equal
+    if pa.types.is_struct(values.type):
+        equal = present == others_present
+        for part, other in zip(values.flatten(), others.flatten(), strict=True):
+            equal &= same(part, other)
+        return equal
+    if pa.types.is_null(values.type):
+        return np.ones(len(values), np.bool_)
+    try:
+        equal = pc.equal(values, others).fill_null(False).to_numpy(zero_copy_only=False)
+    except pa.ArrowNotImplementedError:  # lists, maps, intervals
+        return same(encoded_values(values), encoded_values(others))
+    if pa.types.is_floating(values.type):
+        equal |= pc.and_(pc.is_nan(values), pc.is_nan(others)).fill_null(False).to_numpy(zero_copy_only=False)
+    return equal | ~(present | others_present)
 
 
 def integers(column: pa.ChunkedArray | pa.Array) -> Ints:

@@ -4,15 +4,43 @@
 
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any
 
 import pyarrow as pa
 
-from beam_joins.copying import copied
+from beam_joins.copying import copied, require_value
 from beam_joins.function_failed import NO_KEY, FunctionFailed, failure
-from beam_joins.functions import vectorized
+from beam_joins.functions import Marked, vectorized
 
 ExceptionClass = type[Exception] | tuple[type[Exception], ...]
+
+
+def require_returns(option: str, function: Any) -> None:
+    """Raise ``ValueError`` for a generator or a coroutine function, also within a mark, a ``functools.partial`` or an
+    object that is called.
+
+    >>> def pairs(left, right):
+    ...     yield left, right
+    >>> require_returns("joiner", pairs)
+    Traceback (most recent call last):
+    ValueError: joiner=pairs is a generator function: give a function that returns its value
+    """
+    while isinstance(function, partial | Marked):
+        function = function.func if isinstance(function, partial) else function.function
+    for called in (function, type(function).__call__) if callable(function) else ():
+        for is_such, what in _KINDS:
+            if is_such(called):
+                name = getattr(function, "__qualname__", type(function).__name__).rpartition("<locals>.")[2]
+                raise ValueError(f"{option}={name} is {what}: give a function that returns its value")
+
+
+_KINDS = (
+    (isgeneratorfunction, "a generator function"),
+    (iscoroutinefunction, "a coroutine function"),
+    (isasyncgenfunction, "an asynchronous generator function"),
+)
 
 
 class Functions:
@@ -45,7 +73,9 @@ class Functions:
 
         def call(*values: Any) -> Any:
             try:
-                return run(*values) if needs_no_copy else run(*map(copied, values))
+                result = run(*values) if needs_no_copy else run(*map(copied, values))
+                require_value(result)
+                return result
             except Exception as error:
                 key, rest = (NO_KEY, values) if len(values) < 2 else (values[0], values[1:])
                 raise failure(self._label, option, error, rest, key) from error

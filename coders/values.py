@@ -22,6 +22,7 @@ from beam_joins.coders import pickles
 from beam_joins.coders.own_types import OwnTypes, own_coder, read_own, write_own
 from beam_joins.coders.plain_types import PLAIN
 from beam_joins.coders.strict import StrictCoder
+from beam_joins.copying import require_value
 from beam_joins.corrupt import CorruptData
 from beam_joins.keys.classes import class_of, name_of
 
@@ -71,6 +72,7 @@ class _Writer:
             return self._extension(*named)
         if isinstance(value, Iterable) and kind.__module__.startswith("apache_beam."):
             return self._made(list(value))  # the values of a group, which Beam may have left where they are
+        require_value(value)
         if pickles.are_accepted():
             return Ext(_PICKLE, pickles.write(value))
         raise ValueError(

@@ -52,7 +52,7 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
     * ``key``: a field name, a list of field names (their values make a tuple; null if one is null), or a
       function. The element is then the value. Keys that are equal in Python are equal here.
     * ``timestamp_by``: a field name or function that gives the event time: microseconds since the epoch, a
-      datetime with a time zone, or a Beam ``Timestamp``. By default the element's timestamp, cut to the
+      datetime with a time zone, its text in ISO 8601, or a Beam ``Timestamp``. By default the element's timestamp, cut to the
       millisecond, as Beam carries it between stages.
     * ``sequence_by``: a field name or function that gives the position, an int of 64 bits (an LSN, an offset,
       a commit number). By default the event time is the position. A list of names, or a function that gives a

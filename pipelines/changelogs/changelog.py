@@ -175,6 +175,7 @@ def find_changelog(
     envelopes: Envelopes = PLAIN,
     look_bytes: int = 0,
     folders: bool = False,
+    keyed_later: bool = False,
 ) -> Changelog:
     """Find the files of a path or glob, with ``folders`` also of a folder, and look into them:
     :func:`find_files` and :func:`look_into`.
@@ -190,7 +191,7 @@ def find_changelog(
         raise InputError(f"{name}: there is no file {pattern}")
     if layout and not columns.enveloped and not any(file.format in _DECLARED for file in files):
         raise InputError(f"{columns.flag('schema')} is for CSV files, JSON lines and envelopes, and {pattern} finds none")
-    return look_into(name, files, columns, layout)
+    return look_into(name, files, columns, layout, keyed_later=keyed_later)
 
 
 def find_files(name: str, pattern: str, envelopes: Envelopes = PLAIN) -> tuple[File, ...]:
@@ -238,6 +239,7 @@ def look_into(
     read: ReadBefore = NONE_READ,
     is_known: bool = False,
     held_times: Mapping[str, bool] = MappingProxyType({}),
+    keyed_later: bool = False,
 ) -> Changelog:
     """Look at what files say of themselves, and at their first records.
 
@@ -245,7 +247,7 @@ def look_into(
     columns of CSV files, and ``remembered`` those of columns that a file need not have. ``before`` are the columns
     of the rows of envelopes in an earlier run, for files of which nothing shows them, and ``read`` the
     transactions of a slot that were read there. ``is_known``: rows of the table were read there. ``held_times`` says
-    of columns whether they held times there, or numbers.
+    of columns whether they held times there, or numbers. ``keyed_later``: the key of envelopes may be unknown.
 
     Raises InputError for a file that cannot be read, or does not have a column of ``layout``.
     """
@@ -264,13 +266,8 @@ def look_into(
                 absent, doubt = absent_table(name, files)
                 evidence = evidence._replace(doubt=evidence.doubt or doubt)
             key = files[0].key or evidence.key
-            if not key and absent:
-                raise InputError(absent)
-            if not key:
-                raise InputError(
-                    f"{name}: no change says which columns are its primary key: name them ({columns.flag('key')}, or key=)"
-                    + (", or read the slot with include-pk" if files[0].format == "wal2json" else "")
-                )
+            if not key and not keyed_later:
+                raise InputError(absent or no_key(name, files[0].format, columns))
             if before is not None:
                 evidence = evidence._replace(whole=evidence.whole or before, doubt="")
             require_one_type(name, key, evidence.types)
@@ -301,6 +298,12 @@ def look_into(
         read=log.read,
         absent=absent,
     )
+
+
+def no_key(name: str, format: str, columns: Columns) -> str:
+    """The sentence on envelopes that do not say a primary key."""
+    remedy = ", or read the slot with include-pk" if format == "wal2json" else ""
+    return f"{name}: no change says which columns are its primary key: name them ({columns.flag('key')}, or key=){remedy}"
 
 
 def _looked_into(name: str, file: File, columns: Columns, layout: Layout, remembered: Layout) -> File:

@@ -25,7 +25,7 @@ from beam_joins.pipelines.commands.watched_run import log_beside
 from beam_joins.pipelines.formats.json_text import joined, stored_key
 from beam_joins.pipelines.formats.reading import Form, Reading
 from beam_joins.pipelines.formats.row_encoding import change_columns, fitted, json_changes
-from beam_joins.pipelines.io.sources.read_table import ReadTable
+from beam_joins.pipelines.io.sources.read_table import Reads, ReadTable
 from beam_joins.pipelines.results.count_figures import Counted, figures, without_reference
 from beam_joins.pipelines.results.counts import TallyDropped, TallyRows, TallyUnreferring
 from beam_joins.pipelines.results.in_order import ChangesInOrder, RowsInOrder
@@ -111,7 +111,7 @@ def _result(pipeline: beam.Pipeline, shape: Shape, report_path: str, *, goes_on:
             log=log,
         )
         made = table(reading, drops=shape.on_bad_record == "drop")
-        read = pipeline | name.capitalize() >> ReadTable(records, made).with_outputs()
+        read = pipeline | name.capitalize() >> ReadTable(Reads(records, made).of_run).with_outputs()
         tables.append(read.table)
         counted.append(Counted(name, read.rows, read.dropped))
         facts.append(read.counts)

@@ -5,7 +5,7 @@ whole.
 """
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -96,6 +96,13 @@ def arrow_schema(path: str) -> pa.Schema:
     """The columns of a file; raises ValueError as :func:`opened` does."""
     with opened(path) as batches:
         return readable_schema(batches.schema)
+
+
+def record_batches(path: str, numbers: Iterable[int] | None = None) -> Iterator[pa.RecordBatch]:
+    """The record batches of a file with these numbers, or all; raises ValueError as :func:`opened` does."""
+    with opened(path) as batches:
+        for number in range(batches.num_record_batches) if numbers is None else numbers:
+            yield _batch(batches, number)
 
 
 class ArrowRecords(ParquetRecords):

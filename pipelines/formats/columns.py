@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from beam_joins.operations import DELETES, NOT_NULL, NULL, UPSERTS, deletes_by, word
+from beam_joins.positions import has_nanoseconds, micros_of_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,11 +33,6 @@ EXACT_IN_DOUBLES: Final = 1 << 53
 _DIGITS: Final = 76
 """The most digits of a decimal of Arrow."""
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
-_NANOSECONDS: Final = re.compile(r"[.,][0-9]{6}0*[1-9]")
-_BARE: Final = re.compile(r"[0-9]{9}|[0-9]+$")
-"""A number rather than a date: Python's ISO 8601 takes any character between date and time, and so reads
-1712011512301 as the year 1712.
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +96,8 @@ class Columns:
             return value * NANOSECONDS[self.unit] // 1_000
         if isinstance(value, Decimal) and value.is_finite() and abs(value) < _MOST:  # finer than microseconds
             return math.floor(value * NANOSECONDS[self.unit] / 1_000)
-        if isinstance(value, str) and not _BARE.match(value):
-            value = dt.datetime.fromisoformat(value)
+        if isinstance(value, str):
+            return micros_of_text(value)
         if not isinstance(value, dt.date):
             raise ValueError("not a time")
         return micros_of(value)
@@ -111,7 +107,7 @@ class Columns:
         value = whole_number(row[self.timestamp])
         if isinstance(value, int | Decimal):
             return bool(value * NANOSECONDS[self.unit] % 1_000)
-        return isinstance(value, str) and _NANOSECONDS.search(value) is not None
+        return isinstance(value, str) and has_nanoseconds(value)
 
     def position_of(self, row: Row) -> int | None:
         """The sequence number, a whole number, its digits (0 to 9, with a sign or without) as text or a date,

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 import pyarrow as pa
+from apache_beam.pvalue import PBegin
 
 from beam_joins import TableFromChangelog
 from beam_joins.content import Emit
@@ -11,16 +12,16 @@ from beam_joins.pipelines.changelogs.read_records import OnBadRecord
 from beam_joins.pipelines.io.read_growing_files import ReadGrowingFiles
 from beam_joins.pipelines.io.sources.changelog_rows import (
     ChangelogRows,
+    EnvelopedFiles,
     FileFormat,
     WithoutIgnored,
-    rows_of_enveloped_files,
     rows_of_plain_files,
     rows_of_topics,
     top_columns,
 )
 from beam_joins.pipelines.io.sources.enveloped_parts import key_of, marked_table
-from beam_joins.pipelines.io.sources.plain_parts import PLACE, Ignored, ties
-from beam_joins.pipelines.io.sources.read_table import ReadTable
+from beam_joins.pipelines.io.sources.plain_parts import PLACE, Ignored, Roles, ties, times_of_texts
+from beam_joins.pipelines.io.sources.read_table import Reads, ReadTable
 from beam_joins.pipelines.io.sources.topic_records import Start
 from beam_joins.spans import Span
 from beam_joins.transforms import connect
@@ -44,7 +45,7 @@ class ReadChangelog(ReadTable):
       JSON lines, also ``.gz``, ``.bz2`` and ``.zst``; CSV with a header; Avro; Parquet; Arrow IPC. Large
       files are read in parts, side by side. With ``bootstrap_servers`` the name of a topic, or several.
     * ``format``: by default each record is a row. ``"debezium"`` (with a schema or without, or unwrapped; in
-      JSON, Avro or Parquet), ``"wal2json"`` (formats 1 and 2) and ``"maxwell"`` are envelopes. Changes of one
+      JSON, Avro, Parquet or Arrow), ``"wal2json"`` (formats 1 and 2) and ``"maxwell"`` are envelopes. Changes of one
       transaction have one position where the format tells transactions apart (``docs/databases.md`` has a
       table).
     * ``key``: the columns of the primary key; of envelopes in files by default those that the first change
@@ -52,7 +53,8 @@ class ReadChangelog(ReadTable):
     * ``schema``: the columns of the values, a ``pyarrow.Schema``. By default, ``"said"``, those of the types
       that files of Parquet and Arrow or envelopes in files say: Debezium's schemas, wal2json's column types.
       Values are typed columns then, and a value that does not fit its column fails the run. Where no types
-      are said, or with ``None``, they are dicts, their numbers exact.
+      are said, or with ``None``, they are dicts, their numbers exact. With a state, key and types are those of
+      the first run with a row.
     * ``emit``: as of :class:`~beam_joins.TableFromChangelog`.
     * ``on_bad_record``, of files that are read once: ``"fail"``, or ``"drop"`` to go on without records that are
       none of the format or do not fit their columns; ``with_outputs()`` has a sentence for each.
@@ -64,8 +66,9 @@ class ReadChangelog(ReadTable):
 
     Of plain rows, in files:
 
-    * ``timestamp_by``: the column with the event time (microseconds since the epoch, a time with a zone, or a
-      date), which is needed. UUIDs of Parquet, Arrow and Avro are text, but where ``schema`` says otherwise.
+    * ``timestamp_by``: the column with the event time (microseconds since the epoch, a time with a zone, a date,
+      or a text of one in ISO 8601, in UTC without a zone), which is needed. UUIDs of Parquet, Arrow and Avro are
+      text, but where ``schema`` says otherwise.
     * ``sequence_by``, ``apply_as_deletes``, ``apply_as_truncates`` and ``except_columns``: as of
       :class:`~beam_joins.TableFromChangelog`, with names of columns. Records of one key that neither the
       sequence nor the event time orders are in the order of the files, but with a sequence a delete is before
@@ -179,11 +182,12 @@ class ReadChangelog(ReadTable):
                 read_rows = ChangelogRows(rows, read.schema is not None, names)
             else:
                 columns_named = [*names, by, *order, *left_out, *([] if no_changes is None else [no_changes.column])]
-                read_rows = rows_of_plain_files(path, by, top_columns(columns_named), schema, no_changes, on_bad_record)
+                roles = Roles(names, by, order)
+                read_rows = rows_of_plain_files(path, roles, top_columns(columns_named), schema, no_changes, on_bad_record)
             tie = ties(apply_as_deletes, in_columns=read_rows.in_columns) if order else PLACE
             made = TableFromChangelog(
                 key=key_of(names, in_columns=read_rows.in_columns),
-                timestamp_by=by,
+                timestamp_by=times_of_texts(by, not order) if read_rows.text_times else by,
                 sequence_by=order or None,
                 tie_break_by=None if followed else tie,
                 apply_as_deletes=apply_as_deletes,
@@ -191,19 +195,23 @@ class ReadChangelog(ReadTable):
                 except_columns=left_out if followed else [*left_out, PLACE],
                 emit=emit,
             )
-            super().__init__(read_rows.read, made)
+            super().__init__(Reads(read_rows.read, made).of_run)
             return
         if of_topics:
             consumer: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "start": start, "config": config, "follow": followed}
             consumer |= {"out_of_orderness": out_of_orderness, "idle_after": idle_after}
             columns = schema if isinstance(schema, pa.Schema) else None
-            read_rows = rows_of_topics(source, format, table, names, columns, schema_registry, unavailable_value, consumer)
+            of_run = rows_of_topics(source, format, table, names, columns, schema_registry, unavailable_value, consumer).of_run
         elif followed:
             raise ValueError("follow=True: files of envelopes do not grow; follow their topic, or run again with a state")
         else:
-            read_rows = rows_of_enveloped_files(path, format, table, names, schema, unavailable_value, on_bad_record)
-        marked = marked_table(read_rows.key, emit=emit, without_earlier=without_earlier, in_columns=read_rows.in_columns)
-        super().__init__(read_rows.read, marked)
+            of_run = EnvelopedFiles(path, format, table, names, schema, unavailable_value, on_bad_record).of_run
+
+        def reads(begin: PBegin) -> Reads:
+            rows = of_run(begin)
+            return Reads(rows.read, marked_table(rows.key, emit=emit, without_earlier=without_earlier, in_columns=rows.in_columns))
+
+        super().__init__(reads)
 
 
 def _refuse(options: Mapping[str, Any], of: Mapping[str, Any], refused: bool, sentence: str) -> None:

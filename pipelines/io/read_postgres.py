@@ -19,7 +19,7 @@ from beam_joins.pipelines.formats.files import Part
 from beam_joins.pipelines.io.sinks.postgres_table import checked_conninfo
 from beam_joins.pipelines.io.sources.enveloped_parts import EnvelopedReader, marked_table
 from beam_joins.pipelines.io.sources.published_tables import PublishedTable
-from beam_joins.pipelines.io.sources.read_table import ReadTable
+from beam_joins.pipelines.io.sources.read_table import Reads, ReadTable
 from beam_joins.pipelines.io.sources.slot_rounds import Round, Slot, read_round
 from beam_joins.pipelines.io.sources.slot_runs import read_in_run
 from beam_joins.transforms import connect
@@ -123,10 +123,10 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
             schema = self._schema(name, published, key, stored, is_first=is_first)
             parts = [Part(number, file, 0, 0) for number, file in enumerate(read.files_of(full, key))]
             size = sum(part.file.bytes for part in parts)
-            table = ReadTable(
-                ReadRecords("rows", parts, EnvelopedReader(schema), bytes=size),
-                marked_table(key, emit=self._emit, without_earlier=self._without_earlier, in_columns=schema is not None, nested=False),
-            )
+            rows = ReadRecords("rows", parts, EnvelopedReader(schema), bytes=size)
+            in_columns = schema is not None
+            made = marked_table(key, emit=self._emit, without_earlier=self._without_earlier, in_columns=in_columns, nested=False)
+            table = ReadTable(Reads(rows, made).of_run)
             tables[name] = begin | (table if self._alone else name >> table)
         return tables[self._names[0]] if self._alone else tables
 

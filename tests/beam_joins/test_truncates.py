@@ -14,7 +14,6 @@ from beam_joins import Change
 from beam_joins.batch import ChangeBatch
 from beam_joins.changelog import State, step, upsert
 from beam_joins.content import Emit
-from beam_joins.truncates import emptied, with_deletes
 from tests.beam_joins.kernels import in_order, with_core
 from tests.examples import examples
 from tests.properties import strategies
@@ -50,8 +49,7 @@ def naive(records: list[Record], truncates: Sequence[int], emit: Emit) -> list[C
 @examples(150)
 def test_a_truncate_deletes_the_rows_that_are_there(records: list[Record], truncates: list[int], emit: Emit) -> None:
     records = spread(records)
-    rows = with_deletes(State(), rows_of(records), truncates_at(truncates))
-    assert in_order(upsert(rows, emit)[0]) == naive(records, truncates, emit)
+    assert in_order(upsert(rows_of(records), emit, truncates=truncates_at(truncates))[0]) == naive(records, truncates, emit)
 
 
 @given(
@@ -76,8 +74,8 @@ def test_a_history_with_truncates_gives_the_same_wherever_it_is_cut(
 
 
 def stepped(state: State, rows: pa.Table, truncates: pa.Table, emit: Emit = "updates") -> tuple[ChangeBatch, State]:
-    batch, _, after = step(state, with_deletes(state, rows, truncates), emit)
-    return batch, emptied(after, truncates) if len(truncates) else after
+    batch, _, after = step(state, rows, emit, truncates=truncates)
+    return batch, after
 
 
 @pytest.mark.slow
@@ -104,13 +102,13 @@ def test_the_rows_at_the_end_do_not_depend_on_when_records_and_truncates_come(
 def test_within_a_transaction_the_order_decides_what_a_truncate_finds() -> None:
     records = [Record(b"a", b"1", 5, 5, within=b"\x01"), Record(b"b", b"2", 5, 5, within=b"\x03"), Record(b"c", b"3", 1, 1)]
     truncate = pa.table({"timestamp": [5], "position": [5], "within": pa.array([b"\x02"])})
-    changes = in_order(upsert(with_deletes(State(), rows_of(records), truncate), "updates")[0])
+    changes = in_order(upsert(rows_of(records), "updates", truncates=truncate)[0])
     assert changes == [Change(b"b", None, b"2", 5, 5), Change(b"c", None, b"3", 1, 1), Change(b"c", b"3", None, 5, 5)]
 
 
 def test_a_row_at_the_place_of_a_truncate_stays_also_one_that_comes_late() -> None:
     old, new = Record(b"a", b"1", 1, 1), Record(b"a", b"2", 5, 5)
-    assert in_order(upsert(with_deletes(State(), rows_of([old, new]), truncates_at([5])), "updates")[0])[-1].new == b"2"
+    assert in_order(upsert(rows_of([old, new]), "updates", truncates=truncates_at([5]))[0])[-1].new == b"2"
     _, state = stepped(State(), rows_of([old]), truncates_at([]))
     _, state = stepped(state, rows_of([]), truncates_at([5]))
     changes, dropped, _ = step(state, rows_of([new]), "updates")
@@ -120,6 +118,6 @@ def test_a_row_at_the_place_of_a_truncate_stays_also_one_that_comes_late() -> No
 
 def test_a_truncate_that_comes_late_deletes_what_is_older() -> None:
     _, _, state = step(State(), rows_of([Record(b"a", b"1", 1, 1), Record(b"b", b"2", 9, 9)]), "updates")
-    changes, dropped, _ = step(state, with_deletes(state, rows_of([]), truncates_at([5])), "updates")
+    changes, dropped, _ = step(state, rows_of([]), "updates", truncates=truncates_at([5]))
     assert [(change.key, change.new, change.position) for change in changes] == [(b"a", None, 10)]
     assert dropped["reason"].to_pylist() == ["late_applied"]

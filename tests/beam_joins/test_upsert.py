@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.changelog import same, upsert
+from beam_joins.changelog import upsert
 from beam_joins.content import Emit
 from beam_joins.keys import canonical
+from beam_joins.sorting import same
 from tests.beam_joins.kernels import changes_in, modest, rows_of, with_core
 from tests.properties import strategies
 from tests.reference.record import Record

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import apache_beam as beam
 import pytest
+from apache_beam.pvalue import PBegin
 
 from beam_joins.io import ReadChangelog
 from beam_joins.pipelines.base.input_error import InputError
@@ -116,14 +118,15 @@ def changed(events: list[Any], at: tuple[Any, ...], value: Any) -> list[Any]:
 @pytest.mark.parametrize("name", EVENTS)
 def test_an_event_with_one_wrong_part_is_rows_or_one_sentence_in_plain_words(name: str, tmp_path: Path) -> None:
     envelope, events = EVENTS[name]
-    path = tmp_path / "a.jsonl"
+    path, begin = tmp_path / "a.jsonl", PBegin(beam.Pipeline())
 
     def read(lines: list[Any]) -> int:
         path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
         table = ReadChangelog(str(path), format=envelope, key="id", schema=None)
-        reader = ReadParts("rows", table._rows._reader, "fail")
+        rows: Any = table._of_run(begin).rows
+        reader = ReadParts("rows", rows._reader, "fail")
         reader.start_bundle()
-        return sum(1 for part in table._rows._changelog.parts() for _ in reader.process(part))
+        return sum(1 for part in rows._changelog.parts() for _ in reader.process(part))
 
     assert read(events) == 1
     for at in places(events):

@@ -258,6 +258,73 @@ def test_bad_records_are_dropped_each_with_a_sentence_and_counted(
     assert [metric.committed for metric in counted] == [count]
 
 
+BAD_PLACES: dict[str, tuple[str, str]] = {
+    "no time": ('{"id": 3, "n": 5}', "null_timestamp"),
+    "a null time": ('{"id": 3, "n": 5, "at": null}', "null_timestamp"),
+    "a time of text": ('{"id": 3, "n": 5, "at": "soon"}', "bad_record"),
+    "a time of digits in text": ('{"id": 3, "n": 5, "at": "1712011512301"}', "bad_record"),
+    "a time beyond 64 bits": ('{"id": 3, "n": 5, "at": 99999999999999999999}', "bad_record"),
+    "a time with a fraction": ('{"id": 3, "n": 5, "at": 1.5}', "bad_record"),
+    "a time of true": ('{"id": 3, "n": 5, "at": true}', "bad_record"),
+    "a time of several": ('{"id": 3, "n": 5, "at": [1]}', "bad_record"),
+    "no key": ('{"n": 5, "at": 2}', "null_key"),
+    "a null key": ('{"id": null, "n": 5, "at": 2}', "null_key"),
+    "no sequence": ('{"id": 3, "at": 2}', "null_sequence"),
+    "a null sequence": ('{"id": 3, "n": null, "at": 2}', "null_sequence"),
+    "a sequence of text": ('{"id": 3, "n": "x", "at": 2}', "bad_record"),
+    "a sequence of several": ('{"id": 3, "n": [1, 2], "at": 2}', "bad_record"),
+    "a sequence with a fraction": ('{"id": 3, "n": 1.5, "at": 2}', "bad_record"),
+    "a sequence beyond 64 bits": ('{"id": 3, "n": -99999999999999999999, "at": 2}', "bad_record"),
+}
+"""Lines, and why each is dropped."""
+
+
+@pytest.mark.parametrize("key", ["id", ["id", "id2"]])
+@pytest.mark.parametrize(
+    "schema", [None, pa.schema([(name, pa.int64()) for name in ("id", "id2", "n", "at")])], ids=["none", "schema"]
+)
+def test_records_without_a_key_a_time_or_a_sequence_are_dropped_with_a_schema_and_without(
+    tmp_path: Path, schema: Any, key: Any
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    bad = [line.replace("{", '{"id2": 7, ', 1) for line, _ in BAD_PLACES.values()]
+    good = [f'{{"id": {n}, "id2": 7, "n": {n}, "at": {n}}}' for n in (1, 2)]
+    path.write_text("".join(f"{line}\n" for line in [good[0], *bad, good[1]]))
+    with beam.Pipeline() as pipeline:
+        read = ReadChangelog(str(path), key=key, timestamp_by="at", sequence_by="n", on_bad_record="drop", schema=schema)
+        outputs = pipeline | read.with_outputs()
+        keys = [1, 2] if key == "id" else [(1, 7), (2, 7)]
+        assert_that(outputs.table | TableToChanges() | beam.Map(lambda change: change.key), equal_to(keys), label="keys")
+        expected = [reason for _, reason in BAD_PLACES.values()]
+        assert_that(
+            outputs.dropped | beam.Map(lambda one: (one.reason, "(place)" in one.record)),
+            equal_to([(reason, False) for reason in expected if reason != "bad_record"]),
+            label="dropped",
+        )
+        places = [f"{path}, line {2 + n}" for n, reason in enumerate(expected) if reason == "bad_record"]
+        assert_that(outputs.bad_records | beam.Map(lambda one: one.record.split(":")[0]), equal_to(places), label="bad")
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_times_in_text_are_dropped_where_they_are_none_and_order_by_microseconds(tmp_path: Path, suffix: str) -> None:
+    texts = ["2026-01-01T00:00:00Z", "2026-01-01", "2026-01-01T02:00:00+02:00", "soon", "2026-01-01T00:00:00.0000001Z", None]
+    rows = [{"id": n, "at": text} for n, text in enumerate(texts)]
+    if suffix == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    else:
+        (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    read = ReadChangelog(str(tmp_path / f"rows.{suffix}"), key="id", timestamp_by="at", on_bad_record="drop")
+    changes = changes_of(read)
+    assert sorted(change.key for change in changes) == [0, 1, 2]
+    assert {change.position for change in changes} == {1_767_225_600_000_000}
+
+
+def test_one_bad_text_in_a_column_of_csv_does_not_make_bad_ones_of_its_numbers(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("id,n,at\n1,1,1\n2,2,soon\n3,x,3\n4,4,99999999999999999999\n5,5,\n6,6,2026-01-01\n")
+    read = ReadChangelog(str(tmp_path / "rows.csv"), key="id", timestamp_by="at", sequence_by="n", on_bad_record="drop")
+    assert [(change.key, change.new["at"]) for change in changes_of(read)] == [(1, 1), (6, "2026-01-01")]
+
+
 def test_a_record_of_avro_that_does_not_fit_its_column_is_dropped(tmp_path: Path) -> None:
     path = tmp_path / "rows.avro"
     with path.open("wb") as file:

@@ -47,6 +47,37 @@ def test_a_value_that_a_column_does_not_hold_is_refused(value, kind, within):
         read(value, kind)
 
 
+UNITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+def times_of(unit: str) -> list[tuple[pa.DataType, str, str]]:
+    """Types of a unit, with what is before and behind the digits of a second in their texts."""
+    clock = pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
+    zoned = [(pa.timestamp(unit, "UTC"), NOON, zone) for zone in ("Z", "+00:00", "-02:30")]
+    return [(pa.timestamp(unit), NOON, ""), (pa.timestamp(unit), NOON.replace("T", " "), ""), *zoned, (clock, "12:00:00", "")]
+
+
+@pytest.mark.parametrize("within", ["alone", "in a struct", "in a list"])
+@pytest.mark.parametrize("unit", UNITS)
+def test_zeros_behind_the_digits_of_a_unit_are_read_and_other_digits_refused(unit: str, within: str) -> None:
+    most = UNITS[unit] if within == "alone" else min(UNITS[unit], 6)  # nanoseconds are read of columns alone
+    for kind, before, behind in times_of(unit):
+        wrapped = {"alone": kind, "in a struct": pa.struct([("s", kind)]), "in a list": pa.list_(kind)}[within]
+
+        def value(digits: str, before: str = before, behind: str = behind) -> Any:
+            text = f"{before}.{digits}{behind}" if digits else f"{before}{behind}"
+            return {"alone": text, "in a struct": {"s": text}, "in a list": [text]}[within]
+
+        for digits in ("", "5", "25", "678", "6780", "678901", "67890100", "678901234", "000", "000000", "0000000000", "6789012340"):
+            if len(digits.rstrip("0")) <= most:
+                column = typed([json.dumps({"x": value(digits)}).encode()], pa.schema([("x", wrapped)])).column(0)
+                whole = typed([json.dumps({"x": value(digits.rstrip("0"))}).encode()], pa.schema([("x", wrapped)])).column(0)
+                assert column.equals(whole), (kind, digits)
+            else:
+                with pytest.raises(ValueError, match="x"):
+                    typed([json.dumps({"x": value(digits)}).encode()], pa.schema([("x", wrapped)]))
+
+
 def test_bytes_are_read_of_base64_at_every_depth():
     assert read("AP8=", pa.binary()) == b"\0\xff"
     assert read(["AP8=", None], pa.list_(pa.binary())) == [b"\0\xff", None]

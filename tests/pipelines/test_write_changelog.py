@@ -51,7 +51,7 @@ def test_the_formats_that_can_be_written_are_those_of_the_registry() -> None:
     assert {each.option for each in FILE_FORMATS} == {*FORMATS}
 
 
-@pytest.mark.parametrize("format", ["jsonl", "avro", "parquet"])
+@pytest.mark.parametrize("format", ["jsonl", "avro", "parquet", "arrow"])
 def test_pairs_are_read_as_debeziums_and_give_the_same_table_with_the_same_types(format: Any) -> None:
     schema = WIDE.insert(1, pa.field("clock", pa.time64("us")))
     rows = [{"clock": None if row["tiny"] is None else 86_399_000_001, **row} for row in WIDE_ROWS]
@@ -111,6 +111,65 @@ def test_upserts_make_the_same_table_again(format: Any, run: Run) -> None:
         changes_of(table, "found")
     cut = (lambda line: line.partition(", timestamp=")[0]) if format == "jsonl" else str
     assert sorted(map(cut, lines_of("found"))) == sorted(map(cut, lines_of("given")))
+
+
+PER_SECOND = {"s": 1, "ms": 1_000, "us": 10**6, "ns": 10**9}
+
+
+def clocks(unit: Any) -> pa.Table:
+    """Columns of times of a unit."""
+    small = unit in ("s", "ms")
+    values = [None, 5 * PER_SECOND[unit], 11_045_678_901 * PER_SECOND[unit] // 10**6]
+    times, clock = pa.array(values, pa.int64()), pa.array(values, pa.int32() if small else pa.int64())
+    columns = {"at": times.cast(pa.timestamp(unit)), "clock": clock.cast(pa.time32(unit) if small else pa.time64(unit))}
+    # Debezium has no type of nanoseconds with a zone
+    return pa.table({"id": [1, 2, 3], **columns, **({} if unit == "ns" else {"zoned": times.cast(pa.timestamp(unit, "UTC"))})})
+
+
+PAIRS = [f"pairs.{suffix}" for suffix in ("jsonl", "avro", "parquet", "arrow")]
+UPSERTS = [f"upserts.{suffix}" for suffix in FORMATS]
+
+
+@pytest.mark.parametrize(
+    ("unit", "paths"),
+    [
+        ("ms", ["pairs.parquet"]),
+        ("s", ["upserts.csv"]),
+        *(pytest.param(unit, [*PAIRS, *UPSERTS], marks=pytest.mark.sweep) for unit in ("s", "ms", "us")),
+        pytest.param(
+            "ns", ["pairs.parquet", "pairs.arrow", *(path for path in UPSERTS if "avro" not in path)], marks=pytest.mark.sweep
+        ),
+    ],
+)
+def test_times_are_read_again_from_pairs_and_upserts_with_a_schema_and_without(unit: str, paths: list[str]) -> None:
+    values = clocks(unit)
+    marks = [field.name for field in MARKS]
+    options: dict[str, Any] = {"key": "id", "timestamp_by": marks[0], "sequence_by": marks[1], "apply_as_deletes": marks[2]}
+    of_kind = {"pairs": {"format": "debezium", "table": "t", "key": "id"}, "upserts": {**options, "except_columns": marks}}
+    schemas = {"pairs": values.schema, "upserts": pa.schema([*values.schema, *MARKS])}
+    with beam.Pipeline() as pipeline:
+        log = pipeline | beam.Create([values.append_column("lsn", pa.array([1, 2, 3]))]).with_output_types(pa.Table)
+        table = log | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn", except_columns=["lsn"])
+        for path in paths:
+            kind, _, suffix = path.partition(".")
+            written(path, format=suffix, as_=kind, **({"table": "t"} if kind == "pairs" else {}))(table)
+        changes_of(table, "given")
+    with beam.Pipeline() as pipeline:
+        for path in paths:
+            kind = path.partition(".")[0]
+            changes_of(pipeline | f"typed {path}" >> ReadChangelog(path, schema=schemas[kind], **of_kind[kind]), f"typed-{path}")
+            changes_of(pipeline | f"plain {path}" >> ReadChangelog(path, **of_kind[kind]), f"plain-{path}")
+    assert len(lines_of("given")) == 3
+    for path in paths:
+        assert lines_of(f"typed-{path}") == lines_of("given"), path
+        assert positions(f"plain-{path}") == positions("given"), path
+        if path in PAIRS or path.endswith((".parquet", ".arrow")):
+            assert lines_of(f"plain-{path}") == lines_of("given"), path
+
+
+def positions(name: str) -> list[str]:
+    """The times and positions of changes."""
+    return [line.partition(", timestamp=")[2] for line in lines_of(name)]
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -12,7 +12,8 @@ from beam_joins.exact_values import Place, exact_column, fields_of
 from beam_joins.fields import delete_getter, field, getter, mark_getter, names_in
 from beam_joins.keys.columns import comparable
 from beam_joins.keys.hashes import hashes
-from beam_joins.positions import Values, deleted_of, lives_of, marked_of, ties_of, unchanged_of
+from beam_joins.marks import deleted_of, lives_of, marked_of, unchanged_of
+from beam_joins.positions import Values, ties_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.changelog_operator import TRUNCATES
 from beam_joins.transforms.engine.notes import note_columns, note_logs
@@ -86,7 +87,7 @@ class ChangelogRows:
             key = records.column(options["key"])
         else:
             key, of_value = pairs(records.elements, _NO_PAIR)
-        records.timed(options.get("timestamp_by"))
+        records.timed(options.get("timestamp_by"), ordering="sequence_by" not in options)
         records.drop("null_key", key)
         position, within = records.placed(options.get("sequence_by"))
         deletes, tie = options.get("apply_as_deletes"), options.get("tie_break_by")
@@ -112,7 +113,7 @@ class ChangelogRows:
         return pa.record_batch(list(columns.values()), names=list(columns))
 
     def _places(self, truncates: Records) -> pa.RecordBatch:
-        truncates.timed(self._options.get("timestamp_by"))
+        truncates.timed(self._options.get("timestamp_by"), ordering="sequence_by" not in self._options)
         position, within = truncates.placed(self._options.get("sequence_by"))
         columns = {"timestamp": truncates.kept(pa.array(truncates.times)), "position": truncates.kept(position)}
         if within is not None:

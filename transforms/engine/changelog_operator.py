@@ -14,7 +14,6 @@ from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.operator import Operator, Turn
 from beam_joins.transforms.engine.table_rows import records_of
 from beam_joins.transforms.engine.table_type import TableType
-from beam_joins.truncates import emptied, with_deletes
 from beam_joins.unchanged import Complete
 
 ROWS, TRUNCATES = "rows", "truncates"
@@ -37,14 +36,11 @@ def upserts(emit: Emit, table: TableType, check: Callable[[pa.Table], None], com
         before = (remembered or State())._replace(frontier=turn.frontier)
         rows, truncates = _rows(inputs, before), inputs.get(TRUNCATES)
         if rows is None:  # a truncate of a table without rows
-            return remembered if truncates is None or turn.is_only else emptied(before, truncates)
-        if truncates is not None:
-            rows = with_deletes(before, rows, truncates)
+            return remembered if truncates is None or turn.is_only else before.truncated(truncates)
         if turn.is_only:
-            batch, lost = upsert(rows, emit, complete)
+            batch, lost = upsert(rows, emit, complete, truncates=truncates)
         else:
-            batch, lost, state = step(before, rows, emit, complete, horizon=turn.horizon)
-            state = state if truncates is None else emptied(state, truncates)
+            batch, lost, state = step(before, rows, emit, complete, horizon=turn.horizon, truncates=truncates)
         if len(lost):
             check(lost)
         for reason in REASONS:

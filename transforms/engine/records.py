@@ -94,10 +94,10 @@ class Records:
                 results.append(None)
         return results
 
-    def timed(self, option: Option | None) -> None:
-        """Take the event times from an option; records without one are dropped."""
+    def timed(self, option: Option | None, *, ordering: bool = False) -> None:
+        """Take the event times from an option; records without one are dropped. ``ordering``: they are positions too."""
         if option is not None:
-            times = times_of(option.name, self.column(option))
+            times = times_of(option.name, self.column(option), ordering=ordering)
             self.times = np.where(valid(times), times.fill_null(0).to_numpy(zero_copy_only=False), self._arrival)
             self.drop("null_timestamp", times)
 

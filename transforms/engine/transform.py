@@ -18,6 +18,7 @@ from beam_joins.transforms.engine.arrow_input import arrow_schema, is_arrow
 from beam_joins.transforms.engine.element_types import pair_types
 from beam_joins.transforms.engine.resumed.manifest import Fingerprint
 from beam_joins.transforms.engine.table_type import TableType, is_batches, is_changes, table_type
+from beam_joins.user_functions import require_returns
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _OF_RUN = {"broadcast", "without_earlier"}
@@ -40,10 +41,12 @@ class Transform(beam.PTransform[In, Out]):
     _options: dict[str, Any]
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
-        """Take note of the options as given."""
+        """Take note of the options as given; raises ``ValueError`` for a function that is a generator or a coroutine."""
         made = super().__new__(cls)
         positional = list(inspect.signature(cls.__init__).parameters)[1:]
         made._options = {**dict(zip(positional, args, strict=False)), **options}
+        for name, value in made._options.items():
+            require_returns(name, value)
         return made
 
     def display_data(self) -> dict[str, Any]:

@@ -24,6 +24,7 @@ class Evidence(NamedTuple):
 
     ``whole`` are the columns of the first row that is known to have all; ``doubt`` is a sentence about rows
     that may lack some, or a table that may be missing. ``is_there``: there is a change of the table.
+    ``without_rows``: all changes were looked at, and each is a delete or a truncate.
     """
 
     key: tuple[str, ...] = ()
@@ -31,6 +32,7 @@ class Evidence(NamedTuple):
     whole: pa.Schema | None = None
     doubt: str = ""
     is_there: bool = False
+    without_rows: bool = False
 
 
 NOTHING: Final = Evidence()
@@ -42,12 +44,14 @@ def evidence_of(name: str, changes: Iterable[RowChange], most: int, *, partition
     """
     key: tuple[str, ...] = ()
     types: list[pa.Schema] = []
-    all_typed, partial, tables = True, 0, set()
+    all_typed, partial, tables, rows, looked_at = True, 0, set(), 0, 0
     whole: pa.Schema | None = None
     for change in itertools.islice(changes, most):
         key = key or change.key
         tables.add(change.table)
+        looked_at += 1
         if change.operation in (INSERT, UPSERT):
+            rows += 1
             partial += change.partial
             all_typed &= change.types is not None
             if not change.partial and (whole is None or change.types is None):
@@ -67,7 +71,8 @@ def evidence_of(name: str, changes: Iterable[RowChange], most: int, *, partition
             "large value (TOAST) or a column (binlog_row_image=MINIMAL) that has not changed cannot be told from rows without it, "
             "unless the log has whole rows (REPLICA IDENTITY FULL, binlog_row_image=FULL) or schema= names the columns"
         )
-    return Evidence(key, tuple(types) if all_typed else (), whole if of_one else None, doubt, bool(tables))
+    without_rows = not rows and looked_at < most
+    return Evidence(key, tuple(types) if all_typed else (), whole if of_one else None, doubt, bool(tables), without_rows)
 
 
 def require_one_type(name: str, key: Iterable[str], schemas: Iterable[pa.Schema]) -> None:

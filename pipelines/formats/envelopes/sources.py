@@ -1,4 +1,4 @@
-"""The serializations that envelopes are read from: lines of JSON, Avro records, Parquet rows."""
+"""The serializations that envelopes are read from: lines of JSON, Avro records, rows of Parquet and Arrow."""
 
 import io
 import itertools
@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from beam_joins.pipelines.formats.arrow_rows import Arrow, arrow_schema, record_batches
 from beam_joins.pipelines.formats.avro_rows import Avro, read_records, read_schema
 from beam_joins.pipelines.formats.envelopes.debezium import NULL
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
@@ -18,7 +19,7 @@ from beam_joins.pipelines.formats.envelopes.row_change import Envelope
 from beam_joins.pipelines.formats.files import File, Part
 from beam_joins.pipelines.formats.json_lines import BYTE_ORDER_MARK, JsonLines
 from beam_joins.pipelines.formats.lines import whole_lines
-from beam_joins.pipelines.formats.parquet_rows import Parquet, opened
+from beam_joins.pipelines.formats.parquet_rows import Parquet, opened, readable
 
 _RECORDS: Final = 4096
 OfLines = Callable[[tuple[str, ...], str, pa.Schema | None], Envelope]
@@ -90,6 +91,21 @@ class DebeziumParquet(Enveloped, Parquet):
             for batch in parquet.iter_batches(_RECORDS, row_groups=groups):
                 yield list(zip(range(place, place + len(batch)), batch.to_pylist(), strict=True))
                 place += len(batch)
+
+
+class DebeziumArrow(Enveloped, Arrow):
+    """Debezium's events as rows of Arrow IPC."""
+
+    def _envelope(self, file: File) -> Envelope:
+        return DebeziumRecords(partial(_columns_at, arrow_schema(file.path)), file.table, file.placeholders, file.key)
+
+    def _items(self, part: Part) -> Iterator[list[tuple[int, Any]]]:
+        place = part.first_place
+        for batch in record_batches(part.file.path, [part.start] if part.stop else None):  # without an end: all of them
+            for start in range(0, len(batch), _RECORDS):
+                rows = readable(batch.slice(start, _RECORDS)).to_pylist()
+                yield list(zip(range(place, place + len(rows)), rows, strict=True))
+                place += len(rows)
 
 
 def _columns_at(schema: pa.Schema, *path: str) -> RecordRows | None:

@@ -22,6 +22,8 @@ from beam_joins.pipelines.formats.exact_json import loads
 _NULL: Final = b"null"
 _QUOTE: Final = b'"'
 _AS_TEXT: Final = "; what no calendar has, such as infinity, is read by schema= with text as the type of the column"
+_DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+"""How many digits of a second a unit has."""
 _NO_TIME: Final = "Failed to parse string"
 _BytesOf = Callable[[str], bytes]
 _BYTES_OF: Final[dict[BytesText, _BytesOf]] = {"base64": partial(base64.b64decode, validate=True), "hexadecimal": bytes.fromhex}
@@ -94,16 +96,31 @@ def _read(column: pa.Array, field: pa.Field, bytes_of: _BytesOf) -> pa.Array:
         raise pa.ArrowInvalid("a large number")
     if field.type.num_fields:
         return exact_cast(column, field.type, Place("a row", field.name))
-    return _cast(column, field.type, bytes_of)
+    if _is_bytes(field.type):
+        return pa.array([None if text is None else bytes_of(text) for text in column.to_pylist()], field.type)
+    return _cast(column, field.type)
 
 
-def _cast(column: pa.Array, kind: pa.DataType, bytes_of: _BytesOf) -> pa.Array:
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_string(column.type) and (pa.types.is_time(kind) or pa.types.is_timestamp(kind)):
+        column = _without_zeros(column, kind.unit)
     if pa.types.is_time(kind) and not pa.types.is_time(column.type):
         at = pa.compute.binary_join_element_wise("1970-01-01T", column, "")
         return at.cast(pa.timestamp(kind.unit)).cast(kind)
-    if _is_bytes(kind):
-        return pa.array([None if text is None else bytes_of(text) for text in column.to_pylist()], kind)
     return column if column.type == kind else column.cast(kind)
+
+
+def _without_zeros(texts: pa.StringArray, unit: str) -> pa.StringArray:
+    """Times without the zeros behind the digits that a unit has: Arrow refuses these as it does other digits.
+
+    >>> _without_zeros(pa.array(["03:04:05.678000", "2026-01-02T03:04:05.000000Z", "03:04:05.6780001"]), "ms").to_pylist()
+    ['03:04:05.678', '2026-01-02T03:04:05.000Z', '03:04:05.6780001']
+    >>> _without_zeros(pa.array(["03:04:05.000", "03:04:05.000+01:00", "03:04:05.1"]), "s").to_pylist()
+    ['03:04:05', '03:04:05+01:00', '03:04:05.1']
+    """
+    digits = _DIGITS[unit]
+    kept = rf"(:[0-9]{{2}}[.][0-9]{{{digits}}})" if digits else "(:[0-9]{2})[.]"
+    return pa.compute.replace_substring_regex(texts, rf"{kept}0+(|Z|[+-][0-9:]+)$", r"\1\2")
 
 
 def _one_by_one(texts: Sequence[bytes], schema: pa.Schema, bytes_of: _BytesOf) -> list[pa.Array]:
@@ -127,7 +144,7 @@ def _column(texts: list[bytes | None], field: pa.Field, bytes_of: _BytesOf) -> p
     if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
         if wrong := [text for text in texts if text is not None and not text.startswith(_QUOTE)]:
             raise ValueError(f"{wrong[0].decode()} is no text in ISO 8601")
-        return _cast(pa.array([None if text is None else json.loads(text) for text in texts], pa.string()), kind, bytes_of)
+        return _cast(pa.array([None if text is None else json.loads(text) for text in texts], pa.string()), kind)
     values = [None if text is None else _value(loads(text), kind, bytes_of) for text in texts]
     return exact_column(values, kind, Place("a row", field.name))
 
@@ -153,6 +170,14 @@ def _value(value: Any, kind: pa.DataType, bytes_of: _BytesOf) -> Any:
     return value
 
 
+def _time(text: Any, kind: pa.DataType) -> Any:
+    """A time as Python has it; raises ValueError for one of nanoseconds, which it does not."""
+    made = _cast(pa.array([text], pa.string()), kind)[0]
+    if pa.types.is_time64(kind) and kind.unit == "ns" and made.value % 1_000:
+        raise ValueError(f"{text} has nanoseconds, which are read of columns alone")
+    return made.as_py()
+
+
 def _number(value: Any, kind: pa.DataType) -> float:
     """The nearest number that a column of the type holds; raises ValueError for a whole number that it does not."""
     if isinstance(value, bool):
@@ -170,5 +195,5 @@ _MADE: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataTy
     (pa.types.is_decimal, lambda value, kind: Decimal(str(value))),
     (pa.types.is_floating, _number),
     (pa.types.is_string, lambda value, kind: value if isinstance(value, str) else text_of(value).decode()),
-    (pa.types.is_temporal, lambda value, kind: _cast(pa.array([value], pa.string()), kind, base64.b64decode)[0].as_py()),
+    (pa.types.is_temporal, _time),
 )

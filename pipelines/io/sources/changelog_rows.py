@@ -2,6 +2,7 @@
 when the pipeline is built.
 """
 
+import glob
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,47 +13,71 @@ import pyarrow as pa
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import PBegin, PCollection
 
-from beam_joins.pipelines.changelogs.changelog import Changelog, find_changelog
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.base.paths import is_local
+from beam_joins.pipelines.changelogs.changelog import Changelog, find_changelog, find_files, look_into, no_key
 from beam_joins.pipelines.changelogs.column_reader import IGNORED
 from beam_joins.pipelines.changelogs.read_records import SKIPPED, OnBadRecord, ReadRecords, RecordReader
 from beam_joins.pipelines.formats.columns import Columns, Envelopes, enveloped
 from beam_joins.pipelines.formats.csv_rows import layout_by
 from beam_joins.pipelines.formats.envelopes.look import together
+from beam_joins.pipelines.formats.files import File, Part
 from beam_joins.pipelines.formats.layout import UNKNOWN
 from beam_joins.pipelines.io.read_growing_files import ReadGrowingFiles
 from beam_joins.pipelines.io.sources.enveloped_parts import MARKS, EnvelopedReader, placeholders
 from beam_joins.pipelines.io.sources.envelopes import EnvelopedRecords, TopicFormat
-from beam_joins.pipelines.io.sources.plain_parts import IN_COLUMNS, Ignored, PlainReader
+from beam_joins.pipelines.io.sources.plain_parts import IN_COLUMNS, Ignored, PlainReader, Roles, is_text
 from beam_joins.pipelines.io.sources.rows import require_instants
 from beam_joins.pipelines.io.sources.schema_registry import registry_settings
 from beam_joins.pipelines.io.sources.topic_records import TopicRecords
 from beam_joins.schema_union import common_schema
-from beam_joins.transforms.connect import NAMESPACE, StateFolder, as_arrow, choice, folder_for, label_of, plain_schema
+from beam_joins.transforms.connect import (
+    NAMESPACE,
+    StateFolder,
+    as_arrow,
+    choice,
+    folder_for,
+    label_of,
+    plain_schema,
+    schema_text,
+    text_schema,
+)
 
 FileFormat = Literal["debezium", "wal2json", "maxwell"]
 _SEEN: Final = "tables seen"
 """What a state remembers of the tables of envelopes; one of an earlier version does not have it."""
 _TYPES: Final = "types of"
 """What it remembers of the columns of CSV files, with the label of the transform that has read them."""
+_ENVELOPES: Final = "envelopes of"
+"""What it remembers of envelopes, with the label of the transform that reads them: key and columns."""
+_HELD: Final = "held"
+"""The files of deletes and truncates alone, which are read with the first row."""
 _log = logging.getLogger(__name__)
 
 
 class ChangelogRows(NamedTuple):
-    """What reads the rows, as batches where they are ``in_columns`` and dicts elsewhere; and the ``key`` of
-    envelopes.
+    """What reads the rows, as batches where they are ``in_columns`` and dicts elsewhere; the ``key`` of envelopes;
+    and whether a column of texts has the event times.
     """
 
     read: beam.PTransform[PBegin, Any]
     in_columns: bool
     key: list[str]
+    text_times: bool = False
+
+    def of_run(self, begin: PBegin) -> "ChangelogRows":
+        """The same in each run."""
+        return self
 
 
 class _ReadFiles(beam.PTransform[PBegin, Any]):
     """The records of a changelog, which a reader makes; of the types that the runs before had, with a state."""
 
-    def __init__(self, changelog: Changelog, reader: RecordReader, on_bad_record: OnBadRecord) -> None:
+    def __init__(
+        self, changelog: Changelog, reader: RecordReader, on_bad_record: OnBadRecord, parts: Sequence[Part] | None = None
+    ) -> None:
         super().__init__()
-        self._changelog, self._reader, self._on_bad_record = changelog, reader, on_bad_record
+        self._changelog, self._reader, self._on_bad_record, self._parts = changelog, reader, on_bad_record, parts
 
     def expand(self, begin: PBegin) -> Any:
         """Apply the transform."""
@@ -61,7 +86,7 @@ class _ReadFiles(beam.PTransform[PBegin, Any]):
         changelog = self._changelog if state is None else _typed_as_before(self._changelog, state, label_of(begin.pipeline))
         read = ReadRecords(
             changelog.name,
-            changelog.parts(),
+            changelog.parts() if self._parts is None else self._parts,
             self._reader,
             bytes=changelog.bytes,
             on_bad_record=self._on_bad_record,
@@ -106,13 +131,14 @@ class _ReadTopics(beam.PTransform[PBegin, PCollection[Any]]):
 
 def rows_of_plain_files(
     pattern: str,
-    timestamp_by: str,
+    roles: Roles,
     columns: Sequence[str],
     schema: Any,
     ignored: Ignored | None,
     on_bad_record: OnBadRecord,
 ) -> ChangelogRows:
     """The rows of files whose records are rows, in which the options name these columns."""
+    timestamp_by = roles.timestamp
     changelog = find_changelog("the files", pattern, Columns(key=(columns[0],), timestamp=timestamp_by))
     if schema == "said":
         schema = _schema_of(changelog)
@@ -125,7 +151,9 @@ def rows_of_plain_files(
     if schema is not None:
         files = tuple(replace(file, layout=layout_by(schema, file.layout), declared=tuple(schema.names)) for file in changelog.files)
         changelog = replace(changelog, files=files)
-    return ChangelogRows(_ReadFiles(changelog, PlainReader(schema, ignored), on_bad_record), schema is not None, [])
+    reader = PlainReader(schema, ignored, roles if on_bad_record == "drop" else None)
+    text_times = schema is not None and is_text(schema.field(timestamp_by).type)
+    return ChangelogRows(_ReadFiles(changelog, reader, on_bad_record), schema is not None, [], text_times)
 
 
 class WithoutIgnored(beam.PTransform[PBegin, PCollection[Any]]):
@@ -167,33 +195,76 @@ def _schema_of(changelog: Changelog) -> pa.Schema | None:
         return schemas[0]
 
 
-def rows_of_enveloped_files(
-    pattern: str,
-    format: FileFormat,
-    table: str,
-    key: list[str],
-    schema: Any,
-    unavailable_value: str | Sequence[str],
-    on_bad_record: OnBadRecord,
-) -> ChangelogRows:
-    """The rows that the envelopes in files are about."""
-    name, columns = table or "changelog", schema if isinstance(schema, pa.Schema) else None
-    tops = top_columns(key)
-    envelopes = Envelopes(format, table, tops, columns, placeholders(unavailable_value, format))
-    changelog = find_changelog(name, pattern, enveloped(name), (), envelopes)
-    evidence = changelog.evidence
-    expected = together(name, evidence.types) if schema == "said" and evidence.types else None
-    typed = expected if columns is None else columns
-    for column in () if columns is None else columns.names:  # Arrow would make a column of nulls of a name with a typo
-        changelog.require("schema=", column)
-    for column in () if expected is None else tops:
-        changelog.require("key=", column)
-    for doubt in (evidence.doubt if columns is None else "", *(each.sentence for each in changelog.waiting)):
-        if doubt:
+class EnvelopedFiles:
+    """The rows that the envelopes in files are about. Their key and types are those of the options, of the runs before,
+    with a state, or of the first changes.
+    """
+
+    def __init__(
+        self,
+        pattern: str,
+        format: FileFormat,
+        table: str,
+        key: list[str],
+        schema: Any,
+        unavailable_value: str | Sequence[str],
+        on_bad_record: OnBadRecord,
+    ) -> None:
+        self._name, self._pattern, self._key, self._on_bad_record = table or "changelog", pattern, key, on_bad_record
+        self._schema, self._said = schema if isinstance(schema, pa.Schema) else None, schema == "said"
+        self._envelopes = Envelopes(format, table, top_columns(key), self._schema, placeholders(unavailable_value, format))
+        self._changelog = find_changelog(self._name, pattern, enveloped(self._name), (), self._envelopes, keyed_later=True)
+        for column in () if self._schema is None else self._schema.names:  # Arrow would make a column of nulls of a name with a typo
+            self._changelog.require("schema=", column)
+        types = self._changelog.evidence.types if self._said else ()
+        together(self._name, types)
+        for column in self._envelopes.key if types else ():
+            self._changelog.require("key=", column)
+
+    def of_run(self, begin: PBegin) -> ChangelogRows:
+        """The rows of this run; keeps key and types for the next ones."""
+        state, label = folder_for(begin), f"{_ENVELOPES} {label_of(begin.pipeline)}"
+        before: dict[str, Any] = {} if state is None else state.inputs.get(label, {})
+        changelog = self._with_held(before.get(_HELD, []))
+        evidence = changelog.evidence
+        key = self._key or before.get("key") or list(changelog.files[0].key)
+        if not key:
+            raise InputError(changelog.absent or no_key(self._name, changelog.files[0].format, changelog.columns))
+        said = together(self._name, evidence.types) if self._said and evidence.types else None
+        # schemas of Debezium's have all columns, also those of deletes
+        is_said = not self._said or (self._envelopes.format == "debezium" and said is not None)
+        is_decided = "types" in before or not evidence.without_rows or is_said
+        if "types" in before:
+            said = before["types"] and text_schema(before["types"])
+        whole = evidence.whole or (before.get("whole") and text_schema(before["whole"]))
+        if state is not None:
+            held = [] if is_decided or not evidence.is_there else sorted(file.path for file in changelog.files)
+            types = {"types": said and schema_text(said)} if is_decided else {_HELD: held}
+            state.inputs[label] = {"key": key, "whole": whole and schema_text(whole), **types}
+        for doubt in filter(None, ["" if whole or self._schema else evidence.doubt, *(each.sentence for each in changelog.waiting)]):
             _log.warning("%s", doubt)
-    key = key or list(changelog.files[0].key)
-    reader = EnvelopedReader(typed, None if typed is None else expected)
-    return ChangelogRows(_ReadFiles(changelog, reader, on_bad_record), typed is not None, key)
+        files = tuple(replace(file, key=top_columns(key), columns=file.columns or whole) for file in changelog.files)
+        typed = said if self._said else self._schema
+        reader = EnvelopedReader(typed, said)
+        # what deletes nothing waits for the types of a row
+        parts = list[Part]() if state is not None and not is_decided else None
+        read = _ReadFiles(replace(changelog, files=files), reader, self._on_bad_record, parts)
+        return ChangelogRows(read, typed is not None, key)
+
+    def _with_held(self, held: Sequence[str]) -> Changelog:
+        """The changelog of this run's files and of those of earlier ones that had no row, which this one reads."""
+        if not held:
+            return self._changelog
+        files = list[File]()
+        for path in held:
+            of_path = find_files(self._name, glob.escape(path) if is_local(path) else path, self._envelopes)
+            if not of_path:
+                raise InputError(
+                    f"{self._name}: {path} is gone, which no run has read as none had a row: restore it, or begin with an empty state"
+                )
+            files += of_path
+        files += [file for file in find_files(self._name, self._pattern, self._envelopes) if file.path not in held]
+        return look_into(self._name, tuple(files), enveloped(self._name), keyed_later=True)
 
 
 def rows_of_topics(

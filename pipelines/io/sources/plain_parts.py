@@ -1,8 +1,9 @@
 """Makes elements of the records of files that are rows, whose columns give time and sequence."""
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -13,7 +14,8 @@ from beam_joins import vectorized
 from beam_joins.arrow_types import plain_type, python_list, without_uuids
 from beam_joins.exact_casts import exact_cast
 from beam_joins.exact_values import Place
-from beam_joins.fields import delete_getter, names_in
+from beam_joins.fields import delete_getter, getter, names_in
+from beam_joins.marks import deleted_of
 from beam_joins.operations import word
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.changelogs.column_reader import IGNORED
@@ -24,7 +26,7 @@ from beam_joins.pipelines.formats.exact_json import dumps_line
 from beam_joins.pipelines.formats.files import Growing, NotWhole, Part
 from beam_joins.pipelines.formats.reading import BEHIND_DELETES
 from beam_joins.pipelines.formats.registry import FILE_FORMATS, SOURCES
-from beam_joins.positions import deleted_of
+from beam_joins.positions import places_of, times_of
 from beam_joins.sorting import combine_chunks
 from beam_joins.transforms.connect import struct_of
 from beam_joins.typed_rows import column_writer
@@ -34,6 +36,7 @@ PLACE: Final = "(place)"
 IN_COLUMNS: Final = {each.name: each for each in FILE_FORMATS if each.schema is not None}
 """The formats whose files say which columns they have."""
 _BATCH_ROWS: Final = 65_536
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 
 
 class Ignored(NamedTuple):
@@ -80,25 +83,114 @@ def _ties_of_columns(deletes: Any, rows: pa.RecordBatch) -> pa.Array:
     return pc.if_else(deleted_of(deletes, marks), rows[PLACE], pc.add(rows[PLACE], BEHIND_DELETES))
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of the type has text."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def times_of_texts(column: str, ordering: bool) -> Any:
+    """What reads a column of texts as event times; ``ordering``: they are positions too."""
+    return vectorized(partial(_times_of_texts, column, ordering))
+
+
+def _times_of_texts(column: str, ordering: bool, rows: pa.RecordBatch) -> pa.Array:
+    return times_of("timestamp_by", rows[column].to_pylist(), ordering=ordering)
+
+
+class Roles(NamedTuple):
+    """The columns that a table needs of records: of its ``key``, whose names may lead into them, of the event time and
+    of the sequence.
+    """
+
+    key: Sequence[str]
+    timestamp: str
+    sequence: Sequence[str] = ()
+
+    def fitting(self, element: Any, places: Sequence[int]) -> tuple[Any, list[tuple[int, str]]]:
+        """The records that can have these roles, and the faults of the others; one without a column has null there,
+        and is dropped by the table.
+        """
+        if not isinstance(element, pa.RecordBatch):
+            rows, _, faults = fitting(self._whole, element, places)
+            return rows, faults
+        with suppress(ValueError):
+            return self._checked(element), []
+        rows, _, faults = fitting(lambda at: self._checked(element.take(pa.array(at, pa.int64()))), range(len(element)), places)
+        return rows, faults
+
+    def numbered(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The record of a CSV file, where one text in a column makes text of its numbers too."""
+        texts = ((name, row.get(name)) for name in (self.timestamp, *self.sequence))
+        return {**row, **{name: int(text) for name, text in texts if isinstance(text, str) and _WHOLE.fullmatch(text)}}
+
+    def _whole(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        paths = [name.split(".") for name in self.key]
+        names = dict.fromkeys([*(path[0] for path in paths), self.timestamp, *self.sequence])
+        whole = [row if names.keys() <= row.keys() else {**row, **{name: row.get(name) for name in names}} for row in rows]
+        for path in paths:
+            for row in whole if path[1:] else ():
+                _require_path(row, path)
+        times_of("timestamp_by", [row[self.timestamp] for row in whole], ordering=not self.sequence)
+        if self.sequence:
+            of_row = getter("sequence_by", list(self.sequence))
+            places_of("sequence_by", list(map(of_row, whole)))
+        return whole
+
+    def _checked(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        column = rows[self.timestamp]
+        times_of("timestamp_by", column.to_pylist() if is_text(column.type) else column, ordering=not self.sequence)
+        for name in self.sequence:
+            places_of("sequence_by", rows[name])
+        return rows
+
+
+def _require_path(row: dict[str, Any], path: Sequence[str]) -> None:
+    value = row[path[0]]
+    for name in path[1:]:
+        if not isinstance(value, Mapping | None):
+            raise ValueError(f"column {'.'.join(path)!r} leads into {value!r}, which has no columns")
+        value = None if value is None else value.get(name)
+
+
 class PlainReader:
     """Makes dicts of the records of files, or record batches with the columns of ``schema``; with their places.
 
-    Records that ``ignored`` tells are left out.
+    Records that ``ignored`` tells are left out; those that do not fit their ``roles`` are bad ones, where these are
+    told.
     """
 
-    def __init__(self, schema: pa.Schema | None, ignored: Ignored | None = None) -> None:
-        self._columns, self._ignored = schema, ignored
+    def __init__(self, schema: pa.Schema | None, ignored: Ignored | None = None, roles: Roles | None = None) -> None:
+        self._columns, self._ignored, self._roles = schema, ignored, roles
         self.schema = None if schema is None else schema.append(pa.field(PLACE, pa.int64()))
 
     def made(self, part: Part) -> Iterator[MadeRows]:
         """The records of a part, some at a time."""
         for made in _dicts(part) if self._columns is None else _batches(part, self._columns):
-            if self._ignored is None:
-                yield made
-                continue
-            kept, counts = zip(*map(self._ignored.kept, made.elements), strict=True) if made.elements else ((), ())
-            skipped = {IGNORED: sum(counts)} if any(counts) else {}
-            yield made._replace(elements=list(itertools.chain.from_iterable(kept)), skipped=skipped)
+            kept = self._kept(made)
+            if self._roles is not None and self._columns is None and part.file.format == "csv":
+                kept = kept._replace(elements=list(map(self._roles.numbered, kept.elements)))
+            yield self._fitting(kept)
+
+    def _fitting(self, made: MadeRows) -> MadeRows:
+        if self._roles is None:
+            return made
+        faults = list(made.faults)
+        if self._columns is None:
+            elements, others = self._roles.fitting(made.elements, [row[PLACE] for row in made.elements])
+            return made._replace(elements=elements, faults=sorted([*faults, *others]))
+        batches = []
+        for batch in made.elements:
+            rows, others = self._roles.fitting(batch, batch[PLACE].to_pylist())
+            batches += [rows] if len(rows) else []
+            faults += others
+        return made._replace(elements=batches, faults=sorted(faults))
+
+    def _kept(self, made: MadeRows) -> MadeRows:
+        if self._ignored is None:
+            return made
+        kept, counts = zip(*map(self._ignored.kept, made.elements), strict=True) if made.elements else ((), ())
+        skipped = {IGNORED: sum(counts)} if any(counts) else {}
+        return made._replace(elements=list(itertools.chain.from_iterable(kept)), skipped=skipped)
 
 
 def _dicts(part: Part) -> Iterator[MadeRows]:

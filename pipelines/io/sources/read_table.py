@@ -1,6 +1,7 @@
 """Reads a table: what a reader gives as rows, and the table that these are the changelog of."""
 
 import copy
+from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import apache_beam as beam
@@ -8,6 +9,7 @@ from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins import ChangeBatch, Dropped, TableFromChangelog
 from beam_joins.pipelines.changelogs.read_records import Read
+from beam_joins.pipelines.formats.columns import PLACE
 from beam_joins.pipelines.results.counts import Tally
 
 
@@ -28,16 +30,27 @@ class ReadOutputs(NamedTuple):
     counts: PCollection[Tally]
 
 
-class ReadTable(beam.PTransform[PBegin, Any]):
-    """Makes a table of what ``rows`` reads: a :class:`~beam_joins.pipelines.changelogs.read_records.Read`, or
-    the rows alone.
+class Reads(NamedTuple):
+    """What reads the rows, a :class:`~beam_joins.pipelines.changelogs.read_records.Read` or the rows alone, and the
+    table that they are the changelog of.
     """
+
+    rows: beam.PTransform[PBegin, Any]
+    table: TableFromChangelog
+
+    def of_run(self, begin: PBegin) -> "Reads":
+        """The same in each run."""
+        return self
+
+
+class ReadTable(beam.PTransform[PBegin, Any]):
+    """Makes a table of what is read; ``of_run`` says, when the transform is applied, what that is in this run."""
 
     _all_outputs = False
 
-    def __init__(self, rows: beam.PTransform[PBegin, Any], table: TableFromChangelog) -> None:
+    def __init__(self, of_run: Callable[[PBegin], Reads]) -> None:
         super().__init__()
-        self._rows, self._table = rows, table
+        self._of_run = of_run
 
     def with_outputs(self) -> beam.PTransform[PBegin, ReadOutputs]:
         """The same transform, giving all its outputs: :class:`ReadOutputs`.
@@ -50,12 +63,22 @@ class ReadTable(beam.PTransform[PBegin, Any]):
 
     def expand(self, begin: PBegin) -> Any:
         """Apply the transform."""
-        read = begin | "Rows" >> self._rows
+        reads = self._of_run(begin)
+        read = begin | "Rows" >> reads.rows
         rows = read.rows if isinstance(read, Read) else read
         if not self._all_outputs:
-            return rows | "Table" >> self._table
-        table, dropped = rows | "Table" >> self._table.with_outputs()
+            return rows | "Table" >> reads.table
+        table, all_dropped = rows | "Table" >> reads.table.with_outputs()
+        dropped: PCollection[Dropped] = all_dropped | "Dropped" >> beam.Map(_without_place).with_output_types(Dropped)
         if isinstance(read, Read):
             return ReadOutputs(table, dropped, read.bad_records, rows, read.counts)
         none: PCollection[Any] = begin | "None" >> beam.Create(list[Any](), reshuffle=False)
         return ReadOutputs(table, dropped, none, rows, none)
+
+
+def _without_place(dropped: Dropped) -> Dropped:
+    """What was dropped, without the place that only this reader adds to records."""
+    record = dropped.record
+    if not isinstance(record, dict) or PLACE not in record:
+        return dropped
+    return dropped._replace(record={name: value for name, value in record.items() if name != PLACE})

@@ -36,6 +36,11 @@ class Remembered(NamedTuple):
     notes: Mapping[str, list[str]] = {}
     partitions: Mapping[str, Sequence[DescribedPart]] = {}
 
+    @property
+    def has_seen(self) -> bool:
+        """Whether there were any rows."""
+        return bool(self.columns or self.notes or self.partitions)
+
 
 class Manifest(NamedTuple):
     """``run`` is the number of the last run, ``inputs`` what readers have seen, ``transforms`` are by their
@@ -140,6 +145,8 @@ def require_same(root: str, before: Manifest, now: Mapping[str, Fingerprint]) ->
             f"{root} remembers nothing of {_named(new)}, which the runs before had not: run the same pipeline, or {empty}"
         )
     for label, fingerprint in now.items():
+        if not before.transforms[label].has_seen:  # of no row nothing is remembered
+            continue
         before_run = before.transforms[label].fingerprint
         options, after = (
             {**each["options"], "the transform": each["transform"], "the input": each["inputs"]} for each in (before_run, fingerprint)
@@ -165,7 +172,7 @@ def after_run(
     for turn in turns:
         by_label[turn.label].append(turn)
     earlier = {label: before.transforms.get(label, Remembered(fingerprint)) for label, fingerprint in now.items()}
-    transforms = {label: _after(earlier[label], by_label[label]) for label in now}
+    transforms = {label: _after(earlier[label], fingerprint, by_label[label]) for label, fingerprint in now.items()}
     for group in groups:
         ended = [turn for label in group for turn in by_label[label]]
         frontier = largest(*(earlier[label].frontier for label in group), *(turn.position for turn in ended))
@@ -175,7 +182,7 @@ def after_run(
     return Manifest(before.run + 1, partitions, inputs, transforms)
 
 
-def _after(before: Remembered, turns: Iterable[TurnEnded]) -> Remembered:
+def _after(before: Remembered, fingerprint: Fingerprint, turns: Iterable[TurnEnded]) -> Remembered:
     partitions, columns = dict(before.partitions), dict(before.columns)
     notes = {name: set(noted) for name, noted in before.notes.items()}
     for turn in turns:
@@ -185,7 +192,7 @@ def _after(before: Remembered, turns: Iterable[TurnEnded]) -> Remembered:
         for name, noted in turn.notes.items():
             notes.setdefault(name, set()).update(noted)
     listed = {name: sorted(noted) for name, noted in notes.items()}
-    return before._replace(partitions=partitions, columns=columns, notes=listed)
+    return before._replace(fingerprint=fingerprint, partitions=partitions, columns=columns, notes=listed)
 
 
 def schema_text(schema: pa.Schema) -> str:
