@@ -147,7 +147,7 @@ N = "n" * 58
 @pytest.mark.parametrize(
     ("table", "columns", "message"),
     [
-        (f"{N}12345", ["id"], f"the name of the view {N}12345_live has 68 bytes, and PostgreSQL keeps 63: shorten it"),
+        (f"{N}12345", ["id"], f"the name of the view {N}12345_live has 68 bytes, and PostgreSQL keeps 63: shorten that of the table"),
         (f"{N}1", ["id"], f"the name of the view {N}1_live has 64 bytes"),
         (f"shop.{N}123456", ["id"], f"the name of the schema or table {N}123456 has 64 bytes"),
         ("t", ["id", "é" * 32], f"the name of the column {'é' * 32} has 64 bytes"),

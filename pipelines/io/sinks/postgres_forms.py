@@ -210,9 +210,8 @@ def require_names(table: str, columns: Sequence[str], *, has_view: bool) -> None
         names.append(("view", f"{table.rpartition('.')[2]}_live"))
     for what, name in names:
         if (size := len(name.encode())) > _NAME_BYTES:
-            raise InputError(
-                f"PostgreSQL: the name of the {what} {name} has {size} bytes, and PostgreSQL keeps {_NAME_BYTES}: shorten it"
-            )
+            way = "shorten that of the table" if what == "view" else "shorten it"
+            raise InputError(f"PostgreSQL: the name of the {what} {name} has {size} bytes, and PostgreSQL keeps {_NAME_BYTES}: {way}")
         if not name or "\0" in name:
             raise InputError(f"PostgreSQL: {name!r} is no name of a {what}: give another one")
         if what == "column" and name in _SYSTEM:
