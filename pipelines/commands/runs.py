@@ -113,7 +113,7 @@ class Runs:
             job = self._job(memory, read)
             outputs = tuple(self._output(name, folder.run, job) for name in self._places)
             if self._database is not None:
-                self._database.prepare(job, outputs[-1])
+                self._database.prepare(job, outputs[-1], first=folder.is_new)
             memory.learn(job, in_columns=any(output.columns is not None for output in outputs))
             in_folders = {side: files for side, files in new.items() if self._slot is None and side not in self._args.topics}
             for side, files in in_folders.items():

@@ -43,14 +43,20 @@ class PostgresResult:
         table.prepare(create=False)
         return self.shown
 
-    def prepare(self, job: Job, output: Output) -> None:
-        """Check the table before the first run of a process; create it where it is not there.
+    def prepare(self, job: Job, output: Output, *, first: bool) -> None:
+        """Check the table before the first run of a process; create it where it is not there before the first run of all.
 
         Raises InputError for a table that rows cannot be merged into, and a job whose keys have nulls.
         """
         if self._table is None:
-            self._table = self._table_of(job, output)
-            self._table.prepare(create=True)
+            table = self._table_of(job, output)
+            if not first and not table.exists():
+                raise InputError(
+                    f"--to: the table {table.name} is not there, and would lack what the runs before have written: begin with an "
+                    "empty --state-dir"
+                )
+            table.prepare(create=True)
+            self._table = table
 
     def _table_of(self, job: Job, output: Output) -> PostgresTable:
         _require_keys(job.how, by_reference=bool(job.foreign_key))
@@ -63,7 +69,7 @@ class PostgresResult:
             columns = TableColumns(TableType(key=key, value=new), job.key_names(), None)
         except ValueError as error:
             raise InputError(f"--to: {error}") from error
-        return PostgresTable(self._address.conninfo, self._address.table, columns, _POSITION, _DELETED)
+        return PostgresTable(self._address.conninfo, self._address.table, columns, _POSITION, _DELETED, in_one=True, has_view=True)
 
     def merge(self, path: str, *, first: bool) -> None:
         """Merge the changes of a run, which are in a file, in one transaction. The first run replaces all rows.

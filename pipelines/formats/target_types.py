@@ -158,7 +158,7 @@ _TABLE: Final = (
     _Row(pa.types.is_decimal, _itself, _avro_decimal, _connect_decimal, None, _sql_decimal),
     _Row(is_text, _TEXT, "string", _connect("string"), _TEXT, "text"),
     _Row(is_bytes, _BYTES, "bytes", _connect("bytes"), _BYTES, "bytea"),
-    _Row(is_uuid, _itself, _avro("string", "uuid"), _connect("string", "io.debezium.data.Uuid")),
+    _Row(is_uuid, _itself, _avro("string", "uuid"), _connect("string", "io.debezium.data.Uuid"), postgres="uuid"),
     _Row(pa.types.is_date, _DAY, _avro("int", "date"), _connect("int32", f"{_TIME}Date"), _DAY, "date"),
     _Row(pa.types.is_time32, _CLOCK_MS, _avro("int", "time-millis"), _connect("int32", f"{_TIME}Time"), None, "time"),
     _Row(_is(_CLOCK_US), _CLOCK_US, _avro("long", "time-micros"), _connect("int64", f"{_TIME}MicroTime"), None, "time"),

@@ -3,19 +3,23 @@
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PCollection, PDone
+from xxhash import xxh3_64_hexdigest
 
 from beam_joins.batch import ChangeBatch
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.io.sinks.postgres_forms import require_names
 from beam_joins.pipelines.io.sinks.postgres_table import PostgresTable, checked_conninfo
 from beam_joins.pipelines.io.sinks.table_columns import TableColumns
-from beam_joins.transforms.connect import columns, flag, in_batches, table_type, text
+from beam_joins.transforms.connect import StateFolder, choice, columns, flag, folder_for, in_batches, table_type, text
 
 __all__ = ["WritePostgres"]
 
+Existing = Literal["refuse", "keep"]
 _BYTES = 16 << 20  # so much is merged in one transaction
 
 
@@ -37,6 +41,8 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
     * ``position``, ``deleted``: the columns for these two.
     * ``create=True``: create the table where it is not there, and the view ``{table}_live`` of the rows that
       are not deleted, where nothing has that name.
+    * ``existing``: what a first run, with a new ``--beam_joins_state``, does with rows that the table has:
+      ``"refuse"`` them, as those that were deleted meanwhile would stay, or ``"keep"`` them and merge.
 
     Raises ``ValueError`` at construction for a wrong option, and
     :class:`~beam_joins.pipelines.base.input_error.InputError`, a ``ValueError`` too, when it is applied: if
@@ -61,6 +67,7 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
         position: str = "position",
         deleted: str = "deleted",
         create: bool = False,
+        existing: Existing = "refuse",
     ) -> None:
         super().__init__()
         if not isinstance(table, str) or not 1 <= len([part for part in table.split(".") if part]) == table.count(".") + 1 <= 2:
@@ -69,22 +76,44 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
         text("position", position, "the name of a column")
         text("deleted", deleted, "the name of a column")
         flag("create", create)
+        choice("existing", existing, Existing)
         if schema is not None and not isinstance(schema, pa.Schema):
             raise ValueError(f"schema={schema!r}: give a pyarrow.Schema")
         if len({*names, position, deleted}) < len(names) + 2:
             raise ValueError(f"key={key!r}, position={position!r}, deleted={deleted!r}: give each column a name of its own")
+        require_names(table, [*names, position, deleted], has_view=create)
         self._conninfo, self._table, self._key, self._schema = checked_conninfo(conninfo), table, names, schema
         self._position, self._deleted, self._create = position, deleted, create
+        self._existing = existing
 
     def expand(self, table: PCollection[Any]) -> PDone:
         """Apply the transform."""
         columns = TableColumns(table_type(table), self._key, self._schema)
         if reserved := {self._position, self._deleted} & {*columns.values.names}:
             raise ValueError(f"the values have a column {', '.join(sorted(reserved))}: give position= or deleted= another name")
-        into = PostgresTable(self._conninfo, self._table, columns, self._position, self._deleted)
+        into = PostgresTable(self._conninfo, self._table, columns, self._position, self._deleted, has_view=self._create)
+        state = folder_for(table)
+        if state is not None and not state.is_new and self._create and not into.exists():
+            raise InputError(
+                f"the table {self._table} is not there, and would lack what the runs before with {state.files.root} have written: "
+                "begin with an empty state"
+            )
         into.prepare(create=self._create)
+        if state is not None and state.is_new:
+            self._begin(state, into)
         _ = in_batches(table) | "Merge" >> beam.ParDo(_Merge(into))
         return PDone(table.pipeline)
+
+    def _begin(self, state: StateFolder, into: PostgresTable) -> None:
+        """A first run begins with an empty table, or is the one that has begun so before and was not committed."""
+        begun = f"begun-{xxh3_64_hexdigest(self._table.encode())}"
+        if self._existing == "refuse" and not state.files.exists(begun) and into.has_rows():
+            raise InputError(
+                f"the table {self._table} has rows, which no run with the state {state.files.root} has written, so that rows deleted "
+                "meanwhile would stay: empty the table, give the state of the runs before, or say existing='keep'"
+            )
+        state.files.put(begun, b"")
+        state.when_committed.append(lambda: state.files.remove([begun] if state.files.exists(begun) else []))
 
 
 class _Merge(beam.DoFn):

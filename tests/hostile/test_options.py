@@ -153,7 +153,7 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     "WriteParquet": {"prefix": ("p", "text"), "schema": (None, "none schema"), "compression": ("snappy", "")},
     "WritePostgres": {
         **{"conninfo": ("dbname=x", "empty"), "table": ("t", "text"), "key": ("id", "text"), "schema": (SCHEMA, "none schema")},
-        **{"position": ("p", "text"), "deleted": ("d", "text"), "create": (False, "flag")},
+        **{"position": ("p", "text"), "deleted": ("d", "text"), "create": (False, "flag"), "existing": ("refuse", "")},
     },
 }
 """Of each option a value of its form, and what else is one."""

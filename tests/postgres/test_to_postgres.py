@@ -105,6 +105,11 @@ def test_a_run_says_what_it_has_merged_and_a_dry_run_what_it_would_make(postgres
     assert beam_joins("slot", "drop", address).code == beam_joins("slot", "create", address, "--tables", "orders,customers").code == 0
     assert beam_joins(*options_of(address)).code == 0
     assert asked(conninfo, ENRICHED) == asked(conninfo, JOINED), "the first run of a state replaces all rows"
+    run(conninfo, "DROP TABLE enriched CASCADE", "UPDATE customers SET name = 'B' WHERE id = 7", "CHECKPOINT")
+    ran = beam_joins(*options_of(address))
+    assert "--to: the table enriched is not there, and would lack what the runs before have written: begin with an empty" in ran.err, (
+        ran
+    )
 
 
 def test_files_are_joined_into_a_table_by_keys_of_several_columns(postgres: str, beam_joins: Run) -> None:
@@ -159,6 +164,10 @@ def test_files_are_joined_into_a_table_by_keys_of_several_columns(postgres: str,
             ["--state-dir", "s", "--to", "{address}?table=t", "--select", "left.by as position"],
             "a column of the result is called position",
         ),
+        (["--state-dir", "s", "--to", "{address}?table=t", "--select", "left.by as xmin"], "the name xmin is of a system column"),
+        (["--state-dir", "s", "--to", f"{{address}}?table={'n' * 59}"], f"the name of the view {'n' * 59}_live has 64 bytes"),
+        (["--state-dir", "s", "--to", "{address}?table=nowhere.t"], 'PostgreSQL, table nowhere.t: schema "nowhere" does not exist'),
+        (["--state-dir", "s", "--to", "{address}?table=made"], "the column who of the table made is generated (GENERATED ALWAYS)"),
         (["--state-dir", "s", "--to", "postgres://nobody:secret@127.0.0.1:1/x?table=t"], "PostgreSQL, table t: connection failed"),
     ],
 )
@@ -166,6 +175,8 @@ def test_a_table_that_cannot_be_written_is_refused_in_a_sentence_and_nothing_is_
     postgres: str, beam_joins: Run, arguments: list[str], message: str
 ) -> None:
     run(postgres, "CREATE TABLE IF NOT EXISTS narrow (id bigint PRIMARY KEY)")
+    made = "id bigint PRIMARY KEY, by text, who text GENERATED ALWAYS AS ('a') STORED, position bigint, deleted boolean"
+    run(postgres, f"CREATE TABLE IF NOT EXISTS made ({made})")
     Path("left.jsonl").write_text('{"id": 1, "by": "a", "op": "c", "lsn": 1, "updated_at": 5}\n')
     Path("right.jsonl").write_text('{"id": "a", "who": "Ann", "op": "c", "lsn": 2, "updated_at": 6}\n')
     options = [

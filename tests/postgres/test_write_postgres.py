@@ -29,15 +29,6 @@ from beam_joins.transforms.engine.table_type import TableType
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("n", pa.int64())])
 
 
-@pytest.fixture
-def database(postgres: str) -> str:
-    """An empty database."""
-    name = f"d{uuid.uuid4().hex}"
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    return postgres.replace("dbname=postgres", f"dbname={name}")
-
-
 def ask(database: str, query: Any) -> list[Any]:
     with psycopg.connect(database, autocommit=True) as connection:
         done = connection.execute(query)

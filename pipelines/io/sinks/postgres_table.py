@@ -10,6 +10,8 @@ from typing import Any, Final, LiteralString
 from beam_joins.pipelines.base.input_error import InputError, OutputError
 from beam_joins.pipelines.formats.target_types import target_type
 from beam_joins.pipelines.io.sinks.copy_text import copy_text
+from beam_joins.pipelines.io.sinks.postgres_forms import require_names
+from beam_joins.pipelines.io.sinks.postgres_target import Target, TargetReader, is_changed, unbounded
 from beam_joins.pipelines.io.sinks.table_columns import TableColumns
 
 try:
@@ -25,23 +27,36 @@ _CONNECT_SECONDS: Final = 10
 """How long an attempt to connect takes, unless the user says it."""
 _LOCK_TIMEOUT: Final = "SELECT set_config('lock_timeout', '30s', false) WHERE current_setting('lock_timeout') = '0'"
 """How long a row that somebody else has locked is waited for in one attempt, unless the user says it."""
-_COLUMNS: Final = """
-    SELECT attname::text, attnotnull, typname IN ('bpchar', 'citext') OR NOT coalesce(collisdeterministic, true)
-    FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid LEFT JOIN pg_collation ON pg_collation.oid = attcollation
-    WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+_SESSION: Final = """
+    SELECT set_config(name, value, false) FROM (VALUES ('TimeZone', 'UTC'), ('DateStyle', 'ISO, MDY'), ('IntervalStyle', 'postgres'),
+        ('extra_float_digits', '1'), ('bytea_output', 'hex'), ('array_nulls', 'on'), ('xmloption', 'content'),
+        ('client_encoding', 'UTF8')) AS settings (name, value)
 """
-_UNIQUE: Final = """
-    SELECT (SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = indrelid AND attnum = ANY (indkey))
-    FROM pg_index WHERE indrelid = to_regclass(%s) AND indisunique AND indimmediate AND indpred IS NULL AND indexprs IS NULL
-"""
+"""A text is one value, whatever the role, the database or the environment are set to."""
+_SCHEMA: Final = "SELECT to_regnamespace(%s) IS NULL"
 _CREATE: Final = "CREATE TABLE {table} ({columns}, {position} bigint NOT NULL, {deleted} boolean NOT NULL, PRIMARY KEY ({key}))"
 _VIEW: Final = "CREATE VIEW {view} AS SELECT {shown} FROM {table} WHERE NOT {deleted}"
-_STAGED: Final = "CREATE TEMPORARY TABLE IF NOT EXISTS {staged} ON COMMIT DELETE ROWS AS SELECT {all} FROM {table} WITH NO DATA"
+_STAGED: Final = "CREATE TEMPORARY TABLE IF NOT EXISTS {staged} ON COMMIT DELETE ROWS AS SELECT {unbounded} FROM {table} WITH NO DATA"
 _DELETE: Final = "DELETE FROM {table}"
+_HAS_ROWS: Final = "SELECT EXISTS (SELECT FROM {table})"
 _COPY: Final = "COPY {staged} ({all}) FROM STDIN (ENCODING 'UTF8')"
+_CHANGED: Final = """
+    SELECT name, type, value FROM {staged} CROSS JOIN LATERAL (VALUES {compared}) AS compared (name, type, value, is_changed)
+    WHERE is_changed LIMIT 1
+"""
 # rows are locked in the order of their keys, so that two transactions do not wait for each other
+_LOCK: Final = """
+    SELECT count(*) FROM (SELECT FROM {table} AS kept WHERE EXISTS (SELECT FROM {staged} AS staged WHERE {same_key})
+        ORDER BY {key} FOR UPDATE) AS locked
+"""
+_RELEASE: Final = """
+    UPDATE {table} AS kept SET {nulls}{deleted} = true
+    FROM (SELECT {key}, max({position}) AS {position} FROM {staged} GROUP BY {key}) AS staged
+    WHERE {same_key} AND staged.{position} > kept.{position}
+"""
 _MERGE: Final = """
-    INSERT INTO {table} AS kept ({all}) SELECT DISTINCT ON ({key}) {all} FROM {staged} ORDER BY {key}, {position} DESC
+    INSERT INTO {table} AS kept ({all}) OVERRIDING SYSTEM VALUE
+    SELECT DISTINCT ON ({key}) {all} FROM {staged} ORDER BY {key}, {position} DESC
     ON CONFLICT ({key}) DO UPDATE SET {set} WHERE excluded.{position} > kept.{position}
 """
 
@@ -62,6 +77,11 @@ def checked_conninfo(conninfo: str) -> str:
 class PostgresTable:
     """A PostgreSQL table, SCHEMA.NAME or NAME, in the database of ``conninfo``; keeps its connection open
     after the first write.
+
+    ``in_one``: whether all changes of a run are merged in one transaction; ``has_view``: whether the table is
+    to get a view of the rows that are not deleted.
+
+    Raises InputError for names that PostgreSQL does not keep.
     """
 
     conninfo: str
@@ -69,7 +89,13 @@ class PostgresTable:
     columns: TableColumns
     position: str
     deleted: str
+    in_one: bool = False
+    has_view: bool = False
+    _target: Target | None = field(default=None, compare=False)
     _connection: Any = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        require_names(self.name, self._names, has_view=self.has_view)
 
     def __getstate__(self) -> dict[str, Any]:
         """A connection stays in its process."""
@@ -80,59 +106,58 @@ class PostgresTable:
         return [*self.columns.key.names, *self.columns.values.names, self.position, self.deleted]
 
     def exists(self) -> bool:
-        """Whether the table is there. Raises InputError if the server does not say it."""
+        """Whether the table is there. Raises InputError if the server does not say it, and for a schema that is not
+        there.
+        """
         with self._saying(InputError), self._connected() as connection:
-            named = self._identifier(self.name).as_string()
-            return bool(connection.execute("SELECT to_regclass(%s)", [named]).fetchone() != (None,))
+            return self._is_there(connection, self.name)
+
+    def has_rows(self) -> bool:
+        """Whether the table, which is there, has rows. Raises InputError if the server does not say it."""
+        with self._saying(InputError), self._connected() as connection:
+            return bool(connection.execute(self._sql(_HAS_ROWS)).fetchone()[0])
 
     def prepare(self, *, create: bool) -> None:
         """Creates the table and its view if requested; raises InputError for a table that rows cannot be
         merged into.
         """
+        if create:
+            require_names(self.name, self._names, has_view=True)
         _ = self._sql(_CREATE)  # a column without a type in PostgreSQL is refused before the server is asked
         with self._saying(InputError), self._connected() as connection, connection.transaction():
             if create:
                 # two that create a table at once would fail
                 connection.execute("SELECT pg_advisory_xact_lock(hashtext('beam_joins'))")
                 self._create(connection, self.name, _CREATE)
-            self._check(connection)
+            self._target = self._read(connection)
             if create:
                 self._create(connection, f"{self.name}_live", _VIEW)
 
     def _create(self, connection: Any, name: str, statement: LiteralString) -> None:
-        if connection.execute("SELECT to_regclass(%s)", [self._identifier(name).as_string()]).fetchone() == (None,):
+        if not self._is_there(connection, name):
             connection.execute(self._sql(statement))
 
-    def _check(self, connection: Any) -> None:
+    def _is_there(self, connection: Any, name: str) -> bool:
+        schema, point, _ = name.rpartition(".")
+        if point and connection.execute(_SCHEMA, [self._identifier(schema).as_string()]).fetchone() == (True,):
+            raise InputError(f'PostgreSQL, table {self.name}: schema "{schema}" does not exist: create it')
+        return bool(connection.execute("SELECT to_regclass(%s)", [self._identifier(name).as_string()]).fetchone() != (None,))
+
+    def _read(self, connection: Any) -> Target:
         quoted = self._identifier(self.name).as_string()
-        columns = {name: (never_null, loose) for name, never_null, loose in connection.execute(_COLUMNS, [quoted]).fetchall()}
-        if not columns:
-            raise InputError(f"there is no table {self.name} in the database: create it, or say create=True")
-        if missing := [name for name in self._names if name not in columns]:
-            raise InputError(f"the table {self.name} has no column {', '.join(missing)}; it has {', '.join(columns)}")
-        if loose := [name for name in self.columns.key.names if columns[name][1]]:
-            raise InputError(
-                f"the column {', '.join(loose)} of the table {self.name} takes keys for one that differ in case, "
-                "accents or spaces: make it text"
-            )
-        if never := [name for name in self.columns.values.names if columns[name][0]]:
-            raise InputError(
-                f"the column {', '.join(never)} of the table {self.name} is NOT NULL, and is null where a row is "
-                "deleted: let it be null"
-            )
-        if not any({*names} == {*self.columns.key.names} for (names,) in connection.execute(_UNIQUE, [quoted])):
-            raise InputError(
-                f"the table {self.name} has no primary key or unique index of the columns {', '.join(self.columns.key.names)}"
-            )
+        return TargetReader(self.name, quoted, self.columns, self.position, self.deleted, in_one=self.in_one).read(connection)
 
     def lines(self, columns: Sequence[Any]) -> bytes:
         """The columns of a batch, as :class:`TableColumns` makes them, as lines for :meth:`merge`; raises
-        OutputError for times that PostgreSQL would round.
+        OutputError for values that their columns would change.
         """
+        if self._target is None:
+            with self._saying(InputError), self._connected() as connection, connection.transaction():
+                self._target = self._read(connection)
         try:
-            return copy_text(columns)
+            return copy_text(columns, self._target.columns)
         except ValueError as error:
-            raise OutputError(f"PostgreSQL, table {self.name}: {error}: PostgreSQL keeps microseconds, so round them before") from None
+            raise OutputError(f"PostgreSQL, table {self.name}: {error}") from None
 
     def merge(self, pieces: Iterable[bytes], *, anew: bool = False) -> None:
         """Merges the rows of all pieces in one transaction, which is repeated, from the first piece on, if the
@@ -148,16 +173,34 @@ class PostgresTable:
                 time.sleep(pause or 0)
 
     def _merge(self, pieces: Iterable[bytes], *, anew: bool) -> None:
+        connection = self._connection or self._connected()
         if self._connection is None:
-            self._connection = self._connected()
-            self._connection.execute(self._sql(_STAGED))
-        with self._connection.transaction():
+            with connection.transaction():
+                self._require_same(self._read(connection))
+            connection.execute(self._sql(_STAGED))
+            self._connection = connection
+        with connection.transaction():
             if anew:
-                self._connection.execute(self._sql(_DELETE))
-            with self._connection.cursor().copy(self._sql(_COPY)) as copy:
+                connection.execute(self._sql(_DELETE))
+            with connection.cursor().copy(self._sql(_COPY)) as copy:
                 for piece in pieces:
                     copy.write(piece)
-            self._connection.execute(self._sql(_MERGE))
+            assert self._target is not None
+            if self._compared and (changed := connection.execute(self._sql(_CHANGED)).fetchone()):
+                name, kind, value = changed
+                raise OutputError(
+                    f"PostgreSQL, table {self.name}: the column {name} is {kind}, which does not hold {value!r} as it is"
+                )
+            if self._target.hands_on and not anew:
+                connection.execute(self._sql(_LOCK))
+                connection.execute(self._sql(_RELEASE))
+            connection.execute(self._sql(_MERGE))
+
+    def _require_same(self, target: Target) -> None:
+        """What has been written as lines was for the table as it was."""
+        if self._target is not None and [each[::2] for each in self._target.columns] != [each[::2] for each in target.columns]:
+            raise OutputError(f"PostgreSQL, table {self.name}: the table was altered since the pipeline was built: run it again")
+        self._target = target
 
     def close(self) -> None:
         """Closes the connection, if it is open."""
@@ -170,6 +213,7 @@ class PostgresTable:
         limit: dict[str, Any] = {} if is_limited else {"connect_timeout": _CONNECT_SECONDS}
         connection = psycopg.connect(self.conninfo, autocommit=True, **limit)
         connection.execute(_LOCK_TIMEOUT)
+        connection.execute(_SESSION)
         return connection
 
     @contextmanager
@@ -185,6 +229,17 @@ class PostgresTable:
             _, _, column = (error.diag.context or "").partition(", column ")
             raise kind(f"PostgreSQL, table {self.name}: {message}{f' (column {column.splitlines()[0]})' if column else ''}") from None
 
+    @property
+    def _compared(self) -> list[sql.Composed]:
+        """Of each column whose type might change values: its name, its type, a value as text, and whether it is changed."""
+        return [
+            sql.SQL("({}, {}, {}::text, {})").format(
+                sql.Literal(each.name), sql.Literal(each.type.shown), sql.Identifier(each.name), is_changed(each)
+            )
+            for each in (self._target.columns if self._target is not None else ())
+            if each.form.is_compared
+        ]
+
     def _sql(self, statement: LiteralString) -> sql.Composed:
         key, values = self.columns.key, self.columns.values
         comma = sql.SQL(", ")
@@ -199,9 +254,13 @@ class PostgresTable:
             staged=sql.Identifier("beam_joins staged"),
             columns=comma.join(typed),
             key=comma.join(map(sql.Identifier, key.names)),
+            same_key=sql.SQL(" AND ").join(sql.SQL("kept.{0} = staged.{0}").format(sql.Identifier(name)) for name in key.names),
             shown=comma.join(map(sql.Identifier, self._names[:-1])),
             all=comma.join(map(sql.Identifier, self._names)),
+            unbounded=comma.join(map(unbounded, self._target.columns if self._target is not None else ())),
+            compared=comma.join(self._compared),
             set=comma.join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in merged),
+            nulls=sql.SQL("").join(sql.SQL("{} = NULL, ").format(sql.Identifier(name)) for name in values.names),
             position=sql.Identifier(self.position),
             deleted=sql.Identifier(self.deleted),
         )
