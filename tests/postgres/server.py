@@ -24,8 +24,10 @@ SETTINGS = {
 
 
 @contextmanager
-def server(bin_: Path, port: int | None = None) -> Iterator[str]:
-    """A server, on the port of one that has stopped or a free one; gives what to connect with."""
+def server(bin_: Path, port: int | None = None, copy: Path | None = None) -> Iterator[str]:
+    """A server, on the port of one that has stopped or a free one; gives what to connect with. It has the data of a ``copy``, and is
+    promoted then.
+    """
     directory = Path(tempfile.mkdtemp(prefix="beam-joins-postgres-"))
     # PostgreSQL refuses to run as root
     user = "postgres" if os.geteuid() == 0 else None
@@ -40,7 +42,14 @@ def server(bin_: Path, port: int | None = None) -> Iterator[str]:
         subprocess.run([str(part) for part in command], check=True, capture_output=True, user=user, cwd=directory)
 
     try:
-        run(bin_ / "initdb", "--pgdata", data, "--username", "test", "--auth", "trust", "--no-sync")
+        if copy is None:
+            run(bin_ / "initdb", "--pgdata", data, "--username", "test", "--auth", "trust", "--no-sync")
+        else:
+            shutil.copytree(copy, data)
+            (data / "standby.signal").touch()
+            run_as_root = ["chown", "--recursive", user, data] if user is not None else ["true"]
+            subprocess.run(list(map(str, run_as_root)), check=True)
+            data.chmod(0o700)
         options = " ".join(
             f"-c {name}={value}" for name, value in {**SETTINGS, "unix_socket_directories": directory, "port": port}.items()
         )
@@ -48,6 +57,8 @@ def server(bin_: Path, port: int | None = None) -> Iterator[str]:
         started = [str(bin_ / "pg_ctl"), "--pgdata", str(data), "--log", str(log), "--wait", "--options", options, "start"]
         subprocess.run(started, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, user=user, cwd=directory)
         try:
+            if copy is not None:
+                run(bin_ / "pg_ctl", "--pgdata", data, "--wait", "promote")
             yield f"host=127.0.0.1 port={port} user=test dbname=postgres"
         finally:
             run(bin_ / "pg_ctl", "--pgdata", data, "--mode", "immediate", "--wait", "stop")
