@@ -12,7 +12,7 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins import LatestTable
 from beam_joins.pipelines.base.input_error import writing
-from beam_joins.pipelines.base.paths import absolute
+from beam_joins.pipelines.base.paths import absolute, require_file_system
 from beam_joins.pipelines.formats.change_records import As, ChangeRecords
 from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.formats.registry import Written, format_of
@@ -94,6 +94,7 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
         """Apply the transform."""
         require_global("WriteChangelog", pcoll)
         require_bounded("WriteChangelog", "write it in runs that go on, with --beam_joins_state", pcoll)
+        require_file_system("WriteChangelog", self._path)
         rows = PlainRows("WriteChangelog", table_type(pcoll), self._key)
         folder = folder_for(pcoll)
         stem, suffix = split_suffix(self._path)
