@@ -34,6 +34,7 @@ from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from beam_joins.transforms.engine.stored_files import (
     calling,
     cause,
+    create_file,
     files_below,
     is_remote,
     read_whole,
@@ -70,6 +71,7 @@ __all__ = [
     "cause",
     "choice",
     "columns",
+    "create_file",
     "declared_schema",
     "files_below",
     "flag",

@@ -20,7 +20,17 @@ from beam_joins.pipelines.results.in_order import ChangesInOrder, RowsInOrder, m
 from beam_joins.pipelines.results.outputs import split_suffix
 from beam_joins.pipelines.results.publication import Move, Publication
 from beam_joins.pipelines.results.write_parts import WriteParts, WrittenPart
-from beam_joins.transforms.connect import choice, columns, folder_for, in_batches, require_bounded, require_global, table_type, text
+from beam_joins.transforms.connect import (
+    choice,
+    columns,
+    create_file,
+    folder_for,
+    in_batches,
+    require_bounded,
+    require_global,
+    table_type,
+    text,
+)
 
 
 class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
@@ -132,7 +142,7 @@ class _Result:
         """A writer to a new file."""
         # a name without the suffix of a compression, but that of the path
         raw = CompressionTypes.UNCOMPRESSED
-        packed = FileSystems.create(path, compression_type=CompressionTypes.detect_compression_type(self.path) or raw)
+        packed = create_file(path, CompressionTypes.detect_compression_type(self.path) or raw)
         return self._records.writer(packed)
 
     def encoded(self, batch: Any) -> Iterator[pa.RecordBatch]:

@@ -4,6 +4,7 @@ A store of objects has no folders: names begin alike. Its rename is a copy that 
 """
 
 import errno
+import io
 import os
 import re
 import threading
@@ -13,7 +14,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 from uuid import uuid4
 
-from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -94,10 +95,49 @@ def _code(error: BaseException) -> Any:
     return getattr(_first(error), "code", None)
 
 
+def create_file(path: str, compression: str = CompressionTypes.AUTO) -> Any:
+    """A new file, which is there when it is closed; it may stay empty, also where Beam cannot write such files."""
+    if compression == CompressionTypes.AUTO:
+        compression = CompressionTypes.detect_compression_type(path)
+    if compression == CompressionTypes.UNCOMPRESSED and FileSystems.get_scheme(path) == "s3":
+        return _S3Object(path)
+    return FileSystems.create(path, compression_type=compression)
+
+
+class _S3Object(io.RawIOBase):
+    """Beam uploads an object in parts, and S3 refuses one without any."""
+
+    mode = "wb"
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+        self._file: Any = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        if self._file is None:
+            self._file = FileSystems.create(self._path, compression_type=CompressionTypes.UNCOMPRESSED)
+        self._file.write(data)
+        return memoryview(data).nbytes
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        super().close()
+        if self._file is None:
+            client, bucket, key = _s3(self._path)
+            client.client.put_object(Bucket=bucket, Key=key, Body=b"")
+        else:
+            self._file.close()
+
+
 def write_whole(path: str, content: Any) -> None:
     """Write a file; whoever reads it under its name gets it whole, or the one that was there before."""
     if is_remote(path):
-        with calling(path), FileSystems.create(path) as file:
+        with calling(path), create_file(path, CompressionTypes.UNCOMPRESSED) as file:
             file.write(bytes(content))
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -206,7 +246,7 @@ def _ask(system: Any, prefix: str, answers: list[BaseException | None]) -> None:
         if system.has_dirs():
             system.exists(prefix)
         elif system.scheme() == "s3":
-            _list_s3(system, prefix)
+            _list_s3(prefix)
         else:
             next(iter(system._list(prefix)), None)  # the first page alone
         answers.append(None)
@@ -214,14 +254,21 @@ def _ask(system: Any, prefix: str, answers: list[BaseException | None]) -> None:
         answers.append(error)
 
 
-def _list_s3(system: Any, prefix: str) -> None:
+def _list_s3(prefix: str) -> None:
     """Beam's own listing tries for minutes, and takes a missing bucket for an empty one."""
     from apache_beam.io.aws.clients.s3 import messages  # noqa: PLC0415  # only where it is used
-    from apache_beam.io.aws.s3io import S3IO, parse_s3_path  # noqa: PLC0415
 
-    bucket, key = parse_s3_path(prefix, object_optional=True)
+    client, bucket, key = _s3(prefix)
     try:
-        S3IO(options=system._options).client.list(messages.ListRequest(bucket, key))
+        client.list(messages.ListRequest(bucket, key))
     except messages.S3ClientError as error:
         if error.code != _MISSING or "NoSuchBucket" in str(error):
             raise
+
+
+def _s3(path: str) -> tuple[Any, str, str]:
+    """Beam's client for S3, and the bucket and the key of a path."""
+    from apache_beam.io.aws.s3io import S3IO, parse_s3_path  # noqa: PLC0415
+
+    system: Any = FileSystems.get_filesystem(path)
+    return S3IO(options=system._options).client, *parse_s3_path(path, object_optional=True)

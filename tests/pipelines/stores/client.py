@@ -35,11 +35,11 @@ def write(place: str) -> int:
             _ = (
                 log
                 | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn")
-                | WriteChangelog(f"{place}out-of-tests/log.jsonl")
+                | WriteChangelog(f"{place}out-of-tests/written/log.jsonl")
             )
-            _ = log | WriteParquet(f"{place}out-of-tests/parquet/rows")
+            _ = log | WriteParquet(f"{place}out-of-tests/written/parquet/rows")
         folder.commit()
-    assert ReadParquet(f"{place}out-of-tests/parquet").paths == ReadParquet(f"{place}out-of-tests/parquet/").paths
+    assert ReadParquet(f"{place}out-of-tests/written/parquet").paths == ReadParquet(f"{place}out-of-tests/written/parquet/").paths
     return 0
 
 
@@ -54,11 +54,11 @@ def put(place: str, folder: str) -> int:
 
 
 def get(place: str, folder: str) -> int:
-    """Copy the bucket of results into ``FOLDER/out-of-tests``."""
+    """Copy what is below a place into a folder."""
     from beam_joins.transforms.connect import files_below, read_whole
 
-    for path in files_below(f"{place}out-of-tests"):
-        target = Path(folder, path.removeprefix(place))
+    for path in files_below(place):
+        target = Path(folder, path.removeprefix(f"{place}/"))
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(read_whole(path) or b"")
     return 0

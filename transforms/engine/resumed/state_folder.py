@@ -157,7 +157,7 @@ class StateFolder:
         require_run(pipeline)
         require_same(self.files.root, self._before, self._fingerprints)
         self._groups = connected(pipeline, self._fingerprints)
-        self.files.put(f"{self._attempt}/{BEGUN}", b"")
+        self.files.put(f"{self._attempt}/{BEGUN}", b"1")
 
     def require_current(self) -> None:
         """Raise :class:`StateRefused` if another run has been committed since this one began, or is about to be."""
