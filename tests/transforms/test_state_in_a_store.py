@@ -4,6 +4,7 @@ import contextlib
 import copy
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -41,9 +42,9 @@ def latest(pipeline: beam.Pipeline, *rows: dict[str, int]) -> None:
     _ = read | "table" >> TableFromChangelog(key="id", sequence_by="at", timestamp_by="at") | LatestTable() | beam.Map(see)
 
 
-def under_way(*rows: dict[str, int]) -> StateFolder:
+def under_way(*rows: dict[str, int], at: str = STATE) -> StateFolder:
     """A run that has done everything but to commit, with a result to be renamed."""
-    folder = StateFolder(STATE)
+    folder = StateFolder(at)
     with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(["--beam_joins_partitions=1"])) as pipeline:
         folder.attach(pipeline)
         latest(pipeline, *rows)
@@ -237,6 +238,18 @@ def test_behind_a_commit_goes_what_runs_up_to_it_have_left_and_nothing_of_a_late
     run(TWO)
     manifest = read_manifest(store.objects[f"{STATE}/manifest.json"].decode(), "")
     assert {*store.names(f"{STATE}/")} == {"manifest.json", later.removeprefix(f"{STATE}/"), *manifest.files}
+
+
+@pytest.mark.parametrize("place", [STATE, "{}/state"])
+def test_what_readers_write_down_for_a_run_goes_with_it(store: Store, tmp_path: Path, place: str) -> None:
+    for is_committed in (False, True):
+        with under_way(ONE, at=place.format(tmp_path)) as folder:
+            stored_files.write_whole(f"{folder.scratch}/topics/a/1.jsonl", b"{}")
+            if is_committed:
+                folder.commit()
+        below = store.names(f"{STATE}/runs/") or [str(path) for path in tmp_path.rglob("runs/*/*")]
+        assert [name for name in below if not name.endswith(".arrow")] == []
+        assert bool(below) is is_committed
 
 
 def test_a_run_that_fails_leaves_the_store_as_it_was(store: Store) -> None:

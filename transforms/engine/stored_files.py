@@ -43,7 +43,8 @@ def cause(error: BaseException) -> str:
     'Forbidden'
     """
     error = _first(error)
-    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).splitlines()[0]
+    says = getattr(error, "strerror", None) or getattr(error, "message", None)
+    return (says if isinstance(says, str) and says else str(error) or type(error).__name__).splitlines()[0]
 
 
 def _first(error: BaseException) -> BaseException:

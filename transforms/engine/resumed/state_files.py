@@ -140,8 +140,11 @@ class StateFiles:
         for path in paths:
             with suppress(FileNotFoundError):  # of a disk that several machines share
                 os.remove(path)
+            folder = os.path.dirname(path)
             with suppress(OSError):  # there are others in it
-                os.rmdir(os.path.dirname(path))
+                while os.path.dirname(folder).startswith(f"{self.root}{os.sep}"):
+                    os.rmdir(folder)
+                    folder = os.path.dirname(folder)
 
     def lock(self) -> None:
         """Keep other runs away; raises :class:`StateRefused` if there is one, or if anybody may write there.
