@@ -12,7 +12,8 @@ from apache_beam.runners.portability.prism_runner import PrismRunner
 from hypothesis import HealthCheck, settings
 
 from beam_joins.pipelines.runners.java import find_java
-from tests import needs, programs
+from beam_joins.transforms.engine import stored_files
+from tests import needs, object_store, programs
 from tests.beam_that_remembers import beam_that_remembers
 from tests.postgres.server import server
 from tests.quick_asserts import quick_asserts
@@ -80,6 +81,14 @@ def pytest_collection_finish() -> None:
 def java_home(monkeypatch: pytest.MonkeyPatch) -> None:
     """PySpark by itself, without our launcher, starts the Java that the launcher would."""
     monkeypatch.setenv("JAVA_HOME", str(find_java().resolve().parents[1]))
+
+
+@pytest.fixture
+def store() -> object_store.Store:
+    """An empty store of objects, ``bucket://in``, ``out`` and ``state``."""
+    object_store.STORE.__init__()  # type: ignore[misc]
+    stored_files._reached.clear()
+    return object_store.STORE
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,8 @@ NEEDS = {
     "kafka": "starts a Kafka broker",
     "prism": "runs a job on Prism",
     "postgres": "asks a PostgreSQL",
+    "s3": "writes into an emulator of S3",
+    "gcs": "writes into an emulator of Google Cloud Storage",
     "faults": "kills processes of runs, fills disks",
     "versions": "installs other versions of Python packages",
 }

@@ -31,6 +31,9 @@ _QUICK = {"CGO_ENABLED": "0", "GOFLAGS": "-modcacherw"}
 _FLAGS = ("-gcflags=all=-N -l", "-ldflags=-s -w")
 
 
+_EMULATORS = ("moto[server]>=5,<6", "gcp-storage-emulator>=2024")  # and boto3 with the first
+
+
 class NotInstalled(Exception):
     """Why something could not be installed."""
 
@@ -66,6 +69,12 @@ def jars() -> None:
         raise NotInstalled(str(error)) from None
 
 
+def emulators() -> None:
+    """Make an environment with the emulators of S3 and of Google Cloud Storage."""
+    run(sys.executable, "-m", "venv", "--clear", str(programs.EMULATORS_CACHE))
+    run(str(programs.EMULATORS_CACHE / "bin" / "python"), "-m", "pip", "install", "--quiet", *_EMULATORS)
+
+
 def run(*command: str, **environment: str) -> None:
     done = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, **environment})
     if done.returncode:
@@ -77,6 +86,7 @@ PARTS: dict[str, tuple[Callable[[], object], Callable[[], None]]] = {
     "PostgreSQL with wal2json": (programs.postgres, lambda: packages("postgresql", "postgresql-15-wal2json")),
     "Chromium": (programs.chromium, lambda: packages("chromium")),
     "Prism": (programs.prism, prism),
+    "Emulators of stores": (programs.emulators, emulators),
 }
 """How each is found, and how it is installed."""
 

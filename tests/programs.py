@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 PRISM_CACHE = Path("~/.apache_beam/cache/prism/bin").expanduser()
+EMULATORS_CACHE = Path("~/.apache_beam/cache/store-emulators").expanduser()
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -26,6 +27,12 @@ def postgres() -> Path | None:
         if (folder.parent / "lib" / "wal2json.so").exists() and (folder / "initdb").exists():
             return folder
     return None
+
+
+def emulators() -> Path | None:
+    """An environment of its own with the emulators of stores, whose packages are not those of this one."""
+    complete = all((EMULATORS_CACHE / "bin" / name).exists() for name in ("moto_server", "gcp-storage-emulator"))
+    return EMULATORS_CACHE if complete else None
 
 
 def needed(name: str, program: Path | None) -> Path:

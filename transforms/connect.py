@@ -29,8 +29,21 @@ from beam_joins.transforms.engine.replay import InlineRoute as Route
 from beam_joins.transforms.engine.replay_options import ReplayOptions, folder_for
 from beam_joins.transforms.engine.resumed.file_lock import FileLock
 from beam_joins.transforms.engine.resumed.manifest import schema_text, text_schema
-from beam_joins.transforms.engine.resumed.state_files import rename, write_whole
+from beam_joins.transforms.engine.resumed.state_files import StateRefused
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
+from beam_joins.transforms.engine.stored_files import (
+    calling,
+    cause,
+    create_file,
+    files_below,
+    is_remote,
+    read_whole,
+    remove_files,
+    remove_folder,
+    rename,
+    unreachable,
+    write_whole,
+)
 from beam_joins.transforms.engine.table_rows import last_of_each, newest
 from beam_joins.transforms.engine.table_type import TableType, table_type
 from beam_joins.transforms.engine.transform import label_of
@@ -50,21 +63,30 @@ __all__ = [
     "ReplayOptions",
     "Route",
     "StateFolder",
+    "StateRefused",
     "TableOutputs",
     "TableType",
     "as_arrow",
+    "calling",
+    "cause",
     "choice",
     "columns",
+    "create_file",
     "declared_schema",
+    "files_below",
     "flag",
     "folder_for",
     "growing_partitions",
     "in_batches",
+    "is_remote",
     "label_of",
     "last_of_each",
     "newest",
     "plain_schema",
     "prepared",
+    "read_whole",
+    "remove_files",
+    "remove_folder",
     "rename",
     "require_bounded",
     "require_global",
@@ -74,5 +96,6 @@ __all__ = [
     "table_type",
     "text",
     "text_schema",
+    "unreachable",
     "write_whole",
 ]

@@ -55,9 +55,11 @@ def writing(path: str) -> Iterator[None]:
     """
     try:
         yield
-    except OSError as error:
-        raise OutputError(f"cannot write {os_sentence(path, error)}") from error
     except Exception as error:
-        if "://" not in path or isinstance(error, InputError):
+        if isinstance(error, InputError) or not ("://" in path or isinstance(error, OSError)):
             raise
-        raise OutputError(f"cannot write {path}: {(str(error).splitlines() or [type(error).__name__])[0]}") from error
+        if "://" not in path and isinstance(error, OSError):
+            raise OutputError(f"cannot write {os_sentence(path, error)}") from error
+        from beam_joins.transforms.connect import cause  # noqa: PLC0415  # with Beam, which errors of options do without
+
+        raise OutputError(f"cannot write {path}: {cause(error)}") from error

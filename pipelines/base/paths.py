@@ -5,16 +5,15 @@ import os
 import re
 import shutil
 from contextlib import suppress
-from importlib.util import find_spec
 from typing import Final, NamedTuple
 
 from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.transforms.connect import calling, files_below, remove_files, remove_folder, unreachable
 
 _PATTERN: Final = re.compile(r"[*?\[]")
-_EXTRA: Final = {"gs": "gcp", "s3": "aws", "abfs": "azure", "abfss": "azure", "azfs": "azure", "hdfs": "hadoop"}
 
 
 class Found(NamedTuple):
@@ -57,9 +56,24 @@ def matching(path: str) -> list[Found]:
         )
         seen = ((file, os.stat(file)) for file in files)
         return sorted(Found(file, status.st_size, status.st_mtime_ns) for file, status in seen)
-    if _PATTERN.search(path) and FileSystems.exists(path):
-        return [_as_found(FileSystems.get_filesystem(path).metadata(path))]
-    return sorted(map(_as_found, FileSystems.match([path])[0].metadata_list))
+    with calling(path):
+        if _PATTERN.search(path) and FileSystems.exists(path):
+            return [_as_found(FileSystems.get_filesystem(path).metadata(path))]
+        files = FileSystems.match([path])[0].metadata_list
+    hides = not os.path.basename(path).startswith(".")  # as on a disk; a name that ends with a slash stands for a folder
+    return sorted(_as_found(file) for file in files if not (hides and os.path.basename(file.path)[:1] in ("", ".")))
+
+
+def files_at(path: str) -> tuple[list[Found], bool]:
+    """The files of :func:`matching`, or those in the folder of this name, and whether it is one."""
+    if is_local(path):
+        is_folder = os.path.isdir(path)
+        return matching(os.path.join(glob.escape(path), "*") if is_folder else path), is_folder
+    if path.endswith("/"):
+        return matching(f"{path}*"), True
+    if (files := matching(path)) or _PATTERN.search(path):
+        return files, False
+    return (files := matching(f"{path}/*")), bool(files)
 
 
 def _as_found(file: FileMetadata) -> Found:
@@ -69,32 +83,46 @@ def _as_found(file: FileMetadata) -> Found:
 def beginning_with(prefix: str) -> list[str]:
     """The files whose paths begin with the prefix, in its directory."""
     if is_local(prefix):
-        parent, base = os.path.split(absolute(prefix))
+        parent, base = os.path.split(prefix)  # first: of a path "." would go
+        parent = absolute(parent)
         return (
             sorted(os.path.join(parent, name) for name in os.listdir(parent) if name.startswith(base)) if os.path.isdir(parent) else []
         )
-    return [file.path for file in FileSystems.match([f"{prefix}*"])[0].metadata_list if file.path.startswith(prefix)]
+    with calling(prefix):
+        files = FileSystems.match([f"{prefix}*"])[0].metadata_list
+    return [file.path for file in files if file.path.startswith(prefix)]
+
+
+def folders_beginning_with(prefix: str) -> list[str]:
+    """The directories whose paths begin with the prefix, in its directory; of a store those that have files."""
+    if is_local(prefix):
+        return [path for path in beginning_with(prefix) if os.path.isdir(path)]
+    parent, base = os.path.split(prefix)
+    names = {path[len(parent) + 1 :].partition("/") for path in files_below(parent, base)}
+    return sorted(f"{parent}/{name}" for name, slash, _ in names if slash)
 
 
 def remove(path: str) -> None:
-    """Removes a file or a directory tree; errors and missing paths are ignored."""
+    """Removes a file; errors and a missing one are ignored."""
     if not is_local(path):
         with suppress(OSError):
-            FileSystems.delete([path])
-    elif os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path, ignore_errors=True)
+            remove_files([path])
     elif os.path.lexists(path):
         os.unlink(path)
 
 
+def remove_directory(path: str) -> None:
+    """Removes a directory tree; errors and a missing one are ignored."""
+    if is_local(path):
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    with suppress(OSError):
+        remove_folder(path)
+
+
 def require_file_system(what: str, path: str) -> None:
-    """Raise InputError if there is no file system for a path, or if what it needs is not installed."""
-    scheme = path.partition("://")[0]
-    try:
-        FileSystems.get_filesystem(path)
-        is_installed = scheme != "s3" or find_spec("boto3") is not None
-    except (ValueError, OSError, ImportError):
-        is_installed = False
-    if not is_installed:
-        remedy = f"pip install 'apache-beam[{_EXTRA[scheme]}]'" if scheme in _EXTRA else f"Beam has no file system for {scheme}://"
-        raise InputError(f"{what}: {path} cannot be reached: {remedy}")
+    """Raise InputError if there is no file system for a path, if what it needs is not installed, or if it does not
+    answer within seconds.
+    """
+    if not is_local(path) and (reason := unreachable(path)):
+        raise InputError(f"{what}: {path} cannot be reached: {reason}")

@@ -2,7 +2,6 @@
 side.
 """
 
-import glob
 import itertools
 import os
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.base.paths import absolute, is_local, matching, require_file_system
+from beam_joins.pipelines.base.paths import absolute, files_at, require_file_system
 from beam_joins.pipelines.changelogs.first_look import LOOK_RECORDS, first_records, types_of_files
 from beam_joins.pipelines.formats import avro_rows
 from beam_joins.pipelines.formats.columns import BytesText, Columns, Envelopes
@@ -36,6 +35,7 @@ from beam_joins.pipelines.formats.registry import (
     format_of,
     has_format,
 )
+from beam_joins.transforms.connect import calling, cause
 
 PART_BYTES: Final = 16 << 20
 PLAIN: Final = Envelopes()
@@ -202,13 +202,11 @@ def find_files(name: str, pattern: str, envelopes: Envelopes = PLAIN) -> tuple[F
 
     Raises InputError for a file of an unknown format, and where the file system does not answer.
     """
-    if not is_local(pattern):
-        require_file_system(name, pattern)
-    folder = os.path.isdir(pattern)
+    require_file_system(name, pattern)
     try:
-        matched = matching(os.path.join(glob.escape(pattern), "*") if folder else pattern)
+        matched, folder = files_at(pattern)
     except Exception as error:  # each file system has errors of its own: of the network, of credentials
-        raise InputError(f"{name}: cannot look for {pattern}: {_reason(error)}") from error
+        raise InputError(f"{name}: cannot look for {pattern}: {cause(error)}") from error
     shown = (lambda path: path) if absolute(pattern) == pattern else os.path.relpath
     formats = {None: PLAIN_FORMATS, "debezium": tuple(DEBEZIUM)}.get(envelopes.format, ("json lines",))
     return tuple(
@@ -253,7 +251,8 @@ def look_into(
     """
     try:
         for file in files:
-            FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED).close()
+            with calling(file.path):
+                FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED).close()
             if not file.bytes and file.format not in _EMPTY:
                 raise InputError(f"{name}: {file.shown} is empty, where a file of {file.format} has at least its schema: leave it out")
         evidence, log, absent = NOTHING, SlotLog(files), ""
@@ -280,7 +279,7 @@ def look_into(
         first = tuple(first_records(name, files))
     except (OSError, EOFError) as error:
         shown = getattr(error, "filename", None) or files[0].shown
-        raise InputError(f"{name}: cannot read {shown}: {_reason(error)}") from error
+        raise InputError(f"{name}: cannot read {shown}: {cause(error)}") from error
     units = {file.unit or columns.unit for file in files}
     columns = replace(columns, unit=units.pop()) if len(units) == 1 else columns
     by_unit = {file: columns if file.unit is None else replace(columns, unit=file.unit) for file in files}
@@ -320,7 +319,3 @@ def _looked_into(name: str, file: File, columns: Columns, layout: Layout, rememb
         raise
     except ValueError as error:
         raise InputError(f"{name}: {file.shown} {error}") from error
-
-
-def _reason(error: BaseException) -> str:
-    return getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]

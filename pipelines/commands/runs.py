@@ -13,7 +13,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.interruption import Interruption
-from beam_joins.pipelines.base.paths import absolute, real
+from beam_joins.pipelines.base.paths import absolute, is_local, real
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.changelogs.changelog import TableColumns, find_files
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
@@ -30,7 +30,7 @@ from beam_joins.pipelines.formats.files import File
 from beam_joins.pipelines.results.outputs import Output, Staging, check_output
 from beam_joins.pipelines.results.publication import Move
 from beam_joins.pipelines.results.write_parts import Report
-from beam_joins.transforms.connect import StateFolder
+from beam_joins.transforms.connect import StateFolder, StateRefused
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.commands.to_postgres import PostgresResult
@@ -132,8 +132,9 @@ class Runs:
                         memory.seen[side].require_unchanged(files)
                     report = replace(report, tallies=memory.in_all(report.tallies))
                     folder.inputs[self._remembered] = memory.stored()
-                    with interruption.later(), staging.until_renamed():
+                    with interruption.later(), staging.until_renamed(StateRefused):
                         if self._database is not None:
+                            folder.require_current()
                             self._database.merge(moves.pop().source, first=folder.is_new)
                         folder.commit([(move.source, absolute(move.target)) for move in moves])
             count = sum(map(len, new.values()))
@@ -217,4 +218,6 @@ def _finds(pattern: str, path: str) -> bool:
     parent, name = os.path.split(absolute(pattern))
     if os.path.isdir(pattern):
         parent, name = absolute(pattern), "*"
+    elif not is_local(pattern) and os.path.dirname(path) == pattern.rstrip("/"):  # there are no folders to look for
+        return True
     return real(os.path.dirname(absolute(path))) == real(parent) and fnmatch(os.path.basename(path), name)

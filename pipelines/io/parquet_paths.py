@@ -12,6 +12,7 @@ from apache_beam.io.filesystems import FileSystems
 from beam_joins.pipelines.base.input_error import InputError, writing
 from beam_joins.pipelines.base.paths import absolute, real
 from beam_joins.pipelines.results.publication import parts_of
+from beam_joins.transforms.connect import calling
 
 SUFFIX: Final = ".parquet"
 RUN: Final = b"beam_joins.run"
@@ -59,7 +60,7 @@ def require_apart(pipeline: beam.Pipeline) -> None:
 def run_of(path: str) -> str | None:
     """The run that has written a file; None if the file does not exist, or is not ours."""
     try:
-        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        with calling(path), FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
             metadata = pq.read_metadata(file).metadata or {}
     except (OSError, pa.ArrowInvalid):
         return None

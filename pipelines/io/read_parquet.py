@@ -19,9 +19,9 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.base.paths import matching
+from beam_joins.pipelines.base.paths import files_at, require_file_system
 from beam_joins.pipelines.formats.parquet_rows import require_held, require_names
-from beam_joins.pipelines.io.parquet_paths import ReadsParquet, require_apart, without_run
+from beam_joins.pipelines.io.parquet_paths import SUFFIX, ReadsParquet, require_apart, without_run
 from beam_joins.schema_union import common_schema
 from beam_joins.transforms import connect
 from beam_joins.transforms.connect import as_arrow, plain_schema
@@ -34,7 +34,7 @@ class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
     """Reads Parquet files, one row group at a time: gives a ``PCollection[pyarrow.Table]``, whose columns are
     known when the pipeline is built.
 
-    ``pattern`` is a path or a glob on any file system that Beam knows; ``columns`` are those to read, by
+    ``pattern`` is a path, a glob or a folder on any file system that Beam knows; ``columns`` are those to read, by
     default all. The files may differ in their columns: a table that is made of them has all, null where a
     file has none. Raises :class:`InputError` at construction if no file matches; when it is applied for a
     file that is no Parquet file, for a column that no file has, for columns of types that have nothing in
@@ -47,7 +47,9 @@ class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
         if isinstance(columns, str):
             raise ValueError(f"columns={columns!r}: give a list of column names")
         self._columns = None if columns is None else connect.columns("columns", columns, none=True)
-        self.paths = [file.path for file in matching(pattern)]
+        require_file_system("ReadParquet", pattern)
+        files, is_folder = files_at(pattern)
+        self.paths = [file.path for file in files if not is_folder or file.path.endswith(SUFFIX)]
         if not self.paths:
             raise InputError(f"there is no file {pattern}")
 

@@ -12,7 +12,7 @@ from apache_beam.pvalue import PBegin
 
 from beam_joins.content import Emit
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.base.paths import remove
+from beam_joins.pipelines.base.paths import remove_directory
 from beam_joins.pipelines.changelogs.read_records import ReadRecords
 from beam_joins.pipelines.formats.envelopes.postgres_types import arrow_type
 from beam_joins.pipelines.formats.files import Part
@@ -141,7 +141,7 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
         state = folder_for(begin)
         if state is None:
             folder = tempfile.mkdtemp(prefix="beam-joins-slot-")
-            atexit.register(remove, folder)
+            atexit.register(remove_directory, folder)
             return read_round(self._slot, self._names, None, folder), {}, True
         read, remembered = read_in_run(self._slot, self._names, state)
         return read, remembered.setdefault("schemas", {}), state.is_new

@@ -12,7 +12,7 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins import LatestTable
 from beam_joins.pipelines.base.input_error import writing
-from beam_joins.pipelines.base.paths import absolute
+from beam_joins.pipelines.base.paths import absolute, require_file_system
 from beam_joins.pipelines.formats.change_records import As, ChangeRecords
 from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.formats.registry import Written, format_of
@@ -20,7 +20,17 @@ from beam_joins.pipelines.results.in_order import ChangesInOrder, RowsInOrder, m
 from beam_joins.pipelines.results.outputs import split_suffix
 from beam_joins.pipelines.results.publication import Move, Publication
 from beam_joins.pipelines.results.write_parts import WriteParts, WrittenPart
-from beam_joins.transforms.connect import choice, columns, folder_for, in_batches, require_bounded, require_global, table_type, text
+from beam_joins.transforms.connect import (
+    choice,
+    columns,
+    create_file,
+    folder_for,
+    in_batches,
+    require_bounded,
+    require_global,
+    table_type,
+    text,
+)
 
 
 class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
@@ -94,6 +104,7 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
         """Apply the transform."""
         require_global("WriteChangelog", pcoll)
         require_bounded("WriteChangelog", "write it in runs that go on, with --beam_joins_state", pcoll)
+        require_file_system("WriteChangelog", self._path)
         rows = PlainRows("WriteChangelog", table_type(pcoll), self._key)
         folder = folder_for(pcoll)
         stem, suffix = split_suffix(self._path)
@@ -131,7 +142,7 @@ class _Result:
         """A writer to a new file."""
         # a name without the suffix of a compression, but that of the path
         raw = CompressionTypes.UNCOMPRESSED
-        packed = FileSystems.create(path, compression_type=CompressionTypes.detect_compression_type(self.path) or raw)
+        packed = create_file(path, CompressionTypes.detect_compression_type(self.path) or raw)
         return self._records.writer(packed)
 
     def encoded(self, batch: Any) -> Iterator[pa.RecordBatch]:

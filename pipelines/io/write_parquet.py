@@ -16,7 +16,7 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.keys.opaque import is_opaque
 from beam_joins.pipelines.base.input_error import InputError, writing
-from beam_joins.pipelines.base.paths import absolute, remove
+from beam_joins.pipelines.base.paths import absolute, remove, require_file_system
 from beam_joins.pipelines.io.parquet_paths import RUN, SUFFIX, WritesParquet, require_apart, run_of
 from beam_joins.pipelines.results.counts import at_bundle_end
 from beam_joins.pipelines.results.publication import Move, Publication, part_name, parts_of
@@ -60,6 +60,7 @@ class WriteParquet(WritesParquet, beam.PTransform[PCollection[Any], PCollection[
 
     def expand(self, batches: PCollection[Any]) -> PCollection[str]:
         """Apply the transform."""
+        require_file_system("WriteParquet", self.prefix)
         require_apart(batches.pipeline)
         result = _Result(self.prefix, self._schema, self._compression)
         begin = batches.pipeline | "Begin" >> beam.Create([(0, None)], reshuffle=False).with_output_types(tuple[int, Any])
@@ -97,15 +98,16 @@ class _Result:
         written = sorted((path, pa.ipc.read_schema(pa.py_buffer(schema))) for path, schema in filter(None, parts))
         names = [part_name(self.prefix, number, len(written), SUFFIX) for number in range(len(written))]
         targets = [absolute(name) for name in names]
-        if written and self._published(written[0][0], targets):
-            self.publication.release()  # an attempt before this one has named them, and its success was not heard of
-            return names
-        if written:
-            self.publication.require_held()
-        with writing(self.prefix), self.publication:  # a run without rows has not claimed the prefix
-            schema = self.schema or (_in_common([schema for _, schema in written]) if written else None)
-            sources = [path if have.equals(schema) else self._rewritten(path, schema) for path, have in written]
-            self.publication.publish(list(map(Move, sources, targets)), parts_of(self.path, SUFFIX))
+        with writing(self.prefix):
+            if written and self._published(written[0][0], targets):
+                self.publication.release()  # an attempt before this one has named them, and its success was not heard of
+                return names
+            if written:
+                self.publication.require_held()
+            with self.publication:  # a run without rows has not claimed the prefix
+                schema = self.schema or (_in_common([schema for _, schema in written]) if written else None)
+                sources = [path if have.equals(schema) else self._rewritten(path, schema) for path, have in written]
+                self.publication.publish(list(map(Move, sources, targets)), parts_of(self.path, SUFFIX))
         return names
 
     def _published(self, source: str, targets: list[str]) -> bool:
@@ -209,10 +211,10 @@ class _WriteBundle(beam.DoFn):
             with suppress(Exception):
                 self._wait()
             for path, file, writer in self._writers:
-                with suppress(OSError):
+                with suppress(Exception):
                     writer.close()
                 writer.is_open = False  # or it would try again when it is collected
-                with suppress(OSError):
+                with suppress(Exception):
                     file.close()
                 remove(path)
             self._writers = []

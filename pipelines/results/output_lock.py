@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Final, NamedTuple
 
-from apache_beam.io.filesystems import FileSystems
-
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.base.paths import absolute, is_local, remove
-from beam_joins.transforms.connect import FileLock, write_whole
+from beam_joins.pipelines.base.paths import absolute, beginning_with, folders_beginning_with, is_local, remove, remove_directory
+from beam_joins.transforms.connect import FileLock, read_whole, write_whole
 
 _TOKEN: Final = re.compile(r"[0-9a-f]{12}")
+_STAGING: Final = ".beam_joins-"
+_PATTERN: Final = re.compile(r"[*?\[\]]")
 
 
 class Claim(NamedTuple):
@@ -61,12 +61,13 @@ def lock_of(output: str) -> str:
     '/out/.e.jsonl.lock'
     """
     parent, base = os.path.split(absolute(output))
-    return f"{parent}/.{base}.lock"
+    # what deletes in a cloud may take a name for a pattern
+    return f"{parent}/.{base if is_local(output) else _PATTERN.sub('%', base)}.lock"
 
 
 def staging_of(output: str, claim: Claim) -> str:
     """The hidden directory beside an output for what a run has not yet finished."""
-    return os.path.join(os.path.dirname(absolute(output)), f".beam_joins-{claim.token}")
+    return os.path.join(os.path.dirname(absolute(output)), f"{_STAGING}{claim.token}")
 
 
 def take(output: str, mine: Claim, *, again: bool = False) -> None:
@@ -90,9 +91,10 @@ def take(output: str, mine: Claim, *, again: bool = False) -> None:
                     "name another output"
                     f" (if that run has ended, delete {lock})"
                 )
-            remove(staging_of(output, other))
+            remove_directory(staging_of(output, other))
         if other is None or other.token != mine.token:
             write_whole(lock, json.dumps(mine).encode())
+            _remove_unclaimed(os.path.dirname(lock))
     if not is_local(output) and not held(output, mine):
         raise InputError(f"{output} is being written by another run, which began in the same moment: name another output")
 
@@ -111,12 +113,31 @@ def release(output: str, mine: Claim) -> None:
             remove(lock)
 
 
+def _remove_unclaimed(directory: str) -> None:
+    """Removes hidden directories that no claim in the directory is of: a run claims before it writes there."""
+    with suppress(OSError):
+        staging = folders_beginning_with(f"{directory}/{_STAGING}")
+        # looked for behind the directories, so that the claim of a run that has just begun is among them
+        claims = [_read(path) for path in beginning_with(f"{directory}/.") if path.endswith(".lock")] if staging else []
+        claimed = {f"{_STAGING}{claim.token}" for claim in claims if claim is not None}
+        for path in staging:
+            if os.path.basename(path) not in claimed:
+                remove_directory(path)
+
+
 def _read(lock: str) -> Claim | None:
-    """The claim in a file; one that was cut off, or is none of ours, is as good as none."""
+    """The claim in a file; one that was cut off, or is none of ours, is as good as none.
+
+    Raises OSError if another file system does not say what it is.
+    """
     try:
-        with open(lock, "rb") if is_local(lock) else FileSystems.open(lock) as file:
-            token, host, pid, process, at = json.loads(file.read())
-    except (OSError, ValueError, TypeError):
+        content = read_whole(lock)
+        token, host, pid, process, at = json.loads(content or b"")
+    except (ValueError, TypeError):
+        return None
+    except OSError:
+        if not is_local(lock):
+            raise
         return None
     return Claim(token, host, pid, process, at) if isinstance(pid, int) and _TOKEN.fullmatch(str(token)) else None
 

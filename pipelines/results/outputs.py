@@ -19,6 +19,7 @@ from beam_joins.pipelines.formats.files import Format, Records
 from beam_joins.pipelines.formats.registry import FILE_FORMATS, format_of
 from beam_joins.pipelines.results.in_order import merge
 from beam_joins.pipelines.results.publication import Move, Publication, part_name, parts_of
+from beam_joins.transforms.connect import create_file
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Output:
 
     def create(self, path: str) -> Any:
         """A writer of this format to a new file."""
-        return self.records.writer(FileSystems.create(path))
+        return self.records.writer(create_file(path))
 
 
 def check_output(option: str, path: str, *, make: bool = True) -> Format:

@@ -10,7 +10,7 @@ from typing import BinaryIO, Final, NamedTuple, Self
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.base.paths import absolute, beginning_with, is_local, remove
+from beam_joins.pipelines.base.paths import absolute, beginning_with, is_local, remove_directory
 from beam_joins.pipelines.results.output_lock import held, new_claim, release, staging_of, take
 from beam_joins.transforms.connect import rename
 
@@ -68,10 +68,16 @@ class Publication:
             self.release()
 
     @contextmanager
-    def until_renamed(self) -> Iterator[None]:
-        """Keeps the directories and the claims if the block fails: the process that finishes the renames needs them."""
+    def until_renamed(self, refused: type[Exception]) -> Iterator[None]:
+        """Keeps the directories and the claims if the block fails: the process that finishes the renames needs them,
+        but where the run is refused, and counts for nothing.
+        """
         self._stays = True
-        yield
+        try:
+            yield
+        except refused:
+            self._stays = False
+            raise
         self._stays = False
 
     def require_held(self) -> None:
@@ -96,7 +102,7 @@ class Publication:
             for path in self._paths:
                 stack.callback(release, path, self._claim)
             for path in self._paths:
-                stack.callback(remove, self.attempt(path))
+                stack.callback(remove_directory, self.attempt(path))
 
 
 @contextmanager

@@ -108,7 +108,7 @@ class WriteParts(beam.DoFn):
             writer.close()
         except BaseException:
             if writer is not None:
-                with suppress(OSError):
+                with suppress(Exception):
                     writer.close()
             remove(path)  # so that a full disk has room again
             raise

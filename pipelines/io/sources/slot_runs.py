@@ -11,13 +11,12 @@ from functools import partial
 from typing import Any, Final
 
 import msgspec
-from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.base.input_error import InputError, writing
-from beam_joins.pipelines.base.paths import matching, remove
+from beam_joins.pipelines.base.paths import folders_beginning_with, matching, remove_directory
 from beam_joins.pipelines.formats.envelopes.slot_lines import place_text
 from beam_joins.pipelines.io.sources.slot_rounds import Round, Slot, advance, read_round
-from beam_joins.transforms.connect import StateFolder, write_whole
+from beam_joins.transforms.connect import StateFolder, read_whole, write_whole
 
 _ROUND: Final = "round.json"
 _log: Final = logging.getLogger(__name__)
@@ -39,7 +38,7 @@ def read_in_run(slot: Slot, tables: Sequence[str], state: StateFolder) -> tuple[
 
     Raises InputError.
     """
-    folder, name = os.path.join(state.files.root, "slots", slot.name), f"slot {slot.name}"
+    folder, name = os.path.join(state.files.root, "slots", slot.name, f"{state.run:06d}"), f"slot {slot.name}"
     before = state.inputs.get(name)
     asked = (slot.name, slot.publication, [*tables], None if before is None else before["end"])
     kept = _kept(folder, asked)
@@ -60,10 +59,9 @@ def _kept(folder: str, asked: tuple[Any, ...]) -> Round | None:
     """The round that a run has left that did not come to its end, if this one is to read the same."""
     path = os.path.join(folder, _ROUND)
     try:
-        if not FileSystems.exists(path):
+        if (content := read_whole(path)) is None:
             return None
-        with FileSystems.open(path) as file:
-            kept = msgspec.json.decode(file.read(), type=_Kept)
+        kept = msgspec.json.decode(content, type=_Kept)
         is_same = (kept.slot, kept.publication, kept.tables, kept.before) == asked
         files = [each for files in kept.round.files.values() for each in files]
         return kept.round if is_same and all(_size(path) == size for path, size in files) else None
@@ -76,8 +74,12 @@ def _size(path: str) -> int:
 
 
 def _move_on(slot: Slot, read: Round, folder: str) -> None:
-    """The run counts: the server need not keep what it has read, and nobody needs the files."""
-    remove(folder)
+    """The run counts: the server need not keep what it has read, and nobody needs the files, or those of runs
+    before it; a later run may have some by now.
+    """
+    for each in folders_beginning_with(f"{os.path.dirname(folder)}/"):
+        if os.path.basename(each) <= os.path.basename(folder):
+            remove_directory(each)
     try:
         advance(slot, read)
     except InputError as error:

@@ -3,11 +3,9 @@
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.base.paths import remove
 from beam_joins.pipelines.io.sources.follow import Piece, Timed
 from beam_joins.pipelines.io.sources.round_files import RoundFiles
 from beam_joins.pipelines.io.sources.topics import Topics, identity_of, kafka, partitions_of
@@ -67,8 +65,7 @@ def read_topic_in_run(topic: str, config: Mapping[str, Any], state: StateFolder)
 
     Raises InputError.
     """
-    folder, name = os.path.join(state.files.root, "topics", topic), f"topic {topic}"
-    remove(folder)  # of a run that did not come to its end
+    folder, name = os.path.join(state.scratch, "topics", topic), f"topic {topic}"
     before, identity = state.inputs.get(name, {}), identity_of(topic, config)
     if "" not in (identity, before.get("id", "")) and identity != before["id"]:
         raise InputError(
@@ -76,7 +73,6 @@ def read_topic_in_run(topic: str, config: Mapping[str, Any], state: StateFolder)
         )
     read = read_topic(topic, config, before.get("offsets", {}), folder)
     state.inputs[name] = {"offsets": read.offsets, "id": identity}
-    state.when_committed.append(partial(remove, folder))
     return read
 
 

@@ -76,7 +76,7 @@ def test_topics_give_what_the_same_lines_in_files_give_at_once_and_in_runs_that_
     assert "ForeignKeyJoin(by refers to id, how=left)" in looked.out
     assert not any(b"secret" in path.read_bytes() for path in Path("state").rglob("*") if path.is_file())
     assert "secret" not in ran.out + looked.out
-    assert not any(Path("state/topics").rglob("*.jsonl"))
+    assert not any(Path("state").rglob("*.jsonl"))
 
 
 def test_a_topic_of_both_tables_is_read_once_and_one_that_has_lost_records_or_was_made_anew_is_refused(

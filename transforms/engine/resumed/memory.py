@@ -26,6 +26,9 @@ from beam_joins.transforms.engine.resumed.state_files import StateFiles, StateRe
 from beam_joins.transforms.engine.resumed.state_parts import StateParts
 from beam_joins.unchanged import UNCHANGED
 
+BEGUN = "begun"
+"""The file that a run has in its folder from its beginning on."""
+
 
 class Memory(NamedTuple):
     """What the workers know of a transform's last run, as in
@@ -42,6 +45,14 @@ class Memory(NamedTuple):
     columns: Mapping[str, str]
     notes: Mapping[str, list[str]]
     partitions: Mapping[str, Sequence[DescribedPart]]
+
+    def require_begun(self) -> None:
+        """Raise :class:`StateRefused` where a worker does not see what the run has written."""
+        if not self.files.exists(name := f"{self.prefix.rpartition('/')[0]}/{BEGUN}"):
+            raise StateRefused(
+                f"{self.files.path(name)} is not there: all workers must reach the folder of a state by the same path, and nobody may "
+                "remove files there"
+            )
 
     @property
     def elements(self) -> list[tuple[int, bytes]]:
@@ -98,6 +109,7 @@ class ResumedTurn:
         self._memory = memory
         self._partition = partition
         self._memory_bytes = memory_bytes
+        self._has_begun = False
 
     def __call__(self, partition: int, elements: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
         """What follows from the elements of the partition."""
@@ -111,11 +123,18 @@ class ResumedTurn:
         yield from self._partition.released(chain(first_notes, _noting(elements, notes)), turn, writer, seeing)
         after = parts.all_written()
         if seeing.columns or notes or after != described:
+            self._require_begun()
             ended = TurnEnded(memory.label, partition, after, seeing.position, seeing.timestamp, seeing.columns, notes)
             memory.files.put(f"{memory.prefix}-{partition:05d}.json", json.dumps(ended._asdict()).encode())
 
+    def _require_begun(self) -> None:
+        if not self._has_begun:
+            self._memory.require_begun()
+            self._has_begun = True
+
     def _written(self, partition: int, state: Any, before: Snapshot) -> Described | None:
         def put(content: pa.Buffer) -> str:
+            self._require_begun()
             name = f"{self._memory.prefix}-{partition:05d}-{uuid4().hex[:12]}.arrow"
             self._memory.files.put(name, content)
             return name

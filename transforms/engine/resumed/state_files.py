@@ -2,6 +2,7 @@
 atomically.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -9,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
-from uuid import uuid4
 
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
@@ -17,8 +17,18 @@ from xxhash import xxh3_64_hexdigest
 
 from beam_joins.corrupt import CorruptData
 from beam_joins.transforms.engine.resumed.file_lock import FileLock
+from beam_joins.transforms.engine.stored_files import (
+    PART,
+    cause,
+    exists,
+    files_below,
+    is_remote,
+    read_whole,
+    remove_files,
+    unreachable,
+    write_whole,
+)
 
-_PART = ".part"
 _CHECKSUMS = 1 << 14
 
 
@@ -38,7 +48,7 @@ def _writing(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StateNotWritten(f"cannot write {path}: {error.strerror or error}") from error
+        raise StateNotWritten(f"cannot write {path}: {cause(error)}") from error
 
 
 class StateFiles:
@@ -48,8 +58,8 @@ class StateFiles:
     """
 
     def __init__(self, root: str) -> None:
-        self.is_local = FileSystems.get_scheme(root) is None
-        self.root = os.path.abspath(root) if self.is_local else root
+        self.is_local = not is_remote(root)
+        self.root = os.path.abspath(root) if self.is_local else root.rstrip("/")
         self._lock: FileLock | None = None
 
     def __reduce__(self) -> Any:
@@ -65,10 +75,9 @@ class StateFiles:
         with _writing(self.path(name)):
             write_whole(self.path(name), content)
 
-    def remove_parts(self) -> None:
-        """Remove what processes that were killed have left of files of the folder itself."""
-        if self.is_local:
-            self.remove(name for name in os.listdir(self.root) if name.endswith(_PART))
+    def parts(self) -> list[str]:
+        """What processes that were killed have left of files of the folder itself."""
+        return [name for name in os.listdir(self.root) if name.endswith(PART)] if self.is_local else []
 
     def sync(self, names: Iterable[str]) -> None:
         """Have local files, and the folders that they are in, survive a loss of power."""
@@ -82,8 +91,9 @@ class StateFiles:
         """The content of a file; raises ``OSError`` if there is none."""
         path = self.path(name)
         if not self.is_local:
-            with FileSystems.open(path) as file:
-                return pa.py_buffer(file.read())
+            if (content := read_whole(path)) is None:
+                raise FileNotFoundError(errno.ENOENT, "it is gone", path)
+            return pa.py_buffer(content)
         if not os.path.getsize(path):  # cannot be mapped
             return pa.py_buffer(b"")
         with pa.memory_map(path) as file:
@@ -105,38 +115,44 @@ class StateFiles:
         Raises :class:`CorruptData` for what is no text.
         """
         try:
-            return self.get(name).to_pybytes().decode() if self.exists(name) else None
+            content = read_whole(self.path(name))
+            return None if content is None else content.decode()
         except UnicodeDecodeError as error:
             raise CorruptData(f"{self.path(name)} has changed since it was written: it is no text") from error
 
     def exists(self, name: str) -> bool:
         """Whether there is a file of this name."""
-        return _exists(self.path(name))
+        return exists(self.path(name))
 
     def names(self, folder: str) -> list[str]:
         """The names of all files in a folder below this one."""
         root = self.path(folder)
         if not self.is_local:
-            files = FileSystems.match([FileSystems.join(root, "**")])[0].metadata_list
-            return sorted(folder + file.path.removeprefix(root) for file in files)
+            return [folder + path.removeprefix(root) for path in files_below(root)]
         return sorted(os.path.relpath(os.path.join(parent, name), self.root) for parent, _, files in os.walk(root) for name in files)
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove files, and the local folders that are empty then."""
-        for name in names:
-            path = self.path(name)
-            if not self.is_local:
-                FileSystems.delete([path])
-                continue
-            os.remove(path)
-            if not os.listdir(os.path.dirname(path)):
-                os.rmdir(os.path.dirname(path))
+        paths = [self.path(name) for name in names]
+        if not self.is_local:
+            remove_files(paths)
+            return
+        for path in paths:
+            with suppress(FileNotFoundError):  # of a disk that several machines share
+                os.remove(path)
+            folder = os.path.dirname(path)
+            with suppress(OSError):  # there are others in it
+                while os.path.dirname(folder).startswith(f"{self.root}{os.sep}"):
+                    os.rmdir(folder)
+                    folder = os.path.dirname(folder)
 
     def lock(self) -> None:
         """Keep other runs away; raises :class:`StateRefused` if there is one, or if anybody may write there.
 
-        On filesystems that are not local nothing is locked.
+        On filesystems that are not local nothing is locked; they are refused if they do not answer.
         """
+        if not self.is_local and (reason := unreachable(self.root)):
+            raise StateRefused(f"{self.root} cannot be reached: {reason}")
         if not self.is_local or self._lock is not None:
             return
         os.makedirs(self.root, mode=0o700, exist_ok=True)
@@ -166,51 +182,9 @@ def _sync(path: str) -> None:
             os.close(opened)
 
 
-def move(source: str, target: str) -> None:
-    """Rename a file, in place of one that is there; raises ``FileNotFoundError`` if it is under neither name."""
-    if _exists(source):
-        if FileSystems.get_scheme(target) is None:
-            os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
-        rename(source, target)
-    elif not _exists(target):
-        raise FileNotFoundError(f"neither {source} nor {target} is there")
-
-
 @lru_cache(_CHECKSUMS)
 def _checksum(path: str, inode: int, changed: int, size: int) -> str:
     if not size:  # cannot be mapped
         return xxh3_64_hexdigest(b"")
     with pa.memory_map(path) as file:
         return xxh3_64_hexdigest(file.read_buffer())
-
-
-def write_whole(path: str, content: Any) -> None:
-    """Write a file; whoever reads it under its name gets it whole, or the one that was there before."""
-    if FileSystems.get_scheme(path) is not None:
-        with FileSystems.create(path) as file:
-            file.write(bytes(content))
-        return
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    part = f"{path}.{uuid4().hex[:8]}{_PART}"
-    try:
-        with open(part, "wb") as file:
-            file.write(content)
-        os.replace(part, path)
-    except BaseException:
-        with suppress(OSError):
-            os.remove(part)
-        raise
-
-
-def rename(source: str, target: str) -> None:
-    """Rename a file, in place of one that is there; atomically on local filesystems."""
-    if FileSystems.get_scheme(target) is None:
-        os.replace(source, target)
-        return
-    if FileSystems.exists(target):  # some filesystems do not replace
-        FileSystems.delete([target])
-    FileSystems.rename([source], [target])
-
-
-def _exists(path: str) -> bool:
-    return os.path.exists(path) if FileSystems.get_scheme(path) is None else bool(FileSystems.exists(path))

@@ -2,11 +2,13 @@
 memory, and takes what a run that ended well has written.
 
 The layout is described in docs/every_night.md. What a run writes lies in a folder of its own below ``runs/``
-and counts only when the manifest names it.
+and counts only when the manifest names it. Off local disks nothing keeps two runs apart: so a run removes what is
+its own, and behind its commit what is of runs up to it.
 """
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -30,10 +32,14 @@ from beam_joins.transforms.engine.resumed.manifest import (
     write_journal,
     write_manifest,
 )
-from beam_joins.transforms.engine.resumed.memory import Memory
-from beam_joins.transforms.engine.resumed.state_files import StateFiles, StateRefused, move
+from beam_joins.transforms.engine.resumed.memory import BEGUN, Memory
+from beam_joins.transforms.engine.resumed.only_built import require_job, require_run
+from beam_joins.transforms.engine.resumed.state_files import StateFiles, StateRefused
+from beam_joins.transforms.engine.stored_files import move
 
 MANIFEST, JOURNAL, RUNS = "manifest.json", "commit.json", "runs"
+_OF_RUN = re.compile(rf"{RUNS}/(\d+)-")
+_ANOTHER, _GONE = "another run has been committed to {} meanwhile", "files that this run has written to {} are gone"
 _MICROS = 1_000_000
 _ATTACHED = "_beam_joins_state"
 _ENDED = {PipelineState.DONE, PipelineState.FAILED, PipelineState.CANCELLED, PipelineState.UPDATED, PipelineState.DRAINED}
@@ -47,6 +53,7 @@ class StateFolder:
     * ``inputs``: what readers have seen, by names of their choice, as JSON has it; what is added is there in
       the next run.
     * ``is_new``: whether no run was committed before.
+    * ``scratch``: a folder for what readers write down for this run alone.
     * ``when_committed``: what to call once this run counts; it may be missed where the process is killed.
 
     ::
@@ -59,7 +66,7 @@ class StateFolder:
             folder.commit([("changes.part", "changes-000001.jsonl")])
 
     A block that is left without a commit leaves the folder as it was. Opening finishes a commit that was cut
-    off, and removes what a run that ended otherwise has left.
+    off; a commit removes what runs up to it that ended otherwise have left.
 
     Raises :class:`StateRefused` if another run uses the folder, and :class:`~beam_joins.coders.CorruptData`
     if what is there is not as it was written.
@@ -68,17 +75,16 @@ class StateFolder:
     def __init__(self, path: str) -> None:
         self.files = StateFiles(path)
         self._fingerprints: dict[str, Fingerprint] = {}
+        self._journal: str | None = None  # what this run has written down, which counts from then on
         self._open()
 
     def _open(self) -> None:
         self.files.lock()
         self.is_open = True
         try:
-            self.files.remove_parts()
             self._recover()
             self._text = self.files.text(MANIFEST)
             self._before = Manifest() if self._text is None else read_manifest(self._text, self.files.path(MANIFEST))
-            self._remove_unnamed(self._before)
         except BaseException:
             self.files.unlock()
             raise
@@ -87,6 +93,7 @@ class StateFolder:
         self.when_committed: list[Callable[[], None]] = []
         # what workers of an earlier run still write has another name
         self._attempt = f"{RUNS}/{self.run:06d}-{uuid4().hex[:8]}"
+        self.scratch = self.files.path(f"{self._attempt}/read")
 
     def __enter__(self) -> Self:
         """The folder, locked."""
@@ -99,9 +106,10 @@ class StateFolder:
     def close(self) -> None:
         """Unlock the folder, and remove what was written and not committed."""
         if self.is_open:
-            with suppress(OSError):  # what stays is removed when the folder is opened
-                if not self.files.exists(JOURNAL):  # else the run counts, and whoever opens the folder next finishes it
-                    self._remove_unnamed(self._before, self._attempt)
+            if self._journal is None:  # else the run may count, and whoever opens the folder next finishes it
+                with suppress(OSError):  # what stays is removed behind a later commit
+                    named = self._before.files
+                    self.files.remove([name for name in self.files.names(self._attempt) if name not in named])
             self.files.unlock()
             self.is_open = False
 
@@ -114,6 +122,7 @@ class StateFolder:
             self.check(pipeline)
             return type(pipeline).run(pipeline, *args)
 
+        require_run(pipeline)
         setattr(pipeline, _ATTACHED, self)
         pipeline.run = run  # type: ignore[method-assign, assignment]
 
@@ -142,35 +151,66 @@ class StateFolder:
         )
 
     def check(self, pipeline: Pipeline) -> None:
-        """Raise :class:`StateRefused` unless the whole pipeline has the transforms of the runs before."""
+        """Raise :class:`StateRefused` unless the whole pipeline has the transforms of the runs before, and runs
+        now; its run begins.
+        """
+        require_run(pipeline)
         require_same(self.files.root, self._before, self._fingerprints)
         self._groups = connected(pipeline, self._fingerprints)
+        self.files.put(f"{self._attempt}/{BEGUN}", b"1")
+
+    def require_current(self) -> None:
+        """Raise :class:`StateRefused` if another run has been committed since this one began, or is about to be."""
+        if self.files.exists(JOURNAL) or self.files.text(MANIFEST) != self._text:
+            raise self._refused(_ANOTHER)
+
+    def _refused(self, why: str) -> StateRefused:
+        return StateRefused(f"{why.format(self.files.root)}: this one counts for nothing, run it again")
+
+    def _turns(self, present: Iterable[str]) -> Iterator[TurnEnded]:
+        for name in sorted(name for name in present if name.endswith(".json")):
+            try:
+                content = self.files.get(name)
+            except FileNotFoundError:
+                self.require_current()  # another one may have been committed just now
+                raise self._refused(_GONE) from None
+            yield TurnEnded(**json.loads(content.to_pybytes()))
 
     def prepare(self, moves: Sequence[tuple[str, str]] = ()) -> None:
         """Write down what :meth:`finish` is to do: from then on the run counts, and whoever opens the folder
         next finishes it.
 
-        ``moves`` are files to be renamed, with absolute paths: ``(from, to)``.
+        ``moves`` are files to be renamed, with absolute paths: ``(from, to)``. Raises :class:`StateRefused`.
         """
-        if self.files.text(MANIFEST) != self._text:
-            raise StateRefused(
-                f"another run has been committed to {self.files.root} meanwhile: this one counts for nothing, run it again"
-            )
-        names = [name for name in self.files.names(self._attempt) if name.endswith(".json")]
-        turns = [TurnEnded(**json.loads(self.files.get(name).to_pybytes())) for name in names]
+        self.require_current()
+        present = set(self.files.names(self._attempt))
+        turns = list(self._turns(present))
         after = after_run(self._before, self._fingerprints, turns, self._groups, self.partitions or 1, self.inputs)
-        self.files.sync(after.files - self._before.files)
-        self.files.put(JOURNAL, write_journal(write_manifest(after), moves).encode())
+        written = after.files - self._before.files
+        ended = {f"{name.rpartition('-')[0]}.json" for name in present if name.endswith(".arrow")}  # a turn writes this last
+        if not {*written, *ended, f"{self._attempt}/{BEGUN}"} <= present:
+            raise self._refused(_GONE)
+        self._manifest = write_manifest(after)
+        self.files.sync(written)
+        self._journal = write_journal(self._manifest, moves)
+        self.files.put(JOURNAL, self._journal.encode())
         self.files.sync([JOURNAL])
+        if self.files.text(MANIFEST) not in (self._text, self._manifest):
+            self._remove_journal(self._journal)
+            raise self._refused(_ANOTHER)
 
     def finish(self) -> None:
         """Do what was written down: rename the files, replace the manifest, and remove the files that it does
-        not name.
+        not name; raises :class:`StateRefused` if another run has come first in the same moment.
         """
-        self._recover()
+        if self.files.text(JOURNAL) == self._journal:
+            self._recover()
         self._text = self.files.text(MANIFEST)
-        self._before = read_manifest(self._text or "", self.files.path(MANIFEST))
-        self._remove_unnamed(self._before)
+        if self._text != self._manifest:
+            raise self._refused(_ANOTHER)
+        self._before, self._journal = read_manifest(self._text, self.files.path(MANIFEST)), None
+        with suppress(OSError):  # what stays is removed behind a later commit
+            self._remove_left()
         for call in self.when_committed:
             call()
 
@@ -184,15 +224,27 @@ class StateFolder:
         if journal is None:
             return
         manifest, moves = read_journal(journal, self.files.path(JOURNAL))
+        now, name = self.files.text(MANIFEST), self.files.path(MANIFEST)
+        if now not in (None, manifest) and read_manifest(now or "", name).run >= read_manifest(manifest, name).run:
+            self._remove_journal(journal)  # written too late to count
+            return
         for source, target in moves:
             move(source, target)
-        self.files.put(MANIFEST, manifest.encode())
-        self.files.sync([MANIFEST])
-        self.files.remove([JOURNAL])
+        if self.files.text(JOURNAL) == journal:  # else another process has finished it, and another run may have been committed
+            self.files.put(MANIFEST, manifest.encode())
+            self.files.sync([MANIFEST])
+            self._remove_journal(journal)
 
-    def _remove_unnamed(self, manifest: Manifest, folder: str = RUNS) -> None:
-        named = manifest.files
-        self.files.remove([name for name in self.files.names(folder) if name not in named])
+    def _remove_journal(self, journal: str) -> None:
+        if self.files.text(JOURNAL) == journal:
+            self.files.remove([JOURNAL])
+
+    def _remove_left(self) -> None:
+        """Remove what runs up to the one of the manifest have left; a later one may be under way."""
+        named = self._before.files
+        present = ((name, _OF_RUN.match(name)) for name in self.files.names(RUNS) if name not in named)
+        left = [name for name, match in present if match and int(match[1]) <= self._before.run]
+        self.files.remove([*left, *self.files.parts()])
 
     def _open_again(self) -> None:
         self.files.lock()
@@ -221,6 +273,7 @@ class StateFolder:
             try:
                 ended = wait(*args, **options)
                 if self.is_open and result.state == PipelineState.DONE:
+                    require_job(result)
                     self.commit()
             except BaseException:
                 self.close()
@@ -239,6 +292,7 @@ def folder_of(pipeline: Pipeline, path: str | None) -> StateFolder | None:
     """
     folder: StateFolder | None = getattr(pipeline, _ATTACHED, None)
     if folder is None and path:
+        require_run(pipeline)
         folder = StateFolder(path)
         folder.close()  # until it runs
         setattr(pipeline, _ATTACHED, folder)

@@ -1,0 +1,1 @@
+"""Commands and writers on emulators of stores of objects."""

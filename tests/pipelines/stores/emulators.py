@@ -1,0 +1,119 @@
+"""Emulators of S3 and of Google Cloud Storage, on this machine; what a client must have in its environment."""
+
+import json
+import socket
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from tests import programs
+
+BUCKETS = ("in", "out", "state")
+
+
+@contextmanager
+def s3(folder: Path) -> Iterator[dict[str, str]]:
+    """S3, with buckets that are empty."""
+    port = _free_port()
+    address = f"http://127.0.0.1:{port}"
+    with _started(folder, "moto_server", "-H", "127.0.0.1", "-p", str(port), ready=f"{address}/moto-api/"):
+        for bucket in BUCKETS:
+            _ask(f"{address}/{bucket}-of-tests", b"", "PUT")
+        yield {
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": address,
+            "AWS_ALLOW_HTTP": "true",
+        }
+
+
+@contextmanager
+def gcs(folder: Path) -> Iterator[dict[str, str]]:
+    """Google Cloud Storage, with buckets that are empty, and a server that gives tokens to whoever asks."""
+    port = _free_port()
+    address = f"http://127.0.0.1:{port}"
+    arguments = ("start", "--host=127.0.0.1", f"--port={port}", "--in-memory")
+    with _started(folder, "gcp-storage-emulator", *arguments, ready=f"{address}/storage/v1/b?project=p"), _tokens() as tokens:
+        for bucket in BUCKETS:
+            _ask(f"{address}/storage/v1/b?project=p", json.dumps({"name": f"{bucket}-of-tests"}).encode(), "POST")
+        key = folder / "key.json"
+        key.write_text(json.dumps(_account(tokens)))
+        yield {"STORAGE_EMULATOR_HOST": address, "GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_APPLICATION_CREDENTIALS": str(key)}
+
+
+@contextmanager
+def _started(folder: Path, program: str, *arguments: str, ready: str) -> Iterator[None]:
+    path = programs.needed("Emulators of stores", programs.emulators()) / "bin" / program
+    with (folder / f"{program}.log").open("wb") as log:
+        server = subprocess.Popen([path, *arguments], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    try:
+        answered = threading.Event()
+        for _ in range(600):
+            try:
+                _ask(ready)
+                break
+            except OSError:
+                assert server.poll() is None, (folder / f"{program}.log").read_text()
+                answered.wait(0.1)
+        yield
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _ask(address: str, data: bytes | None = None, method: str = "GET") -> None:
+    headers = {"Content-Type": "application/json"}
+    with urllib.request.urlopen(urllib.request.Request(address, data, headers, method=method), timeout=20) as response:
+        response.read()
+
+
+def _free_port() -> int:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return int(bound.getsockname()[1])
+
+
+class _Token(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:  # the name that the server asks for
+        content = json.dumps({"access_token": "any", "expires_in": 3600, "token_type": "Bearer"}).encode()
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@contextmanager
+def _tokens() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Token)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/token"
+    server.shutdown()
+
+
+def _account(tokens: str) -> dict[str, str]:
+    pem = rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return {
+        "type": "service_account",
+        "project_id": "p",
+        "private_key_id": "1",
+        "private_key": pem.decode(),
+        "client_email": "a@p.iam.gserviceaccount.com",
+        "client_id": "1",
+        "token_uri": tokens,
+    }

@@ -1,0 +1,275 @@
+"""Whole files on any filesystem that Beam knows; what a cloud's library raises becomes an ``OSError`` of one line.
+
+A store of objects has no folders: names begin alike. Its rename is a copy that replaces, and a delete.
+"""
+
+import errno
+import io
+import os
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from typing import Any, Final
+from uuid import uuid4
+
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
+
+PART: Final = ".part"
+SECONDS: Final = 8.0
+"""How long a store may take to answer for the first time."""
+_EXTRA: Final = {"gs": "gcp", "s3": "aws", "abfs": "azure", "abfss": "azure", "azfs": "azure", "hdfs": "hadoop"}
+_OURS: Final = {"builtins", "beam_joins", "pyarrow"}
+_MISSING, _RIGHTS = 404, (401, 403)
+_reached: set[str] = set()
+"""The buckets that have answered."""
+
+if FileSystems._pipeline_options is None:  # S3 asks for some, also in a worker of a pool and before there is a pipeline
+    FileSystems.set_options(PipelineOptions([]))
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path is of another filesystem than that of this machine."""
+    return FileSystems.get_scheme(path) is not None
+
+
+def cause(error: BaseException) -> str:
+    """What went wrong, in one line; of an error of Beam's filesystems the first of the errors within.
+
+    >>> cause(BeamIOError("exists() operation failed", {"s3://a/b": PermissionError("Forbidden")}))
+    'Forbidden'
+    """
+    error = _first(error)
+    says = getattr(error, "strerror", None) or getattr(error, "message", None)
+    return (says if isinstance(says, str) and says else str(error) or type(error).__name__).splitlines()[0]
+
+
+def _first(error: BaseException) -> BaseException:
+    details = getattr(error, "exception_details", None)
+    within = next(iter(details.values()), None) if isinstance(error, BeamIOError) and isinstance(details, dict) else None
+    return _first(within) if isinstance(within, BaseException) else error
+
+
+@contextmanager
+def calling(path: str) -> Iterator[None]:
+    """Raises ``OSError`` where a cloud's library raises an error of its own."""
+    try:
+        yield
+    except Exception as error:
+        if not is_remote(path) or not _is_foreign(error):
+            raise
+        raise OSError(errno.EIO, cause(error), path) from error
+
+
+def _is_foreign(error: Exception) -> bool:
+    return isinstance(error, BeamIOError) or type(error).__module__.partition(".")[0] not in _OURS
+
+
+def exists(path: str) -> bool:
+    """Whether there is a file at a path."""
+    if not is_remote(path):
+        return os.path.exists(path)
+    with calling(path):
+        return bool(FileSystems.exists(path))
+
+
+def read_whole(path: str) -> bytes | None:
+    """The content of a file; ``None`` if there is none. Raises ``OSError``."""
+    with calling(path):
+        try:
+            with open(path, "rb") if not is_remote(path) else FileSystems.open(path) as file:
+                return bytes(file.read())
+        except Exception as error:
+            if _is_missing(error) or (is_remote(path) and not FileSystems.exists(path)):
+                return None
+            raise
+
+
+def _is_missing(error: BaseException) -> bool:
+    return isinstance(_first(error), FileNotFoundError) or _code(error) == _MISSING
+
+
+def _code(error: BaseException) -> Any:
+    return getattr(_first(error), "code", None)
+
+
+def create_file(path: str, compression: str = CompressionTypes.AUTO) -> Any:
+    """A new file, which is there when it is closed; it may stay empty, also where Beam cannot write such files."""
+    if compression == CompressionTypes.AUTO:
+        compression = CompressionTypes.detect_compression_type(path)
+    if compression == CompressionTypes.UNCOMPRESSED and FileSystems.get_scheme(path) == "s3":
+        return _S3Object(path)
+    return FileSystems.create(path, compression_type=compression)
+
+
+class _S3Object(io.RawIOBase):
+    """Beam uploads an object in parts, and S3 refuses one without any."""
+
+    mode = "wb"
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+        self._file: Any = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        if self._file is None:
+            self._file = FileSystems.create(self._path, compression_type=CompressionTypes.UNCOMPRESSED)
+        self._file.write(data)
+        return memoryview(data).nbytes
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        super().close()
+        if self._file is None:
+            client, bucket, key = _s3(self._path)
+            client.client.put_object(Bucket=bucket, Key=key, Body=b"")
+        else:
+            self._file.close()
+
+
+def write_whole(path: str, content: Any) -> None:
+    """Write a file; whoever reads it under its name gets it whole, or the one that was there before."""
+    if is_remote(path):
+        with calling(path), create_file(path, CompressionTypes.UNCOMPRESSED) as file:
+            file.write(bytes(content))
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    part = f"{path}.{uuid4().hex[:8]}{PART}"
+    try:
+        with open(part, "wb") as file:
+            file.write(content)
+        os.replace(part, path)
+    except BaseException:
+        with suppress(OSError):
+            os.remove(part)
+        raise
+
+
+def rename(source: str, target: str) -> None:
+    """Rename a file, in place of one that is there; atomically on local filesystems."""
+    if not is_remote(target):
+        os.replace(source, target)
+        return
+    with calling(target):
+        system = FileSystems.get_filesystem(target)
+        # some do not replace; a store does, and there another process may have given the file its name just now
+        if system.has_dirs() and system.exists(target):
+            system.delete([target])
+        system.rename([source], [target])
+
+
+def move(source: str, target: str) -> None:
+    """Rename a file, in place of one that is there; raises ``FileNotFoundError`` if it is under neither name."""
+    if exists(source):
+        if not is_remote(target):
+            os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
+        try:
+            rename(source, target)
+        except OSError:
+            if exists(source) or not exists(target):  # else another process that finishes the commit has renamed it
+                raise
+    elif not exists(target):
+        raise FileNotFoundError(f"neither {source} nor {target} is there")
+
+
+def files_below(folder: str, beginning: str = "") -> list[str]:
+    """The paths of all files in a folder of another filesystem, however deep, whose names there begin so.
+
+    Raises ``OSError``.
+    """
+    below = f"{folder.rstrip('/')}/{beginning}"
+    with calling(folder):
+        return sorted(file.path for file in FileSystems.match([f"{below}**"])[0].metadata_list if not file.path.endswith("/"))
+
+
+def remove_files(paths: Iterable[str]) -> None:
+    """Remove files of another filesystem, of which somebody else may remove some too. Raises ``OSError``."""
+    if listed := list(paths):
+        try:
+            with calling(listed[0]):
+                FileSystems.delete(listed)
+        except OSError:
+            left = [path for path in listed if exists(path)]
+            if len(left) == len(listed):
+                raise
+            remove_files(left)
+
+
+def remove_folder(folder: str) -> None:
+    """Remove a folder of another filesystem with all that is in it. Raises ``OSError``."""
+    with calling(folder):
+        system = FileSystems.get_filesystem(folder)
+        if not system.has_dirs():
+            remove_files(files_below(folder))
+        elif system.exists(folder):
+            system.delete([folder])
+
+
+def unreachable(path: str) -> str:
+    """Why nothing can be read or written at a path of another filesystem, in words; empty if it answers within
+    seconds. It is asked once a bucket.
+    """
+    scheme, _, rest = path.partition("://")
+    bucket = rest.partition("/")[0]
+    if (place := f"{scheme}://{bucket}") in _reached:
+        return ""
+    try:
+        system = FileSystems.get_filesystem(path)
+        is_installed = scheme != "s3" or find_spec("boto3") is not None
+    except (ValueError, OSError, ImportError):
+        is_installed = False
+    if not is_installed:
+        return f"pip install 'apache-beam[{_EXTRA[scheme]}]'" if scheme in _EXTRA else f"Beam has no file system for {scheme}://"
+    prefix = re.split(r"[*?\[]", path)[0]
+    answers = list[BaseException | None]()
+    # a thread that nobody waits for: libraries try for minutes
+    asking = threading.Thread(target=_ask, args=(system, prefix if prefix != place else f"{place}/", answers), daemon=True)
+    asking.start()
+    asking.join(SECONDS)
+    if not answers:
+        return f"nothing has answered within {SECONDS:.0f} seconds: look at the network, the address and the credentials"
+    if (error := answers[0]) is not None and _code(error) not in _RIGHTS:  # of those, what is read or written tells
+        return f"there is no bucket {bucket}" if _code(error) == _MISSING else cause(error)
+    _reached.add(place)
+    return ""
+
+
+def _ask(system: Any, prefix: str, answers: list[BaseException | None]) -> None:
+    try:
+        if system.has_dirs():
+            system.exists(prefix)
+        elif system.scheme() == "s3":
+            _list_s3(prefix)
+        else:
+            next(iter(system._list(prefix)), None)  # the first page alone
+        answers.append(None)
+    except Exception as error:
+        answers.append(error)
+
+
+def _list_s3(prefix: str) -> None:
+    """Beam's own listing tries for minutes, and takes a missing bucket for an empty one."""
+    from apache_beam.io.aws.clients.s3 import messages  # noqa: PLC0415  # only where it is used
+
+    client, bucket, key = _s3(prefix)
+    try:
+        client.list(messages.ListRequest(bucket, key))
+    except messages.S3ClientError as error:
+        if error.code != _MISSING or "NoSuchBucket" in str(error):
+            raise
+
+
+def _s3(path: str) -> tuple[Any, str, str]:
+    """Beam's client for S3, and the bucket and the key of a path."""
+    from apache_beam.io.aws.s3io import S3IO, parse_s3_path  # noqa: PLC0415
+
+    system: Any = FileSystems.get_filesystem(path)
+    return S3IO(options=system._options).client, *parse_s3_path(path, object_optional=True)
