@@ -126,6 +126,13 @@ def test_places_have_the_order_of_the_log(connector: str) -> None:
     assert len({place.log for place in places if place.log}) <= 1
 
 
+def test_events_of_these_connectors_alone_name_their_log() -> None:
+    named = {name for name, sources in PLACES.items() if any(place_of(Source(**{"ts_ms": 1, **each})).log for each in sources)}
+    assert named == {"mysql with GTIDs", "mysql without GTIDs", "mariadb", "TiCDC"}
+    page = (DOCS / "databases.md").read_text()
+    assert "Events of `postgresql`, `sqlserver`, `oracle` and `mongodb` do not name their server" in page
+
+
 @pytest.mark.parametrize("connector", PLACES)
 def test_the_last_change_by_the_log_wins_whatever_the_order_of_the_lines(connector: str, tmp_path: Path) -> None:
     events = [event(number, source) for number, source in enumerate(PLACES[connector])]
