@@ -5,7 +5,7 @@ side.
 import glob
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
@@ -16,10 +16,11 @@ from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.paths import absolute, is_local, matching, require_file_system
-from beam_joins.pipelines.changelogs.first_look import LOOK_RECORDS, first_records, types_of_files
+from beam_joins.pipelines.changelogs.first_look import LOOK_RECORDS, absent_columns, first_records, types_of_files
 from beam_joins.pipelines.formats import avro_rows
 from beam_joins.pipelines.formats.columns import Columns, Envelopes
 from beam_joins.pipelines.formats.csv_rows import in_one_layout, layout_of
+from beam_joins.pipelines.formats.csv_text import with_its_text
 from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of, require_one_type
 from beam_joins.pipelines.formats.envelopes.row_change import is_pattern
 from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, SlotLog, Waiting, slot_log
@@ -98,18 +99,24 @@ class Changelog:
             raise InputError(self.absent)
 
     def require(self, option: str, column: str) -> None:
-        """Raise InputError if no record looked at has the column; the option is the one that names it.
+        """Raise InputError if no record looked at has the column: :meth:`require_all` of one."""
+        self.require_all([(option, column)])
+
+    def require_all(self, named: Sequence[tuple[str, str]]) -> None:
+        """Raise InputError, naming all of them, for columns that no record looked at has; each is beside the option
+        that names it.
 
         Envelopes of which none shows a whole row, such as deletes by key alone, do not say which columns
         there are: any may be, or those of an earlier run.
         """
         columns = self._columns()
-        if self.columns.enveloped and (self.evidence.whole is None or column in self.remembered):
-            return
-        if column not in columns and columns:
-            shown = f"{self.files[0].shown} has {', '.join(columns)}"
-            remedy = next((NOT_READ[each] for each in columns if each in NOT_READ), f"name one of them with {option}")
-            raise InputError(f"{self.name} have no column '{column}' ({option}): {shown}; {remedy}")
+        missing = dict.fromkeys(each for each in named if each[1] not in columns) if columns else {}
+        if self.columns.enveloped:
+            missing = {each: None for each in missing if self.evidence.whole is not None and each[1] not in self.remembered}
+        if missing:
+            absent, remedy = absent_columns(missing)
+            remedy = next((NOT_READ[each] for each in columns if each in NOT_READ), remedy)
+            raise InputError(f"{self.name} have {absent}: {self.files[0].shown} has {', '.join(columns)}; {remedy}")
 
     def _columns(self) -> dict[str, None]:
         """The columns, as the files and their first records name them."""
@@ -152,6 +159,9 @@ def find_changelog(
         raise InputError(f"{name}: there is no file {pattern}")
     if layout and not any(file.format in _DECLARED for file in files):
         raise InputError(f"{columns.flag('schema')} is for CSV files and JSON lines, and {pattern} finds none")
+    if any(columns.csv) and not any(file.format == "csv" for file in files):
+        option = columns.flag("delimiter" if columns.csv[0] else "encoding")
+        raise InputError(f"{option} is for CSV files, and {pattern} finds none")
     return look_into(name, files, columns, layout)
 
 
@@ -271,6 +281,7 @@ def _looked_into(name: str, file: File, columns: Columns, layout: Layout, rememb
         of_order = filter(None, (columns.timestamp, columns.sequence, *columns.within))
         unit, *_ = [SOURCES[file.format].unit(file, column) for column in of_order]  # all refuse times of day
         if file.format == "csv":
+            file = with_its_text(file, *columns.csv, columns.flag("encoding"))
             return replace(file, unit=unit, layout=layout_of(file, layout, remembered), declared=tuple(name for name, _ in layout))
         # what says the operation is text: a writer that does not mark that marks no text
         unmarked = file.format == "parquet" and dict(SOURCES[file.format].types(file)).get(columns.delete or "") == "binary"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.postgres_address import PostgresAddress, is_postgres, postgres_address
+from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.commands.command_spec import Names
 
 if TYPE_CHECKING:
@@ -101,9 +102,8 @@ class SlotInputs(NamedTuple):
     def remark(self, read: "Round") -> str:
         """What the summary says of the slot."""
         anew = f"; read as they are: {', '.join(read.anew)}" if read.anew else ""
-        return (
-            f"slot {self.slot.name}: {read.transactions:,} transactions, {read.behind:,} bytes of log behind the server before{anew}"
-        )
+        transactions = counted(read.transactions, "transaction")
+        return f"slot {self.slot.name}: {transactions}, {read.behind:,} bytes of log behind the server before{anew}"
 
 
 def is_idle(read: "Round") -> bool:

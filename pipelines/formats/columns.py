@@ -41,15 +41,15 @@ _BARE: Final = re.compile(r"[0-9]{9}|[0-9]+$")
 class Columns:
     """The columns of one changelog that say how to read it.
 
-    ``key`` are those of the primary key. ``sequence`` None: the event time is the position; ``within``:
-    columns that order the changes of a row at one position. ``delete`` None: there are no deletes; else the
-    column's text, in any case (``true`` for true, ``null`` for null), is among ``deletes``, among
-    ``upserts``, or among ``truncates``, which empty the table and have no key; or among ``ignored``: such a
-    record is no change. ``unit`` is what a whole number in ``timestamp`` counts. ``log`` names what the
-    sequence is of (null: not known), ``left_out`` the columns that a row does not have as they did not
-    change, and ``life`` the encoded :class:`~beam_joins.arrivals.Life`. ``side`` is what the options of these columns
-    begin with, ``orders`` for ``--orders-key``; empty: nothing. ``enveloped``: all but the key are made of
-    what envelopes say.
+    ``key`` are those of the primary key. ``sequence`` None: the event time is the position; ``within``: columns
+    that order the changes of a row at one position. ``delete`` None: there are no deletes; else the column's
+    text, in any case (``true`` for true, ``null`` for null), is among ``deletes``, among ``upserts``, or among
+    ``truncates``, which empty the table and have no key; or among ``ignored``: such a record is no change.
+    ``unit`` is what a whole number in ``timestamp`` counts. ``csv`` are delimiter and encoding of CSV files
+    (empty: as these show). ``log`` names what the sequence is of (null: not known), ``left_out`` the columns
+    that a row does not have as they did not change, and ``life`` the encoded
+    :class:`~beam_joins.arrivals.Life`. ``side`` is what the options of these columns begin with, ``orders`` for
+    ``--orders-key``; empty: nothing. ``enveloped``: all but the key are made of what envelopes say.
 
     >>> columns = Columns(key=("id",), timestamp="at", sequence="lsn", delete="op", unit="ms", side="orders")
     >>> row = {"id": 1, "at": 5, "lsn": "17", "op": "D"}
@@ -71,6 +71,7 @@ class Columns:
     truncates: frozenset[str] = frozenset()
     ignored: frozenset[str] = frozenset()
     unit: Unit = "us"
+    csv: tuple[str, str] = ("", "")
     side: str = ""
     log: str | None = None
     left_out: str | None = None

@@ -26,6 +26,8 @@ _ATOMIC: Final = {
     schema_pb2.STRING: pa.string(),
     schema_pb2.BYTES: pa.binary(),
 }
+_ANY: Final = "beam:logical:pythonsdk_any:v1"
+"""The type of fields of which Beam knows no one type."""
 _TIMES: Final = {"beam:logical_type:micros_instant:v1": "us", "beam:logical_type:millis_instant:v1": "ms"}
 
 
@@ -50,6 +52,11 @@ def _column(name: str, kind: schema_pb2.FieldType) -> pa.DataType:
             return pa.struct([pa.field(each.name, _column(f"{name}.{each.name}", each.type)) for each in kind.row_type.schema.fields])
         case "logical_type" if kind.logical_type.urn in _TIMES:
             return pa.timestamp(_TIMES[kind.logical_type.urn], "UTC")
+        case "logical_type" if kind.logical_type.urn == _ANY:
+            raise ValueError(
+                f"the field {name!r} has no one type, as of values of two kinds, 2 and 2.5: write them as one (2.0 for 2), or give "
+                "it an output_type"
+            )
     raise ValueError(f"the field {name!r} is of a type that no column has: {kind.WhichOneof('type_info')}")
 
 

@@ -111,9 +111,10 @@ def rows_of_plain_files(
     schema: Any,
     ignored: Ignored | None,
     on_bad_record: OnBadRecord,
+    csv: tuple[str, str] = ("", ""),
 ) -> ChangelogRows:
-    """The rows of files whose records are rows, in which the options name these columns."""
-    changelog = find_changelog("the files", pattern, Columns(key=(columns[0],), timestamp=timestamp_by))
+    """The rows of files whose records are rows, in which the options name these columns; ``csv`` as of :class:`Columns`."""
+    changelog = find_changelog("the files", pattern, Columns(key=(columns[0],), timestamp=timestamp_by, csv=csv))
     if schema == "said":
         schema = _schema_of(changelog)
     of_schema = [] if schema is None else schema.names
