@@ -4,7 +4,7 @@ import json
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import distributions
 from typing import Any, Final, Literal
 from urllib.parse import unquote, urlsplit
 
@@ -46,11 +46,9 @@ def missing(extra: Extra, why: str = "") -> MissingExtra:
 
 def installing(extra: Extra) -> str:
     """The command that adds an extra to this installation, from where that came."""
-    try:
-        origin = json.loads(distribution("beam-joins").read_text("direct_url.json") or "null")
-    except (PackageNotFoundError, ValueError):
-        origin = None
-    return f"pip install {_requirement(extra, origin)}"
+    notes = (each.read_text("direct_url.json") for each in distributions(name="beam-joins"))  # a clone has one without
+    origin = next(filter(None, notes), None)
+    return f"pip install {_requirement(extra, None if origin is None else json.loads(origin))}"
 
 
 def _requirement(extra: Extra, origin: dict[str, Any] | None) -> str:

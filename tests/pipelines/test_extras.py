@@ -3,7 +3,6 @@
 import importlib
 import json
 import sys
-from importlib.metadata import PackageNotFoundError
 
 import pytest
 
@@ -25,7 +24,7 @@ POSTGRES = (
 
 class Distribution:
     def __init__(self, url: object) -> None:
-        self._text = url if url is None or isinstance(url, str) else json.dumps(url)
+        self._text = None if url is None else json.dumps(url)
 
     def read_text(self, name: str) -> str | None:
         return self._text if name == "direct_url.json" else None
@@ -35,7 +34,6 @@ class Distribution:
     ("origin", "command"),
     [
         (None, "pip install 'beam-joins[delta]'"),
-        ("no JSON", "pip install 'beam-joins[delta]'"),
         ({"url": "file:///a%20b/clone", "dir_info": {}}, "pip install '/a b/clone[delta]'"),
         ({"url": "file:///clone", "dir_info": {"editable": True}}, "pip install --editable '/clone[delta]'"),
         ({"url": "file:///b.whl", "archive_info": {}}, "pip install 'beam-joins[delta] @ file:///b.whl'"),
@@ -46,15 +44,12 @@ class Distribution:
     ],
 )
 def test_the_command_installs_from_where_this_installation_came(monkeypatch: pytest.MonkeyPatch, origin: object, command: str) -> None:
-    monkeypatch.setattr(extras, "distribution", lambda name: Distribution(origin))
+    monkeypatch.setattr(extras, "distributions", lambda name: [Distribution(None), Distribution(origin)])
     assert installing("delta") == command
 
 
 def test_without_an_installation_the_command_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(name: str) -> Distribution:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(extras, "distribution", none)
+    monkeypatch.setattr(extras, "distributions", lambda name: [])
     assert installing("kafka") == "pip install 'beam-joins[kafka]'"
 
 
