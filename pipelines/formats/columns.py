@@ -49,7 +49,7 @@ class Columns:
     (empty: as these show). ``log`` names what the sequence is of (null: not known), ``left_out`` the columns
     that a row does not have as they did not change, and ``life`` the encoded
     :class:`~beam_joins.arrivals.Life`. ``side`` is what the options of these columns begin with, ``orders`` for
-    ``--orders-key``; empty: nothing. ``enveloped``: all but the key are made of what envelopes say.
+    ``--orders-key``; empty: nothing; None: Python. ``enveloped``: all but the key are made of what envelopes say.
 
     >>> columns = Columns(key=("id",), timestamp="at", sequence="lsn", delete="op", unit="ms", side="orders")
     >>> row = {"id": 1, "at": 5, "lsn": "17", "op": "D"}
@@ -72,7 +72,7 @@ class Columns:
     ignored: frozenset[str] = frozenset()
     unit: Unit = "us"
     csv: tuple[str, str] = ("", "")
-    side: str = ""
+    side: str | None = ""
     log: str | None = None
     left_out: str | None = None
     life: str | None = None
@@ -84,7 +84,7 @@ class Columns:
         >>> Columns(key=("id",), timestamp="at", side="orders").flag("key"), Columns(key=("id",), timestamp="at").flag("key")
         ('--orders-key', '--key')
         """
-        return f"--{self.side}-{name}" if self.side else f"--{name}"
+        return f"{name}=" if self.side is None else f"--{self.side}-{name}" if self.side else f"--{name}"
 
     def time_of(self, row: Row) -> int:
         """The event time in microseconds since the epoch; a date is its midnight in UTC, text is ISO 8601, in

@@ -1,6 +1,6 @@
 """The table of a changelog, in files or Kafka topics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -184,7 +184,7 @@ class ReadChangelog(ReadTable):
                 read_rows = ChangelogRows(rows, read.schema is not None, names)
             else:
                 columns_named = [*names, by, *order, *left_out, *([] if no_changes is None else [no_changes.column])]
-                csv = ("" if delimiter is None else delimiter_of(delimiter), "" if encoding is None else encoding_of(encoding))
+                csv = (_named("delimiter", delimiter, delimiter_of), _named("encoding", encoding, encoding_of))
                 read_rows = rows_of_plain_files(path, by, top_columns(columns_named), schema, no_changes, on_bad_record, csv)
             tie = ties(apply_as_deletes, in_columns=read_rows.in_columns) if order else PLACE
             made = TableFromChangelog(
@@ -210,6 +210,13 @@ class ReadChangelog(ReadTable):
             read_rows = rows_of_enveloped_files(path, format, table, names, schema, unavailable_value, on_bad_record)
         marked = marked_table(read_rows.key, emit=emit, without_earlier=without_earlier, in_columns=read_rows.in_columns)
         super().__init__(read_rows.read, marked)
+
+
+def _named(option: str, value: Any, read: Callable[[str], str]) -> str:
+    try:
+        return "" if value is None else read(value)
+    except ValueError as error:
+        raise ValueError(f"{option}=: {error}") from None
 
 
 def _refuse(options: Mapping[str, Any], of: Mapping[str, Any], refused: bool, sentence: str) -> None:

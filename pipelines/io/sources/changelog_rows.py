@@ -114,7 +114,7 @@ def rows_of_plain_files(
     csv: tuple[str, str] = ("", ""),
 ) -> ChangelogRows:
     """The rows of files whose records are rows, in which the options name these columns; ``csv`` as of :class:`Columns`."""
-    changelog = find_changelog("the files", pattern, Columns(key=(columns[0],), timestamp=timestamp_by, csv=csv))
+    changelog = find_changelog("the files", pattern, Columns(key=(columns[0],), timestamp=timestamp_by, csv=csv, side=None))
     if schema == "said":
         schema = _schema_of(changelog)
     of_schema = [] if schema is None else schema.names
