@@ -5,6 +5,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -221,3 +222,19 @@ def test_an_address_of_a_topic_without_confluent_kafka_is_one_sentence(beam_join
     topic = ["table", "--input", "kafka://127.0.0.1:1/t?format=debezium", "--key=id", "--latest", "x.jsonl"]
     for options in ([], ["--dry-run"], ["--state-dir", "s"]):
         assert refused(beam_joins(*topic, *options)).startswith("Kafka needs confluent-kafka: pip install ")
+
+
+def test_bytes_that_are_not_utf8_are_named_by_file_line_and_column(beam_joins: Run) -> None:
+    write("p.jsonl", TEA)
+    with Path("p.jsonl").open("ab") as file:
+        file.write(b'{"id":2,"by":"M\xfcller","op":"c","lsn":2,"updated_at":2}\n')
+    said = refused(beam_joins("table", "--input", "p.jsonl", "--latest", "x.jsonl"))
+    assert said.startswith(
+        "rows: p.jsonl, line 2: column 'by' is not UTF-8 (byte 0xfc): write the file in UTF-8 (--on-bad-record=drop"
+    )
+    fields = [{"name": name, "type": "string" if isinstance(value, str) else "long"} for name, value in TEA.items()]
+    text = io.BytesIO()
+    fastavro.writer(text, {"type": "record", "name": "Row", "fields": fields}, [{**TEA, "by": "Mueller"}])
+    Path("p.avro").write_bytes(text.getvalue().replace(b"Mueller", b"M\xfceller"))
+    said = refused(beam_joins("table", "--input", "p.avro", "--latest", "x.jsonl"))
+    assert said == "rows: p.avro is damaged or cut off after record 0 (not UTF-8: byte 0xfc)"
