@@ -1,6 +1,6 @@
 """Makes a table of a raw changelog (AUTO CDC's SCD type 1, Kafka's KTable), with old values filled in."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,8 @@ from beam_joins.truncates import before_truncate, last_truncate, not_emptied, pl
 from beam_joins.unchanged import UNCHANGED, Complete, completed
 from beam_joins.versions import FOREVER
 
+ABSENT_DELETE: Final = "absent_delete"
+
 
 def upsert(
     rows: pa.Table, emit: Emit, complete: Complete | None = None, *, truncates: pa.Table | None = None
@@ -24,11 +26,11 @@ def upsert(
     """Applies a bounded changelog (``key``, ``value``, ``timestamp``, ``position``) and its ``truncates``: gives the
     changes, and the dropped rows with their ``reason``.
 
-    Of several rows with one key and one position the last one is kept, in
-    :func:`~beam_joins.sorting.record_order`. One that is not the last by ``within`` is an earlier change of
-    the transaction. Of rows with the same ``within`` all but the last are dropped, as
-    ``"duplicate_position"`` if the next one has the same timestamp and value, else as
-    ``"ambiguous_position"``; with ``emit="latest"`` only at the last position of their key.
+    Of several rows with one key and one position the last one is kept, in :func:`~beam_joins.sorting.record_order`.
+    One that is not the last by ``within`` is an earlier change of the transaction. Of rows with the same ``within``
+    all but the last are dropped, as ``"duplicate_position"`` if the next one has the same timestamp and value, else
+    as ``"ambiguous_position"``; with ``emit="latest"`` only at the last position of their key. A delete that makes
+    no change, as its row is not there, is an :data:`ABSENT_DELETE`.
 
     With a column ``arrives`` some deletes are of the row before, as :func:`~beam_joins.arrivals.settled` says.
     A row with names in the column ``unchanged`` has these columns from the row before it, as
@@ -88,7 +90,8 @@ def _in_order(rows: pa.Table) -> tuple[Ints, Ints]:
     return code, record_order(rows, code)
 
 
-def _upserted(rows: pa.Table, code: Ints, by: Ints, emit: Emit) -> tuple[ChangeBatch, pa.Table]:
+def _upserted(rows: pa.Table, code: Ints, by: Ints, emit: Emit, first: int = 0) -> tuple[ChangeBatch, pa.Table]:
+    """The changes and the dropped rows; those before ``first`` are remembered or late, and known to the caller."""
     key, value = combine_chunks(rows["key"]), combine_chunks(rows["value"])
     position, timestamp = integers(rows["position"]), integers(rows["timestamp"])
     wins = ends(code[by], position[by])
@@ -103,9 +106,8 @@ def _upserted(rows: pa.Table, code: Ints, by: Ints, emit: Emit) -> tuple[ChangeB
     present = valid(value)[by]
     before = np.where(starts(code[by]), -1, np.arange(len(by)) - 1)
     before[(before >= 0) & ~present[before]] = -1
-    keep = np.ones(len(by), np.bool_)
-    if emit != "records":
-        keep = present | (before >= 0)
+    keep = np.ones(len(by), np.bool_) if emit == "records" else present | (before >= 0)
+    absent = by[~keep & (by >= first)]
     if emit == "changes":
         keep &= ~same(value.take(pa.array(by)), gather(value, np.where(before >= 0, by[before], -1)))
     # skip filtered changes: the old value is that of the last change kept before
@@ -117,7 +119,7 @@ def _upserted(rows: pa.Table, code: Ints, by: Ints, emit: Emit) -> tuple[ChangeB
         before=pa.array(before, mask=before < 0),
         timestamp=pa.array(timestamp[by]),
         position=pa.array(position[by]),
-    ), _dropped(rows, lost, following)
+    ), pa.concat_tables([_dropped(rows, lost, following), _with_reason(rows.take(pa.array(absent)), ABSENT_DELETE)])
 
 
 def _dropped(rows: pa.Table, lost: Ints, following: Ints) -> pa.Table:
@@ -126,8 +128,7 @@ def _dropped(rows: pa.Table, lost: Ints, following: Ints) -> pa.Table:
         within = combine_chunks(rows["within"]).fill_null(b"")
         alike = same(within.take(pa.array(lost)), within.take(pa.array(following)))
         lost, following = lost[alike], following[alike]
-    columns = ["key", "value", "timestamp", "position"]
-    dropped, kept = (rows.select(columns).take(pa.array(index)) for index in (lost, following))
+    dropped, kept = (rows.select(list(_KNOWN)).take(pa.array(index)) for index in (lost, following))
     again = same(combine_chunks(dropped["value"]), combine_chunks(kept["value"]))
     again &= integers(dropped["timestamp"]) == integers(kept["timestamp"])
     return dropped.append_column("reason", pa.array(np.where(again, "duplicate_position", "ambiguous_position"), pa.string()))
@@ -206,7 +207,7 @@ def step(
         tables, late = [*remembered, applied, in_time], [*late, told]
     table = pa.concat_tables(tables, promote_options="default").combine_chunks()
     code, by = _in_order(table)
-    batch, dropped = _upserted(table, code, by, emit)
+    batch, dropped = _upserted(table, code, by, emit, len(table) - len(tables[-1]))
     if state.frontier is not None:
         batch = batch.filter(pc.greater(batch.position, state.frontier))
     last = by[ends(code[by])]
@@ -291,9 +292,8 @@ def _applied(remembered: list[pa.Table], in_time: pa.Table, late: pa.Table, fron
 
 def _later(rows: pa.Table, one: Ints, other: Ints) -> Bools:
     """Whether rows have a later place in the sequence than others, which are not behind them."""
-    names = ["position", *({"within"} & {*rows.column_names})]
     differs = np.zeros(len(one), np.bool_)
-    for name in names:
+    for name in ["position", *({"within"} & {*rows.column_names})]:
         column = combine_chunks(rows[name])
         column = column.fill_null(b"") if name == "within" else column
         differs |= ~same(column.take(pa.array(one)), column.take(pa.array(other)))

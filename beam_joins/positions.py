@@ -1,7 +1,6 @@
 """Reads event times and positions of many records, from values or from Arrow columns."""
 
 import operator
-import re
 import struct
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -13,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_joins.iso_times import has_nanoseconds, micros_of_text
 from beam_joins.sorting import valid
 
 Values: TypeAlias = "pa.Array | Sequence[Any]"
@@ -23,11 +23,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _DIGITS = 76
 """The most digits of a decimal of Arrow."""
-_NANOSECONDS = re.compile(r"[.,][0-9]{6}0*[1-9]")
-_BARE = re.compile(r"[0-9]{9}|[0-9]+$")
-"""A number rather than a date: Python's ISO 8601 takes any character between date and time, and so reads
-1712011512301 as the year 1712.
-"""
 _ONLY_INT = frozenset({int})
 _WHOLE = frozenset({int, type(None)})
 
@@ -54,29 +49,6 @@ def micros(time: Any) -> int:
         f"timestamp_by gave {time!r} of type {type(time).__name__}: give microseconds since the epoch as an int, a datetime with a"
         " time zone, a text in ISO 8601, or a Beam Timestamp"
     )
-
-
-def micros_of_text(text: str) -> int:
-    """Microseconds since the epoch of a time or date in ISO 8601, in UTC if it does not say, cut where it is finer.
-
-    Raises ``ValueError`` for any other text, also for one of digits alone.
-
-    >>> micros_of_text("1970-01-02"), micros_of_text("1970-01-01T01:00:00.0000019+01:00")
-    (86400000000, 1)
-    """
-    if _BARE.match(text):
-        raise ValueError("not a time")
-    time = datetime.fromisoformat(text)
-    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
-
-
-def has_nanoseconds(text: str) -> bool:
-    """Whether a time in ISO 8601 is finer than microseconds.
-
-    >>> has_nanoseconds("1970-01-01T00:00:00.0000019Z"), has_nanoseconds("1970-01-01T00:00:00.000001000Z")
-    (True, False)
-    """
-    return _NANOSECONDS.search(text) is not None
 
 
 def times_of(option: str, values: Values, *, ordering: bool = False) -> pa.Array:

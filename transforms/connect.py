@@ -11,6 +11,7 @@ from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.incoming_tables import in_batches
 from beam_joins.transforms.engine.input_checks import require_bounded, require_global
 from beam_joins.transforms.engine.metrics import (
+    ABSENT_DELETES,
     BLOCK_BYTES,
     BLOCK_ROWS,
     NAMESPACE,
@@ -49,6 +50,7 @@ from beam_joins.transforms.engine.table_type import TableType, table_type
 from beam_joins.transforms.engine.transform import label_of
 
 __all__ = [
+    "ABSENT_DELETES",
     "BLOCK_BYTES",
     "BLOCK_ROWS",
     "NAMESPACE",

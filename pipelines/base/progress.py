@@ -55,3 +55,12 @@ class Progress:
     def _say(self, text: str) -> None:
         self._stream.write(text)
         self._stream.flush()
+
+
+def counted(count: int, what: str) -> str:
+    """A count of things, of which ``what`` is one.
+
+    >>> counted(1, "file"), counted(1200, "file")
+    ('1 file', '1,200 files')
+    """
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

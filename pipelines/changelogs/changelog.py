@@ -15,10 +15,11 @@ from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.paths import absolute, files_at, require_file_system
-from beam_joins.pipelines.changelogs.first_look import LOOK_RECORDS, first_records, types_of_files
+from beam_joins.pipelines.changelogs.first_look import LOOK_RECORDS, absent_columns, first_records, types_of_files
 from beam_joins.pipelines.formats import avro_rows
 from beam_joins.pipelines.formats.columns import BytesText, Columns, Envelopes
 from beam_joins.pipelines.formats.csv_rows import in_one_layout, layout_of
+from beam_joins.pipelines.formats.csv_text import with_its_text
 from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of, require_one_type
 from beam_joins.pipelines.formats.envelopes.row_change import is_pattern
 from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, SlotLog, Waiting, slot_log
@@ -123,31 +124,44 @@ class Changelog:
             raise InputError(self.absent)
 
     def require(self, option: str, column: str) -> None:
-        """Raise InputError if no record looked at has the column; the option is the one that names it.
+        """Raise InputError if no record looked at has the column: :meth:`require_all` of one."""
+        self.require_all([(option, column)])
+
+    def require_all(self, named: Sequence[tuple[str, str]]) -> None:
+        """Raise InputError, naming all of them, for columns that no record looked at has; each is beside the option
+        that names it.
 
         Envelopes of which none shows a whole row, such as deletes by key alone, do not say which columns
         there are: any may be, or those of an earlier run.
         """
-        if self.table is not None and column not in (*self.table[1], *self.columns.about_the_change()):
-            name, there = self.table
-            remedy = f"name one of {', '.join(there)}"
-            if column in self.remembered:
-                remedy = f"it was renamed or dropped, and the table has {', '.join(there)}; begin with an empty state"
-            raise InputError(f"{name} has no column '{column}' ({option}): {remedy}")
+        if self.table is not None:
+            self._require_in_table(*self.table, named)
         columns = self._columns()
-        if self.columns.enveloped and (self.evidence.whole is None or (column in self.remembered and not self._shows_gone(column))):
-            return
-        if column not in columns and columns:
-            shown = f"{self.files[0].shown} has {', '.join(columns)}"
-            remedy = next((NOT_READ[each] for each in columns if each in NOT_READ), f"name one of them with {option}")
-            raise InputError(f"{self.name} have no column '{column}' ({option}): {shown}; {remedy}")
+        missing = dict.fromkeys(each for each in named if each[1] not in columns) if columns else {}
+        if self.columns.enveloped:
+            missing = {each: None for each in missing if self._shows_absent(each[1])}
+        if missing:
+            absent, remedy = absent_columns(missing)
+            remedy = next((NOT_READ[each] for each in columns if each in NOT_READ), remedy)
+            raise InputError(f"{self.name} have {absent}: {self.files[0].shown} has {', '.join(columns)}; {remedy}")
 
-    def _shows_gone(self, column: str) -> bool:
-        """Whether whole rows are without a column that the rows of earlier runs had, where these have all columns of a table:
-        those of documents, and JSON without a schema, may leave some out.
+    def _require_in_table(self, name: str, columns: Sequence[str], named: Sequence[tuple[str, str]]) -> None:
+        """Raise InputError for columns that the table in the database does not have now."""
+        there = {*columns, *self.columns.about_the_change()}
+        if gone := dict.fromkeys(each for each in named if each[1] not in there):
+            absent, remedy = absent_columns(gone)
+            if any(column in self.remembered for _, column in gone):
+                remedy = "renamed or dropped since the last run: begin with an empty state"
+            raise InputError(f"{name} has {absent}: the table has {', '.join(columns)}; {remedy}")
+
+    def _shows_absent(self, column: str) -> bool:
+        """Whether the whole rows of envelopes do not have a column: one that rows of earlier runs had, where these have all
+        columns of a table, as those of documents and JSON without a schema need not.
         """
+        if self.evidence.whole is None or column not in self.remembered:
+            return self.evidence.whole is not None
         has_all = bool(self.evidence.types) or any(file.format == "wal2json" for file in self.files)
-        return has_all and self.evidence.whole is not None and column not in self.evidence.whole.names
+        return has_all and column not in self.evidence.whole.names
 
     def _columns(self) -> dict[str, None]:
         """The columns, as the files and their first records name them."""
@@ -191,6 +205,9 @@ def find_changelog(
         raise InputError(f"{name}: there is no file {pattern}")
     if layout and not columns.enveloped and not any(file.format in _DECLARED for file in files):
         raise InputError(f"{columns.flag('schema')} is for CSV files, JSON lines and envelopes, and {pattern} finds none")
+    if any(columns.csv) and not any(file.format == "csv" for file in files):
+        option = columns.flag("delimiter" if columns.csv[0] else "encoding")
+        raise InputError(f"{option} is for CSV files, and {pattern} finds none")
     return look_into(name, files, columns, layout, keyed_later=keyed_later)
 
 
@@ -311,6 +328,7 @@ def _looked_into(name: str, file: File, columns: Columns, layout: Layout, rememb
         of_order = filter(None, (columns.timestamp, columns.sequence, *columns.within))
         unit, *_ = [SOURCES[file.format].unit(file, column) for column in of_order]  # all refuse times of day
         if file.format == "csv":
+            file = with_its_text(file, *columns.csv, columns.flag("encoding"))
             return replace(file, unit=unit, layout=layout_of(file, layout, remembered), declared=tuple(name for name, _ in layout))
         # what says the operation is text: a writer that does not mark that marks no text
         unmarked = file.format == "parquet" and dict(SOURCES[file.format].types(file)).get(columns.delete or "") == "binary"

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from beam_joins.pipelines.base.input_error import InputError
@@ -13,6 +13,8 @@ from beam_joins.pipelines.formats.registry import SOURCES
 
 LOOK_RECORDS: Final = 10_000
 """How many records are looked at to learn what columns there are."""
+_MAY_BE_EMPTY: Final = ("-sequence", "-delete-column")
+"""What options end in that may name no column."""
 _TIME: Final = re.compile(r".*timestamp|(?:null or )?date")
 _NUMBER: Final = re.compile(r"(?:null or )?(?:u?int|long|double|float|decimal)")
 _IN_WORDS: Final = {True: "times", False: "numbers"}
@@ -51,6 +53,20 @@ def types_of_files(name: str, files: Sequence[File], columns: Columns, before: M
                 )
         types = {**said, **types}
     return tuple(types.items())
+
+
+def absent_columns(missing: Collection[tuple[str, str]]) -> tuple[str, str]:
+    """What to say of columns that are not there, each beside the option that names it, and what to do.
+
+    >>> absent_columns([("--op", "o"), ("--left-sequence", "lsn")])
+    ("no columns 'o' (--op) and 'lsn' (--left-sequence)", 'name others with these options, or give --left-sequence= if there is none')
+    """
+    *others, last = [f"'{column}' ({option})" for option, column in missing]
+    options = list(dict.fromkeys(option for option, _ in missing))
+    remedy = f"name one of them with {options[0]}" if len(options) == 1 else "name others with these options"
+    if empty := [f"{option}=" for option in options if option.endswith(_MAY_BE_EMPTY)]:
+        remedy = f"{remedy}, or give {' and '.join(empty)} if there is none"
+    return f"no columns {', '.join(others)} and {last}" if others else f"no column {last}", remedy
 
 
 def first_records(name: str, files: Sequence[File]) -> Iterator[tuple[File, dict[str, Any]]]:

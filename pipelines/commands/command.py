@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 from beam_joins.pipelines.base.interruption import Interruption, interruptible, leave_threads_behind
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.commands.command_line import beam_options, sentence_and_code
-from beam_joins.pipelines.commands.command_spec import Names
+from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, Names
 from beam_joins.pipelines.commands.options import Arguments, parse
 from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.runs_options import check_runs_options
 from beam_joins.pipelines.commands.slot_inputs import slot_rows
-from beam_joins.pipelines.commands.standard_streams import standard_result, standard_streams
+from beam_joins.pipelines.commands.standard_streams import STANDARD, standard_result, standard_streams
 from beam_joins.pipelines.commands.topic_inputs import topic_records
 from beam_joins.pipelines.runners.warm_start import start_early
 
@@ -70,6 +70,8 @@ def _alone(
 
             job, outputs = job_alone(names, args)
         report, files = job.run(outputs, options, progress)
+        if result is not None:
+            files |= {CHANGES if result == "output" else LATEST: [STANDARD]}
         summary = job.summary(report, files, progress.seconds)
         _write_report(arguments, summary)
     text = _said(arguments, summary)

@@ -14,7 +14,8 @@ from beam_joins import FunctionFailed
 from beam_joins.pipelines.base.failure_cause import found_in
 from beam_joins.pipelines.base.input_error import InputError, OutputError, input_error_in, os_sentence
 from beam_joins.pipelines.commands.gc_freeze import uncollected_import
-from beam_joins.pipelines.commands.options_file import nearest, options_in
+from beam_joins.pipelines.commands.options_file import options_in
+from beam_joins.pipelines.commands.program import nearest
 from beam_joins.pipelines.runners.job_failure import JobFailed
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 

@@ -6,7 +6,9 @@ from typing import Final
 
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
+from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.changelog import Changelog
+from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.commands.command_line import ENGINE
 from beam_joins.pipelines.commands.command_spec import LATEST, Names
 from beam_joins.pipelines.commands.job import Job
@@ -43,11 +45,11 @@ def dry_run(names: Names, args: Namespace, options: PipelineOptions) -> str:
 
 def _input(changelog: Changelog) -> Iterator[str]:
     files, columns = changelog.files, changelog.columns
-    yield f"  {changelog.name}: {_counted(len(files), 'file')}, {sum(file.bytes for file in files):,} bytes"
+    yield f"  {changelog.name}: {counted(len(files), 'file')}, {sum(file.bytes for file in files):,} bytes"
     for file in files[:_FILES_SHOWN]:
         yield f"    {file.shown}, {file.format}, {file.bytes:,} bytes"
     if len(files) > _FILES_SHOWN:
-        yield f"    and {_counted(len(files) - _FILES_SHOWN, 'other file')}"
+        yield f"    and {counted(len(files) - _FILES_SHOWN, 'other file')}"
     file_types = dict(changelog.types)
     types = (f"{name}: {file_types.get(name) or ' or '.join(changelog.kinds_of(name)) or 'null'}" for name in changelog.rows_have)
     yield f"    columns      {', '.join(types)}"
@@ -57,8 +59,17 @@ def _input(changelog: Changelog) -> Iterator[str]:
         return
     ordering = ", ".join(filter(None, (columns.sequence, *columns.within)))
     yield f"    sequence     {ordering or 'none: the time orders the changes'}"
-    yield f"    time         {columns.timestamp}, whole numbers in {columns.unit}"
+    yield f"    time         {columns.timestamp}, {_times_of(changelog, file_types.get(columns.timestamp) or '')}"
     yield f"    deletes      {f'where {columns.delete} is one of ' + ', '.join(sorted(columns.deletes)) if columns.delete else 'none'}"
+
+
+def _times_of(changelog: Changelog, kind: str) -> str:
+    """What the column of times holds, in words; ``kind`` is its type where files say one."""
+    if is_time(kind):
+        return kind
+    said = {"whole numbers": f"whole numbers in {changelog.columns.unit}", "text": "ISO 8601 text"}
+    kinds = changelog.kinds_of(changelog.columns.timestamp)
+    return " or ".join(said.get(each, each) for each in kinds) or said["whole numbers"]
 
 
 def _columns_of(job: Job) -> Iterator[str]:
@@ -81,7 +92,3 @@ def _pipeline(job: Job, outputs: tuple[Output, ...]) -> Iterator[str]:
         on = f"{', '.join(job.foreign_key)} refers to {keys[1]}" if job.foreign_key else f"{keys[0]} = {keys[1]}"
         yield f"  {'ForeignKeyJoin' if job.foreign_key else 'TableTableJoin'}({on}, how={job.how})"
     yield from (f"  {'LatestTable' if output.name == LATEST else 'changes'} -> {output.path}" for output in outputs)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

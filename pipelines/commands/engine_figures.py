@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 from apache_beam.metrics import MetricsFilter
 
 from beam_joins.transforms.connect import (
+    ABSENT_DELETES,
     BLOCK_BYTES,
     BLOCK_ROWS,
     NAMESPACE,
@@ -20,14 +21,15 @@ from beam_joins.transforms.connect import (
 
 
 class StepFigures(NamedTuple):
-    """Of a step: rows that it got and gave, those without a partner, and the seconds that its kernels worked,
-    of all workers together.
+    """Of a step: rows that it got and gave, those without a partner, the seconds that its kernels worked, of all
+    workers together, and deletes of rows that were not there.
     """
 
     rows_in: int = 0
     rows_out: int = 0
     unmatched: int = 0
     seconds: float = 0.0
+    absent_deletes: int = 0
 
 
 def step_named(label_of_runner: str, steps: Sequence[str]) -> str:
@@ -83,8 +85,9 @@ class EngineFigures(NamedTuple):
             return sum(value for (_, metric), value in sums.items() if metric == name)
 
         def of_step(step: str) -> StepFigures:
-            came, gave, alone, micros = (sums.get((step, metric.name), 0) for metric in (ROWS_IN, ROWS_OUT, UNMATCHED, TURN_MICROS))
-            return StepFigures(came, gave, alone, micros / 1e6)
+            counters = (ROWS_IN, ROWS_OUT, UNMATCHED, TURN_MICROS, ABSENT_DELETES)
+            came, gave, alone, micros, absent = (sums.get((step, metric.name), 0) for metric in counters)
+            return StepFigures(came, gave, alone, micros / 1e6, absent)
 
         by_step = {step: of_step(step) for step in sorted({step for step, name in sums if name == TURN_MICROS.name})}
         rows, size, kept, kept_bytes = (total(metric.name) for metric in (BLOCK_ROWS, BLOCK_BYTES, STATE_ROWS, STATE_BYTES))

@@ -8,7 +8,7 @@ from typing import Final
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.pipelines.base.interruption import Interruption
-from beam_joins.pipelines.base.progress import Progress
+from beam_joins.pipelines.base.progress import Progress, counted
 from beam_joins.pipelines.changelogs.arrivals import Arrivals
 from beam_joins.pipelines.changelogs.read_records import READ
 from beam_joins.pipelines.commands.command_spec import CHANGES, TO
@@ -47,7 +47,7 @@ def follow(runs: Runs, options: PipelineOptions, args: Namespace, interruption: 
             if ended is not None:
                 rounds += 1
                 interruption.sentence = (
-                    f"interrupted after {_counted(rounds, 'run')}, whose results stay; the next "
+                    f"interrupted after {counted(rounds, 'run')}, whose results stay; the next "
                     "start reads the files of a run that was given up"
                 )
                 if args.json is not None:
@@ -59,7 +59,7 @@ def follow(runs: Runs, options: PipelineOptions, args: Namespace, interruption: 
         return None
     places = " and ".join(filter(None, (args.changes, args.latest, args.to)))
     written = f"the results are in {places}" if rounds else "no results were written"
-    return f"stopped after {_counted(rounds, 'run')}; {written}"
+    return f"stopped after {counted(rounds, 'run')}; {written}"
 
 
 def _arrived(runs: Runs, last: set[str], interruption: Interruption) -> Arrived:
@@ -85,16 +85,12 @@ def line(ended: Ended, seconds: float) -> str:
     >>> from beam_joins.pipelines.results.counts import Tally
     >>> from beam_joins.pipelines.results.write_parts import Report, WrittenPart
     >>> report = Report([Tally("orders", "read", 1200), Tally("orders", "late_applied", 2)], [WrittenPart("changes", "p", 7)])
-    >>> line(Ended(3, 1, report, lambda seconds: None), 1.25)
+    >>> line(Ended(3, "1 file", report, lambda seconds: None), 1.25)
     'run 3: 1 file, 1,200 records, 7 changes, 2 late, 1.2 s'
     """
-    counted = add_up(ended.report.tallies).items()
-    records = sum(tally.records for (_, what), tally in counted if what == READ)
-    late = sum(tally.records for (_, what), tally in counted if what in LATE)
+    tallies = add_up(ended.report.tallies).items()
+    records = sum(tally.records for (_, what), tally in tallies if what == READ)
+    late = sum(tally.records for (_, what), tally in tallies if what in LATE)
     changes = max(sum(part.records for part in ended.report.parts if part.output == output) for output in (CHANGES, TO))
-    counts = ", ".join(_counted(*each) for each in ((ended.files, "file"), (records, "record"), (changes, "change")))
-    return f"run {ended.number}: {counts}, {late:,} late, {seconds:.1f} s"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+    counts = f"{counted(records, 'record')}, {counted(changes, 'change')}"
+    return f"run {ended.number}: {ended.read}, {counts}, {late:,} late, {seconds:.1f} s"

@@ -1,5 +1,6 @@
 """The job of a command: its inputs, checked, the pipeline over them, and the publication of its results."""
 
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -59,6 +60,8 @@ class Job:
     one_file: bool
     reports: bool = False
     """Whether figures for a report are counted."""
+    made: tuple[str, ...] = ()
+    """What the summary says first: of folders that were made for results, of options that stand for nothing."""
     known_kinds: Kinds | None = None
     """What the keys of the changelogs hold, where an earlier run has seen it."""
     known_types: tuple[pa.Schema, ...] | None = None
@@ -77,28 +80,26 @@ class Job:
 
     def check(self) -> None:
         """Raise InputError for columns that are not there, and for keys that could never meet."""
-        for changelog in self.changelogs:
+        for side, changelog in enumerate(self.changelogs):
             columns = changelog.columns
-            for option, column in (
+            of_record = (
                 *(("key", column) for column in columns.key),
                 ("timestamp", columns.timestamp),
                 *(("sequence", column) for column in (columns.sequence, *columns.within)),
                 ("delete-column", columns.delete),
-            ):
-                if column is not None:
-                    changelog.require(columns.flag(option), column)
-            for column, _ in changelog.declared if changelog.files else ():
-                changelog.require(columns.flag("schema"), column)
-        for column in self.foreign_key:
-            self.changelogs[0].require("--foreign-key", column)
-        if self.keeps is not None:
-            self.changelogs[0].require(self.keeps.option, self.keeps.column)
-            if self.keeps.column in self.changelogs[0].columns.about_the_change():
-                raise InputError(f"{self.keeps.option}: '{self.keeps.column}' is about the change and no column of the row")
+                *(("schema", column) for column, _ in (changelog.declared if changelog.files else ())),
+            )
+            named = [(columns.flag(option), column) for option, column in of_record if column is not None]
+            if side == 0:
+                named += [("--foreign-key", column) for column in self.foreign_key]
+                named += [] if self.keeps is None else [(self.keeps.option, self.keeps.column)]
+            changelog.require_all(named)
+        if self.keeps is not None and self.keeps.column in self.changelogs[0].columns.about_the_change():
+            raise InputError(f"{self.keeps.option}: '{self.keeps.column}' is about the change and no column of the row")
         for side, share in self.shares.items():
-            taken = self.changelogs[side].remembered if share.columns is None else [column for column, _ in share.columns]
-            for column in taken:
-                self.changelogs[side].require("--select", column)
+            of_all = () if self.changelogs[side].table is None else self.changelogs[side].remembered
+            taken = of_all if share.columns is None else [column for column, _ in share.columns]
+            self.changelogs[side].require_all([("--select", column) for column in taken])
             if (added := self._added(side)) is not None and any(added in row for row in self.changelogs[side].first):
                 raise InputError(f"{self.changelogs[side].name} have a column '{added}' already: {self.names.rename}")
         if len(self.changelogs) == 2:
@@ -138,10 +139,9 @@ class Job:
         return others[0] if others and self.shares[side] == Share() else None
 
     def remarks(self) -> list[str]:
-        """What the summary says of the inputs."""
-        remarks = [
-            remark for changelog in self.changelogs for remark in (*changelog.layouts(), *changelog.doubts(), *remarks_on(changelog))
-        ]
+        """What the summary says of inputs and of folders."""
+        of_inputs = [(*changelog.layouts(), *changelog.doubts(), *remarks_on(changelog)) for changelog in self.changelogs]
+        remarks = [*self.made, *itertools.chain.from_iterable(of_inputs)]
         for side, share in self.shares.items():
             if share.allowed is not None and (new := self.changelogs[side].new_columns):
                 names, of = ", ".join(new), self.changelogs[side].name

@@ -3,19 +3,19 @@
 import argparse
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from beam_joins.operations import DELETES, NOT_NULL, NULL, UPSERTS
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.commands.command_line import add_runner, parse_known
 from beam_joins.pipelines.commands.command_spec import Names, Side
-from beam_joins.pipelines.commands.program import program
+from beam_joins.pipelines.commands.program import Parser, program
 from beam_joins.pipelines.commands.runs_options import add_runs_options
 from beam_joins.pipelines.commands.slot_inputs import take_addresses
 from beam_joins.pipelines.commands.topic_inputs import take_topics
 from beam_joins.pipelines.formats.columns import NANOSECONDS, Columns, Envelopes, enveloped
-from beam_joins.pipelines.formats.layout import TYPES, Layout, is_type
+from beam_joins.pipelines.formats.layout import DELIMITER_NAMES, TYPES, Layout, delimiter_of, encoding_of, is_type
 
 _DEFAULTS: Final[dict[str, Any]] = {
     "timestamp": "updated_at",
@@ -43,12 +43,14 @@ def parse(names: Names, argv: Sequence[str] | None) -> Arguments:
     """Parse the command line; exits with code 2 for an option that neither we nor Beam knows."""
     arguments = Arguments(*parse_known(_parser(names), argv))
     args = arguments.args
+    args.by_default = set()
     take_addresses(names, args)
     take_topics(names, args)
     for side in names.sides:
         for name, default in (("key", side.key), *_DEFAULTS.items()) if side.value_of(args, "format") is None else ():
             if side.value_of(args, name) is None:
                 side.set(args, name, default)
+                args.by_default.add(side.dest(name))
     return arguments
 
 
@@ -80,6 +82,7 @@ def columns_of(side: Side, args: argparse.Namespace) -> Columns:
         deletes=deletes,
         upserts=upserts,
         ignored=ignored,
+        csv=(side.value_of(args, "delimiter") or "", side.value_of(args, "encoding") or ""),
         side=side.option,
     )
 
@@ -146,14 +149,20 @@ def _words(listed: str | None) -> frozenset[str] | None:
     return None if listed is None else frozenset(filter(None, (word.strip().lower() for word in listed.split(","))))
 
 
-def _parser(names: Names) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=program(names.command),
-        description=names.about,
-        epilog=names.examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def _checked(read: Callable[[str], str]) -> Callable[[str], str]:
+    """What reads the value of an option, for its parser."""
+
+    def checked(text: str) -> str:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return checked
+
+
+def _parser(names: Names) -> Parser:
+    parser = Parser(prog=program(names.command), description=names.about, epilog=names.examples)
     files = parser.add_argument_group(
         "inputs",
         "Paths or globs. The suffix says the format: .avro, .parquet, .arrow, .feather, .csv with a header, or .jsonl, "
@@ -215,6 +224,18 @@ def _add_columns(group: Any, side: Side) -> None:
         "them; of CSV files as their first megabyte has them)",
     )
     group.add_argument(
+        side.flag("delimiter"),
+        type=_checked(delimiter_of),
+        metavar="CHARACTER",
+        help=f"what stands between the fields of CSV files: {' '.join(DELIMITER_NAMES)} (default: as their header shows)",
+    )
+    group.add_argument(
+        side.flag("encoding"),
+        type=_checked(encoding_of),
+        metavar="NAME",
+        help="the encoding of CSV files, as in cp1252 or latin-1 (default: as their byte order mark says, else utf-8)",
+    )
+    group.add_argument(
         side.flag("sequence"),
         metavar="COLUMNS",
         help=f"commit sequence, common to all changelogs: a whole number (default: {_DEFAULTS['sequence']}); empty: the "
@@ -251,5 +272,5 @@ def _add_columns(group: Any, side: Side) -> None:
         side.flag("ignored"),
         metavar="VALUES",
         help="the values of that column that mean no change, as update_preimage or -U for the old values beside the new ones: such "
-        "records are passed over and counted (default: none; with a - first: --ignored=-U)",
+        f"records are passed over and counted (default: none; with a - first: {side.flag('ignored')}=-U)",
     )

@@ -3,10 +3,10 @@
 import argparse
 import tomllib
 from collections.abc import Callable, Container, Iterator
-from difflib import get_close_matches
 from typing import Any
 
 from beam_joins.pipelines.base.input_error import InputError, os_sentence
+from beam_joins.pipelines.commands.program import nearest
 
 _NOT_IN_FILES = {"options", "help"}
 
@@ -37,16 +37,6 @@ def options_in(path: str, parser: argparse.ArgumentParser, others: Callable[[], 
         except ValueError as error:
             raise InputError(f"--options: {path} has '{name}', which {error}") from None
     return arguments
-
-
-def nearest(name: str, names: Any) -> str:
-    """What to say of a name that is none of these.
-
-    >>> nearest("left-kye", ["left-key", "right-key"]), nearest("x", ["left-key"])
-    (': do you mean left-key?', '')
-    """
-    matches = get_close_matches(name, list(names), 1)
-    return f": do you mean {matches[0]}?" if matches else ""
 
 
 def _arguments(name: str, value: Any, action: argparse.Action | None) -> Iterator[str]:

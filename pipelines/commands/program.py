@@ -1,9 +1,56 @@
-"""How a program was called, so that its messages and its help name a command that the reader can type again."""
+"""How a program was called, so that its messages and its help name a command that the reader can type again; and
+the parser of its options.
+"""
 
+import argparse
 import os
 import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any, Final, NoReturn
 
 INSTALLED = "beam-joins"
+_ALSO_CALLED: Final = {
+    "full": "outer",
+    "full_outer": "outer",
+    "fullouter": "outer",
+    "leftouter": "left",
+    "rightouter": "right",
+    "exists": "semi",
+    "ignore": "drop",
+    "skip": "drop",
+    "json": "jsonl",
+}
+"""Choices by the names that other tools give them."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Parses options, none of them abbreviated; says in one line what is wrong, with the nearest choice, and exits with code 2."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False, **options})
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and exit."""
+        self.exit(2, f"{self.prog}: {message.removeprefix('argument ')}\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            choices = list(map(str, action.choices))
+            named = action if action.option_strings else None
+            raise argparse.ArgumentError(named, f"{value!r} is none of {', '.join(choices)}{nearest(str(value), choices)}")
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """What to say of a name that is none of these.
+
+    >>> nearest("left-kye", ["left-key", "right-key"]), nearest("x", ["left-key"]), nearest("FULL", ["inner", "outer"])
+    (': do you mean left-key?', '', ': do you mean outer?')
+    """
+    possible = list(names)
+    meant = _ALSO_CALLED.get(name.lower().replace("-", "_"))
+    matches = [meant] if meant in possible else get_close_matches(name.lower(), possible, 1)
+    return f": do you mean {matches[0]}?" if matches else ""
 
 
 def program(name: str) -> str:

@@ -3,7 +3,6 @@
 Beam is imported only by the program that needs it.
 """
 
-import argparse
 import logging
 import sys
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-from beam_joins.pipelines.commands.program import program
+from beam_joins.pipelines.commands.program import Parser, program
 
 PROGRAMS: Final = {
     "join": "join any two changelogs: the changelog of the joined table out, and its final rows",
@@ -37,16 +36,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(module.main(arguments[1:]))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     prog = program("").rstrip(" .")
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=prog,
         description="Table semantics for Apache Beam, as programs.",
         epilog="programs:\n"
         + "".join(f"  {name:<12}{does}\n" for name, does in PROGRAMS.items())
         + f"\n{prog} PROGRAM --help lists the options of a program.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"beam-joins {_version()}")
     parser.add_argument("program", choices=tuple(PROGRAMS), metavar=f"{{{','.join(PROGRAMS)}}}", help="see below")

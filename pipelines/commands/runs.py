@@ -14,7 +14,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.interruption import Interruption
 from beam_joins.pipelines.base.paths import absolute, is_local, real
-from beam_joins.pipelines.base.progress import Progress
+from beam_joins.pipelines.base.progress import Progress, counted
 from beam_joins.pipelines.changelogs.changelog import TableColumns, find_files
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
 from beam_joins.pipelines.commands.job import Job
@@ -27,7 +27,7 @@ from beam_joins.pipelines.commands.topic_inputs import rounds_in_run
 from beam_joins.pipelines.commands.watched_run import WatchedRun
 from beam_joins.pipelines.commands.write_json import STDOUT
 from beam_joins.pipelines.formats.files import File
-from beam_joins.pipelines.results.outputs import Output, Staging, check_output
+from beam_joins.pipelines.results.outputs import Output, Staging, absent_folders, check_output
 from beam_joins.pipelines.results.publication import Move
 from beam_joins.pipelines.results.write_parts import Report
 from beam_joins.transforms.connect import StateFolder, StateRefused
@@ -42,12 +42,12 @@ Runner = Callable[[int], AbstractContextManager[PipelineOptions]]
 
 
 class Ended(NamedTuple):
-    """A run that has succeeded: its number, how many files it read, what was counted, its summary, given the
+    """A run that has succeeded: its number, what it read (``2 files``), what was counted, its summary, given the
     seconds of its phases, and what waits.
     """
 
     number: int
-    files: int
+    read: str
     report: Report
     summary: Callable[[Mapping[str, float]], Summary]
     waits: Sequence[str] = ()
@@ -78,6 +78,7 @@ class Runs:
                     )
         if self._database is not None:
             self._places[TO] = self._database.file
+        self._made = [f"the folder {folder} was not there: it has been made" for folder in absent_folders([args.latest])]
         self._formats = {name: check_output(f"--{name}", of_run(place, 1)) for name, place in self._places.items()}
 
     def arrived(self) -> Arrived:
@@ -137,13 +138,12 @@ class Runs:
                             folder.require_current()
                             self._database.merge(moves.pop().source, first=folder.is_new)
                         folder.commit([(move.source, absolute(move.target)) for move in moves])
-            count = sum(map(len, new.values()))
             paths = {output.name: [output.path] for output in outputs}
             if self._database is not None:
                 paths[TO] = [self._database.shown]
-            remarks.insert(0, f"run {folder.run} with {self._args.state_dir}: {count:,} files that no run had read")
+            remarks.insert(0, f"run {folder.run} with {self._args.state_dir}: {self._came(new, 'new file')}")
             waits = [each.sentence for changelog in job.changelogs for each in changelog.waiting if each.sentence]
-            return Ended(folder.run, count, report, lambda seconds: job.summary(report, paths, seconds, remarks), waits)
+            return Ended(folder.run, self._came(new), report, lambda seconds: job.summary(report, paths, seconds, remarks), waits)
 
     def _new(self, folder: StateFolder, unseen: Mapping[str, Sequence[File]]) -> tuple[Mapping[str, Sequence[File]], list[str]]:
         """The new files of each side, and what the summary says of a slot or topics that had something."""
@@ -159,8 +159,18 @@ class Runs:
                 topic = self._args.topics[side.name].topic
                 spooled = find_files(side.name, read.pattern, envelopes_of(side, self._args)) if read.records else ()
                 files[side.name] = [replace(file, shown=f"topic {topic}") for file in spooled]
-                remarks += [f"topic {topic}: {read.records:,} records"] * bool(spooled)
+                remarks += [f"topic {topic}: {counted(read.records, 'record')}"] * bool(spooled)
         return files, list(dict.fromkeys(remarks))
+
+    def _came(self, new: Arrived, file: str = "file") -> str:
+        """What a run has read, counted: tables of a slot, topics, files."""
+        args, sides = self._args, [side for side in self._names.sides if new[side.name]]
+        if self._slot is not None:
+            return counted(len({side.value_of(args, "table") for side in sides}), "table")
+        topics = {args.topics[side.name].topic for side in sides if side.name in args.topics}
+        files = [each for side in sides if side.name not in args.topics for each in new[side.name]]
+        kinds = ((len(topics), "topic"), (len(files), file))
+        return ", ".join(counted(*each) for each in kinds if each[0] or (each[1] == file and not topics))
 
     def _memory(self, folder: StateFolder) -> Memory:
         options = fixed_options(self._args, self._names)
@@ -177,8 +187,10 @@ class Runs:
             memory.changelog(side, new[side.name], columns, self._layouts[side], self._tables.get(side.name))
             for side, columns in self._columns.items()
         )
+        made, self._made = tuple(self._made), []
         job = Job(
             names=self._names,
+            made=made,
             changelogs=changelogs,
             one_file=True,
             known_kinds=memory.kinds,

@@ -15,6 +15,8 @@ _COLUMNS: Final = (
     "table",
     "key",
     "schema",
+    "delimiter",
+    "encoding",
     "sequence",
     "timestamp",
     "timestamp_unit",

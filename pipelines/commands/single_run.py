@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.paths import real
 from beam_joins.pipelines.changelogs.changelog import find_changelog
+from beam_joins.pipelines.commands.absent_defaults import without_absent_defaults
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, Names
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.options import columns_of, envelopes_of, layout_given, what_is_made
 from beam_joins.pipelines.commands.runs_options import changes_pattern
-from beam_joins.pipelines.results.outputs import Output, check_output, refuse_inputs
+from beam_joins.pipelines.results.outputs import Output, absent_folders, check_output, refuse_inputs
 
 
 def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool = True) -> tuple[Job, tuple[Output, ...]]:
@@ -28,6 +29,7 @@ def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool 
     if make and not any(places.values()):
         raise InputError("give --output, --latest or both, for what the run gives")
     _refuse_same({"--output": args.output, "--latest": args.latest, "--json": None if args.json == "-" else args.json}.items())
+    folders = absent_folders(places.values())
     flags = {CHANGES: "--output", LATEST: "--latest"}
     formats = {(name, path): check_output(flags[name], path, make=make) for name, path in places.items() if path}
     changelogs = tuple(
@@ -42,11 +44,15 @@ def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool 
         )
         for side in names.sides
     )
+    remarks = list[str]()
+    if not args.state_dir:  # whether there is such a column must be the same in all runs
+        changelogs, remarks = without_absent_defaults(names.sides, args.by_default, changelogs)
     for changelog in changelogs:
         changelog.require_table()
     for path in [path for _, path in formats] + [args.json] * (args.json not in (None, "-")):
         refuse_inputs(path, [file.path for changelog in changelogs for file in changelog.files])
-    job = Job(names=names, changelogs=changelogs, one_file=not args.parts, **what_is_made(names, args))
+    made = [f"the folder {folder} was not there: {'it has been made' if make else 'a run makes it'}" for folder in folders]
+    job = Job(names=names, changelogs=changelogs, one_file=not args.parts, made=(*made, *remarks), **what_is_made(names, args))
     job.check()
     return job, tuple(job.output(name, path, format_) for (name, path), format_ in formats.items())
 

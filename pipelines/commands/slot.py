@@ -1,13 +1,12 @@
 """``beam-joins slot``: a slot of PostgreSQL and its publication made, shown and dropped."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 from typing import Final
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.postgres_address import postgres_address
-from beam_joins.pipelines.commands.program import program
+from beam_joins.pipelines.commands.program import Parser, program
 
 PROGRAM: Final = program("slot")
 _EPILOG: Final = f"""\
@@ -45,19 +44,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             print("\n".join(shown_slot(slot)))
         else:
             print(create_slot(slot, tables) if args.do == "create" else drop_slot(slot))
-    except (InputError, ImportError) as error:
+    except InputError as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         return 2
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog=PROGRAM,
         description="The replication slot of a PostgreSQL database that join and table read from, and its publication.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("do", choices=("create", "show", "drop"), help="what to do with it")
     parser.add_argument("address", metavar="ADDRESS", help="postgres://HOST/DATABASE?slot=NAME, with any options of libpq")

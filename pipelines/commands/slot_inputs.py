@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.postgres_address import PostgresAddress, is_postgres, postgres_address
-from beam_joins.pipelines.changelogs.changelog import TableColumns
+from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.commands.command_spec import Names
 
 if TYPE_CHECKING:
+    from beam_joins.pipelines.changelogs.changelog import TableColumns
     from beam_joins.pipelines.formats.files import File
     from beam_joins.pipelines.io.sources.slot_rounds import Round, Slot
     from beam_joins.transforms.connect import StateFolder
@@ -96,7 +97,7 @@ class SlotInputs(NamedTuple):
         """The files of each side, whose keys are given where the database does not say them."""
         return {side: read.files_of(table, keys.get(side, ())) for side, table in self._names_of(read).items()}
 
-    def columns(self, read: "Round") -> Mapping[str, TableColumns]:
+    def columns(self, read: "Round") -> "Mapping[str, TableColumns]":
         """The table of each side and its columns, as the database has them now."""
         return {side: (table, read.tables[table].table.names) for side, table in self._names_of(read).items()}
 
@@ -109,9 +110,8 @@ class SlotInputs(NamedTuple):
         """What the summary says of the slot."""
         tables = [f"{table} ({why})" if why else table for table, why in read.anew.items()]
         anew = f"; read as they are: {', '.join(tables)}" if tables else ""
-        return (
-            f"slot {self.slot.name}: {read.transactions:,} transactions, {read.behind:,} bytes of log behind the server before{anew}"
-        )
+        transactions = counted(read.transactions, "transaction")
+        return f"slot {self.slot.name}: {transactions}, {read.behind:,} bytes of log behind the server before{anew}"
 
 
 def is_idle(read: "Round") -> bool:

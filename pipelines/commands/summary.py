@@ -8,9 +8,12 @@ from typing import Any, Final, NamedTuple
 from beam_joins.pipelines.base.paths import matching
 from beam_joins.pipelines.changelogs.read_records import READ, SKIPPED
 from beam_joins.pipelines.commands.command_spec import LATEST, TO, Names
+from beam_joins.pipelines.commands.standard_streams import STANDARD
+from beam_joins.pipelines.commands.steps import Step
 from beam_joins.pipelines.commands.watched_run import watched_of
 from beam_joins.pipelines.results.counts import NULL_FOREIGN_KEY, Tally, add_up
 from beam_joins.pipelines.results.write_parts import Report
+from beam_joins.transforms.connect import ABSENT_DELETES
 
 REASONS: Final = {
     "bad_record": "not usable as a record",
@@ -25,6 +28,7 @@ REASONS: Final = {
 }
 PASSED_OVER: Final = {
     "skipped_ignored_operation": "records whose operation is no change, as the options say",
+    "absent_deletes": "deletes that change nothing, as there is no such row before them",
     "skipped_empty_transaction": "transactions without a change: of other tables, or a TRUNCATE, which format 1 of "
     "wal2json does not show, and format 2 does",
 }
@@ -116,9 +120,7 @@ class Summary:
         if self.files:
             lines.append("out")
         for output, paths in self.files.items():
-            place = paths[0] if len(paths) == 1 else f"{len(paths)} files {paths[0]} ..."
-            holds = f"{self.what(output)} into" if output == TO else f"{self.what(output)}, {_bytes(paths):,} bytes in"
-            lines.append(f"{_line(output, self.written(output))}  {holds} {place}")
+            lines.append(f"{_line(output, self.written(output))}  {self.what(output)}{_place(output, paths)}")
         if self.watched is not None and self.watched.engine is not None:
             lines += ["engine", *self.watched.engine.lines()]
         lines.append("seconds")
@@ -149,7 +151,7 @@ class Summary:
             "dropped_by_join_records": {tally.what: tally.records for tally in dropped if tally.place == JOIN},
             "outputs": {
                 output: {"written_records": self.written(output), "paths": list(paths)}
-                | ({} if output == TO else {"size_bytes": _bytes(paths)})
+                | ({} if output == TO or STANDARD in paths else {"size_bytes": _bytes(paths)})
                 for output, paths in self.files.items()
             },
             "phase_seconds": {phase: round(taken, 3) for phase, taken in self.seconds.items()},
@@ -205,21 +207,40 @@ class Summary:
         if self.watched is None:
             return []
         read = [
-            Stage(f"read {side}", side.capitalize(), each.rows, each.rows, each.seconds, each.rows / each.whole_rows * each.bytes)
+            Stage(f"read {side}", f"Read {side}", each.rows, each.rows, each.seconds, each.rows / each.whole_rows * each.bytes)
             for side, each in zip(self.sides, self.watched.read, strict=True)
             if each.whole_rows
         ]
         steps = {} if self.watched.engine is None else self.watched.engine.steps
         labels = {**{side.capitalize(): f"table of {side}" for side in self.sides}, "Join": "join", "Latest": "final table"}
         timed = [(label, step, steps[step]) for step, label in labels.items() if step in steps]
-        return [*read, *(Stage(label, step, each.rows_in, each.rows_out, each.seconds) for label, step, each in timed)]
+        written = {output: sum(part.seconds for part in self._parts if part.output == output) for output in self.files}
+        return [
+            *read,
+            *(Stage(label, step, each.rows_in, each.rows_out, each.seconds) for label, step, each in timed),
+            *(
+                Stage(f"write {output}", f"Write {output}", self.written(output), self.written(output), seconds)
+                for output, seconds in written.items()
+            ),
+        ]
+
+    def steps(self) -> list[Step]:
+        """The steps of the pipeline; reading, which was timed by itself, is a step before the one that makes the table."""
+        timed = {stage.step for stage in self.stages()}
+        reads = {side.capitalize(): f"Read {side}" for side in self.sides if f"Read {side}" in timed}
+        steps = () if self.watched is None else self.watched.steps
+        with_reads = [Step(step.name, (reads[step.name], *step.takes)) if step.name in reads else step for step in steps]
+        return [*(Step(read, ()) for read in reads.values()), *with_reads]
 
     def _count(self, place: str, what: str) -> int:
         tally = self._tallies.get((place, what))
         return tally.records if tally else 0
 
     def _passed_over(self) -> list[Tally]:
-        return self._sorted(tally for tally in self._tallies.values() if tally.what.startswith(SKIPPED))
+        steps = {} if self.watched is None or self.watched.engine is None else self.watched.engine.steps
+        absent = [(side, steps[side.capitalize()].absent_deletes) for side in self.sides if side.capitalize() in steps]
+        skipped = [tally for tally in self._tallies.values() if tally.what.startswith(SKIPPED)]
+        return self._sorted([*skipped, *(Tally(side, ABSENT_DELETES.name, count) for side, count in absent if count)])
 
     def _sorted(self, tallies: Iterable[Tally]) -> list[Tally]:
         return sorted(tallies, key=lambda tally: ([*self.sides, JOIN].index(tally.place), tally.what))
@@ -231,6 +252,14 @@ def _about(what: str) -> str:
 
 def _line(what: str, count: int) -> str:
     return f"  {what:<19} {count:>10,}"
+
+
+def _place(output: str, paths: Sequence[str]) -> str:
+    """Where an output is, in words."""
+    if STANDARD in paths:
+        return " on standard output"
+    place = paths[0] if len(paths) == 1 else f"{len(paths)} files {paths[0]} ..."
+    return f" into {place}" if output == TO else f", {_bytes(paths):,} bytes in {place}"
 
 
 def _bytes(paths: Sequence[str]) -> int:

@@ -202,7 +202,8 @@ def avro_reason(error: Exception) -> str:
     """What fastavro says, which may be all of a schema, or nothing."""
     if (codec := _LACKING.match(str(error))) is not None:
         return f"it is compressed with {codec[1]}, which takes a package that is not installed: pip install {codec[2]}"
-    reason = (str(error).splitlines() or [type(error).__name__])[0] or type(error).__name__
+    said = f"not UTF-8: byte 0x{error.object[error.start]:02x}" if isinstance(error, UnicodeDecodeError) else str(error)
+    reason = (said.splitlines() or [type(error).__name__])[0] or type(error).__name__
     return reason if len(reason) <= _MOST_CHARACTERS else f"{reason[:_MOST_CHARACTERS]}..."
 
 

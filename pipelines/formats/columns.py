@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
+from beam_joins.iso_times import has_nanoseconds, micros_of_text
 from beam_joins.operations import DELETES, NOT_NULL, NULL, UPSERTS, deletes_by, word
-from beam_joins.positions import has_nanoseconds, micros_of_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,15 +39,15 @@ _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 class Columns:
     """The columns of one changelog that say how to read it.
 
-    ``key`` are those of the primary key. ``sequence`` None: the event time is the position; ``within``:
-    columns that order the changes of a row at one position. ``delete`` None: there are no deletes; else the
-    column's text, in any case (``true`` for true, ``null`` for null), is among ``deletes``, among
-    ``upserts``, or among ``truncates``, which empty the table and have no key; or among ``ignored``: such a
-    record is no change. ``unit`` is what a whole number in ``timestamp`` counts. ``log`` names what the
-    sequence is of (null: not known), ``left_out`` the columns that a row does not have as they did not
-    change, and ``life`` the encoded :class:`~beam_joins.arrivals.Life`. ``side`` is what the options of these columns
-    begin with, ``orders`` for ``--orders-key``; empty: nothing. ``enveloped``: all but the key are made of
-    what envelopes say.
+    ``key`` are those of the primary key. ``sequence`` None: the event time is the position; ``within``: columns
+    that order the changes of a row at one position. ``delete`` None: there are no deletes; else the column's
+    text, in any case (``true`` for true, ``null`` for null), is among ``deletes``, among ``upserts``, or among
+    ``truncates``, which empty the table and have no key; or among ``ignored``: such a record is no change.
+    ``unit`` is what a whole number in ``timestamp`` counts. ``csv`` are delimiter and encoding of CSV files
+    (empty: as these show). ``log`` names what the sequence is of (null: not known), ``left_out`` the columns
+    that a row does not have as they did not change, and ``life`` the encoded
+    :class:`~beam_joins.arrivals.Life`. ``side`` is what the options of these columns begin with, ``orders`` for
+    ``--orders-key``; empty: nothing; None: Python. ``enveloped``: all but the key are made of what envelopes say.
 
     >>> columns = Columns(key=("id",), timestamp="at", sequence="lsn", delete="op", unit="ms", side="orders")
     >>> row = {"id": 1, "at": 5, "lsn": "17", "op": "D"}
@@ -69,7 +69,8 @@ class Columns:
     truncates: frozenset[str] = frozenset()
     ignored: frozenset[str] = frozenset()
     unit: Unit = "us"
-    side: str = ""
+    csv: tuple[str, str] = ("", "")
+    side: str | None = ""
     log: str | None = None
     left_out: str | None = None
     life: str | None = None
@@ -81,7 +82,7 @@ class Columns:
         >>> Columns(key=("id",), timestamp="at", side="orders").flag("key"), Columns(key=("id",), timestamp="at").flag("key")
         ('--orders-key', '--key')
         """
-        return f"--{self.side}-{name}" if self.side else f"--{name}"
+        return f"{name}=" if self.side is None else f"--{self.side}-{name}" if self.side else f"--{name}"
 
     def time_of(self, row: Row) -> int:
         """The event time in microseconds since the epoch; a date is its midnight in UTC, text is ISO 8601, in

@@ -3,7 +3,6 @@
 Numbers keep their digits, as they are text.
 """
 
-import csv
 import itertools
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -18,15 +17,24 @@ import pyarrow.csv
 
 from beam_joins.keys.columns import Bools
 from beam_joins.pipelines.formats.columns import Unit
+from beam_joins.pipelines.formats.csv_text import (
+    LOOKED_AT,
+    fields_or_fault,
+    fields_or_none,
+    is_one_part,
+    joined,
+    names_in_header,
+    record_pattern,
+    records_of,
+)
 from beam_joins.pipelines.formats.exact_json import loads
 from beam_joins.pipelines.formats.files import File, Part
 from beam_joins.pipelines.formats.json_text import objects, texts_of
 from beam_joins.pipelines.formats.layout import DECIMAL, UNKNOWN, Layout, widest
-from beam_joins.pipelines.formats.lines import cut_lines, line_number, lines_of, parts_by_bytes, whole_lines
+from beam_joins.pipelines.formats.lines import cut_lines, line_number, parts_by_bytes, whole_lines
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 
-_LOOKED_AT: Final = 1 << 20
 _WHOLE: Final = r"^-?(0|[1-9][0-9]{0,17})$"
 _NUMBER: Final = r"^-?(0|[1-9][0-9]{0,200})(\.[0-9]{1,200})?([eE][+-]?[0-9]{1,2})?$"
 _DIGITS: Final = 38
@@ -35,13 +43,8 @@ _EXACT: Final = r"^-?(0|[1-9][0-9]{0,27})(\.[0-9]{1,28})?([eE][+-]?[0-9])?$"
 _PATTERNS: Final = {"int64": _WHOLE, "double": _NUMBER}
 _PADDED: Final = re.compile(r"-?0[0-9]|\+")
 """What begins as a number that a column of numbers does not have where its type is inferred."""
-_FIELD: Final = r'(?:[^",]*|"(?:[^"]|"")*")'
-_RECORD: Final = rf"^{_FIELD}(?:,{_FIELD})*\r?\n?$"
-"""A line whose quotes begin and end fields, or are doubled within them: Arrow also takes others."""
-_OPEN_QUOTE: Final = "unexpected end of data"
 _TEXTS: Final = ("string", UNKNOWN)
 _TRUTH: Final = {"true": True, "false": False}
-csv.field_size_limit(2**31 - 1)  # a field may be as long as its line
 
 
 def layout_of(file: File, declared: Layout, remembered: Layout = ()) -> Layout:
@@ -52,21 +55,19 @@ def layout_of(file: File, declared: Layout, remembered: Layout = ()) -> Layout:
     that it does not have.
     """
     lines, size = [], 0
-    for line in lines_of(file):
+    for line in records_of(file):
         lines.append(line)
-        if (size := size + len(line)) > _LOOKED_AT:
+        if (size := size + len(line)) > LOOKED_AT:
             break
     if not lines:  # as part files of empty partitions: it has no rows
         return ()
-    head = lines[0].removeprefix(b"\xef\xbb\xbf")
-    names = _fields_or_none(head)
-    if not names or not all(names) or len(set(names)) < len(names):
-        begins = f"begins with {head[:40]!r}" if head else "is empty"
-        raise ValueError(f"{begins}, where a CSV file has the names of its columns, each once: add that line")
+    names = names_in_header(file, lines[0].removeprefix(b"\xef\xbb\xbf"))
     kinds = dict(declared)
     if missing := [name for name in kinds if name not in names]:
         raise ValueError(f"has no column '{missing[0]}'; it has {', '.join(names)}")
-    records = [fields for fields in map(_fields_or_none, lines[1:]) if fields is not None and len(fields) == len(names)]
+    records = [
+        fields for fields in (fields_or_none(line, file.delimiter) for line in lines[1:]) if fields and len(fields) == len(names)
+    ]
     texts = (
         pa.array([text or None for text in column], pa.string())
         for column in (zip(*records, strict=True) if records else [[]] * len(names))
@@ -114,8 +115,8 @@ class Csv:
     suffixes = (".csv",)
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
-        """By bytes."""
-        return parts_by_bytes(file, size)
+        """By bytes; a file whose lines do not begin records, or are of another encoding, is not cut."""
+        return [(0, 0)] if file.spans_lines or file.encoding else parts_by_bytes(file, size)
 
     def types(self, file: File) -> list[tuple[str, str]]:
         """Those that it is read with."""
@@ -123,8 +124,8 @@ class Csv:
 
     def first(self, file: File) -> Iterator[dict[str, Any]]:
         """The records."""
-        for line in itertools.islice(lines_of(file), 1, None):
-            if line.strip() and isinstance(row := _row(line, file.layout, file.declared), dict):
+        for line in itertools.islice(records_of(file), 1, None):
+            if line.strip() and isinstance(row := _row(line, file.layout, file.declared, None, file.delimiter), dict):
                 yield row
 
     def unit(self, file: File, column: str) -> Unit | None:
@@ -132,10 +133,19 @@ class Csv:
         return None
 
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
-        """The lines, some at a time."""
-        for place, block in whole_lines(part):
-            header = 0 if part.start + place else block.find(b"\n") + 1 or len(block)
-            if (rows := _rows(block[header:], part.first_place + place + header, part.file, reading)) is not None:
+        """The records, some at a time."""
+        blocks, held, joins = whole_lines(part), b"", is_one_part(part)
+        block = next(blocks, None)
+        while block is not None:
+            following = next(blocks, None)
+            place, data = block[0] - len(held), held + block[1]
+            header = 0 if part.start + place else data.find(b"\n") + 1 or len(data)
+            rows, rest = _rows(
+                data[header:], part.first_place + place + header, part.file, reading, joins=joins, is_last=following is None
+            )
+            held = data[header:][rest:]
+            block = following
+            if rows is not None:
                 yield rows
 
     def where(self, part: Part, place: int) -> str:
@@ -143,34 +153,36 @@ class Csv:
         return line_number(part, place)
 
 
-def _rows(data: bytes, start: int, file: File, reading: Reading | None) -> RawRows | None:
-    layout, option = file.layout, "schema=" if reading is None else reading.columns.flag("schema")
+def _rows(data: bytes, start: int, file: File, reading: Reading | None, *, joins: bool, is_last: bool) -> tuple[RawRows | None, int]:
+    """The records of lines, and where a record begins of which more may come; ``joins``: records may have several lines."""
     begins, ends, lines, present = cut_lines(data, b"\r\n")
-    if not present.any():
-        return None
+    count, rest, regular = len(begins), len(data), np.ones(len(begins), np.bool_)
+    if b'"' in data:
+        regular = _true(pc.match_substring_regex(lines, record_pattern(file.delimiter)))[present]
+        if joins and not regular.all():
+            begins, ends, rest = joined(data, begins, ends, regular, file, is_last=is_last)
+    if not len(begins):
+        return None, rest
 
     def row(n: int) -> dict[str, Any] | str:
-        return _row(data[begins[n] : ends[n]], layout, file.declared, option)
+        return _row(data[begins[n] : ends[n]], file.layout, file.declared, reading, file.delimiter)
 
-    places = pa.array(begins + start)
-    names = [name for name, _ in layout]
-    if reading is None or not reading.fits(names):
-        return RawRows(places, row)
-    if data.count(b"\r") > data.count(b"\r\n"):  # Arrow ends a line at each
-        return RawRows(places, row)
+    places, names = pa.array(begins + start), [name for name, _ in file.layout]
+    one_by_one = RawRows(places, row), rest
+    # Arrow ends a line at each carriage return, and takes what is not UTF-8 for an error of the whole
+    if reading is None or not reading.fits(names) or len(begins) < count or data.count(b"\r") > data.count(b"\r\n"):
+        return one_by_one
     try:
-        table = _table(data, names)
+        table = _table(data, names, file.delimiter)
     except pa.ArrowInvalid:
-        return RawRows(places, row)
+        return one_by_one
     if len(table) != len(begins):
-        return RawRows(places, row)
+        return one_by_one
     columns: dict[str, pa.Array] = {}
     texts: dict[str, pa.Array] = {}
-    sure = np.ones(len(table), np.bool_)
-    if b'"' in data:
-        sure &= _true(pc.match_substring_regex(lines, _RECORD))[present]
+    sure = regular.copy()
     asked = reading.names()
-    for name, kind in layout:
+    for name, kind in file.layout:
         column = table[name].combine_chunks()
         typed, text, right = _typed(column, kind)
         sure &= right
@@ -178,9 +190,8 @@ def _rows(data: bytes, start: int, file: File, reading: Reading | None) -> RawRo
             columns[name] = typed
         texts[name] = text
     missing = {name: pa.nulls(len(table)) for name in asked if name not in columns}
-    return RawRows(
-        places, row, columns | missing, objects(reading.value_of(texts, pa.nulls(len(table), pa.binary())), len(table)), sure
-    )
+    rows = objects(reading.value_of(texts, pa.nulls(len(table), pa.binary())), len(table))
+    return RawRows(places, row, columns | missing, rows, sure), rest
 
 
 def _typed(column: pa.Array, kind: str) -> tuple[pa.Array, pa.Array, Bools]:
@@ -205,12 +216,14 @@ def _typed(column: pa.Array, kind: str) -> tuple[pa.Array, pa.Array, Bools]:
     return text.cast(pa.float64()), text.cast(pa.binary()), right
 
 
-def _row(line: bytes, layout: Layout, declared: Collection[str] = (), option: str = "schema=") -> dict[str, Any] | str:
-    """The record of a line, or what is wrong with it; ``option`` is the one that declares columns."""
-    try:
-        fields = _fields(line)
-    except ValueError as error:
-        return str(error)
+def _row(
+    line: bytes, layout: Layout, declared: Collection[str] = (), reading: Reading | None = None, delimiter: str = ","
+) -> dict[str, Any] | str:
+    """The record of a line, or what is wrong with it."""
+    option, encoding = ("schema=", "encoding=") if reading is None else map(reading.columns.flag, ("schema", "encoding"))
+    fields = fields_or_fault(line, [name for name, _ in layout], delimiter, encoding)
+    if isinstance(fields, str):
+        return fields
     if len(fields) != len(layout):
         return f"{len(fields)} fields, where the header has {len(layout)}"
     row: dict[str, Any] = {}
@@ -252,27 +265,11 @@ def _value(text: str, kind: str) -> Any:
     return loads(str(exact).encode())
 
 
-def _fields_or_none(line: bytes) -> list[str] | None:
-    try:
-        return _fields(line)
-    except ValueError:  # a line that is none is the run's business
-        return None
-
-
-def _fields(line: bytes) -> list[str]:
-    try:
-        return next(csv.reader([line.decode().rstrip("\r\n")], strict=True))
-    except (csv.Error, UnicodeDecodeError) as error:
-        if _OPEN_QUOTE in str(error):
-            raise ValueError("a quoted field goes on in the next line: fields with line breaks are not read") from error
-        raise ValueError(f"not CSV: {error}") from error
-
-
-def _table(data: bytes, names: list[str]) -> pa.Table:
+def _table(data: bytes, names: list[str], delimiter: str) -> pa.Table:
     """The fields of lines as texts, null where one is empty."""
     read = pa.csv.ReadOptions(use_threads=False, column_names=names, block_size=max(len(data), 1))
     texts = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True)
-    return pa.csv.read_csv(pa.BufferReader(data), read, pa.csv.ParseOptions(newlines_in_values=False), texts)
+    return pa.csv.read_csv(pa.BufferReader(data), read, pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=False), texts)
 
 
 def _type_in(texts: pa.Array) -> str:

@@ -16,6 +16,7 @@ _LONG: Final = re.compile(rb"\d{19}|(?=[\d.]{17})\d*\.\d|\d{16}[eE]|\d[eE]-\d{3}
 _SHAPE: Final = bytes.maketrans(b"123456789.E", b"0000000000e")
 _LONG_SHAPES: Final = (b"0" * 17, b"0" * 16 + b"e", b"0e-000")
 _LEAST, _MOST = -(2**63), 2**64 - 1
+_REPLACED: Final = "\ufffd"
 
 
 def loads(line: bytes) -> Any:
@@ -39,19 +40,33 @@ def loads(line: bytes) -> Any:
 
 
 def object_of(line: bytes) -> dict[str, Any] | str:
-    """The object of a line, or what is wrong with it.
+    r"""The object of a line, or what is wrong with it.
 
     >>> object_of(b'{"a": 1}'), object_of(b"[1, 2]")
     ({'a': 1}, 'not a JSON object but [1, 2]')
+    >>> object_of(b'{"a": 1, "name": "M\xfcller"}')
+    "column 'name' is not UTF-8 (byte 0xfc): write the file in UTF-8"
     """
     try:
         row = loads(line)
     except ValueError as error:
-        return f"not JSON: {getattr(error, 'msg', error)}"
+        return _not_utf8(line) or f"not JSON: {getattr(error, 'msg', error)}"
     if isinstance(row, dict):
         return row
     text = line.decode(errors="replace").strip()
     return f"not a JSON object but {text if len(text) <= 40 else f'{text[:40]}...'}"
+
+
+def _not_utf8(line: bytes) -> str | None:
+    """What is wrong with a line whose bytes are not UTF-8; None for others."""
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        shown = object_of(line.decode(errors="replace").encode())
+        marked = [] if isinstance(shown, str) else [name for name, value in shown.items() if _REPLACED in f"{name}{value}"]
+        where = f"column '{marked[0]}'" if marked else "the line"
+        return f"{where} is not UTF-8 (byte 0x{line[error.start]:02x}): write the file in UTF-8"
+    return None
 
 
 def dumps_line(row: Any) -> bytes:

@@ -26,13 +26,14 @@ class File:
     knows it; ``written`` as in ``Found``.
 
     ``unit`` is what the file itself says that its times count, ``layout`` what a CSV file has; the types of
-    ``declared`` columns are said, those of others inferred. The columns of bytes of an ``is_unmarked`` file
-    are text, which it does not say. Of a file of envelopes the rows of one ``table`` are read, by its full
-    name, the last part of it or a pattern (empty: all rows), ``key`` are the columns of its primary key,
-    ``columns`` those that its rows are known to have, and ``placeholders`` stand for values that did not
-    change. Whoever looks at its records reads ``look_bytes`` at most (0: no limit). Of a log that is cut into
-    files the bytes from ``start`` to ``stop`` (``None``: the end) are read, as if the line ``begin`` stood
-    before them and ``end`` behind them.
+    ``declared`` columns are said, those of others inferred; ``encoding`` is that of its text (empty: UTF-8),
+    ``delimiter`` stands between its fields, and records of one that ``spans_lines`` go on within quotes. The
+    columns of bytes of an ``is_unmarked`` file are text, which it does not say. Of a file of envelopes the rows
+    of one ``table`` are read, by its full name, the last part of it or a pattern (empty: all rows), ``key`` are
+    the columns of its primary key, ``columns`` those that its rows are known to have, and ``placeholders``
+    stand for values that did not change. Whoever looks at its records reads ``look_bytes`` at most (0: no
+    limit). Of a log that is cut into files the bytes from ``start`` to ``stop`` (``None``: the end) are read,
+    as if the line ``begin`` stood before them and ``end`` behind them.
     """
 
     path: str
@@ -42,6 +43,9 @@ class File:
     unit: Unit | None = None
     layout: Layout = ()
     declared: tuple[str, ...] = ()
+    encoding: str = ""
+    delimiter: str = ","
+    spans_lines: bool = False
     is_unmarked: bool = False
     table: str = ""
     key: tuple[str, ...] = ()

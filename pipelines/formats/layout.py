@@ -1,5 +1,6 @@
 """The columns and types of CSV files, as options and files name them."""
 
+import codecs
 import re
 from collections.abc import Sequence
 from typing import Final, TypeAlias
@@ -10,7 +11,37 @@ Layout: TypeAlias = tuple[tuple[str, str], ...]
 TYPES: Final = ("int64", "double", "decimal(P,S)", "bool", "string")
 UNKNOWN: Final = "null"
 """The type of a column of which no value has been seen: text."""
+DELIMITERS: Final = (",", ";", "\t", "|")
+"""What may stand between the fields of a CSV file."""
+DELIMITER_NAMES: Final = (",", ";", "tab", "|")
+"""The same as options name them."""
 DECIMAL: Final = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")
+
+
+def delimiter_of(name: str) -> str:
+    r"""The delimiter that an option names. Raises ValueError, listing them.
+
+    >>> delimiter_of("tab"), delimiter_of(";")
+    ('\t', ';')
+    """
+    delimiter = "\t" if name in ("tab", "\\t") else name
+    if delimiter not in DELIMITERS:
+        raise ValueError(f"{name!r} is no delimiter of CSV: give one of {' '.join(DELIMITER_NAMES)}")
+    return delimiter
+
+
+def encoding_of(name: str) -> str:
+    """The encoding that an option names, by its name in Python. Raises ValueError.
+
+    >>> encoding_of("Latin-1"), encoding_of("UTF8")
+    ('iso8859-1', 'utf-8')
+    """
+    try:
+        codec = codecs.lookup(name)
+        "".encode(codec.name)  # which refuses codecs of bytes
+    except (LookupError, TypeError, ValueError):
+        raise ValueError(f"{name!r} is no encoding of text: give one such as utf-8, cp1252, latin-1 or utf-16") from None
+    return "utf-8" if codec.name == "utf-8-sig" else codec.name
 
 
 def is_type(name: str) -> bool:

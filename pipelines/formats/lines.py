@@ -1,6 +1,7 @@
 """Reads files of lines in parts by byte offset, many lines at a time."""
 
 import bz2
+import codecs
 import gzip
 import io
 import zlib
@@ -47,6 +48,40 @@ def open_lines(path: str) -> Any:
     if path.endswith(".zst"):
         return io.BufferedReader(_Decompressed(file, pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")))
     return file
+
+
+def opened_text(file: File) -> Any:
+    """The file as :func:`open_lines` gives it, in UTF-8; what is not text of its encoding raises ValueError."""
+    opened = open_lines(file.path)
+    return io.BufferedReader(_Transcoded(opened, file.encoding)) if file.encoding else opened
+
+
+class _Transcoded(io.RawIOBase):
+    """A file of text in another encoding, in UTF-8 without a byte order mark."""
+
+    def __init__(self, file: Any, encoding: str) -> None:
+        self._file, self._encoding = file, encoding
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._ready = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = b" "
+        while not self._ready and data:
+            data = self._file.read(1 << 16)
+            try:
+                self._ready = self._decoder.decode(data, final=not data).encode()
+            except UnicodeError as error:
+                raise ValueError(f"is not text of the encoding {self._encoding}: {error}") from error
+        count = min(len(buffer), len(self._ready))
+        buffer[:count], self._ready = self._ready[:count], self._ready[count:]
+        return count
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def _has_bytes(file: Any) -> bool:
@@ -122,7 +157,7 @@ def lines_of(file: File) -> Iterator[bytes]:
 
     Raises ValueError as :func:`next_line` does.
     """
-    with open_lines(file.path) as opened:
+    with opened_text(file) as opened:
         head = io.BytesIO(_whole_lines_of(opened.read(file.look_bytes), file.look_bytes)) if file.look_bytes else opened
         yield from iter(lambda: next_line(head), b"")  # Beam's compressed files are no iterators
 
@@ -142,7 +177,7 @@ def whole_lines(part: Part) -> Iterator[tuple[int, bytes]]:
     """The lines that begin in a part, BLOCK_BYTES at a time, each block with the place in the part where it
     begins.
     """
-    with open_lines(part.file.path) as file:
+    with opened_text(part.file) as file:
         offset = part.start
         if part.start:
             # the line before start, if it ends just there, is what tells that a line begins at start
@@ -183,7 +218,7 @@ def cut_lines(data: bytes, space: bytes) -> Lines:
 def line_number(part: Part, place: int) -> str:
     """Where in its file the line of a place is."""
     offset, lines = part.start + place % PLACES, 1
-    with open_lines(part.file.path) as file:
+    with opened_text(part.file) as file:
         while offset > 0 and (data := file.read(min(offset, 1 << 20))):
             lines += data.count(b"\n")
             offset -= len(data)

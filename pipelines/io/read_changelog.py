@@ -1,6 +1,6 @@
 """The table of a changelog, in files or Kafka topics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -9,6 +9,7 @@ from apache_beam.pvalue import PBegin
 from beam_joins import TableFromChangelog
 from beam_joins.content import Emit
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
+from beam_joins.pipelines.formats.layout import delimiter_of, encoding_of
 from beam_joins.pipelines.io.read_growing_files import ReadGrowingFiles
 from beam_joins.pipelines.io.sources.changelog_rows import (
     ChangelogRows,
@@ -28,12 +29,12 @@ from beam_joins.transforms import connect
 
 Operations = dict[str, Sequence[str | None]]
 _PLAIN_ONLY: Final[dict[str, Any]] = {
-    **dict.fromkeys(("timestamp_by", "sequence_by", "apply_as_deletes", "apply_as_truncates", "ignored")),
+    **dict.fromkeys(("timestamp_by", "sequence_by", "apply_as_deletes", "apply_as_truncates", "ignored", "delimiter", "encoding")),
     "except_columns": (),
 }
 _ENVELOPES_ONLY: Final[dict[str, Any]] = {"table": "", "unavailable_value": (), "without_earlier": "fail"}
 _TOPICS_ONLY: Final[dict[str, Any]] = {"schema_registry": None, "start": "earliest", "config": None}
-_BOUNDED_ONLY: Final[dict[str, Any]] = {"on_bad_record": "fail"}
+_BOUNDED_ONLY: Final[dict[str, Any]] = {"on_bad_record": "fail", "delimiter": None, "encoding": None}
 _FOLLOWED_ONLY: Final[dict[str, Any]] = {"out_of_orderness": 0, "idle_after": None}
 
 
@@ -75,6 +76,8 @@ class ReadChangelog(ReadTable):
       an upsert, unless these are followed.
     * ``ignored``: a column and its values that mean no change, ``{"op": ["update_preimage"]}``. Such records
       are left out, and counted as ``skipped_ignored_operation``.
+    * ``delimiter`` and ``encoding``, of CSV: ``","``, ``";"``, ``"tab"`` or ``"|"``, by default as the header shows;
+      ``"cp1252"`` or another encoding of Python's, by default as the byte order mark says, else UTF-8.
 
     Of envelopes:
 
@@ -134,6 +137,8 @@ class ReadChangelog(ReadTable):
         apply_as_deletes: str | Operations | None = None,
         apply_as_truncates: Operations | None = None,
         ignored: Operations | None = None,
+        delimiter: str | None = None,
+        encoding: str | None = None,
         except_columns: Sequence[str] = (),
         table: str = "",
         unavailable_value: str | Sequence[str] = (),
@@ -183,7 +188,8 @@ class ReadChangelog(ReadTable):
             else:
                 columns_named = [*names, by, *order, *left_out, *([] if no_changes is None else [no_changes.column])]
                 roles = Roles(names, by, order)
-                read_rows = rows_of_plain_files(path, roles, top_columns(columns_named), schema, no_changes, on_bad_record)
+                csv = (_named("delimiter", delimiter, delimiter_of), _named("encoding", encoding, encoding_of))
+                read_rows = rows_of_plain_files(path, roles, top_columns(columns_named), schema, no_changes, on_bad_record, csv)
             tie = ties(apply_as_deletes, in_columns=read_rows.in_columns) if order else PLACE
             made = TableFromChangelog(
                 key=key_of(names, in_columns=read_rows.in_columns),
@@ -212,6 +218,13 @@ class ReadChangelog(ReadTable):
             return Reads(rows.read, marked_table(rows.key, emit=emit, without_earlier=without_earlier, in_columns=rows.in_columns))
 
         super().__init__(reads)
+
+
+def _named(option: str, value: Any, read: Callable[[str], str]) -> str:
+    try:
+        return "" if value is None else read(value)
+    except ValueError as error:
+        raise ValueError(f"{option}=: {error}") from None
 
 
 def _refuse(options: Mapping[str, Any], of: Mapping[str, Any], refused: bool, sentence: str) -> None:

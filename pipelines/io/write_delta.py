@@ -15,6 +15,7 @@ from beam_joins import ChangeBatch
 from beam_joins.coders.block import read_blocks
 from beam_joins.keys.encoded import encoded_keys
 from beam_joins.keys.hashes import hashes
+from beam_joins.pipelines.base.extras import missing
 from beam_joins.pipelines.base.input_error import InputError, OutputError
 from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.formats.target_types import target_type
@@ -87,7 +88,7 @@ class WriteDelta(beam.PTransform[PCollection[Any], PCollection[int]]):
         if not (storage_options is None or isinstance(storage_options, Mapping)):
             raise ValueError(f"storage_options={storage_options!r}: give settings by their names, or None")
         if find_spec("deltalake") is None:
-            raise InputError("WriteDelta needs the package deltalake: pip install 'beam-joins[delta]'")
+            raise missing("delta")
         self._path = path
         self._key = key
         self._application = application
@@ -210,7 +211,8 @@ class _Merge:
 def _delta_schema(rows: PlainRows) -> pa.Schema:
     """The columns as Delta holds them.
 
-    Raises ``ValueError`` for a key whose values are not equal to themselves, or have others within.
+    Raises ``ValueError`` for a key whose values are not equal to themselves, or have others within, and for names
+    that differ in case alone.
     """
     for name in rows.keys:
         kind = rows.schema.field(name).type
@@ -218,7 +220,24 @@ def _delta_schema(rows: PlainRows) -> pa.Schema:
             raise ValueError(
                 f"WriteDelta: the key's column '{name}' is {kind}, by which Delta finds no row: make the key text or a whole number"
             )
+    _require_apart(list(rows.schema))
     return pa.schema([(field.name, target_type("delta", field.name, field.type)) for field in rows.schema])
+
+
+def _require_apart(fields: Sequence[pa.Field], within: str = "") -> None:
+    """Raise ``ValueError`` for columns, also within structs, whose names differ in case alone."""
+    names: dict[str, str] = {}
+    for field in fields:
+        if (other := names.setdefault(field.name.lower(), field.name)) != field.name:
+            raise ValueError(
+                f"WriteDelta: the columns '{within}{other}' and '{within}{field.name}' differ in case alone, by which Delta tells no "
+                "columns apart: give one of them another name"
+            )
+        kind = field.type
+        while pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+            kind = kind.value_type
+        if pa.types.is_struct(kind):
+            _require_apart(list(kind), f"{within}{field.name}.")
 
 
 def _last_rows(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:

@@ -75,6 +75,12 @@ def check_output(option: str, path: str, *, make: bool = True) -> Format:
     return format_
 
 
+def absent_folders(paths: Iterable[str | None]) -> list[str]:
+    """The folders of paths to be written that :func:`check_output` makes."""
+    parents = (os.path.dirname(path) for path in paths if path and is_local(path))
+    return list(dict.fromkeys(parent for parent in parents if parent and not os.path.exists(parent)))
+
+
 def refuse_inputs(path: str, inputs: Iterable[str]) -> None:
     """Raise InputError if a result at this path would take the place of an input: of its file, or of one
     named as an earlier part of it.

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from time import perf_counter_ns
 from typing import Any, Final, NamedTuple
 
 import apache_beam as beam
@@ -27,11 +28,14 @@ _PIECE_BYTES: Final = 1 << 21
 
 
 class WrittenPart(NamedTuple):
-    """A file that a bundle has written, with the number of its sorted records."""
+    """A file that a bundle has written: the number of its sorted records, and the seconds in which they were
+    encoded, sorted and written.
+    """
 
     output: str
     path: str
     records: int
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class WriteParts(beam.DoFn):
         self._directory = directory
         self._encode = encode
         self._merged = merged
+        self._nanoseconds = 0
 
     def start_bundle(self) -> None:
         """Begin with no records."""
@@ -69,6 +74,24 @@ class WriteParts(beam.DoFn):
 
     def process(self, element: Any) -> Iterator[WrittenPart]:
         """Take the records of an element, and write those that are many."""
+        yield from self._timed(self._parts_of(element))
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """Write the others."""
+        yield from map(at_bundle_end, self._timed(self._written()))
+
+    def _timed(self, parts: Iterator[WrittenPart]) -> Iterator[WrittenPart]:
+        """The parts, each with the time since the one before."""
+        while True:
+            begin = perf_counter_ns()
+            part = next(parts, None)
+            self._nanoseconds += perf_counter_ns() - begin
+            if part is None:
+                return
+            yield part._replace(seconds=self._nanoseconds / 1e9)
+            self._nanoseconds = 0
+
+    def _parts_of(self, element: Any) -> Iterator[WrittenPart]:
         for rows in self._encode(element):
             if self._merged and rows.nbytes >= _PIECE_BYTES:
                 yield from self._pieces(pa.Table.from_batches([rows]))
@@ -77,10 +100,6 @@ class WriteParts(beam.DoFn):
             self._bytes += rows.nbytes
             if self._bytes >= _SORTED_BYTES:
                 yield from self._written()
-
-    def finish_bundle(self) -> Iterator[Any]:
-        """Write the others."""
-        yield from map(at_bundle_end, self._written())
 
     def _written(self) -> Iterator[WrittenPart]:
         if not self._rows:

@@ -2,7 +2,6 @@
 also on Spark and Flink, which are started for it.
 """
 
-import argparse
 import logging
 import sys
 from collections.abc import Sequence
@@ -12,8 +11,10 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.commands.command_line import WRONG_INPUT, sentence_and_code
+from beam_joins.pipelines.commands.program import Parser
 from beam_joins.pipelines.commands.runner import any_runner
 
 PROGRAM = "python -m beam_joins.pipelines.yaml"
@@ -21,7 +22,7 @@ PROGRAM = "python -m beam_joins.pipelines.yaml"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a pipeline; returns 0, 2 for an invalid pipeline or option, 1 if the run failed."""
-    parser = argparse.ArgumentParser(prog=PROGRAM, description="Run a pipeline of Beam YAML with the transforms of beam_joins.")
+    parser = Parser(prog=PROGRAM, description="Run a pipeline of Beam YAML with the transforms of beam_joins.")
     parser.add_argument("pipeline", type=Path, metavar="PIPELINE.yaml", help="the pipeline; all other options are Beam's")
     args, flags = parser.parse_known_args(argv)
     try:
@@ -37,12 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(path: Path, flags: Sequence[str] = ()) -> None:
     """Run the pipeline of a file with Beam's options. Raises what the pipeline and the runner raise."""
-    try:
+    with needs("yaml"):
         import yaml
         from apache_beam.yaml.yaml_provider import parse_providers
         from apache_beam.yaml.yaml_transform import SafeLineLoader, expand_pipeline
-    except ImportError:
-        raise InputError("Beam YAML needs more packages: pip install 'beam-joins[yaml]'") from None
     try:
         spec: Any = yaml.load(path.read_text(encoding="utf-8"), Loader=SafeLineLoader)
     except yaml.YAMLError as error:

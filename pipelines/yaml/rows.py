@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import apache_beam as beam
 import pyarrow as pa
@@ -10,6 +10,7 @@ from apache_beam.portability.api import schema_pb2
 from apache_beam.pvalue import PCollection
 from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.typehints.schemas import schema_from_element_type, typing_from_runner_api
+from apache_beam.typehints.typehints import UnionConstraint
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins.transforms.connect import as_arrow
@@ -26,6 +27,8 @@ _ATOMIC: Final = {
     schema_pb2.STRING: pa.string(),
     schema_pb2.BYTES: pa.binary(),
 }
+_ANY: Final = "beam:logical:pythonsdk_any:v1"
+"""The type of fields of which Beam knows no one type."""
 _TIMES: Final = {"beam:logical_type:micros_instant:v1": "us", "beam:logical_type:millis_instant:v1": "ms"}
 
 
@@ -34,10 +37,20 @@ def columns_of(rows: PCollection[Any]) -> pa.Schema:
     field that no type of Arrow holds.
     """
     try:
-        fields = schema_from_element_type(cast(type, rows.element_type)).fields
+        fields = schema_from_element_type(_widened(rows.element_type)).fields
     except (TypeError, ValueError, AttributeError):
         raise ValueError(f"the input has elements of the type {rows.element_type}: give rows with a schema") from None
     return pa.schema([pa.field(field.name, _column(field.name, field.type)) for field in fields])
+
+
+def _widened(kind: Any) -> Any:
+    """A type of rows in which fields of whole numbers and fractions are of fractions, which hold both or refuse them."""
+    if isinstance(kind, RowTypeConstraint):
+        return RowTypeConstraint.from_fields([(name, _widened(of_field)) for name, of_field in kind._fields])
+    members = set(kind.union_types) if isinstance(kind, UnionConstraint) else set()
+    if {int, float} <= members <= {int, float, type(None)}:
+        return float | None if type(None) in members else float
+    return kind
 
 
 def _column(name: str, kind: schema_pb2.FieldType) -> pa.DataType:
@@ -50,6 +63,11 @@ def _column(name: str, kind: schema_pb2.FieldType) -> pa.DataType:
             return pa.struct([pa.field(each.name, _column(f"{name}.{each.name}", each.type)) for each in kind.row_type.schema.fields])
         case "logical_type" if kind.logical_type.urn in _TIMES:
             return pa.timestamp(_TIMES[kind.logical_type.urn], "UTC")
+        case "logical_type" if kind.logical_type.urn == _ANY:
+            raise ValueError(
+                f"the field {name!r} has values of several kinds, such as numbers and text, or any: write all as one, or give it "
+                "an output_type"
+            )
     raise ValueError(f"the field {name!r} is of a type that no column has: {kind.WhichOneof('type_info')}")
 
 

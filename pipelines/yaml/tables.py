@@ -102,6 +102,8 @@ def read_changelog(
     sequence_by: Columns | None = None,
     deletes: dict[str, Any] | None = None,
     ignored: dict[str, Any] | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
     except_columns: Columns | None = None,
     schema: dict[str, str] | None = None,
     error_handling: Mapping[str, Any] | None = None,
@@ -117,6 +119,8 @@ def read_changelog(
       sequence_by: Of plain rows, the columns that order the changes of a row.
       deletes: Of plain rows, a column and its values that mean that the row is deleted.
       ignored: Of plain rows, a column and its values that mean no change.
+      delimiter: Of CSV, "tab" or what else stands between fields; by default as the header shows.
+      encoding: Of CSV, such as cp1252; by default as its byte order mark says, else UTF-8.
       except_columns: Of plain rows, columns that are no part of the values.
       schema: The types of the columns, as Arrow calls them, such as int64, string, timestamp[us].
       error_handling: The output with the records that are dropped, and with bad ones, which fail the run otherwise, as
@@ -132,6 +136,8 @@ def read_changelog(
         sequence_by=sequence_by,
         apply_as_deletes=deletes,
         ignored=ignored,
+        delimiter=delimiter,
+        encoding=encoding,
         except_columns=except_columns or (),
         schema="said" if columns is None else columns,
         on_bad_record="fail" if error_handling is None else "drop",

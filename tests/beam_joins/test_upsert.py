@@ -4,11 +4,12 @@ from collections import Counter
 from typing import get_args
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.changelog import upsert
+from beam_joins.changelog import ABSENT_DELETE, upsert
 from beam_joins.content import Emit
 from beam_joins.keys import canonical
 from beam_joins.sorting import same
@@ -57,6 +58,10 @@ def test_the_table_is_that_of_the_core_and_so_are_those_who_lost(records, emit, 
     batch, lost = upsert(rows_of(records), emit)
     expected, dropped = with_core(map(to_core, records), emit)
     assert Counter(map(change_to_core, changes_in(batch))) == Counter(expected)
+    in_all = Counter(change.new is None and change.old is None for change in with_core(map(to_core, records), "records")[0])
+    is_absent = pc.equal(lost["reason"], ABSENT_DELETE)
+    assert (pc.sum(is_absent).as_py() or 0) == (in_all[True] if emit in ("updates", "changes") else 0)
+    lost = lost.filter(pc.invert(is_absent))
     columns = [lost[name].to_pylist() for name in ("key", "value", "timestamp", "position")]
     rows = [to_core(Record(*row)) for row in zip(*columns, strict=True)]
     assert Counter(zip(lost["reason"].to_pylist(), rows, strict=True)) == Counter(

@@ -5,6 +5,7 @@ import json
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import yaml
 
@@ -133,3 +134,24 @@ def test_rows_come_out_as_they_went_in_with_their_types() -> None:
         assert_that(
             table | "latest" >> tables.latest_table(["id"]), equal_to([beam.Row(id=1, at=row.at, tags=["a"], inner=row.inner)])
         )
+
+
+def test_whole_numbers_and_fractions_in_one_field_are_fractions_and_other_kinds_are_refused_with_its_name() -> None:
+    import apache_beam as beam
+
+    from beam_joins.pipelines.yaml.rows import _record_batch, columns_of
+
+    def of(*values: object) -> pa.Schema:
+        return columns_of(beam.Pipeline() | beam.Create([beam.Row(id=1, n=value) for value in values]))
+
+    assert of(2, 2.5) == of(None, 2.5, 2) == pa.schema([("id", pa.int64()), ("n", pa.float64())])
+    assert of(2, None).field("n").type == pa.int64()
+    rows = [beam.Row(n=value) for value in (2, 2.5, None, 2**53)]
+    assert _record_batch(rows, pa.schema([("n", pa.float64())])).to_pydict() == {"n": [2.0, 2.5, None, 2.0**53]}
+    with pytest.raises(ValueError, match=rf"'n'.*{2**53 + 1}|{2**53 + 1}.*'n'"):
+        _record_batch([beam.Row(n=2**53 + 1)], pa.schema([("n", pa.float64())]))
+    for name, values in (("n", (2, "two")), ("n.deep", (beam.Row(deep=2), beam.Row(deep=2.5)))):  # Beam merges the types within rows
+        with pytest.raises(
+            ValueError, match=f"the field '{name}' has values of several kinds, such as numbers and text, or any: write"
+        ):
+            of(*values)

@@ -131,12 +131,15 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
             "follow": (None, "none"),
             "bootstrap_servers": (None, "none text"),
             "table": ("", "empty text"),
-            "key": ("id", "text"),
+            "key": ("id", "none text"),
         },
         **{"schema": (None, "none schema"), "emit": ("updates", "")},
         **{"unavailable_value": ((), "text nothing"), "without_earlier": ("fail", ""), "except_columns": ((), "nothing")},
         "on_bad_record": ("fail", ""),
-        **dict.fromkeys(("timestamp_by", "sequence_by", "apply_as_deletes", "apply_as_truncates", "ignored"), (None, "none")),
+        **dict.fromkeys(
+            ("timestamp_by", "sequence_by", "apply_as_deletes", "apply_as_truncates", "ignored", "delimiter", "encoding"),
+            (None, "none"),
+        ),
     },
     "ReadParquet": {"pattern": ("p.parquet", "text"), "columns": (None, "none nothing")},
     "ReadPostgres": {
@@ -163,7 +166,7 @@ OF_PLAIN_ROWS: dict[str, tuple[Any, str]] = {
     **{"format": (None, "none"), "key": ("id", "text"), "schema": (None, "none schema")},
     **{"timestamp_by": ("at", "text"), "sequence_by": ("lsn", "none text"), "apply_as_deletes": ("gone", "none text function")},
     **{"apply_as_truncates": (None, "none function"), "except_columns": ((), "text nothing"), "emit": ("updates", "")},
-    "ignored": (None, "none"),
+    **{"ignored": (None, "none"), "delimiter": (None, "none"), "encoding": (None, "none")},
     **{"table": ("", "empty"), "unavailable_value": ((), "nothing"), "without_earlier": ("fail", ""), "on_bad_record": ("fail", "")},
 }
 """The same of ReadChangelog without a format."""
@@ -174,6 +177,7 @@ OF_TOPICS: dict[str, tuple[Any, str]] = {
     **{"unavailable_value": ((), "text nothing"), "without_earlier": ("fail", ""), "except_columns": ((), "nothing")},
     "on_bad_record": ("fail", ""),
     **dict.fromkeys(("timestamp_by", "sequence_by", "apply_as_deletes", "apply_as_truncates", "ignored"), (None, "none")),
+    **dict.fromkeys(("delimiter", "encoding"), (None, "none")),
 }
 """The same of its topics."""
 READERS_AND_WRITERS = (

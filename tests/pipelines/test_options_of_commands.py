@@ -87,7 +87,7 @@ def test_a_dry_run_says_what_would_be_read_and_written_and_writes_nothing(beam_j
         "    deletes      where op is one of -d, d, delete, deleted, remove, removed, t, true, truncate",
         f"  right rows: 1 file, {os.path.getsize('r.jsonl')} bytes",
     ]
-    assert lines[lines.index("would write") : -2] == [
+    assert lines[lines.index("would write") : -3] == [
         "would write",
         "  latest       out/now.jsonl, json lines",
         "  rows of      id, by, n, updated_at, who (a row of right rows)",
@@ -186,4 +186,4 @@ def test_with_follow_each_run_adds_a_line_of_its_summary(beam_joins: Run) -> Non
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "stopped after 1 run; the results are in now.jsonl")
     (line,) = read_lines(Path("s.jsonl"))
     assert line["inputs"]["input"]["read_records"] == 1
-    assert line["remarks"][0] == "run 1 with state: 1 files that no run had read"
+    assert line["remarks"][0] == "run 1 with state: 1 new file"

@@ -1,5 +1,6 @@
 """WriteDelta: what a Delta table holds, and how often a run counts."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from beam_joins import Change, OneToManyJoin, TableFromChangelog
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders.block import write_block
 from beam_joins.io import WriteDelta
+from beam_joins.pipelines.base.extras import installing
 from beam_joins.pipelines.base.input_error import InputError, OutputError
 from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.io import write_delta
@@ -202,8 +204,20 @@ def test_what_cannot_be_written_is_refused_when_the_transform_is_applied(monkeyp
     with pytest.raises(ValueError, match="path=.*: give the path of a folder"):
         WriteDelta("")
     monkeypatch.setattr(write_delta, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"pip install 'beam-joins\[delta\]'"):
+    with pytest.raises(ValueError, match=f"^WriteDelta needs deltalake: {re.escape(installing('delta'))}$"):
         WriteDelta("delta")
+
+
+def test_names_that_differ_in_case_alone_are_refused_with_both_names() -> None:
+    pipeline = beam.Pipeline()
+    twice = SMALL.append(pa.field("ID", pa.string()))
+    with pytest.raises(
+        ValueError, match="the columns 'id' and 'ID' differ in case alone, by which Delta tells no columns apart: give one"
+    ):
+        writing()(table_of(pipeline, [], twice))
+    within = SMALL.append(pa.field("deep", pa.list_(pa.struct([("Aa", pa.int64()), ("aA", pa.int64())]))))
+    with pytest.raises(ValueError, match=r"the columns 'deep\.Aa' and 'deep\.aA' differ in case alone"):
+        writing()(table_of(beam.Pipeline(), [], within))
 
 
 def test_keys_of_two_columns_of_which_one_may_be_null_find_their_rows() -> None:

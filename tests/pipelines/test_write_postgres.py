@@ -10,6 +10,7 @@ import pytest
 
 from beam_joins import Change, CountTable, TableFromChangelog
 from beam_joins.io import WritePostgres
+from beam_joins.pipelines.base.extras import installing
 
 NOWHERE = "host=127.0.0.1 port=1"
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
@@ -77,4 +78,4 @@ def test_a_value_without_columns_has_one_column() -> None:
 def test_without_psycopg_the_import_says_how_to_install_it() -> None:
     code = "import sys; sys.modules['psycopg'] = None; import beam_joins.pipelines.io.write_postgres"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "PostgreSQL needs psycopg: pip install 'beam-joins[postgres]'" in ran.stderr
+    assert f"PostgreSQL needs psycopg: {installing('postgres')}" in ran.stderr

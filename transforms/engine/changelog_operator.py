@@ -8,9 +8,10 @@ import pyarrow.compute as pc
 
 from beam_joins.arrangement import ORDER
 from beam_joins.batch import ChangeBatch
-from beam_joins.changelog import State, step, upsert
+from beam_joins.changelog import ABSENT_DELETE, State, step, upsert
 from beam_joins.content import Emit
 from beam_joins.transforms.engine.block_writer import BlockWriter
+from beam_joins.transforms.engine.metrics import ABSENT_DELETES, count
 from beam_joins.transforms.engine.operator import Operator, Turn
 from beam_joins.transforms.engine.table_rows import records_of
 from beam_joins.transforms.engine.table_type import TableType
@@ -41,6 +42,10 @@ def upserts(emit: Emit, table: TableType, check: Callable[[pa.Table], None], com
             batch, lost = upsert(rows, emit, complete, truncates=truncates)
         else:
             batch, lost, state = step(before, rows, emit, complete, horizon=turn.horizon, truncates=truncates)
+        absent = pc.equal(lost["reason"], ABSENT_DELETE)
+        if absent_deletes := pc.sum(absent).as_py():
+            count(ABSENT_DELETES, absent_deletes)
+            lost = lost.filter(pc.invert(absent))
         if len(lost):
             check(lost)
         for reason in REASONS:

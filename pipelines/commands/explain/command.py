@@ -9,7 +9,7 @@ from beam_joins.how import How
 from beam_joins.operations import DELETES, UPSERTS
 from beam_joins.pipelines.base.input_error import InputError, writing
 from beam_joins.pipelines.commands.command_line import sentence_and_code
-from beam_joins.pipelines.commands.program import program
+from beam_joins.pipelines.commands.program import Parser, program
 
 PROGRAM = program("explain")
 MOST_RECORDS: Final = 500
@@ -95,14 +95,12 @@ def _side(name: str, path: str, args: argparse.Namespace) -> Any:
     return Side(records, key, args.position, delete)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog=PROGRAM,
         description="Show what a join makes of two small changelogs, position by position: the changes of both tables "
         "and of the result.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("left", metavar="LEFT", help="changelog of the left table: JSON lines, CSV, Parquet, Avro or Arrow")
     parser.add_argument("right", metavar="RIGHT", help="changelog of the right table")

@@ -104,11 +104,14 @@ def _tiles(summary: "Summary") -> Iterable[tuple[int, str, bool]]:
 
 def _picture(summary: "Summary") -> str:
     """The steps with the rows that went through them; the slowest is marked."""
+    if summary.watched is None:
+        return ""
     stages = {stage.step: stage for stage in summary.stages()}
     texts = {step: f"{short(stage.rows_in)} in, {short(stage.rows_out)} out" for step, stage in stages.items()}
     texts |= {f"Write {output}": f"{short(summary.written(output))} records" for output in summary.files}
+    texts |= {step: f"{short(stage.rows_in)} records" for step, stage in stages.items() if step.startswith("Read ")}
     marked = slowest([*stages.values()])
-    return picture(summary.watched.steps, texts, _HIDDEN, marked.step if marked else "") if summary.watched else ""
+    return picture(summary.steps(), texts, _HIDDEN, marked.step if marked else "")
 
 
 def _stages(summary: "Summary") -> str:

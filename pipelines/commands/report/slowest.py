@@ -28,7 +28,7 @@ def sentences(
     ...     print(sentence)
     The slowest stage, read orders, took 14.0 of the 18.0 seconds that workers were timed in stages (78%): 71,429 rows per second.
     It parses records of 250 bytes on average and checks their columns.
-    At least 42.0 of the 60.0 seconds of the run went to other work: moving rows between stages, writing, starting workers.
+    At least 42.0 of the 60.0 seconds of the run went to other work: moving rows between stages, starting workers.
     """
     stage, timed = slowest(stages), sum(each.seconds for each in stages)
     run, total = phases.get(RUN, 0.0), sum(phases.values())
@@ -48,7 +48,7 @@ def sentences(
     elif stage is not None and timed < run / 2:
         lines.append(
             f"At least {run - timed:,.1f} of the {run:,.1f} seconds of the run went to other work: moving rows between "
-            "stages, writing, starting workers."
+            "stages, starting workers."
         )
     return lines
 
@@ -60,6 +60,8 @@ def _reason(stage: "Stage", references: ReferenceCounts | None, rights: str) -> 
     if stage.name.startswith("table "):
         less = f", and leaves out {came - went:,} of {came:,} that change nothing" if went < came else ""
         return [f"It sorts the changes of each key by position{less}."]
+    if stage.name.startswith("write "):
+        return ["It encodes and sorts the records of the result."]
     if stage.name == "final table":
         return [f"It reduces {came:,} changes to {went:,} rows, the last of each key."]
     changes = sum(changes for _, changes in references.sizes.values()) if references else 0

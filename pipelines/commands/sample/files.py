@@ -5,9 +5,9 @@ See :mod:`beam_joins.pipelines.commands.sample.shop` for what happens in them. T
 same bytes on every machine.
 """
 
-import argparse
 import sys
 import time
+from argparse import HelpFormatter
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from pathlib import Path
@@ -17,7 +17,7 @@ import orjson
 from fastavro.write import Writer
 
 from beam_joins.pipelines.base.input_error import InputError, os_sentence
-from beam_joins.pipelines.commands.program import program
+from beam_joins.pipelines.commands.program import Parser, program
 from beam_joins.pipelines.commands.sample.shop import CustomerChange, Line, OrderChange, Shop
 
 PROGRAM: Final = program("sample")
@@ -171,8 +171,9 @@ CUSTOMER_SCHEMA: Final = avro_schema("Customer", customer_id="long", name="strin
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=PROGRAM,
+        formatter_class=HelpFormatter,
         description="Write two changelogs of a made-up shop, orders and customers, with everything that real ones "
         "have: updates, deletes, late, "
         "repeated and unsorted lines, references to unknown customers, skew. The same arguments give the same bytes on every machine.",

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString
 
+from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import InputError, OutputError
 from beam_joins.pipelines.formats.target_types import target_type
 from beam_joins.pipelines.io.sinks.copy_text import copy_text
@@ -14,11 +15,9 @@ from beam_joins.pipelines.io.sinks.postgres_forms import require_names
 from beam_joins.pipelines.io.sinks.postgres_target import Target, TargetReader, is_changed, unbounded
 from beam_joins.pipelines.io.sinks.table_columns import TableColumns
 
-try:
+with needs("postgres"):
     import psycopg
     from psycopg import sql
-except ImportError as error:
-    raise ImportError("PostgreSQL needs psycopg: pip install 'beam-joins[postgres]'") from error
 
 _PAUSES: Final = (0.2, 0.5, 1.0, 2.0)
 """Seconds between attempts; a transaction that another one or the server has ended is done again."""

@@ -136,10 +136,11 @@ def rows_of_plain_files(
     schema: Any,
     ignored: Ignored | None,
     on_bad_record: OnBadRecord,
+    csv: tuple[str, str] = ("", ""),
 ) -> ChangelogRows:
-    """The rows of files whose records are rows, in which the options name these columns."""
+    """The rows of files whose records are rows, in which the options name these columns; ``csv`` as of :class:`Columns`."""
     timestamp_by = roles.timestamp
-    changelog = find_changelog("the files", pattern, Columns(key=(columns[0],), timestamp=timestamp_by))
+    changelog = find_changelog("the files", pattern, Columns(key=(columns[0],), timestamp=timestamp_by, csv=csv, side=None))
     if schema == "said":
         schema = _schema_of(changelog)
     of_schema = [] if schema is None else schema.names
@@ -152,7 +153,7 @@ def rows_of_plain_files(
         files = tuple(replace(file, layout=layout_by(schema, file.layout), declared=tuple(schema.names)) for file in changelog.files)
         changelog = replace(changelog, files=files)
     reader = PlainReader(schema, ignored, roles if on_bad_record == "drop" else None)
-    text_times = schema is not None and is_text(schema.field(timestamp_by).type)
+    text_times = schema is not None and timestamp_by in schema.names and is_text(schema.field(timestamp_by).type)
     return ChangelogRows(_ReadFiles(changelog, reader, on_bad_record), schema is not None, [], text_times)
 
 

@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
+from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.envelopes.row_change import lsn
 
-try:
+with needs("postgres"):
     import psycopg
-except ImportError as error:
-    raise ImportError("PostgreSQL needs psycopg: pip install 'beam-joins[postgres]'") from error
 
 _CONNECT_SECONDS: Final = 10
 _SESSION: Final = """

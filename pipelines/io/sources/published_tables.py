@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from psycopg import sql
-
+from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.envelopes.pgoutput import Column, Table
 from beam_joins.pipelines.formats.envelopes.row_change import is_meant
+
+with needs("postgres"):
+    from psycopg import sql
 
 _PUBLICATION: Final = """
     SELECT oid::int8, xmin::text, pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import fastavro
 
+from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.avro_rows import avro_reason
 
 _ADDRESS: Final = ("http://", "https://")
@@ -86,10 +87,8 @@ def registry_settings(registry: str | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _client(settings: Mapping[str, Any]) -> Any:
-    try:
+    with needs("schema-registry"):
         module = import_module("confluent_kafka.schema_registry")
-    except ImportError:
-        raise ImportError("schema_registry= needs the client of confluent-kafka: pip install 'beam-joins[schema-registry]'") from None
     return module.SchemaRegistryClient(dict(settings))
 
 

@@ -12,9 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-import psycopg
-from psycopg import sql
-
+from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.envelopes.pgoutput import Lines, Pgoutput, Shape, Table, no_text
 from beam_joins.pipelines.formats.envelopes.row_change import lsn
@@ -32,6 +30,10 @@ from beam_joins.pipelines.io.sources.postgres_server import (
 )
 from beam_joins.pipelines.io.sources.published_tables import PublishedTable, published_tables, qualified, type_names
 from beam_joins.pipelines.io.sources.round_files import RoundFiles
+
+with needs("postgres"):
+    import psycopg
+    from psycopg import sql
 
 _PEEK: Final = """
     SELECT lsn::text, data FROM pg_logical_slot_peek_binary_changes(%s, %s, NULL, 'proto_version', '1', 'publication_names', %s)

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from psycopg import sql
-
+from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.envelopes.slot_lines import place_text
 from beam_joins.pipelines.io.sources.postgres_server import (
@@ -17,6 +16,9 @@ from beam_joins.pipelines.io.sources.postgres_server import (
 )
 from beam_joins.pipelines.io.sources.published_tables import published_tables, require_identity
 from beam_joins.pipelines.io.sources.slot_rounds import Slot
+
+with needs("postgres"):
+    from psycopg import sql
 
 _TABLE: Final = """
     SELECT nspname::text, relname::text, relreplident::text,

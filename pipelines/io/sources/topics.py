@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final, Protocol
 
+from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.io.sources.follow import Piece, Range
 
@@ -77,11 +78,9 @@ class Topics:
 
 
 def kafka() -> Any:
-    """The module confluent_kafka. Raises ImportError that says how to install it."""
-    try:
+    """The module confluent_kafka. Raises MissingExtra."""
+    with needs("kafka"):
         import confluent_kafka  # noqa: PLC0415, an extra
-    except ImportError:
-        raise ImportError("ReadKafka needs confluent-kafka: pip install 'beam-joins[kafka]'") from None
     return confluent_kafka
 
 
@@ -137,6 +136,7 @@ def end_of(topic: str, partition: int, config: Mapping[str, Any]) -> int:
 
 def kafka_admin() -> Any:
     """The module confluent_kafka.admin."""
+    kafka()
     return import_module("confluent_kafka.admin")
 
 

@@ -1,0 +1,36 @@
+"""Reads event times that are text in ISO 8601; without Arrow, which the help of commands does not load."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_NANOSECONDS: Final = re.compile(r"[.,][0-9]{6}0*[1-9]")
+_BARE: Final = re.compile(r"[0-9]{9}|[0-9]+$")
+"""A number rather than a date: Python's ISO 8601 takes any character between date and time, and so reads
+1712011512301 as the year 1712.
+"""
+
+
+def micros_of_text(text: str) -> int:
+    """Microseconds since the epoch of a time or date in ISO 8601, in UTC if it does not say, cut where it is finer.
+
+    Raises ``ValueError`` for any other text, also for one of digits alone.
+
+    >>> micros_of_text("1970-01-02"), micros_of_text("1970-01-01T01:00:00.0000019+01:00")
+    (86400000000, 1)
+    """
+    if _BARE.match(text):
+        raise ValueError("not a time")
+    time = datetime.fromisoformat(text)
+    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
+
+
+def has_nanoseconds(text: str) -> bool:
+    """Whether a time in ISO 8601 is finer than microseconds.
+
+    >>> has_nanoseconds("1970-01-01T00:00:00.0000019Z"), has_nanoseconds("1970-01-01T00:00:00.000001000Z")
+    (True, False)
+    """
+    return _NANOSECONDS.search(text) is not None

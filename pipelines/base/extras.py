@@ -1,0 +1,72 @@
+"""Optional packages: what needs them, and the command that installs them."""
+
+import json
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import distributions
+from typing import Any, Final, Literal
+from urllib.parse import unquote, urlsplit
+
+from beam_joins.pipelines.base.input_error import InputError
+
+Extra = Literal["delta", "kafka", "postgres", "schema-registry", "yaml"]
+_NEEDS: Final[dict[Extra, str]] = {
+    "delta": "WriteDelta needs deltalake",
+    "kafka": "Kafka needs confluent-kafka",
+    "postgres": "PostgreSQL needs psycopg",
+    "schema-registry": "schema_registry= needs the client of confluent-kafka",
+    "yaml": "Beam YAML needs more packages",
+}
+
+
+class MissingExtra(InputError, ImportError):
+    """A package of an extra that is not installed. The message is one sentence with the command that installs it."""
+
+
+@contextmanager
+def needs(extra: Extra) -> Iterator[None]:
+    """Turns an ImportError of the block, which imports packages of an extra, into :class:`MissingExtra`."""
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise missing(extra) from None
+    except ImportError as error:  # it is there, and lacks something itself
+        raise missing(extra, f", which cannot be imported ({(str(error).splitlines() or [''])[0]})") from error
+
+
+def missing(extra: Extra, why: str = "") -> MissingExtra:
+    """The error that says what needs an extra, and how it is installed.
+
+    >>> str(missing("postgres")).partition(": ")[0]
+    'PostgreSQL needs psycopg'
+    """
+    return MissingExtra(f"{_NEEDS[extra]}{why}: {installing(extra)}")
+
+
+def installing(extra: Extra) -> str:
+    """The command that adds an extra to this installation, from where that came."""
+    notes = (each.read_text("direct_url.json") for each in distributions(name="beam-joins"))  # a clone has one without
+    origin = next(filter(None, notes), None)
+    return f"pip install {_requirement(extra, None if origin is None else json.loads(origin))}"
+
+
+def _requirement(extra: Extra, origin: dict[str, Any] | None) -> str:
+    """What pip is to install; ``origin`` is what it has noted about the installation (PEP 610).
+
+    >>> _requirement("kafka", None)
+    "'beam-joins[kafka]'"
+    >>> _requirement("kafka", {"url": "file:///src/beam%20joins", "dir_info": {"editable": True}})
+    "--editable '/src/beam joins[kafka]'"
+    >>> _requirement("kafka", {"url": "https://host/b.git", "vcs_info": {"vcs": "git", "commit_id": "1f"}})
+    "'beam-joins[kafka] @ git+https://host/b.git@1f'"
+    """
+    if origin is None:
+        return shlex.quote(f"beam-joins[{extra}]")
+    url = urlsplit(origin["url"])
+    if "dir_info" in origin and url.scheme == "file":
+        editable = "--editable " * bool(origin["dir_info"].get("editable"))
+        return f"{editable}{shlex.quote(f'{unquote(url.path)}[{extra}]')}"
+    of_vcs = origin.get("vcs_info")
+    whole = origin["url"] if of_vcs is None else f"{of_vcs['vcs']}+{origin['url']}@{of_vcs['commit_id']}"
+    return shlex.quote(f"beam-joins[{extra}] @ {whole}")

@@ -1,0 +1,83 @@
+"""Plain tables of rows: files without the columns that options name by default for the sequence and the operation."""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Final
+
+from beam_joins.operations import DELETES, NULL, UPSERTS, word
+from beam_joins.pipelines.changelogs.changelog import Changelog, look_into
+from beam_joins.pipelines.commands.command_spec import Side
+from beam_joins.pipelines.formats.registry import SOURCES
+
+_WORDS: Final = {
+    "sequence": {"lsn", "scn", "csn", "gtid", "seq", "sequence", "offset", "position", "version", "xid", "txid", "commit", "binlog"},
+    "delete": {
+        "op",
+        "operation",
+        "action",
+        "change",
+        "cdc",
+        "dml",
+        "rowkind",
+        "delete",
+        "deleted",
+        "deletion",
+        "removed",
+        "tombstone",
+    },
+}
+"""Words in the names of columns that may be what the absent one is."""
+_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+
+
+def without_absent_defaults(
+    sides: Sequence[Side], by_default: Collection[str], changelogs: Sequence[Changelog]
+) -> tuple[tuple[Changelog, ...], list[str]]:
+    """The changelogs, without the sequence and the operation where only the default of an option names their columns
+    and no file has them, with a remark for each; ``by_default``: the options that nobody gave.
+
+    The time orders the rows then, and none is a delete. Only of files that say their columns, which could have no
+    such column by another name, and without the sequence only of all sides together, as positions are compared.
+    """
+    lacking = [_lacking(side, by_default, changelog) for side, changelog in zip(sides, changelogs, strict=True)]
+    without_sequence = all(
+        "sequence" in lacks or changelog.columns.sequence is None for lacks, changelog in zip(lacking, changelogs, strict=True)
+    )
+    made, remarks = list[Changelog](), list[str]()
+    for side, lacks, changelog in zip(sides, lacking, changelogs, strict=True):
+        columns, said = changelog.columns, dict[str | None, str]()
+        if "sequence" in lacks and without_sequence:
+            said[columns.sequence] = f"the time orders the rows ({side.flag('sequence')}=)"
+            columns = replace(columns, sequence=None)
+        is_plain = columns.sequence is None or side.dest("sequence") not in by_default
+        if "delete" in lacks and is_plain:
+            said[columns.delete] = f"no row is a delete ({side.flag('delete_column')}=)"
+            columns = replace(columns, delete=None)
+        if said:
+            remarks.append(f"{changelog.name} have no column {' or '.join(map(repr, said))}: {' and '.join(said.values())}")
+        made.append(look_into(changelog.name, changelog.files, columns, changelog.declared) if said else changelog)
+    return tuple(made), remarks
+
+
+def _lacking(side: Side, by_default: Collection[str], changelog: Changelog) -> set[str]:
+    """Which of ``sequence`` and ``delete`` the files do not have, under any name."""
+    said = [[name for name, _ in SOURCES[file.format].types(file)] for file in changelog.files]
+    if changelog.columns.enveloped or not all(said):
+        return set()
+    names = {name for of_file in said for name in of_file}
+    words = {part.lower() for name in names for part in _IN_NAME.findall(name)}
+    defaults = {"sequence": (side.dest("sequence"), changelog.columns.sequence)}
+    defaults["delete"] = (side.dest("delete_column"), changelog.columns.delete)
+    lacks = {
+        what
+        for what, (option, column) in defaults.items()
+        if option in by_default and column not in names and not words & _WORDS[what]
+    }
+    return lacks - ({"delete"} if _has_operations(changelog, names) else set())
+
+
+def _has_operations(changelog: Changelog, names: Collection[str]) -> bool:
+    """Whether a column holds nothing but words for deletes, inserts and updates, other than those for true and false."""
+    held = ({word(row.get(name)) for row in changelog.first} - {NULL} for name in names)
+    return any(words <= DELETES | UPSERTS and words - {"true", "false", "t", "f"} for words in held)

@@ -1,0 +1,80 @@
+"""A package of an extra that is not installed is one error, which says how to add it to this installation."""
+
+import importlib
+import json
+import sys
+
+import pytest
+
+from beam_joins.io import WriteDelta
+from beam_joins.pipelines.base import extras
+from beam_joins.pipelines.base.extras import MissingExtra, installing, needs
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.io import write_delta
+from beam_joins.pipelines.io.sources.topics import kafka
+
+POSTGRES = (
+    "io.write_postgres",
+    "io.sinks.postgres_table",
+    "io.sources.postgres_server",
+    "io.sources.slot_rounds",
+    "io.sources.slot_setup",
+)
+
+
+class Distribution:
+    def __init__(self, url: object) -> None:
+        self._text = None if url is None else json.dumps(url)
+
+    def read_text(self, name: str) -> str | None:
+        return self._text if name == "direct_url.json" else None
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        (None, "pip install 'beam-joins[delta]'"),
+        ({"url": "file:///a%20b/clone", "dir_info": {}}, "pip install '/a b/clone[delta]'"),
+        ({"url": "file:///clone", "dir_info": {"editable": True}}, "pip install --editable '/clone[delta]'"),
+        ({"url": "file:///b.whl", "archive_info": {}}, "pip install 'beam-joins[delta] @ file:///b.whl'"),
+        (
+            {"url": "https://host/b.git", "vcs_info": {"vcs": "git", "commit_id": "1f"}},
+            "pip install 'beam-joins[delta] @ git+https://host/b.git@1f'",
+        ),
+    ],
+)
+def test_the_command_installs_from_where_this_installation_came(monkeypatch: pytest.MonkeyPatch, origin: object, command: str) -> None:
+    monkeypatch.setattr(extras, "distributions", lambda name: [Distribution(None), Distribution(origin)])
+    assert installing("delta") == command
+
+
+def test_without_an_installation_the_command_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "distributions", lambda name: [])
+    assert installing("kafka") == "pip install 'beam-joins[kafka]'"
+
+
+def test_a_package_that_cannot_be_imported_is_told_with_the_reason() -> None:
+    with (
+        pytest.raises(MissingExtra, match=r"PostgreSQL needs psycopg, which cannot be imported \(no pq wrapper\): pip install"),
+        needs("postgres"),
+    ):
+        raise ImportError("no pq wrapper\nattempts made: ...")
+
+
+@pytest.mark.parametrize("module", POSTGRES)
+def test_a_module_that_needs_psycopg_says_so_when_it_is_imported(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    for each in POSTGRES:
+        monkeypatch.delitem(sys.modules, f"beam_joins.pipelines.{each}", raising=False)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtra, match="^PostgreSQL needs psycopg: pip install "):
+        importlib.import_module(f"beam_joins.pipelines.{module}")
+
+
+def test_a_missing_extra_is_an_import_error_and_a_wrong_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with pytest.raises(ImportError, match="^Kafka needs confluent-kafka: pip install ") as raised:
+        kafka()
+    assert isinstance(raised.value, InputError)
+    monkeypatch.setattr(write_delta, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match="^WriteDelta needs deltalake: pip install "):
+        WriteDelta("delta")

@@ -1,0 +1,240 @@
+"""What commands say of wrong options, of their inputs and of what they did: it is right, and names what to do."""
+
+import io
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beam_joins.pipelines.changelogs.read_log import WasRead
+from beam_joins.pipelines.commands import slot
+from beam_joins.pipelines.commands.engine_figures import EngineFigures, StepFigures
+from beam_joins.pipelines.commands.options import parse
+from beam_joins.pipelines.commands.report.page import page_of
+from beam_joins.pipelines.commands.runs import Runs
+from beam_joins.pipelines.commands.steps import Step
+from beam_joins.pipelines.commands.summary import Summary
+from beam_joins.pipelines.commands.watched_run import Watched, WatchedReport
+from beam_joins.pipelines.formats.files import File
+from beam_joins.pipelines.join import JOIN
+from beam_joins.pipelines.results.counts import Tally
+from beam_joins.pipelines.results.write_parts import WrittenPart
+from tests.pipelines.join_run import BY, FILES, RIGHT, TEA, refused
+from tests.pipelines.orders_run import Run, run_of, write
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["join", "--how", "full"], "--how: 'full' is none of inner, left, right, outer, semi, anti: do you mean outer?"),
+        (["join", "--how=LEFT_OUTER"], "--how: 'LEFT_OUTER' is none of inner, left, right, outer, semi, anti: do you mean outer?"),
+        (["join", "--left-format=debezum"], "--left-format: 'debezum' is none of debezium, wal2json, maxwell: do you mean debezium?"),
+        (["table", "--on-bad-record=ignore"], "--on-bad-record: 'ignore' is none of fail, drop: do you mean drop?"),
+        (["table", "--key"], "--key: expected one argument"),
+        (["joint"], "'joint' is none of join, table, orders, slot, explain, sample: do you mean join?"),
+        (["join", "--left-delimiter=;;"], "--left-delimiter: ';;' is no delimiter of CSV: give one of , ; tab |"),
+        (["table", "--encoding=hex"], "--encoding: 'hex' is no encoding of text: give one such as utf-8, cp1252, latin-1 or utf-16"),
+        (["explain", "a", "b", "--how=full"], "--how: 'full' is none of inner, left, right, outer, semi, anti: do you mean outer?"),
+        (["sample", "--format=json", "--out", "o"], "--format: 'json' is none of avro, jsonl: do you mean jsonl?"),
+        (["slot", "make", "postgres://h/d?slot=s"], "'make' is none of create, show, drop"),
+    ],
+)
+def test_a_wrong_choice_is_one_line_with_the_nearest_one(beam_joins: Run, arguments: list[str], sentence: str) -> None:
+    assert refused(beam_joins(*arguments)) == sentence
+
+
+def test_an_unknown_option_is_one_line(beam_joins: Run) -> None:
+    assert refused(beam_joins("join", *FILES, "--letf-key", "id")).startswith("unknown option: --letf-key id: do you mean --left-key?")
+
+
+def test_help_names_options_as_they_are_written(beam_joins: Run) -> None:
+    said = beam_joins("join", "--help").out
+    assert "--left-ignored=-U" in said
+    assert "--right-ignored=-U" in said
+
+
+def test_a_result_on_standard_output_is_told_as_such_and_a_folder_that_was_made(
+    beam_joins: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standard = io.TextIOWrapper(io.BytesIO())
+    monkeypatch.setattr(sys, "stdout", standard)
+    ran = beam_joins("join", *BY, "--latest", "-", "--output", "made/changes.jsonl", "--json", "summary.json")
+    standard.flush()
+    assert (ran.code, standard.buffer.getvalue().count(b"\n")) == (0, 1), ran.err  # type: ignore[attr-defined]
+    assert "  latest                       1  rows in the final table on standard output\n" in ran.err
+    assert "  the folder made was not there: it has been made" in ran.err
+    assert '"latest":{"written_records":1,"paths":["-"]}' in Path("summary.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("time", "said"),
+    [(1, "whole numbers in us"), ("2026-03-01T09:00:00Z", "ISO 8601 text"), (None, "whole numbers in us")],
+)
+def test_a_dry_run_says_what_times_are(beam_joins: Run, time: object, said: str) -> None:
+    write("t.jsonl", {**TEA, "updated_at": time})
+    out = beam_joins("table", "--input", "t.jsonl", "--latest", "far/l.jsonl", "--dry-run").out
+    assert f"    time         updated_at, {said}\n" in out
+    assert "remark: the folder far was not there: a run makes it" in out
+    assert not Path("far").exists()
+
+
+def test_a_dry_run_says_the_type_of_times_that_files_say(beam_joins: Run) -> None:
+    table = pa.table({**{name: [value] for name, value in TEA.items()}, "updated_at": pa.array([1], pa.timestamp("ms", "UTC"))})
+    pq.write_table(table, "t.parquet")
+    assert "    time         updated_at, timestamp[ms, tz=UTC]\n" in beam_joins("table", "--input", "t.parquet", "--dry-run").out
+
+
+def test_deletes_of_rows_that_are_not_there_are_counted_and_told(beam_joins: Run) -> None:
+    write("l.jsonl", TEA, {**TEA, "id": 7, "op": "d", "lsn": 8}, {**TEA, "id": 1, "op": "d", "lsn": 9}, {**TEA, "op": "d", "lsn": 10})
+    ran = beam_joins("table", "--input", "l.jsonl", "--output", "o.jsonl", "--json", "summary.json")
+    said = "deletes that change nothing, as there is no such row before them (absent_deletes)"
+    assert f"passed over\n  rows                         2  {said}" in ran.out
+    assert "  rows                         4  rows in, 2 out; " in ran.out
+    assert '"passed_over_records":{"absent_deletes":2}' in Path("summary.json").read_text()
+
+
+def test_runs_say_what_they_read_in_its_own_terms(tmp_path: Path) -> None:
+    file = File(path="p", bytes=1, shown="p", format="wal2json")
+    base = ["--foreign-key", "by", "--latest", str(tmp_path / "l.jsonl"), "--state-dir", str(tmp_path / "s")]
+
+    def came(left: str, right: str, new: dict[str, list[File]]) -> str:
+        args = parse(JOIN, ["--left", left, "--right", right, *base]).args
+        return Runs(JOIN, args)._came(new)
+
+    both, one = {"left rows": [file, file], "right rows": [file]}, {"left rows": [file], "right rows": []}
+    address = "postgres://h/d?slot=s&table=public."
+    assert came(f"{address}a", f"{address}b", both) == "2 tables"
+    assert came(f"{address}a", f"{address}b", one) == "1 table"
+    assert came(f"{address}a", f"{address}a", both) == "1 table"
+    topic = "kafka://h:1/{}?format=debezium"
+    assert came(topic.format("a"), topic.format("b"), both) == "2 topics"
+    assert came(topic.format("a"), "x.jsonl", both) == "1 topic, 1 file"
+    assert came("y.jsonl", "x.jsonl", both) == "3 files"
+    assert came("y.jsonl", "x.jsonl", one) == "1 file"
+
+
+def test_the_text_the_bars_and_the_picture_of_a_report_name_one_slowest_stage_of_reading_joining_and_writing() -> None:
+    engine = EngineFigures({name: StepFigures(10, 10, 0, 1.0) for name in ("Left rows", "Right rows", "Join", "Latest")})
+    steps = (Step("Left rows", ()), Step("Right rows", ()), Step("Join", ("Left rows", "Right rows")), Step("Write latest", ("Join",)))
+
+    def page(read: float, wrote: float) -> str:
+        watched = Watched(engine, (WasRead(10, read, 10, 100), WasRead(10, 0.5, 10, 100)), steps)
+        tallies = [Tally("left rows", "read", 10), Tally("left rows", "rows", 10)]
+        report = WatchedReport(tallies, [WrittenPart("latest", "p", 7, wrote)], [], watched)
+        summary = Summary(JOIN, report, {"latest": ["p"]}, {"run": 60.0}, matches=True, title="t")
+        return page_of(summary, datetime(2026, 1, 2, tzinfo=UTC))
+
+    for read, wrote, name, box in ((50.0, 9.0, "read left rows", "Read left rows"), (5.0, 19.0, "write latest", "Write latest")):
+        drawn = page(read, wrote)
+        assert f"The slowest stage, {name}, took" in drawn
+        marked = drawn.partition('<rect class="marked"')[2]
+        assert marked.partition('class="name">')[2].startswith(box)
+        for text in ("Read left rows", "Read right rows", "write latest", "read left rows"):
+            assert text in drawn
+
+
+def test_a_report_knows_the_seconds_of_writing(beam_joins: Run) -> None:
+    assert beam_joins("join", *BY, "--latest", "now.jsonl", "--report", "r.html").code == 0
+    assert "write latest" in Path("r.html").read_text()
+
+
+def test_all_missing_columns_of_a_side_are_named_at_once_with_the_empty_form(beam_joins: Run) -> None:
+    Path("o.csv").write_text("Order No,operation,seq\n1,x,2\n")
+    assert refused(beam_joins("join", "--left", "o.csv", "--right", "r.jsonl", "--latest", "x.jsonl")) == (
+        "left rows have no columns 'id' (--left-key), 'updated_at' (--left-timestamp), 'lsn' (--left-sequence) and 'op' "
+        "(--left-delete-column): o.csv has Order No, operation, seq; name others with these options, or give --left-sequence= and "
+        "--left-delete-column= if there is none"
+    )
+    assert refused(beam_joins("join", *BY, "--left-delete-column=x", "--latest", "x.jsonl")).endswith(
+        "; name one of them with --left-delete-column, or give --left-delete-column= if there is none"
+    )
+
+
+PLAIN = "id,updated_at,name\n1,1,Ann\n1,2,Bob\n"
+
+
+def test_a_plain_table_is_read_without_sequence_and_deletes_with_a_remark(beam_joins: Run) -> None:
+    Path("p.csv").write_text(PLAIN)
+    ran = beam_joins("table", "--input", "p.csv", "--latest", "l.jsonl")
+    assert (ran.code, Path("l.jsonl").read_text()) == (0, '{"id":1,"updated_at":2,"name":"Bob"}\n'), ran.err
+    assert (
+        "  rows have no column 'lsn' or 'op': the time orders the rows (--sequence=) and no row is a delete (--delete-column=)"
+        in ran.out
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "options", "missing"),
+    [
+        ("id,updated_at,kind", "1,1,D", [], "'op' (--delete-column)"),  # which holds deletes by another name
+        ("id,updated_at,isDeleted", "1,1,x", [], "'op' (--delete-column)"),
+        ("id,updated_at,commit_lsn", "1,1,5", [], "'lsn' (--sequence) and 'op' (--delete-column)"),
+        ("id,updated_at,lsn", "1,1,5", [], "'op' (--delete-column)"),
+        ("id,updated_at,name", "1,1,5", ["--sequence=lsn"], "'lsn' (--sequence)"),
+        ("id,updated_at,name", "1,1,5", ["--delete-column=op"], "'op' (--delete-column)"),
+        ("id,updated_at,name", "1,1,5", ["--state-dir=s"], "'lsn' (--sequence) and 'op' (--delete-column)"),
+    ],
+)
+def test_a_default_is_not_taken_for_nothing_where_that_could_be_wrong(
+    beam_joins: Run, header: str, row: str, options: list[str], missing: str
+) -> None:
+    Path("p.csv").write_text(f"{header}\n{row}\n")
+    assert f"{missing}: p.csv has " in refused(beam_joins("table", "--input", "p.csv", "--latest", "l.jsonl", *options))
+
+
+def test_a_sequence_that_one_side_has_is_asked_of_the_other(beam_joins: Run) -> None:
+    Path("p.csv").write_text(PLAIN)
+    said = refused(beam_joins("join", "--left", "p.csv", "--right", "r.jsonl", "--latest", "l.jsonl"))
+    assert said.startswith("left rows have no columns 'lsn' (--left-sequence) and 'op' (--left-delete-column): ")
+    pq.write_table(pa.table({name: [value] for name, value in {**RIGHT[0], "op": True}.items()}), "r.parquet")
+    said = refused(beam_joins("join", "--left", "p.csv", "--right", "r.parquet", "--latest", "l.jsonl"))
+    assert said.startswith("left rows have no columns 'lsn' (--left-sequence) and 'op' (--left-delete-column): ")
+
+
+def test_an_address_of_a_slot_without_psycopg_is_one_sentence(
+    beam_joins: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in [name for name in sys.modules if name.partition(".")[0] == "psycopg" or "postgres" in name or "slot_" in name]:
+        if module.startswith(("psycopg", "beam_joins.pipelines.io")):
+            monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    address = "postgres://127.0.0.1:1/shop?slot=x"
+    tables = ["--left-table", "public.o", "--right-table", "public.c"]
+    of_slot = ["--left", address, "--right", address, *tables]
+    to = ["--to", "postgres://127.0.0.1:1/shop?table=t"]
+    for arguments in (
+        ["join", *of_slot, "--latest", "x.jsonl"],
+        ["join", *of_slot, "--latest", "x.jsonl", "--state-dir", "s"],
+        ["join", *BY, *to, "--state-dir", "s2"],
+        ["join", *BY, *to, "--state-dir", "s2", "--dry-run"],
+    ):
+        assert refused(beam_joins(*arguments)).startswith("PostgreSQL needs psycopg: pip install ")
+    ran = run_of(slot.main, capsys)("create", address, "--tables", "public.o")
+    assert refused(ran).startswith("PostgreSQL needs psycopg: pip install ")
+
+
+def test_an_address_of_a_topic_without_confluent_kafka_is_one_sentence(beam_joins: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    topic = ["table", "--input", "kafka://127.0.0.1:1/t?format=debezium", "--key=id", "--latest", "x.jsonl"]
+    for options in ([], ["--dry-run"], ["--state-dir", "s"]):
+        assert refused(beam_joins(*topic, *options)).startswith("Kafka needs confluent-kafka: pip install ")
+
+
+def test_bytes_that_are_not_utf8_are_named_by_file_line_and_column(beam_joins: Run) -> None:
+    write("p.jsonl", TEA)
+    with Path("p.jsonl").open("ab") as file:
+        file.write(b'{"id":2,"by":"M\xfcller","op":"c","lsn":2,"updated_at":2}\n')
+    said = refused(beam_joins("table", "--input", "p.jsonl", "--latest", "x.jsonl"))
+    assert said.startswith(
+        "rows: p.jsonl, line 2: column 'by' is not UTF-8 (byte 0xfc): write the file in UTF-8 (--on-bad-record=drop"
+    )
+    fields = [{"name": name, "type": "string" if isinstance(value, str) else "long"} for name, value in TEA.items()]
+    text = io.BytesIO()
+    fastavro.writer(text, {"type": "record", "name": "Row", "fields": fields}, [{**TEA, "by": "Mueller"}])
+    Path("p.avro").write_bytes(text.getvalue().replace(b"Mueller", b"M\xfceller"))
+    said = refused(beam_joins("table", "--input", "p.avro", "--latest", "x.jsonl"))
+    assert said == "rows: p.avro is damaged or cut off after record 0 (not UTF-8: byte 0xfc)"
