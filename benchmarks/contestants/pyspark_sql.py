@@ -27,24 +27,21 @@ _SCHEMAS: Final = {
     "clicks": "key long, click long, ts long",
 }
 
-# Measured, as are the plans below: see benchmarks/README.md. The JVM's options are those that spark_runner uses
-# too.
+# Measured, as are the plans below: see benchmarks/README.md.
 SETTINGS: Final = {
     "spark.driver.memory": "4g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:TieredStopAtLevel=1",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.parquet.compression.codec": "snappy",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-_SETTINGS_OF: Final[dict[Kind, dict[str, str]]] = {
-    "wide-large": {"spark.sql.autoBroadcastJoinThreshold": "-1"},
-    # Rows of rows and JSON are enough to do for the second compiler to pay.
-    "shop": {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"},
-}
+_SETTINGS_OF: Final[dict[Kind, dict[str, str]]] = {"wide-large": {"spark.sql.autoBroadcastJoinThreshold": "-1"}}
+_JVM: Final = "-XX:+UseParallelGC"
+_COMPILERS: Final = {"first": f"{_JVM} -XX:TieredStopAtLevel=1", "both": _JVM}
+"""The JVM's options: with the first compiler alone Spark starts sooner, with both it works faster from some seconds of work on."""
 
 
 def events(orders: DataFrame, customers: DataFrame, order: Sequence[str], customer: Sequence[str], *, broadcast: bool) -> DataFrame:
@@ -231,12 +228,12 @@ def _without_repeated_deletes(events: DataFrame) -> DataFrame:
     return events.withColumn("before", f.lag("deleted", 1, True).over(_by_position())).where("not (deleted and before)")
 
 
-def compute(asked: Task) -> None:
+def compute(asked: Task, compilers: str) -> None:
     """Write the results of a task."""
     os.environ["JAVA_HOME"] = str(find_java().resolve().parent.parent)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     work = WORKS[asked.work]
-    settings = {**SETTINGS, **_SETTINGS_OF.get(work.kind, {})}
+    settings = {**SETTINGS, **_SETTINGS_OF.get(work.kind, {}), "spark.driver.extraJavaOptions": _COMPILERS[compilers]}
     session = SparkSession.builder.master("local[2]").config(map=dict(settings)).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     read = [_read(session, asked, table) for table in work.tables]
@@ -263,7 +260,10 @@ def _read(session: SparkSession, asked: Task, table: str) -> DataFrame:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
-    compute(task(parser("pyspark_sql").parse_args(argv)))
+    options = parser("pyspark_sql")
+    options.add_argument("--compilers", choices=tuple(_COMPILERS), default="first", help="of the JVM (default: %(default)s)")
+    parsed = options.parse_args(argv)
+    compute(task(parsed), parsed.compilers)
     return 0
 
 

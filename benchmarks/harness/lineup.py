@@ -1,7 +1,7 @@
 """Who takes part in what: the contestants, the cases that they are measured on, and at which sizes."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from benchmarks.data.dataset import Dataset, few_ids, of_work
@@ -67,7 +67,7 @@ class Contestant:
     size that it is measured at, in thousandths; a part that is not the whole is extrapolated. ``rounds``: at
     most this many. ``environment``: the one that it runs in, if not the project's. ``format``: what it reads
     in place of the work's format. ``retracts``: how its result says what is inserted and what is deleted
-    again, if it does.
+    again, if it does. ``best_in``: further options, which are best for it in these cases.
     """
 
     title: str
@@ -81,6 +81,15 @@ class Contestant:
     environment: str = ""
     format: Format | None = None
     retracts: Retracts = ""
+    best_in: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def with_best(self, case: Case) -> "Contestant":
+        """The contestant with the options that are best for it in a case.
+
+        >>> CONTESTANTS["PySpark SQL"].with_best(CASES["streams"]).arguments
+        ('--compilers', 'both')
+        """
+        return replace(self, arguments=(*self.arguments, *self.best_in.get(case.name, ())))
 
     def reads(self, dataset: Dataset) -> Dataset:
         """The dataset in the format that it reads."""
@@ -141,6 +150,7 @@ CONTESTANTS: Final = {
             (),
             (*NARROW, *FOUR, *RECORDS, *WIDE, *ORDERS),
             ("fk-uniform", *FOUR, *RECORDS, "fk-wide-large", "orders-json"),
+            best_in=dict.fromkeys(("streams", *FOUR, *WIDE[1:], *ORDERS), ("--compilers", "both")),
         ),
         _flink("batch", (*WIDE[:2], ORDERS[1])),
         _flink("streaming", ORDERS[1:2], retracts="debezium"),

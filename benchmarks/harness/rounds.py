@@ -62,6 +62,7 @@ class Rounds:
         ]
 
     def _measure(self, case: Case, contestant: Contestant, scratch: Path, number: int) -> None:
+        contestant = contestant.with_best(case)
         key = (case.name, contestant.title)
         measured = self.measured.setdefault(key, Measured(case.name, contestant.title, case.size))
         if measured.trouble:
