@@ -1,6 +1,7 @@
 """What commands say of wrong options, of their inputs and of what they did: it is right, and names what to do."""
 
 import io
+import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -198,9 +199,9 @@ def test_a_sequence_that_one_side_has_is_asked_of_the_other(beam_joins: Run) -> 
 def test_an_address_of_a_slot_without_psycopg_is_one_sentence(
     beam_joins: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in [name for name in sys.modules if name.partition(".")[0] == "psycopg" or "postgres" in name or "slot_" in name]:
-        if module.startswith(("psycopg", "beam_joins.pipelines.io")):
-            monkeypatch.delitem(sys.modules, module)
+    rooms = ("psycopg", "beam_joins.pipelines.io", "beam_joins.pipelines.commands.to_postgres")
+    for module in [name for name in sys.modules if name.startswith(rooms) and re.search("psycopg|postgres|slot_|published", name)]:
+        monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     address = "postgres://127.0.0.1:1/shop?slot=x"
     tables = ["--left-table", "public.o", "--right-table", "public.c"]

@@ -138,5 +138,5 @@ def test_changes_of_a_table_that_had_other_columns_for_a_while_are_left_out_from
 
 def test_a_value_that_is_no_utf_8_is_told_with_table_and_column() -> None:
     insert = b"I" + (7).to_bytes(4, "big") + b"N" + values("1")[:-1] + b"\xeb"
-    with pytest.raises(InputError, match=r"^public\.t: column 'id' has a value that is no UTF-8, b'\\xeb': correct it, or leave"):
+    with pytest.raises(InputError, match=r"^public\.t: column 'id' has a value that is no UTF-8 \(b'\\xeb'\): correct it, or leave"):
         read(T, relation(7, "t", "id"), insert)

@@ -1,6 +1,7 @@
 """Whatever is done to tables, partitions, publication and server between two runs, a run is right or refused."""
 
 import random
+import re
 import shutil
 from collections import Counter
 
@@ -23,7 +24,7 @@ def options_of(shop: AlteredShop) -> list[str]:
 
 @pytest.mark.parametrize(("seed", "rounds"), [(1, 40), *(pytest.param(n, 250, marks=pytest.mark.sweep) for n in range(2, 6))])
 def test_a_run_is_right_or_refused_whatever_was_altered_before_it(beam_joins: Run, seed: int, rounds: int) -> None:
-    chance, seen = random.Random(seed), Counter[str]()
+    chance, seen, sentences = random.Random(seed), Counter[str](), Counter[str]()
     shop = AlteredShop(programs.needed("PostgreSQL with wal2json", programs.postgres()), chance)
     shop.start()
     done: list[Altered] = []
@@ -33,13 +34,14 @@ def test_a_run_is_right_or_refused_whatever_was_altered_before_it(beam_joins: Ru
             if chance.random() < 0.02:
                 shop.start()  # another server at the address of the first one
                 done.append(Altered("another server"))
-            right = run_and_compare(beam_joins, shop, done)
-            if right:
+            refused = refused_or_right(beam_joins, shop, done)
+            if not refused:
                 seen["right"] += 1
                 done = []
                 continue
             seen["refused"] += 1
-            if chance.random() < 0.5 and shop.undo(done) and run_and_compare(beam_joins, shop, [*done, Altered("undone")]):
+            sentences[re.sub(r"\d+", "N", refused)] += 1
+            if chance.random() < 0.5 and shop.undo(done) and not refused_or_right(beam_joins, shop, [*done, Altered("undone")]):
                 seen["right once undone"] += 1
                 done = []
                 continue
@@ -52,21 +54,19 @@ def test_a_run_is_right_or_refused_whatever_was_altered_before_it(beam_joins: Ru
         shop.stop()
     assert seen["right"] > rounds // 3, seen
     assert seen["refused"], seen
-    print(seen)
+    print(seen, *sentences.most_common(), sep="\n")
 
 
-def run_and_compare(beam_joins: Run, shop: AlteredShop, done: list[Altered]) -> bool:
-    """Whether a run was right; one that is not was refused in a sentence."""
+def refused_or_right(beam_joins: Run, shop: AlteredShop, done: list[Altered]) -> str:
+    """The sentence with which a run was refused; empty for one that was right."""
     run(shop.conninfo, "CHECKPOINT")
     ran = beam_joins(*options_of(shop))
     what = [each.name for each in done]
     if ran.code == 0:
-        columns = WHOLE.replace("status::text", "status")
-        assert asked(shop.conninfo, f"{columns} FROM enriched_live") == shop.truth(), (what, ran)
-        return True
+        assert asked(shop.conninfo, f"{WHOLE.replace('status::text', 'status')} FROM enriched_live") == shop.truth(), (what, ran)
+        return ""
     assert ran.code == 2, (what, ran)
     *_, sentence = ran.err.strip().splitlines()
     assert "Traceback" not in ran.err, (what, ran)
     assert len(sentence) > 40, (what, ran)
-    print(what, sentence)
-    return False
+    return sentence

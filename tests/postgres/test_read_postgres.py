@@ -216,6 +216,21 @@ def test_a_slot_whose_log_is_gone_and_one_that_somebody_else_has_read_stop_the_r
         run(conninfo, "ALTER SYSTEM RESET max_slot_wal_keep_size", "SELECT pg_reload_conf()")
 
 
+def test_a_value_that_is_no_utf_8_is_named_by_table_and_column_whether_in_the_rows_or_in_the_log(postgres: str, tmp_path: Any) -> None:
+    run(postgres, "CREATE DATABASE ascii ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
+    conninfo = postgres.replace("dbname=postgres", "dbname=ascii")
+    bad = r"(2, 'b', convert_from('\x5a6feb', 'SQL_ASCII'))"
+    run(conninfo, "CREATE TABLE t (id int PRIMARY KEY, a text, name text)", "INSERT INTO t VALUES (1, 'a', 'b')")
+    run(conninfo, "CREATE PUBLICATION s FOR TABLE t", "SELECT pg_create_logical_replication_slot('ascii', 'pgoutput')")
+    assert tables(conninfo, ["t"], tmp_path / "log")["t"] == [(1, "a", "b")]
+    run(conninfo, f"INSERT INTO t VALUES {bad}")
+    for state in ("log", "rows"):
+        with pytest.raises(InputError, match=r"^public\.t: column 'name' has a value that is no UTF-8.*: correct it, or leave"):
+            tables(conninfo, ["t"], tmp_path / state)
+    run(conninfo, "UPDATE t SET name = 'c' WHERE id = 2")
+    assert tables(conninfo, ["t"], tmp_path / "rows")["t"] == [(1, "a", "b"), (2, "b", "c")]
+
+
 def test_a_server_that_keeps_too_little_is_told_what_to_do() -> None:
     class Server:
         def execute(self, statement: str) -> Any:

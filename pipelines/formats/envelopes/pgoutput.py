@@ -282,13 +282,11 @@ def completed(row: Sequence[Value], old: Sequence[Value] | None) -> Sequence[Val
     return [before if value == _UNCHANGED and before is not None else value for value, before in zip(row, old, strict=True)]
 
 
-def no_text(table: Table, column: str, value: bytes) -> str:
+def no_text(table: Table, column: str, value: bytes = b"") -> str:
     r"""The sentence on a value that is no UTF-8, which a database in the encoding SQL_ASCII may have.
 
     >>> no_text(Table("public", "t", ()), "name", b"Zo\xeb")
-    "public.t: column 'name' has a value that is no UTF-8, b'Zo\\xeb': correct it, or leave the column out of the publication"
+    "public.t: column 'name' has a value that is no UTF-8 (b'Zo\\xeb'): correct it, or leave the column out of the publication"
     """
-    return (
-        f"{table.full_name}: column '{column}' has a value that is no UTF-8, {value[:40]!r}: correct it, or leave the column out of "
-        "the publication"
-    )
+    what = "has a value that is no UTF-8" + (f" ({value[:40]!r})" if value else "")
+    return f"{table.full_name}: column '{column}' {what}: correct it, or leave the column out of the publication"

@@ -39,6 +39,8 @@ _PEEK: Final = """
     SELECT lsn::text, data FROM pg_logical_slot_peek_binary_changes(%s, %s, NULL, 'proto_version', '1', 'publication_names', %s)
 """
 _FETCHED: Final = 2_000
+_ANY_BYTES: Final = "SQL_ASCII"
+"""The encoding of databases that do not look at the bytes of text."""
 _ACTIVE_SECONDS: Final = 15
 """How long a slot is waited for that a connection still uses, such as that of a run that was killed."""
 _ATTEMPTS: Final = 5
@@ -259,6 +261,9 @@ class _Reader:
         publication = sql.Identifier(self._slot.publication).as_string()
         for is_last in _attempts():
             with self._connection.transaction(), self._connection.cursor(name="beam_joins", binary=True) as cursor:
+                if self._connection.info.parameter_status("server_encoding") == _ANY_BYTES:
+                    # else the server refuses a value that is no text, without the name of its column
+                    cursor.connection.execute(f"SET LOCAL client_encoding TO '{_ANY_BYTES}'")
                 try:
                     cursor.execute(_PEEK, [self._slot.name, place_text(end), publication])
                     some = cursor.fetchmany(_FETCHED)
@@ -267,7 +272,7 @@ class _Reader:
                         raise
                     raise psycopg.Rollback from None
                 while some:
-                    yield from some
+                    yield from ((at if isinstance(at, str) else at.decode(), data) for at, data in some)
                     some = cursor.fetchmany(_FETCHED)
                 return
 
@@ -313,16 +318,18 @@ class _Reader:
                     if write(table.full_name, lines.insert(row, _THERE)):
                         write(table.full_name, commit)
                         write(table.full_name, begin)
-        except UnicodeDecodeError as error:
-            raise InputError(no_text(table, self._column_with(table, error.object), error.object)) from None
+        except psycopg.errors.CharacterNotInRepertoire:
+            raise InputError(no_text(table, self._column_without_text(table))) from None
         write(table.full_name, commit)
 
-    def _column_with(self, table: Table, value: bytes) -> str:
+    def _column_without_text(self, table: Table) -> str:
         """The column that has a value which is no UTF-8."""
-        has = sql.SQL("SELECT FROM {} WHERE {}::text = convert_from({}, 'SQL_ASCII') LIMIT 1")
+        checked = sql.SQL("SELECT count(convert_from(convert_to({}::text, 'SQL_ASCII'), 'UTF8')) FROM {}")
         with connected(self._slot.conninfo) as connection:
             for name in table.names:
-                if connection.execute(has.format(qualified(table), sql.Identifier(name), sql.Literal(value))).fetchone() is not None:
+                try:
+                    connection.execute(checked.format(sql.Identifier(name), qualified(table)))
+                except psycopg.errors.CharacterNotInRepertoire:
                     return name
         return "?"
 
