@@ -19,10 +19,16 @@ TABLE = PublishedTable(
     entries=((3, "500"), (4, "501")),
     labels={"label 11": "open", "label 12": "paid"},
     unlogged=(),
+    places={7: "public.t"},
 )
 WIDER = TABLE._replace(table=Table("public", "t", [Column("id", "bigint", 20), TABLE.table.columns[1]], ["id"]))
-OF_PARTITIONS = "partitions attached, detached, truncated or rewritten"
-PARTITIONED = TABLE._replace(is_partitioned=True, storage=((7, 0, ""), (8, 101, "600"), (9, 102, "601")))
+OF_PARTITIONS = "partitions detached, truncated or rewritten"
+PARTITIONED = TABLE._replace(
+    is_partitioned=True,
+    storage=((7, 0, ""), (8, 101, "600"), (9, 102, "601")),
+    places={7: "public.t", 8: "public.p8", 9: 'public."P 9"', 10: "public.p10", 11: "public.p11"},
+)
+MORE = PARTITIONED._replace(storage=(*PARTITIONED.storage, (10, 0, "602"), (11, 103, "603")))
 
 
 @pytest.mark.parametrize(
@@ -38,6 +44,10 @@ PARTITIONED = TABLE._replace(is_partitioned=True, storage=((7, 0, ""), (8, 101, 
         (TABLE, WIDER, ("altered", "columns altered")),
         (TABLE, TABLE._replace(labels={"label 11": "open", "label 12": "settled"}), ("altered", "types altered")),
         (TABLE, TABLE._replace(labels={**TABLE.labels, "label 13": "sent"}), ("", "")),
+        (PARTITIONED, MORE._replace(born=frozenset({10, 11})), ("extended", "partitions attached")),
+        (PARTITIONED, MORE._replace(born=frozenset({10})), ("replaced", "partitions attached")),
+        (PARTITIONED, MORE._replace(identity="f"), ("extended", "partitions attached")),
+        (PARTITIONED, MORE._replace(numbers=(1, 3), born=frozenset({10, 11})), ("altered", "columns altered")),
         (PARTITIONED, PARTITIONED._replace(storage=PARTITIONED.storage[:2]), ("replaced", OF_PARTITIONS)),
         (PARTITIONED, PARTITIONED._replace(storage=((7, 0, ""), (8, 101, "600"), (9, 102, "777"))), ("replaced", OF_PARTITIONS)),
         (PARTITIONED, PARTITIONED._replace(storage=((7, 0, ""), (8, 101, "600"), (9, 109, "601"))), ("replaced", OF_PARTITIONS)),
@@ -47,6 +57,12 @@ def test_a_table_that_is_another_one_is_told_from_one_that_was_altered(
     before: PublishedTable, now: PublishedTable, expected: tuple[str, str]
 ) -> None:
     assert now.difference(before.remembered) == expected
+
+
+def test_of_a_table_with_more_partitions_those_with_rows_are_read() -> None:
+    assert MORE.parts_since(PARTITIONED.remembered) == ["public.p11"]
+    attached_again = PARTITIONED._replace(storage=((7, 0, ""), (8, 101, "600"), (9, 102, "605")))
+    assert attached_again.parts_since(PARTITIONED.remembered) == ['public."P 9"']
 
 
 def test_a_table_that_no_run_has_read_is_read_as_it_is() -> None:

@@ -185,7 +185,9 @@ class AlteredShop:
         name = self._chance.choice([*_PARTITIONS])
         begin, end = _PARTITIONS[name]
         attach = f"ALTER TABLE orders ATTACH PARTITION {name} FOR VALUES FROM ({begin}) TO ({end})"
-        kind = self._chance.choice(["detach", "attach", "detach, change, attach", "truncate partition", "drop partition"])
+        kind = self._chance.choice(
+            ["detach", "attach", "detach, change, attach", "truncate partition", "drop partition", "further partition"]
+        )
         if kind == "detach":
             self._try(f"ALTER TABLE orders DETACH PARTITION {name}")
         if kind == "attach":
@@ -200,6 +202,11 @@ class AlteredShop:
         if kind == "drop partition":
             self._try(f"DROP TABLE {name}", f"CREATE TABLE {name} PARTITION OF orders FOR VALUES FROM ({begin}) TO ({end})")
             self._try(f"INSERT INTO orders VALUES ({begin + 1}, 1, 1, 'sent', 'new')")
+        if kind == "further partition":
+            begin += 300
+            self._try(f"CREATE TABLE {name}_more PARTITION OF orders FOR VALUES FROM ({begin}) TO ({begin + 100})")
+            self._try(f"INSERT INTO orders VALUES ({begin + 1}, 1, 1, 'sent', {_LARGE})")
+            self._try(f"UPDATE orders SET amount = 3 WHERE id = {begin + 1}")
         return Altered(f"{kind} {name}")
 
     def _publication(self) -> Altered:

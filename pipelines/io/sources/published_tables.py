@@ -6,6 +6,7 @@ from typing import Any, Final, Literal, NamedTuple
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.envelopes.pgoutput import Column, Table
+from beam_joins.pipelines.formats.envelopes.postgres_types import arrow_type, may_be_left_out
 from beam_joins.pipelines.formats.envelopes.row_change import is_meant
 
 with needs("postgres"):
@@ -33,8 +34,10 @@ _KEY: Final = """
 _TREE: Final = """
     WITH RECURSIVE tree (oid, depth, since) AS (SELECT %s::oid, 0, ''
         UNION ALL SELECT inhrelid, depth + 1, pg_inherits.xmin::text FROM tree JOIN pg_inherits ON inhparent = tree.oid)
-    SELECT pg_class.oid::int8, relfilenode::int8, since, nspname || '.' || relname, relkind = 'f' OR relpersistence <> 'p'
-    FROM tree JOIN pg_class USING (oid) JOIN pg_namespace ON pg_namespace.oid = relnamespace ORDER BY depth, pg_class.oid
+    SELECT pg_class.oid::int8, relfilenode::int8, since, format('%%I.%%I', nspname, relname), relkind = 'f' OR relpersistence <> 'p',
+        pg_type.xmin::text = since
+    FROM tree JOIN pg_class USING (oid) JOIN pg_namespace ON pg_namespace.oid = relnamespace JOIN pg_type ON pg_type.oid = reltype
+    ORDER BY depth, pg_class.oid
 """
 _ABOVE: Final = (
     "WITH RECURSIVE above (oid) AS (SELECT %s::oid UNION ALL SELECT inhparent FROM above JOIN pg_inherits ON inhrelid = oid)"
@@ -66,8 +69,10 @@ _LABELS: Final = """
 _PUBLISHES_GENERATED: Final = 180_000
 _PUBLISHES_SCHEMAS: Final = 150_000
 
-Difference = Literal["", "altered", "replaced"]
-"""How a table differs from what it was: ``replaced`` where its changes in the log are not those of the rows that were read."""
+Difference = Literal["", "extended", "altered", "replaced"]
+"""How a table differs from what it was: ``extended`` by partitions that may have had rows, ``replaced`` where its changes in the
+log are not those of the rows that were read.
+"""
 
 
 class PublishedTable(NamedTuple):
@@ -76,8 +81,9 @@ class PublishedTable(NamedTuple):
     ``numbers`` are those of its columns: a column that is dropped and added again has another one. ``identity`` is the
     letter of its REPLICA IDENTITY, and ``rows`` the row filter of the publication. ``storage`` are OID and file of the
     table and then of its partitions or children, with the transaction that has attached them; a TRUNCATE and a rewrite
-    give a table another file. ``entries`` are the rows of the catalog that publish it, and ``labels`` those of its
-    enumerations and composite types. ``unlogged`` are partitions whose changes are not in the log.
+    give a table another file. ``places`` are their names by OID. ``entries`` are the rows of the catalog that publish
+    the table, and ``labels`` those of its enumerations and composite types. ``unlogged`` are partitions whose changes
+    are not in the log.
     """
 
     oid: int
@@ -90,6 +96,9 @@ class PublishedTable(NamedTuple):
     entries: tuple[tuple[int, str], ...]
     labels: dict[str, str]
     unlogged: tuple[str, ...]
+    places: dict[int, str]
+    born: frozenset[int] = frozenset()
+    """The partitions that were made as such, and had no rows before they were attached."""
 
     @property
     def remembered(self) -> dict[str, Any]:
@@ -110,16 +119,28 @@ class PublishedTable(NamedTuple):
             return "replaced", ""
         now = self.remembered
         labels = {name: self.labels.get(name) for name in before["labels"]}
+        is_whole = all(part in now["storage"] for part in before["storage"][1:])
         parts: list[tuple[Any, Any, Difference, str]] = [
             (now["oid"], before["oid"], "replaced", "another table of this name"),
             (now["entries"], before["entries"], "replaced", "published anew"),
             (now["rows"], before["rows"], "replaced", "published with another row filter"),
-            (now["storage"][1:], before["storage"][1:], "replaced", "partitions attached, detached, truncated or rewritten"),
+            (is_whole, True, "replaced", "partitions detached, truncated or rewritten"),
+            (self._had_large_values(before), False, "replaced", "partitions attached"),
             (now["columns"], before["columns"], "altered", "columns altered"),
-            (now["storage"], before["storage"], "altered", "truncated or rewritten"),
+            (now["storage"][0], before["storage"][0], "altered", "truncated or rewritten"),
             (labels, before["labels"], "altered", "types altered"),
+            (len(now["storage"]), len(before["storage"]), "extended", "partitions attached"),
         ]
         return next(((difference, why) for is_, was, difference, why in parts if is_ != was), ("", ""))
+
+    def parts_since(self, before: Mapping[str, Any]) -> list[str]:
+        """The names, as SQL has them, of the partitions that were attached since."""
+        return [self.places[oid] for oid, file, since in self.storage if file and [oid, file, since] not in before["storage"]]
+
+    def _had_large_values(self, before: Mapping[str, Any]) -> bool:
+        """Whether a partition that was attached since may have had rows before, whose large values updates leave out."""
+        has_large = self.identity != "f" and any(may_be_left_out(arrow_type(column.type)) for column in self.table.columns)
+        return has_large and any(oid not in self.born and [oid, *rest] not in before["storage"] for oid, *rest in self.storage[1:])
 
     def require_readable(self, before: Mapping[str, Any] | None) -> None:
         """Raise InputError for a table some rows of which the log does not have, and for one that had another primary key
@@ -203,7 +224,9 @@ def _described(
         storage=tuple((each, file, since) for each, file, since, *_ in tree),
         entries=(publication, *entries),
         labels=dict(labels),
-        unlogged=tuple(name for *_, name, is_unlogged in tree[1:] if is_unlogged),
+        unlogged=tuple(name for *_, name, is_unlogged, _ in tree[1:] if is_unlogged),
+        places={each: name for each, _, _, name, *_ in tree},
+        born=frozenset(each for each, *_, is_born in tree if is_born),
     )
 
 

@@ -213,6 +213,8 @@ class _Reader:
         self._promoted = promoted
         self.anew: dict[str, str] = {}
         self.transactions = 0
+        self._attached: dict[str, list[str]] = {}
+        """The partitions that are read, of tables that are ``anew`` for these alone."""
         self._left_out: set[str] = set()
         """Tables whose changes in the log are not those of the rows that were read."""
         self._names = frozenset(self.look())
@@ -229,6 +231,10 @@ class _Reader:
             difference, why = ("replaced", "the server was promoted or restored") if self._promoted else table.difference(before)
             if difference:
                 self.anew[name] = why
+            if difference == "extended":
+                self._attached[name] = table.parts_since(before or {})
+            else:
+                self._attached.pop(name, None)
             if difference == "replaced":
                 self._left_out.add(name)
                 self.files.drop(name)
@@ -306,21 +312,26 @@ class _Reader:
         raise InputError("tables are truncated or rewritten faster than they are read: run again")
 
     def _copy(self, connection: Any, published: PublishedTable, end: int, most_rows: int | None) -> None:
-        table, lines, write = published.table, Lines(published.table), self.files.write
+        """The rows of a table, in place of those that are there, or those of partitions that are attached to it."""
+        table, lines, name = published.table, Lines(published.table), published.table.full_name
         (now,) = connection.execute("SELECT now()").fetchone()
         bounds = f'"timestamp":"{now}","lsn":"{place_text(end - 1)}"}}'.encode()
         begin, commit = b'{"action":"B",' + bounds, b'{"action":"C",' + bounds
-        write(table.full_name, begin)
-        write(table.full_name, lines.truncate(_TRUNCATED))
+        self.files.write(name, begin)
+        attached = None if name in self._left_out else self._attached.get(name)
+        if attached is None:
+            self.files.write(name, lines.truncate(_TRUNCATED))
         try:
-            with connection.cursor().copy(_copy_statement(published, most_rows)) as copy:
-                for row in copy.rows():
-                    if write(table.full_name, lines.insert(row, _THERE)):
-                        write(table.full_name, commit)
-                        write(table.full_name, begin)
+            for statement in _copy_statements(published, attached, most_rows):
+                with connection.cursor().copy(statement) as copy:
+                    for row in copy.rows():
+                        line = lines.insert(row, _THERE) if attached is None else lines.update(row, row, _THERE)
+                        if self.files.write(name, line):
+                            self.files.write(name, commit)
+                            self.files.write(name, begin)
         except psycopg.errors.CharacterNotInRepertoire:
             raise InputError(no_text(table, self._column_without_text(table))) from None
-        write(table.full_name, commit)
+        self.files.write(name, commit)
 
     def _column_without_text(self, table: Table) -> str:
         """The column that has a value which is no UTF-8."""
@@ -334,12 +345,13 @@ class _Reader:
         return "?"
 
 
-def _copy_statement(published: PublishedTable, most_rows: int | None) -> sql.Composed:
+def _copy_statements(published: PublishedTable, attached: Sequence[str] | None, most_rows: int | None) -> Iterator[sql.Composed]:
     columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in published.table.columns)
-    only = sql.SQL("" if published.is_partitioned else "ONLY ")
+    whole = sql.SQL("{}{}").format(sql.SQL("" if published.is_partitioned else "ONLY "), qualified(published.table))
     rows = sql.SQL(f" WHERE {published.rows}" if published.rows else "")  # as the catalog has it
     most = sql.SQL("" if most_rows is None else " LIMIT {}").format(sql.Literal(most_rows))
-    return sql.SQL("COPY (SELECT {} FROM {}{}{}{}) TO STDOUT").format(columns, only, qualified(published.table), rows, most)
+    for source in [whole] if attached is None else map(sql.SQL, attached):
+        yield sql.SQL("COPY (SELECT {} FROM {}{}{}) TO STDOUT").format(columns, source, rows, most)
 
 
 def _is_in_place(connection: Any, table: PublishedTable) -> bool:

@@ -54,7 +54,8 @@ def create_slot(slot: Slot, tables: Sequence[str]) -> str:
             run_patiently(f"PostgreSQL, slot {slot.name}", slot.conninfo, connection, make.as_bytes())
         except BaseException:
             if not exists:
-                connection.execute(sql.SQL("DROP PUBLICATION {}").format(sql.Identifier(slot.publication)))
+                with connected(slot.conninfo) as another:  # a statement that was given up has closed the first one
+                    another.execute(sql.SQL("DROP PUBLICATION {}").format(sql.Identifier(slot.publication)))
             raise
         return f"slot {slot.name} is there, with the publication {slot.publication} of {', '.join(published)}"
 
