@@ -3,6 +3,7 @@ new.
 """
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -83,11 +84,17 @@ def test_a_file_that_is_gone_is_no_problem_and_one_that_has_changed_is_refused(r
         assert run(*BOTH).code == 0
     present = tree()
     path = Path("in/orders/002.jsonl")
-    path.write_bytes(path.read_bytes().replace(b"1", b"2", 1))
-    assert one_sentence(run(*BOTH)) == (
-        "orders: in/orders/002.jsonl has changed since a run has read it: put it back as it was, and new records into a new file"
-    )
-    assert tree() == present
+    written, as_it_was = path.stat(), path.read_bytes()
+    for keeps_its_time in (False, True):
+        path.write_bytes(as_it_was.replace(b"1", b"2", 1))
+        if keeps_its_time:
+            os.utime(path, ns=(written.st_atime_ns, written.st_mtime_ns))
+        assert one_sentence(run(*BOTH)) == (
+            "orders: in/orders/002.jsonl has changed since a run has read it: put it back as it was, and new records into a new file"
+        )
+        assert tree() == present
+    path.write_bytes(as_it_was)
+    assert run(*BOTH).out == "no new files: nothing to do\n"
 
 
 @pytest.mark.slow

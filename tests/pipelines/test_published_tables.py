@@ -129,6 +129,11 @@ def test_an_old_row_of_the_key_alone_gives_no_large_value_whatever_the_message_c
     assert (lines, left_out) == ([], {"public.t": "a key updated without a large value"})
 
 
+def test_an_insert_without_a_large_value_as_of_a_row_that_comes_into_a_row_filter_is_not_taken() -> None:
+    insert = b"I" + (7).to_bytes(4, "big") + b"N" + values("2", "...")
+    assert read(T, relation(7, "t", "id", "note"), insert) == ([], {"public.t": "a key updated without a large value"})
+
+
 @pytest.mark.parametrize("letter", [b"K", b"O"])
 def test_an_old_row_that_has_a_large_value_gives_it(letter: bytes) -> None:
     update = b"U" + (7).to_bytes(4, "big") + letter + values("1", "long") + b"N" + values("2", "...")

@@ -216,6 +216,43 @@ def test_a_slot_whose_log_is_gone_and_one_that_somebody_else_has_read_stop_the_r
         run(conninfo, "ALTER SYSTEM RESET max_slot_wal_keep_size", "SELECT pg_reload_conf()")
 
 
+def test_a_table_that_is_another_one_by_now_is_read_anew(postgres: str, tmp_path: Any) -> None:
+    conninfo = database(
+        postgres,
+        "others",
+        "CREATE TYPE mood AS ENUM ('sad', 'glad')",
+        "CREATE TABLE t (id int PRIMARY KEY, v mood, note text)",
+        "INSERT INTO t VALUES (1, 'sad', 'n'), (2, 'glad', 'n')",
+        "CREATE TABLE p (id int PRIMARY KEY, v int) PARTITION BY RANGE (id)",
+        *(f"CREATE TABLE p{n} PARTITION OF p FOR VALUES FROM ({10 * n}) TO ({10 * n + 10})" for n in range(3)),
+        "INSERT INTO p SELECT n, n FROM generate_series(0, 29) n",
+        "CREATE TABLE p3 (LIKE p INCLUDING ALL)",
+        "INSERT INTO p3 SELECT n, n FROM generate_series(30, 39) n",
+    )
+    run(conninfo, "ALTER PUBLICATION s SET (publish_via_partition_root = true)")
+    whole = {"t": "SELECT id, v::text, note FROM t", "p": "SELECT * FROM p"}
+    tables(conninfo, ["t", "p"], tmp_path)
+    for statements in (
+        ["CREATE TABLE u (LIKE t INCLUDING ALL)", "INSERT INTO u VALUES (3, 'sad', 'u')", "DROP TABLE t; ALTER TABLE u RENAME TO t"],
+        ["ALTER TYPE mood RENAME VALUE 'sad' TO 'low'", "INSERT INTO t VALUES (4, 'low', 'n')"],
+        ["ALTER TABLE t ALTER COLUMN note TYPE text USING note || '!'"],
+        ["ALTER TABLE p ATTACH PARTITION p3 FOR VALUES FROM (30) TO (40)", "UPDATE p SET v = 0 WHERE id = 31"],
+        ["ALTER TABLE p DETACH PARTITION p0", "TRUNCATE p1", "DELETE FROM p WHERE id = 22"],
+        ["CREATE TABLE p4 PARTITION OF p FOR VALUES FROM (40) TO (50)", "INSERT INTO p VALUES (41, 1), (42, 2)"],
+        ["DROP PUBLICATION s", "UPDATE p SET v = 7", "CREATE PUBLICATION s FOR ALL TABLES WITH (publish_via_partition_root = true)"],
+    ):  # fmt: skip
+        run(conninfo, *statements)
+        assert tables(conninfo, ["t", "p"], tmp_path) == {name: asked(conninfo, query) for name, query in whole.items()}, statements
+    run(conninfo, "CREATE TABLE more () INHERITS (t)")
+    with pytest.raises(
+        InputError, match=r"^public\.t has child tables \(INHERITS\), whose rows the log has under their own names: read"
+    ):
+        tables(conninfo, ["t", "p"], tmp_path)
+    run(conninfo, "DROP TABLE more", "ALTER TABLE t RENAME COLUMN note TO remark")
+    with pytest.raises(InputError, match=r"^public\.t has no column 'note' \(schema=\): it has id, v, remark; .* begin with an empty"):
+        tables(conninfo, ["t", "p"], tmp_path)
+
+
 def test_a_value_that_is_no_utf_8_is_named_by_table_and_column_whether_in_the_rows_or_in_the_log(postgres: str, tmp_path: Any) -> None:
     run(postgres, "CREATE DATABASE ascii ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
     conninfo = postgres.replace("dbname=postgres", "dbname=ascii")

@@ -217,17 +217,18 @@ class Pgoutput:
             return
         table, lines = entry
         row, place = _tuple(table, data, 6)
+        old = None if data[5:6] == b"N" else row
+        if kind == b"U" and old is not None:
+            row, _ = _tuple(table, data, place + 1)
+        # a row that comes into a row filter by another key is an insert, which leaves large values out, too
+        if kind != b"D" and (old is not None or kind == b"I") and _UNCHANGED in completed(row, old):
+            self.left_out[table.full_name] = "a key updated without a large value"
+            return
         if kind == b"I":
             line = lines.insert(row, at)
         elif kind == b"D":
             line = lines.delete(row, at)
         else:
-            old = None if data[5:6] == b"N" else row
-            if old is not None:
-                row, _ = _tuple(table, data, place + 1)
-            if old is not None and _UNCHANGED in completed(row, old):
-                self.left_out[table.full_name] = "a key updated without a large value"
-                return
             line = lines.update(row, old, at)
         yield from self._in_transaction(table.full_name, line)
 
