@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from apache_beam.io.filesystem import CompressionTypes
@@ -49,8 +49,21 @@ _COMPRESSION: Final = 8
 """How many bytes of records a byte of a compressed file may stand for."""
 
 
-TableColumns: TypeAlias = tuple[str, Sequence[str]]
-"""The full name of a table and its columns."""
+class DatabaseTable(NamedTuple):
+    """A table as its database has it now: its full name, and its columns with their types."""
+
+    name: str
+    columns: pa.Schema
+
+    def kind_of(self, column: str) -> str | None:
+        """What keys in the column hold, in words, if its type tells."""
+        if column not in self.columns.names:
+            return None
+        type_ = self.columns.field(column).type
+        if pa.types.is_boolean(type_):
+            return "true or false"
+        numbers = pa.types.is_floating(type_) or pa.types.is_decimal(type_)
+        return "whole numbers" if pa.types.is_integer(type_) else None if numbers else "text"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,19 +92,21 @@ class Changelog:
     """The transactions that this run and those before it have read."""
     absent: str = ""
     """The sentence on a table that no event of these files is of, although there are events of others."""
-    table: TableColumns | None = None
-    """The table of a database as it is now, where that is known."""
+    table: DatabaseTable | None = None
+    """The table in its database, where that is known."""
 
     @property
     def rows_have(self) -> tuple[str, ...]:
         """The columns that the rows have, as the files and their first records say."""
         left_out = self.columns.about_the_change()
-        return self.remembered or tuple(name for name in self._columns() if name not in left_out)
+        there = self._columns() if self.table is None else self.table.columns.names
+        return self.remembered or tuple(name for name in there if name not in left_out)
 
     @property
     def new_columns(self) -> list[str]:
         """The columns of the table that the rows of earlier runs did not have."""
-        return [] if self.table is None or not self.remembered else [name for name in self.table[1] if name not in self.remembered]
+        there = () if self.table is None or not self.remembered else self.table.columns.names
+        return [name for name in there if name not in self.remembered]
 
     @property
     def bytes_text(self) -> BytesText:
@@ -135,7 +150,8 @@ class Changelog:
         there are: any may be, or those of an earlier run.
         """
         if self.table is not None:
-            self._require_in_table(*self.table, named)
+            self._require_in_table(self.table, named)
+            return
         columns = self._columns()
         missing = dict.fromkeys(each for each in named if each[1] not in columns) if columns else {}
         if self.columns.enveloped:
@@ -145,14 +161,14 @@ class Changelog:
             remedy = next((NOT_READ[each] for each in columns if each in NOT_READ), remedy)
             raise InputError(f"{self.name} have {absent}: {self.files[0].shown} has {', '.join(columns)}; {remedy}")
 
-    def _require_in_table(self, name: str, columns: Sequence[str], named: Sequence[tuple[str, str]]) -> None:
+    def _require_in_table(self, table: DatabaseTable, named: Sequence[tuple[str, str]]) -> None:
         """Raise InputError for columns that the table in the database does not have now."""
-        there = {*columns, *self.columns.about_the_change()}
+        there = {*table.columns.names, *self.columns.about_the_change()}
         if gone := dict.fromkeys(each for each in named if each[1] not in there):
             absent, remedy = absent_columns(gone)
             if any(column in self.remembered for _, column in gone):
                 remedy = "renamed or dropped since the last run: begin with an empty state"
-            raise InputError(f"{name} has {absent}: the table has {', '.join(columns)}; {remedy}")
+            raise InputError(f"{table.name} has {absent}: the table has {', '.join(table.columns.names)}; {remedy}")
 
     def _shows_absent(self, column: str) -> bool:
         """Whether the whole rows of envelopes do not have a column: one that rows of earlier runs had, where these have all
@@ -177,8 +193,13 @@ class Changelog:
         return sorted({kind(row[column]) for row in self.first if row.get(column) is not None})
 
     def first_kind_of(self, column: str) -> str | None:
-        """What the column holds, in words, in the first record looked at that has a key in it."""
-        return next((held for row in self.first if (held := kind(row.get(column))) in KEY_TYPES), None)
+        """What the column holds, in words, in the first record looked at that has a key in it, or as the database says."""
+        held = next((held for row in self.first if (held := kind(row.get(column))) in KEY_TYPES), None)
+        return held if held or self.table is None else self.table.kind_of(column)
+
+    def of_table(self, table: DatabaseTable) -> "Changelog":
+        """The changelog of a table in a database, whose columns need not be told by the first changes."""
+        return replace(self, table=table, evidence=self.evidence._replace(types=(table.columns,), whole=table.columns, doubt=""))
 
 
 def find_changelog(

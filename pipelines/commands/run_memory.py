@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.changelogs.changelog import Changelog, TableColumns, look_into
+from beam_joins.pipelines.changelogs.changelog import Changelog, DatabaseTable, look_into
 from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.processed_files import SeenFiles
 from beam_joins.pipelines.commands.command_spec import Names, Side
@@ -71,7 +71,7 @@ class Memory:
         return [replace(file, start=waiting[file.path]) for file in files if file.path in waiting]
 
     def changelog(
-        self, of: Side, files: Sequence[File], columns: Columns, layout: Layout, table: TableColumns | None = None
+        self, of: Side, files: Sequence[File], columns: Columns, layout: Layout, table: DatabaseTable | None = None
     ) -> Changelog:
         """The new files of one side, read as those of earlier runs were; ``table`` is theirs where a database has it.
 
@@ -94,12 +94,13 @@ class Memory:
             self._times[side],
         )
         changelog.require_table()
+        changelog = changelog if table is None else changelog.of_table(table)
         self._read[side] = changelog.read
         self._waiting[side] = {each.path: each.start for each in changelog.waiting if not each.comes_again}
         if changelog.evidence.whole is not None:
             self._whole[side] = schema_text(changelog.evidence.whole)
         self._columns[side] = self._columns[side] or changelog.rows_have
-        changelog = replace(changelog, remembered=self._columns[side], first_part=self._parts[side], table=table)
+        changelog = replace(changelog, remembered=self._columns[side], first_part=self._parts[side])
         self._parts[side] += len(changelog.parts())
         for file in changelog.files:
             self._keys[side] = list(file.key)

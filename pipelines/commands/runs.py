@@ -15,7 +15,7 @@ from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.interruption import Interruption
 from beam_joins.pipelines.base.paths import absolute, is_local, real
 from beam_joins.pipelines.base.progress import Progress, counted
-from beam_joins.pipelines.changelogs.changelog import TableColumns, find_files
+from beam_joins.pipelines.changelogs.changelog import DatabaseTable, find_files
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.options import columns_of, envelopes_of, layout_given, what_is_made
@@ -60,7 +60,7 @@ class Runs:
         self._names, self._args = names, args
         self._paths = {side.name: side.path(args) for side in names.sides}
         self._slot = SlotInputs.of(names, args)
-        self._tables: Mapping[str, TableColumns] = {}
+        self._tables: Mapping[str, DatabaseTable] = {}
         """The tables of a slot, as the last run has seen them."""
         self._remembered = f"{names.command} command"
         self._columns = {side: columns_of(side, args) for side in names.sides}
@@ -150,7 +150,7 @@ class Runs:
         if self._slot is not None:
             read_of_slot = self._slot.read(folder)
             keys = {side.name: envelopes_of(side, self._args).key for side in self._names.sides}
-            new, self._tables = self._slot.files(read_of_slot, keys), self._slot.columns(read_of_slot)
+            new, self._tables = self._slot.files(read_of_slot, keys), self._slot.in_database(read_of_slot)
             return new, [] if is_idle(read_of_slot) else [self._slot.remark(read_of_slot)]
         rounds = rounds_in_run(self._args.topics, folder)
         files, remarks = dict(unseen), list[str]()

@@ -12,7 +12,7 @@ from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.commands.command_spec import Names
 
 if TYPE_CHECKING:
-    from beam_joins.pipelines.changelogs.changelog import TableColumns
+    from beam_joins.pipelines.changelogs.changelog import DatabaseTable
     from beam_joins.pipelines.formats.files import File
     from beam_joins.pipelines.io.sources.slot_rounds import Round, Slot
     from beam_joins.transforms.connect import StateFolder
@@ -97,9 +97,11 @@ class SlotInputs(NamedTuple):
         """The files of each side, whose keys are given where the database does not say them."""
         return {side: read.files_of(table, keys.get(side, ())) for side, table in self._names_of(read).items()}
 
-    def columns(self, read: "Round") -> "Mapping[str, TableColumns]":
-        """The table of each side and its columns, as the database has them now."""
-        return {side: (table, read.tables[table].table.names) for side, table in self._names_of(read).items()}
+    def in_database(self, read: "Round") -> "Mapping[str, DatabaseTable]":
+        """The table of each side as the database has it now."""
+        from beam_joins.pipelines.changelogs.changelog import DatabaseTable
+
+        return {side: DatabaseTable(table, read.tables[table].columns) for side, table in self._names_of(read).items()}
 
     def _names_of(self, read: "Round") -> dict[str, str]:
         """The full name of each side's table."""

@@ -14,7 +14,6 @@ from beam_joins.content import Emit
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.paths import remove_directory
 from beam_joins.pipelines.changelogs.read_records import ReadRecords
-from beam_joins.pipelines.formats.envelopes.postgres_types import arrow_type
 from beam_joins.pipelines.formats.files import Part
 from beam_joins.pipelines.io.sinks.postgres_table import checked_conninfo
 from beam_joins.pipelines.io.sources.enveloped_parts import EnvelopedReader, marked_table
@@ -150,7 +149,7 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
         self, name: str, published: PublishedTable, key: Sequence[str], stored: dict[str, str], *, is_first: bool
     ) -> pa.Schema | None:
         full, schema = published.table.full_name, self._schemas[name]
-        of_server = pa.schema([(column.name, arrow_type(column.type)) for column in published.table.columns])
+        of_server = published.columns
         read = text_schema(stored.setdefault(full, schema_text(of_server))) if schema == "said" else schema
         for option, names in (("key=", key), ("schema=", () if read is None else read.names)):
             for column in names:

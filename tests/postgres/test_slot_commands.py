@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from beam_joins.pipelines.commands import programs
@@ -117,15 +119,21 @@ def test_what_is_missing_to_read_a_slot_is_said_in_a_sentence(postgres: str, bea
     assert "--left-table must name a table" in beam_joins("join", "--left", address, "--right", address, "--latest", "o.jsonl").err
 
 
-def test_a_first_run_over_empty_tables_has_nothing_to_do(postgres: str, beam_joins: Run) -> None:
+def test_a_first_run_over_empty_tables_knows_their_columns(postgres: str, beam_joins: Run) -> None:
     conninfo, address = shop(postgres, "empty")
     run(conninfo, "TRUNCATE orders, customers")
     assert beam_joins("slot", "create", address, "--tables", "orders,customers").code == 0
-    runs = [*join_options(address), "--state-dir", "state", "--changes", "changes"]
+    runs = [*join_options(address), "--state-dir", "state", "--changes", "changes-*.parquet"]
     first = beam_joins(*runs)
+    assert (first.code, joined()) == (0, []), first
     run(conninfo, "INSERT INTO customers VALUES (1, 'Ann')", "INSERT INTO orders VALUES (1, 1, 5)", "CHECKPOINT")
     ran = beam_joins(*runs)
-    assert (ran.code, joined()) == (0, asked(conninfo, JOINED)), (first, ran)
+    assert (ran.code, joined()) == (0, asked(conninfo, JOINED)), ran
+    types = [pq.read_schema(path).field("new").type for path in sorted(Path().glob("changes-*.parquet"))]
+    assert (
+        types
+        == [pa.struct([("id", pa.int32()), ("customer", pa.int32()), ("amount", pa.decimal128(12, 2)), ("name", pa.string())])] * 2
+    )
 
 
 def follow(folder: str, options: list[str]) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
+import pyarrow as pa
+
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.envelopes.pgoutput import Column, Table
@@ -101,6 +103,11 @@ class PublishedTable(NamedTuple):
     """The partitions that were made as such, and had no rows before they were attached."""
 
     @property
+    def columns(self) -> pa.Schema:
+        """The columns, with the types that their values are read in."""
+        return pa.schema([(column.name, arrow_type(column.type)) for column in self.table.columns])
+
+    @property
     def remembered(self) -> dict[str, Any]:
         """The identity of the table, which the next round compares, as JSON has it."""
         return {
@@ -139,7 +146,7 @@ class PublishedTable(NamedTuple):
 
     def _had_large_values(self, before: Mapping[str, Any]) -> bool:
         """Whether a partition that was attached since may have had rows before, whose large values updates leave out."""
-        has_large = self.identity != "f" and any(may_be_left_out(arrow_type(column.type)) for column in self.table.columns)
+        has_large = self.identity != "f" and any(map(may_be_left_out, self.columns.types))
         return has_large and any(oid not in self.born and [oid, *rest] not in before["storage"] for oid, *rest in self.storage[1:])
 
     def require_readable(self, before: Mapping[str, Any] | None) -> None:

@@ -74,10 +74,11 @@ class Round(NamedTuple):
     anew: dict[str, str]
 
     def files_of(self, table: str, key: Sequence[str]) -> tuple[File, ...]:
-        """The files of a table, which is read by a key."""
-        files = self.files.get(table, [])
+        """The files of a table, which is read by a key; by default its primary key."""
+        key = tuple(key or self.tables[table].table.key)
         return tuple(
-            File(path=path, bytes=size, shown=f"slot, {table}", format="wal2json", table=table, key=tuple(key)) for path, size in files
+            File(path=path, bytes=size, shown=f"slot, {table}", format="wal2json", table=table, key=key)
+            for path, size in self.files.get(table, [])
         )
 
     def then(self, later: "Round") -> "Round":
