@@ -73,7 +73,7 @@ class Memory:
     def changelog(
         self, of: Side, files: Sequence[File], columns: Columns, layout: Layout, table: DatabaseTable | None = None
     ) -> Changelog:
-        """The new files of one side, read as those of earlier runs were; ``table`` is theirs where a database has it.
+        """The new files of one side, read as those of earlier runs were. ``table``: what the database says of the side's table.
 
         Raises InputError.
         """

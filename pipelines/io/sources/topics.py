@@ -3,6 +3,7 @@ read.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final, Protocol
@@ -102,7 +103,7 @@ def partitions_of(topic: str, config: Mapping[str, Any]) -> list[tuple[str, int]
 
 def identity_of(topic: str, config: Mapping[str, Any]) -> str:
     """The id of a topic, which one that is deleted and made anew has another of; empty where brokers have none."""
-    client = kafka_admin().AdminClient({**_SILENT, **config})
+    client = _admin({**_SILENT, **config})
     (described,) = client.describe_topics(kafka().TopicCollection([topic]), request_timeout=_ANSWER_SECONDS).values()
     try:
         identity = described.result(2 * _ANSWER_SECONDS).topic_id
@@ -119,7 +120,7 @@ def end_of(topic: str, partition: int, config: Mapping[str, Any]) -> int:
     levels = kafka().IsolationLevel
     uncommitted = config.get("isolation.level") == "read_uncommitted"
     reasons: list[Any] = []
-    client = kafka_admin().AdminClient({**_SILENT, "error_cb": reasons.append, **config})  # no result comes after its end
+    client = _admin({**_SILENT, "error_cb": reasons.append, **config})  # no result comes after its end
     # a consumer's get_watermark_offsets gives the end for the beginning, or the other way round, where one of
     # its two requests has failed
     (offset,) = client.list_offsets(
@@ -142,8 +143,20 @@ def kafka_admin() -> Any:
 
 def kafka_consumer(config: Mapping[str, Any]) -> Any:
     """A consumer without a group: its progress is in the runner's checkpoints."""
-    try:
+    with _configured():
         return kafka().Consumer({"group.id": "beam_joins", **config, **_NOT_OURS})
+
+
+def _admin(config: Mapping[str, Any]) -> Any:
+    with _configured():
+        return kafka_admin().AdminClient(config)
+
+
+@contextmanager
+def _configured() -> Iterator[None]:
+    """Within the block an error of librdkafka is an InputError on the configuration."""
+    try:
+        yield
     except (kafka().KafkaException, TypeError, ValueError) as error:
         raise InputError(f"config= is no configuration of a consumer: {_reason(error.args)}") from None
 
