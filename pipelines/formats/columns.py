@@ -21,10 +21,11 @@ BytesText = Literal["base64", "hexadecimal"]
 NANOSECONDS: Final[dict[Unit, int]] = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "ns": 1}
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
-OPERATION, TIME, POSITION, ORDER, LOG = "(operation)", "(time)", "(position)", "(order)", "(log)"
-LEFT_OUT, LIFE, PLACE = "(left out)", "(life)", "(place)"
-"""The columns that are made of what envelopes say; ``LEFT_OUT`` has a list of names as JSON text, or null, and
-``LIFE`` the text of a :class:`~beam_joins.arrivals.Life`; ``PLACE`` orders what nothing else does.
+KEY, REFERENCE, TIME, POSITION, ORDER = "(key)", "(reference)", "(time)", "(position)", "(order)"
+OPERATION, DELETED, LOG, LEFT_OUT, LIFE, PLACE = "(operation)", "(deleted)", "(log)", "(left out)", "(life)", "(place)"
+"""The columns about a change, beside those of its row. ``OPERATION`` is the word of an envelope, ``DELETED`` its meaning
+(null: the change empties the table). ``LEFT_OUT`` has a list of names as JSON text, or null, and ``LIFE`` the text of a
+:class:`~beam_joins.arrivals.Life`; ``PLACE`` orders what nothing else does.
 """
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
@@ -32,7 +33,16 @@ EXACT_IN_DOUBLES: Final = 1 << 53
 """Below which a double is one whole number and no other one rounded."""
 _DIGITS: Final = 76
 """The most digits of a decimal of Arrow."""
-_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+"""The text of a whole number."""
+_IN_PYTHON: Final = {
+    "timestamp": "timestamp_by=",
+    "timestamp-unit": "timestamp_unit=",
+    "sequence": "sequence_by=",
+    **dict.fromkeys(("delete-column", "deletes"), "apply_as_deletes="),
+    "upserts": "apply_as_upserts=",
+}
+"""What options are called in Python where not as on the command line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +52,8 @@ class Columns:
     ``key`` are those of the primary key. ``sequence`` None: the event time is the position; ``within``: columns
     that order the changes of a row at one position. ``delete`` None: there are no deletes; else the column's
     text, in any case (``true`` for true, ``null`` for null), is among ``deletes``, among ``upserts``, or among
-    ``truncates``, which empty the table and have no key; or among ``ignored``: such a record is no change.
+    ``truncates``, which empty the table and have no key; or among ``ignored``: such a record is no change. The
+    last two may be of columns of their own, ``truncate`` and ``ignore``.
     ``unit`` is what a whole number in ``timestamp`` counts. ``csv`` are delimiter and encoding of CSV files
     (empty: as these show). ``log`` names what the sequence is of (null: not known), ``left_out`` the columns
     that a row does not have as they did not change, and ``life`` the encoded
@@ -68,6 +79,8 @@ class Columns:
     upserts: frozenset[str] = UPSERTS
     truncates: frozenset[str] = frozenset()
     ignored: frozenset[str] = frozenset()
+    truncate: str | None = None
+    ignore: str | None = None
     unit: Unit = "us"
     csv: tuple[str, str] = ("", "")
     side: str | None = ""
@@ -82,7 +95,19 @@ class Columns:
         >>> Columns(key=("id",), timestamp="at", side="orders").flag("key"), Columns(key=("id",), timestamp="at").flag("key")
         ('--orders-key', '--key')
         """
-        return f"{name}=" if self.side is None else f"--{self.side}-{name}" if self.side else f"--{name}"
+        if self.side is None:
+            return _IN_PYTHON.get(name, f"{name}=")
+        return f"--{self.side}-{name}" if self.side else f"--{name}"
+
+    @property
+    def truncating(self) -> str | None:
+        """The column whose values are among ``truncates`` where a record empties the table."""
+        return (self.truncate or self.delete) if self.truncates else None
+
+    @property
+    def ignoring(self) -> str | None:
+        """The column whose values are among ``ignored`` where a record is no change."""
+        return (self.ignore or self.delete) if self.ignored else None
 
     def time_of(self, row: Row) -> int:
         """The event time in microseconds since the epoch; a date is its midnight in UTC, text is ISO 8601, in
@@ -130,11 +155,11 @@ class Columns:
 
     def is_ignored(self, row: Row) -> bool:
         """Whether the record is no change, as the old values that some feeds have beside the new ones."""
-        return bool(self.ignored) and self.delete is not None and word(whole_number(row.get(self.delete))) in self.ignored
+        return self.ignoring is not None and word(whole_number(row.get(self.ignoring))) in self.ignored
 
     def is_truncate(self, row: Row) -> bool:
         """Whether the record empties the table."""
-        return bool(self.truncates) and word(whole_number(row.get(self.delete or ""))) in self.truncates
+        return self.truncating is not None and word(whole_number(row.get(self.truncating))) in self.truncates
 
     def about_the_change(self) -> tuple[str, ...]:
         """The columns that describe the change and not the row: they are not part of the row's value."""
@@ -215,7 +240,7 @@ class Envelopes(NamedTuple):
     placeholders: tuple[str, ...] = ()
 
 
-def enveloped(side: str) -> Columns:
+def enveloped(side: str | None) -> Columns:
     """The columns of changes in envelopes, without the key."""
     return Columns(
         key=(),
@@ -293,6 +318,6 @@ def _whole_number(value: object) -> int | None:
         return value
     if isinstance(value, dt.date):
         return micros_of(value)
-    if isinstance(value, str) and _WHOLE.fullmatch(value):
+    if isinstance(value, str) and WHOLE.fullmatch(value):
         return int(value)
     raise ValueError("not a whole number")

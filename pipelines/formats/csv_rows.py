@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from beam_joins.keys.columns import Bools
-from beam_joins.pipelines.formats.columns import Unit
+from beam_joins.pipelines.formats.columns import WHOLE, Unit
 from beam_joins.pipelines.formats.csv_text import (
     LOOKED_AT,
     fields_or_fault,
@@ -227,6 +227,8 @@ def _row(
     if len(fields) != len(layout):
         return f"{len(fields)} fields, where the header has {len(layout)}"
     row: dict[str, Any] = {}
+    # one text in a column makes text of its numbers, too
+    of_order = () if reading is None else (reading.columns.timestamp, *reading.sequences)
     for (name, kind), text in zip(layout, fields, strict=True):
         if kind not in _TEXTS and name not in declared and _PADDED.match(text):
             return (
@@ -234,7 +236,8 @@ def _row(
                 f"it: say from the first run on what it is, with {option} ({name}:string or {name}:{kind})"
             )
         try:
-            row[name] = _value(text, kind) if text else None
+            is_number = name in of_order and kind in _TEXTS and WHOLE.fullmatch(text)
+            row[name] = int(text) if is_number else _value(text, kind) if text else None
         except (ValueError, InvalidOperation):
             remedy = (
                 "" if name in declared else f": say from the first run on what it is, with {option} ({name}:double or {name}:string)"

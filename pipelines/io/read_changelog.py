@@ -6,30 +6,26 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 from apache_beam.pvalue import PBegin
 
-from beam_joins import TableFromChangelog
 from beam_joins.content import Emit
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
+from beam_joins.pipelines.formats.columns import Unit
 from beam_joins.pipelines.formats.layout import delimiter_of, encoding_of
-from beam_joins.pipelines.io.read_growing_files import ReadGrowingFiles
 from beam_joins.pipelines.io.sources.changelog_rows import (
-    ChangelogRows,
     EnvelopedFiles,
     FileFormat,
-    WithoutIgnored,
+    rows_of_growing_files,
     rows_of_plain_files,
     rows_of_topics,
-    top_columns,
 )
-from beam_joins.pipelines.io.sources.enveloped_parts import key_of, marked_table
-from beam_joins.pipelines.io.sources.plain_parts import PLACE, Ignored, Roles, ties, times_of_texts
+from beam_joins.pipelines.io.sources.plain_columns import Operations, plain_columns
 from beam_joins.pipelines.io.sources.read_table import Reads, ReadTable
 from beam_joins.pipelines.io.sources.topic_records import Start
 from beam_joins.spans import Span
 from beam_joins.transforms import connect
 
-Operations = dict[str, Sequence[str | None]]
 _PLAIN_ONLY: Final[dict[str, Any]] = {
-    **dict.fromkeys(("timestamp_by", "sequence_by", "apply_as_deletes", "apply_as_truncates", "ignored", "delimiter", "encoding")),
+    **dict.fromkeys(("timestamp_by", "timestamp_unit", "sequence_by", "apply_as_deletes", "apply_as_upserts", "apply_as_truncates")),
+    **dict.fromkeys(("ignored", "delimiter", "encoding")),
     "except_columns": (),
 }
 _ENVELOPES_ONLY: Final[dict[str, Any]] = {"table": "", "unavailable_value": (), "without_earlier": "fail"}
@@ -53,7 +49,7 @@ class ReadChangelog(ReadTable):
       names. A dot leads into a nested column: ``"customer.id"``.
     * ``schema``: the columns of the values, a ``pyarrow.Schema``. By default, ``"said"``, those of the types
       that files of Parquet and Arrow or envelopes in files say: Debezium's schemas, wal2json's column types.
-      Values are typed columns then, and a value that does not fit its column fails the run. Where no types
+      Values are typed columns then, UUIDs text, and a value that does not fit its column is a bad record. Where no types
       are said, or with ``None``, they are dicts, their numbers exact. With a state, key and types are those of
       the first run with a row.
     * ``emit``: as of :class:`~beam_joins.TableFromChangelog`.
@@ -67,13 +63,17 @@ class ReadChangelog(ReadTable):
 
     Of plain rows, in files:
 
-    * ``timestamp_by``: the column with the event time (microseconds since the epoch, a time with a zone, a date,
-      or a text of one in ISO 8601, in UTC without a zone), which is needed. UUIDs of Parquet, Arrow and Avro are
-      text, but where ``schema`` says otherwise.
-    * ``sequence_by``, ``apply_as_deletes``, ``apply_as_truncates`` and ``except_columns``: as of
-      :class:`~beam_joins.TableFromChangelog`, with names of columns. Records of one key that neither the
-      sequence nor the event time orders are in the order of the files, but with a sequence a delete is before
-      an upsert, unless these are followed.
+    * ``timestamp_by``: the column with the event time, which is required: a whole number, a timestamp or date, or its
+      text in ISO 8601; in UTC without a zone. ``timestamp_unit``: what a whole number counts since 1970, ``"us"`` by
+      default, ``"ms"``, ``"s"`` or ``"ns"``.
+    * ``sequence_by``: the column with the position, a whole number or a date; or several, as of
+      :class:`~beam_joins.TableFromChangelog`. By default the event time orders the changes. Ties in sequence and event
+      time are broken by position in the file (not with ``follow``). With a sequence, a delete sorts before an upsert.
+    * ``apply_as_deletes``: a column and its values that mean delete, ``{"op": ["d"]}``, in any case, ``None`` for
+      null; or the name of a column that is true for deletes. All other values must be among ``apply_as_upserts``, by
+      default the words of :data:`beam_joins.operations.UPSERTS`. ``apply_as_truncates``: a column and its values that
+      empty the table.
+    * ``except_columns``: columns to leave out of the values.
     * ``ignored``: a column and its values that mean no change, ``{"op": ["update_preimage"]}``. Such records
       are left out, and counted as ``skipped_ignored_operation``.
     * ``delimiter`` and ``encoding``, of CSV: ``","``, ``";"``, ``"tab"`` or ``"|"``, by default as the header shows;
@@ -133,8 +133,10 @@ class ReadChangelog(ReadTable):
         key: str | Sequence[str] | None = None,
         schema: pa.Schema | Literal["said"] | None = "said",
         timestamp_by: str | None = None,
+        timestamp_unit: Unit | None = None,
         sequence_by: str | Sequence[str] | None = None,
         apply_as_deletes: str | Operations | None = None,
+        apply_as_upserts: Operations | None = None,
         apply_as_truncates: Operations | None = None,
         ignored: Operations | None = None,
         delimiter: str | None = None,
@@ -174,48 +176,35 @@ class ReadChangelog(ReadTable):
         if format is None and of_topics:
             raise ValueError("bootstrap_servers= is for envelopes: give format=, or use ReadKafka and TableFromChangelog")
         if format is None:
-            order = [] if sequence_by is None else connect.columns("sequence_by", sequence_by)
-            left_out = connect.columns("except_columns", except_columns, none=True)
-            no_changes = Ignored.of(ignored)
-            by = connect.text("timestamp_by", timestamp_by, "the column with the event time, or format= for envelopes")
-            if followed:
-                columns = None if schema == "said" else schema
-                read = ReadGrowingFiles(
-                    path, timestamp_by=by, schema=columns, out_of_orderness=out_of_orderness, idle_after=idle_after
-                )
-                rows = read if no_changes is None else WithoutIgnored(read, no_changes)
-                read_rows = ChangelogRows(rows, read.schema is not None, names)
-            else:
-                columns_named = [*names, by, *order, *left_out, *([] if no_changes is None else [no_changes.column])]
-                roles = Roles(names, by, order)
-                csv = (_named("delimiter", delimiter, delimiter_of), _named("encoding", encoding, encoding_of))
-                read_rows = rows_of_plain_files(path, roles, top_columns(columns_named), schema, no_changes, on_bad_record, csv)
-            tie = ties(apply_as_deletes, in_columns=read_rows.in_columns) if order else PLACE
-            made = TableFromChangelog(
-                key=key_of(names, in_columns=read_rows.in_columns),
-                timestamp_by=times_of_texts(by, not order) if read_rows.text_times else by,
-                sequence_by=order or None,
-                tie_break_by=None if followed else tie,
-                apply_as_deletes=apply_as_deletes,
-                apply_as_truncates=apply_as_truncates,
-                except_columns=left_out if followed else [*left_out, PLACE],
-                emit=emit,
+            columns = plain_columns(
+                by=connect.text("timestamp_by", timestamp_by, "the column with the event time, or format= for envelopes"),
+                unit=connect.choice("timestamp_unit", "us" if timestamp_unit is None else timestamp_unit, Unit),
+                order=[] if sequence_by is None else connect.columns("sequence_by", sequence_by),
+                deletes=apply_as_deletes,
+                upserts=apply_as_upserts,
+                truncates=apply_as_truncates,
+                ignored=ignored,
+                csv=(_named("delimiter", delimiter, delimiter_of), _named("encoding", encoding, encoding_of)),
             )
-            super().__init__(Reads(read_rows.read, made).of_run)
+            omitted = connect.columns("except_columns", except_columns, none=True)
+            if followed:
+                rows = rows_of_growing_files(path, columns, names, schema, omitted, out_of_orderness, idle_after)
+            else:
+                rows = rows_of_plain_files(path, columns, names, schema, omitted, on_bad_record)
+            super().__init__(rows.table(emit=emit, except_columns=omitted, ordered=not followed).of_run)
             return
         if of_topics:
             consumer: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "start": start, "config": config, "follow": followed}
             consumer |= {"out_of_orderness": out_of_orderness, "idle_after": idle_after}
-            columns = schema if isinstance(schema, pa.Schema) else None
-            of_run = rows_of_topics(source, format, table, names, columns, schema_registry, unavailable_value, consumer).of_run
+            typed = schema if isinstance(schema, pa.Schema) else None
+            of_run = rows_of_topics(source, format, table, names, typed, schema_registry, unavailable_value, consumer).of_run
         elif followed:
             raise ValueError("follow=True: files of envelopes do not grow; follow their topic, or run again with a state")
         else:
             of_run = EnvelopedFiles(path, format, table, names, schema, unavailable_value, on_bad_record).of_run
 
         def reads(begin: PBegin) -> Reads:
-            rows = of_run(begin)
-            return Reads(rows.read, marked_table(rows.key, emit=emit, without_earlier=without_earlier, in_columns=rows.in_columns))
+            return of_run(begin).table(emit=emit, without_earlier=without_earlier)
 
         super().__init__(reads)
 

@@ -55,6 +55,7 @@ OF_FILES = {
     **{"source": ("d.jsonl", "text"), "out_of_orderness": (0, ""), "start": ("earliest", "")},
     **dict.fromkeys(("idle_after", "schema_registry", "config"), (None, "none")),
 }
+OPERATIONS = ("apply_as_deletes", "apply_as_upserts", "apply_as_truncates", "ignored")
 FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     "AggregateTable": {
         **{"group_by": ("g", "text function"), "initial": (0, "none flag seconds empty text function schema")},
@@ -137,7 +138,7 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
         **{"unavailable_value": ((), "text nothing"), "without_earlier": ("fail", ""), "except_columns": ((), "nothing")},
         "on_bad_record": ("fail", ""),
         **dict.fromkeys(
-            ("timestamp_by", "sequence_by", "apply_as_deletes", "apply_as_truncates", "ignored", "delimiter", "encoding"),
+            ("timestamp_by", "timestamp_unit", "sequence_by", *OPERATIONS, "delimiter", "encoding"),
             (None, "none"),
         ),
     },
@@ -164,8 +165,14 @@ OF_PLAIN_ROWS: dict[str, tuple[Any, str]] = {
     **OF_FILES,
     **{"follow": (None, "none flag"), "bootstrap_servers": (None, "none")},
     **{"format": (None, "none"), "key": ("id", "text"), "schema": (None, "none schema")},
-    **{"timestamp_by": ("at", "text"), "sequence_by": ("lsn", "none text"), "apply_as_deletes": ("gone", "none text function")},
-    **{"apply_as_truncates": (None, "none function"), "except_columns": ((), "text nothing"), "emit": ("updates", "")},
+    **{"timestamp_by": ("at", "text"), "sequence_by": ("lsn", "none text"), "apply_as_deletes": ("gone", "none text")},
+    **{
+        "apply_as_truncates": (None, "none"),
+        "apply_as_upserts": (None, "none"),
+        "timestamp_unit": (None, "none"),
+        "except_columns": ((), "text nothing"),
+        "emit": ("updates", ""),
+    },
     **{"ignored": (None, "none"), "delimiter": (None, "none"), "encoding": (None, "none")},
     **{"table": ("", "empty"), "unavailable_value": ((), "nothing"), "without_earlier": ("fail", ""), "on_bad_record": ("fail", "")},
 }
@@ -176,7 +183,7 @@ OF_TOPICS: dict[str, tuple[Any, str]] = {
     **{"table": ("", "empty text"), "schema": (None, "none schema"), "emit": ("updates", "")},
     **{"unavailable_value": ((), "text nothing"), "without_earlier": ("fail", ""), "except_columns": ((), "nothing")},
     "on_bad_record": ("fail", ""),
-    **dict.fromkeys(("timestamp_by", "sequence_by", "apply_as_deletes", "apply_as_truncates", "ignored"), (None, "none")),
+    **dict.fromkeys(("timestamp_by", "timestamp_unit", "sequence_by", *OPERATIONS), (None, "none")),
     **dict.fromkeys(("delimiter", "encoding"), (None, "none")),
 }
 """The same of its topics."""

@@ -10,29 +10,31 @@ from typing import Any, Final, Literal, NamedTuple
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.metrics import Metrics
 from apache_beam.pvalue import PBegin, PCollection
 
+from beam_joins.content import Emit
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.paths import is_local
 from beam_joins.pipelines.changelogs.changelog import Changelog, find_changelog, find_files, look_into, no_key
-from beam_joins.pipelines.changelogs.column_reader import IGNORED
-from beam_joins.pipelines.changelogs.read_records import SKIPPED, OnBadRecord, ReadRecords, RecordReader
-from beam_joins.pipelines.formats.columns import Columns, Envelopes, enveloped
+from beam_joins.pipelines.changelogs.column_reader import ColumnReader
+from beam_joins.pipelines.changelogs.read_records import OnBadRecord, ReadRecords, RecordReader
+from beam_joins.pipelines.formats.columns import KEY, Columns, Envelopes, enveloped
 from beam_joins.pipelines.formats.csv_rows import layout_by
 from beam_joins.pipelines.formats.envelopes.look import together
 from beam_joins.pipelines.formats.files import File, Part
 from beam_joins.pipelines.formats.layout import UNKNOWN
-from beam_joins.pipelines.io.read_growing_files import ReadGrowingFiles
-from beam_joins.pipelines.io.sources.enveloped_parts import MARKS, EnvelopedReader, placeholders
+from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.registry import FILE_FORMATS
 from beam_joins.pipelines.io.sources.envelopes import EnvelopedRecords, TopicFormat
-from beam_joins.pipelines.io.sources.plain_parts import IN_COLUMNS, Ignored, PlainReader, Roles, is_text
-from beam_joins.pipelines.io.sources.rows import require_instants
+from beam_joins.pipelines.io.sources.event_time import EventTime
+from beam_joins.pipelines.io.sources.files import GrowingFiles, growing_schema
+from beam_joins.pipelines.io.sources.followed_changes import FollowedChanges
+from beam_joins.pipelines.io.sources.read_table import Reads, key_in_columns, paths_of, table_of
 from beam_joins.pipelines.io.sources.schema_registry import registry_settings
 from beam_joins.pipelines.io.sources.topic_records import TopicRecords
 from beam_joins.schema_union import common_schema
+from beam_joins.spans import Span
 from beam_joins.transforms.connect import (
-    NAMESPACE,
     StateFolder,
     as_arrow,
     choice,
@@ -40,10 +42,13 @@ from beam_joins.transforms.connect import (
     label_of,
     plain_schema,
     schema_text,
+    text,
     text_schema,
 )
 
 FileFormat = Literal["debezium", "wal2json", "maxwell"]
+_IN_COLUMNS: Final = {each.name: each for each in FILE_FORMATS if each.schema is not None}
+"""The formats whose files say which columns they have."""
 _SEEN: Final = "tables seen"
 """What a state remembers of the tables of envelopes; one of an earlier version does not have it."""
 _TYPES: Final = "types of"
@@ -56,18 +61,35 @@ _log = logging.getLogger(__name__)
 
 
 class ChangelogRows(NamedTuple):
-    """What reads the rows, as batches where they are ``in_columns`` and dicts elsewhere; the ``key`` of envelopes;
-    and whether a column of texts has the event times.
-    """
+    """What reads the rows, in the columns of a ``reading``, and the names of the columns of their key."""
 
     read: beam.PTransform[PBegin, Any]
-    in_columns: bool
-    key: list[str]
-    text_times: bool = False
+    reading: Reading
+    key: Sequence[str]
 
     def of_run(self, begin: PBegin) -> "ChangelogRows":
         """The same in each run."""
         return self
+
+    def table(
+        self,
+        *,
+        emit: Emit,
+        without_earlier: Literal["fail", "drop"] = "fail",
+        except_columns: Sequence[str] = (),
+        ordered: bool = True,
+    ) -> Reads:
+        """What reads the table of the rows; ``ordered``: by their places where nothing else orders them."""
+        is_typed = "row" in self.reading.forms
+        made = table_of(
+            self.reading,
+            key=key_in_columns(self.key) if is_typed else KEY,
+            emit=emit,
+            without_earlier=without_earlier,
+            except_columns=except_columns if is_typed else (),
+            ordered=ordered,
+        )
+        return Reads(self.read, made, self.reading.about.names)
 
 
 class _ReadFiles(beam.PTransform[PBegin, Any]):
@@ -116,78 +138,77 @@ def _typed_as_before(changelog: Changelog, state: StateFolder, label: str) -> Ch
     return replace(changelog, files=files)
 
 
-class _ReadTopics(beam.PTransform[PBegin, PCollection[Any]]):
-    """The rows of topics: batches with the columns of ``schema``, or dicts."""
+class _ReadFollowed(beam.PTransform[PBegin, PCollection[Any]]):
+    """The changes of what is followed, of the columns of a reading."""
 
-    def __init__(self, records: TopicRecords, schema: pa.Schema | None) -> None:
+    def __init__(self, changes: beam.PTransform[PBegin, PCollection[Any]], reading: Reading) -> None:
         super().__init__()
-        self._records, self._schema = records, schema
+        self._changes, self._reading = changes, reading
 
     def expand(self, begin: PBegin) -> PCollection[Any]:
         """Apply the transform."""
-        rows: PCollection[Any] = begin | "Records" >> self._records
-        return rows if self._schema is None else as_arrow(rows, self._schema)
+        return as_arrow(begin | "Records" >> self._changes, self._reading.schema)
 
 
 def rows_of_plain_files(
-    pattern: str,
-    roles: Roles,
-    columns: Sequence[str],
-    schema: Any,
-    ignored: Ignored | None,
-    on_bad_record: OnBadRecord,
-    csv: tuple[str, str] = ("", ""),
+    pattern: str, columns: Columns, key: Sequence[str], schema: Any, omitted: Sequence[str], on_bad_record: OnBadRecord
 ) -> ChangelogRows:
-    """The rows of files whose records are rows, in which the options name these columns; ``csv`` as of :class:`Columns`."""
-    timestamp_by = roles.timestamp
-    changelog = find_changelog("the files", pattern, Columns(key=(columns[0],), timestamp=timestamp_by, csv=csv, side=None))
+    """The rows of files whose records are rows, with the columns that the options name."""
+    tops = top_columns(key)
+    changelog = find_changelog("the files", pattern, replace(columns, key=tops))
     if schema == "said":
         schema = _schema_of(changelog)
-    of_schema = [] if schema is None else schema.names
-    for option, names in (("schema=", of_schema), ("key=, timestamp_by= or sequence_by=", columns)):
-        for column in names:
-            changelog.require(option, column)
-    if schema is not None and timestamp_by in schema.names:
-        require_instants(timestamp_by, schema)
+    of_order = ("timestamp", columns.timestamp), *(("sequence", name) for name in (columns.sequence, *columns.within))
+    of_operation = ("delete-column", columns.delete), ("truncates", columns.truncate), ("ignored", columns.ignore)
+    named = [(columns.flag(option), name) for option, name in (*(("key", top) for top in tops), *of_order, *of_operation)]
+    named += [("schema=", name) for name in (() if schema is None else schema.names)]
+    changelog.require_all([(option, name) for option, name in (*named, *(("except_columns=", each) for each in omitted)) if name])
     if schema is not None:
+        require_columns("key", key, schema)
         files = tuple(replace(file, layout=layout_by(schema, file.layout), declared=tuple(schema.names)) for file in changelog.files)
         changelog = replace(changelog, files=files)
-    reader = PlainReader(schema, ignored, roles if on_bad_record == "drop" else None)
-    text_times = schema is not None and timestamp_by in schema.names and is_text(schema.field(timestamp_by).type)
-    return ChangelogRows(_ReadFiles(changelog, reader, on_bad_record), schema is not None, [], text_times)
+    reading = reading_of(changelog.columns, key, schema, omitted)
+    return ChangelogRows(_ReadFiles(changelog, ColumnReader(reading), on_bad_record), reading, key)
 
 
-class WithoutIgnored(beam.PTransform[PBegin, PCollection[Any]]):
-    """What is read of files that grow, without the records that are no changes."""
+def reading_of(columns: Columns, key: Sequence[str], schema: pa.Schema | None, omitted: Sequence[str] = ()) -> Reading:
+    """What a table in Python needs of records: typed columns, or dicts without those ``omitted``."""
+    return Reading.of_objects(columns, paths_of(key), omitted) if schema is None else Reading.of_rows(columns, schema)
 
-    def __init__(self, read: ReadGrowingFiles, ignored: Ignored) -> None:
-        super().__init__()
-        self._read, self._ignored = read, ignored
 
-    def expand(self, begin: PBegin) -> PCollection[Any]:
-        """Apply the transform."""
-        rows, schema, ignored = begin | "All" >> self._read, self._read.schema, self._ignored
+def require_columns(option: str, names: Sequence[str], schema: pa.Schema) -> None:
+    """Raise ``ValueError`` for a column that is not in the schema."""
+    if missing := [name for name in top_columns(names) if name not in schema.names]:
+        raise ValueError(f"{option}={names!r}: schema= has no column {missing[0]!r}; it has {', '.join(schema.names)}")
 
-        def kept(element: Any) -> list[Any]:
-            elements, count = ignored.kept(element)
-            if count:
-                Metrics.counter(NAMESPACE, f"{SKIPPED}{IGNORED}").inc(count)
-            return elements
 
-        kind: Any = dict[str, Any] if schema is None else pa.RecordBatch
-        changes: PCollection[Any] = rows | "Changes" >> beam.FlatMap(kept).with_output_types(kind)
-        return changes if schema is None else as_arrow(changes, schema)
+def rows_of_growing_files(
+    pattern: str,
+    columns: Columns,
+    key: Sequence[str],
+    schema: Any,
+    omitted: Sequence[str],
+    out_of_orderness: Span,
+    idle_after: Span | None,
+) -> ChangelogRows:
+    """The rows of files that grow, one after the other."""
+    schema = growing_schema(pattern) if schema == "said" else schema
+    if schema is not None:
+        require_columns("key", key, schema)
+    reading = reading_of(columns, key, schema, omitted)
+    changes = GrowingFiles(pattern, FollowedChanges(reading), pa.RecordBatch, EventTime.of(out_of_orderness, idle_after), follow=True)
+    return ChangelogRows(_ReadFollowed(changes, reading), reading, key)
 
 
 def _schema_of(changelog: Changelog) -> pa.Schema | None:
     """The columns of the first file, where all files say which they have, whose values then are typed without
     being asked for: in the types that hold what all files have in them, such as milliseconds and microseconds.
     """
-    first = IN_COLUMNS.get(changelog.files[0].format)
-    if first is None or first.schema is None or not all(file.format in IN_COLUMNS for file in changelog.files):
+    first = _IN_COLUMNS.get(changelog.files[0].format)
+    if first is None or first.schema is None or not all(file.format in _IN_COLUMNS for file in changelog.files):
         return None
     schemas = [
-        plain_schema(each.schema(file.path)) for file in changelog.files if (each := IN_COLUMNS[file.format]).schema is not None
+        plain_schema(each.schema(file.path)) for file in changelog.files if (each := _IN_COLUMNS[file.format]).schema is not None
     ]
     names = schemas[0].names
     try:
@@ -246,11 +267,15 @@ class EnvelopedFiles:
             _log.warning("%s", doubt)
         files = tuple(replace(file, key=top_columns(key), columns=file.columns or whole) for file in changelog.files)
         typed = said if self._said else self._schema
-        reader = EnvelopedReader(typed, said)
+        columns = enveloped(self._name)
+        if typed is None:
+            reading = Reading.of_objects(columns, paths_of(key), columns.about_the_change())
+        else:
+            reading = Reading.of_rows(columns, typed, said, changelog.bytes_text)
         # what deletes nothing waits for the types of a row
         parts = list[Part]() if state is not None and not is_decided else None
-        read = _ReadFiles(replace(changelog, files=files), reader, self._on_bad_record, parts)
-        return ChangelogRows(read, typed is not None, key)
+        read = _ReadFiles(replace(changelog, files=files), ColumnReader(reading), self._on_bad_record, parts)
+        return ChangelogRows(read, reading, key)
 
     def _with_held(self, held: Sequence[str]) -> Changelog:
         """The changelog of this run's files and of those of earlier ones that had no row, which this one reads."""
@@ -281,16 +306,30 @@ def rows_of_topics(
     """The rows that the envelopes in topics are about; ``consumer``: the options of :class:`TopicRecords`."""
     in_topics = choice("format", format, TopicFormat)
     tops = top_columns(key)
-    missing = [] if schema is None else [column for column in tops if column not in schema.names]
-    if missing:
-        raise ValueError(f"key={key!r}: schema= has no column {missing[0]!r}")
+    if schema is not None:
+        require_columns("key", key, schema)
     if schema_registry is not None and format != "debezium":
         raise ValueError(f"schema_registry= is for format='debezium': Avro is not what format={format!r} is written in")
     registry = None if schema_registry is None else registry_settings(schema_registry)
-    marked = None if schema is None else pa.schema([*schema, *MARKS])
-    records = EnvelopedRecords(in_topics, table, tops, marked, registry, placeholders(unavailable_value, format))
-    elements = TopicRecords(topics, records, dict[str, Any] if schema is None else pa.RecordBatch, option="source", **consumer)
-    return ChangelogRows(_ReadTopics(elements, marked), marked is not None, key)
+    columns = enveloped(None)
+    reading = reading_of(columns, key, schema, columns.about_the_change())
+    records = EnvelopedRecords(in_topics, table, tops, reading, registry, placeholders(unavailable_value, format))
+    elements = TopicRecords(topics, records, pa.RecordBatch, option="source", **consumer)
+    return ChangelogRows(_ReadFollowed(elements, reading), reading, key)
+
+
+def placeholders(unavailable_value: str | Sequence[str], format: str) -> tuple[str, ...]:
+    """The placeholders for unchanged values, from the option.
+
+    Raises ValueError for other values, and for a format that has none.
+    """
+    several = not isinstance(unavailable_value, str) and isinstance(unavailable_value, Sequence)
+    named: tuple[Any, ...] = tuple(unavailable_value) if several else (unavailable_value,)
+    for each in named:
+        text("unavailable_value", each, "a placeholder, as in the connector's unavailable.value.placeholder")
+    if named and format != "debezium":
+        raise ValueError(f"unavailable_value= is for format='debezium': format={format!r} has no placeholders")
+    return named
 
 
 def top_columns(key: Iterable[str]) -> tuple[str, ...]:

@@ -2,21 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from apache_beam.metrics import Metrics
 
 from beam_joins.pipelines.changelogs.read_records import SKIPPED
-from beam_joins.pipelines.formats.columns import TIME
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.enveloped import changes_of, marked_text
 from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
 from beam_joins.pipelines.formats.envelopes.row_change import Envelope
-from beam_joins.pipelines.formats.envelopes.typed_texts import typed
-from beam_joins.pipelines.formats.exact_json import loads
-from beam_joins.pipelines.io.sources.follow import Piece, Timed
+from beam_joins.pipelines.formats.json_rows import json_rows
+from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.io.sources.follow import Piece
+from beam_joins.pipelines.io.sources.followed_changes import followed
 from beam_joins.pipelines.io.sources.records import said_of
 from beam_joins.pipelines.io.sources.registered_avro import NUMBERED, DebeziumRegistered
 from beam_joins.transforms.connect import NAMESPACE
@@ -25,16 +24,11 @@ TopicFormat = Literal["debezium", "maxwell"]
 _NO_VALUE: Final = b"null"
 
 
-class _Row(NamedTuple):
-    text: bytes
-    micros: int
-
-
 class EnvelopedRecords:
-    """Converts records with envelopes to elements: Arrow batches with the columns of ``schema``, or dicts;
-    with the columns that envelopes add.
+    """Converts records with envelopes to elements: batches of the columns that a reading asks for.
 
-    Their event times are those of the envelopes. What is about no row is passed over. ``registry`` are the
+    Their event times are those of the envelopes. What is about no row is passed over. ``schema`` are the columns of the
+    rows, where they are known, and ``registry`` the
     settings of the schema registry that has the schemas of values in Avro; by default values are JSON.
     """
 
@@ -43,19 +37,20 @@ class EnvelopedRecords:
         format: TopicFormat,
         table: str,
         key: tuple[str, ...],
-        schema: pa.Schema | None,
+        reading: Reading,
         registry: Mapping[str, Any] | None,
         placeholders: tuple[str, ...] = (),
     ) -> None:
-        self._arguments = format, table, key, schema, registry, placeholders
-        self._schema, self._registry = schema, registry
+        self._arguments = format, table, key, reading, registry, placeholders
+        self._reading, self._registry = reading, registry
 
     def __reduce__(self) -> Any:
         return EnvelopedRecords, self._arguments
 
     @cached_property
     def _envelope(self) -> Envelope:
-        name, table, key, schema, registry, placeholders = self._arguments
+        name, table, key, reading, registry, placeholders = self._arguments
+        schema = reading.typed
         if registry is not None:
             return DebeziumRegistered(registry, table, placeholders, key)
         if name == "debezium":
@@ -67,14 +62,24 @@ class EnvelopedRecords:
 
         Raises InputError for a value that is no envelope, or a row that does not fit the schema.
         """
-        rows = [row for message in messages for row in self._rows(message)]
+        by_message = [(message, self._texts(message)) for message in messages]
+        texts = [text for _, of_message in by_message for text in of_message]
+        offsets = [message.offset() for message, of_message in by_message for _ in of_message]
         for what, count in self._envelope.skipped.items():
             Metrics.counter(NAMESPACE, f"{SKIPPED}{what}").inc(count)
         self._envelope.skipped.clear()
-        elements = self._elements(rows, messages) if rows else []
-        return Piece(after, elements, max((row.micros for row in rows), default=None), len(rows))
+        raw = json_rows(b"\n".join(texts), 0, self._reading)
+        if raw is None:
+            return Piece(after, [], None, 0)
+        made = followed(self._reading, after, [raw._replace(places=pa.array(offsets, pa.int64()))])
+        if made.fault is not None:
+            offset, fault = made.fault
+            with said_of(*(message for message in messages if message.offset() == offset)):
+                raise ValueError(fault)
+        return made.piece
 
-    def _rows(self, message: Any) -> list[_Row]:
+    def _texts(self, message: Any) -> list[bytes]:
+        """The JSON texts of the rows of a record's changes, with the columns that its envelope adds."""
         with said_of(message):
             value = message.value() or _NO_VALUE
             if self._registry is None and value.startswith(NUMBERED):
@@ -82,17 +87,9 @@ class EnvelopedRecords:
             changes = changes_of(self._envelope, value)
             if isinstance(changes, str):
                 raise ValueError(changes)
-            rows = []
+            texts = []
             for change in changes:
                 if isinstance(change, str):
                     raise ValueError(change)
-                rows.append(_Row(marked_text(change, message.offset(), placed=True), change.time))
-        return rows
-
-    def _elements(self, rows: Sequence[_Row], messages: Sequence[Any]) -> list[Timed]:
-        schema = self._schema
-        with said_of(messages[0], messages[-1]):
-            if schema is None:
-                return [Timed(loads(row.text), row.micros) for row in rows]
-            batch = typed([row.text for row in rows], schema)
-        return [Timed(batch, pc.min(batch[TIME]).as_py())]
+                texts.append(marked_text(change, message.offset()).replace(b"\n", b" "))
+        return texts

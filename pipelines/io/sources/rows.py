@@ -9,9 +9,11 @@ import pyarrow.compute as pc
 
 from beam_joins.function_failed import failure, shortened
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.formats.envelopes.typed_texts import typed
-from beam_joins.pipelines.formats.exact_json import loads
+from beam_joins.pipelines.formats.columns import Columns
+from beam_joins.pipelines.formats.files import Block
+from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.io.sources.follow import Piece, Place, Timed
+from beam_joins.pipelines.io.sources.followed_changes import followed
 from beam_joins.positions import times_of
 from beam_joins.transforms.connect import declared_schema, struct_of
 from beam_joins.typed_rows import column_writer
@@ -92,18 +94,24 @@ class Rows:
             raise InputError(f"a row has no column {by!r} (timestamp_by=); it has {', '.join(map(str, row))}")
         return _micros(row[by])
 
-    def of_lines(self, after: Place, lines: bytes) -> Piece:
-        """The elements of whole lines of JSON. Raises InputError for a line that is none, or not of the
-        schema's types.
-        """
-        texts = [line for line in lines.splitlines() if line.strip()]
-        if not texts:
-            return Piece(after, [], None, 0)
-        try:
-            rows: Any = list(map(loads, texts)) if self.schema is None else typed(texts, self.schema)
-        except ValueError as error:
-            raise InputError(f"a line cannot be read ({error})") from error
-        return self.of_dicts(after, rows) if self.schema is None else self.of_table(after, pa.Table.from_batches([rows]))
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Those of the schema."""
+        return None if self.schema is None else tuple(self.schema.names)
+
+    def piece(self, after: Place, block: Block) -> Piece:
+        """The elements of some records of a file. Raises InputError for a bad one."""
+        if self.schema is not None and isinstance(self.timestamp_by, str):
+            reading = Reading.of_rows(Columns(key=(), timestamp=self.timestamp_by, side=None), self.schema)
+            made = followed(reading, after, block(reading))
+            if made.fault is not None:
+                raise InputError(f"a record cannot be read ({made.fault[1]})")
+            names = self.schema.names
+            return made.piece._replace(elements=[Timed(each.value.select(names), each.micros) for each in made.piece.elements])
+        rows = [row for raw in block(None) for row in raw.objects()]
+        if bad := [row for row in rows if isinstance(row, str)]:
+            raise InputError(f"a record cannot be read ({bad[0]})")
+        return self.of_dicts(after, [row for row in rows if not isinstance(row, str)])
 
     def of_table(self, after: Place, table: pa.Table) -> Piece:
         """The elements of rows in columns: one for each 65,536 of them."""
