@@ -175,9 +175,10 @@ class Reading:
         kinds += zip(self.reference, self.refers if self.reference else (), strict=True)
         return {column: KEY_TYPES[kind] for column, kind in reversed(kinds)}
 
-    def of_unit(self, unit: Unit | None) -> "Reading":
-        """The same of files that say themselves what their times count."""
-        return self if unit is None or unit == self.columns.unit else replace(self, columns=replace(self.columns, unit=unit))
+    def of_unit(self, unit: Unit | None, *, digits: bool = False) -> "Reading":
+        """The same of files that say themselves what their times count, or have ``digits`` for numbers."""
+        columns = replace(self.columns, unit=self.columns.unit if unit is None else unit, digits=digits)
+        return self if columns == self.columns else replace(self, columns=columns)
 
     def names(self) -> tuple[str, ...]:
         """The columns of the records that are read, each once."""
