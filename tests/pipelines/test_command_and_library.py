@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_joins import Change, TableToChanges
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadChangeEvents, ReadChangelog
 from beam_joins.pipelines.formats.columns import micros_of
 from beam_joins.pipelines.formats.exact_json import dumps_line, loads
 from tests.hostile.changelogs import WRITTEN
@@ -152,9 +152,11 @@ def keep(change: Change[Any, Any]) -> None:
 
 def changes_of(case: Case, schema: Any) -> list[Change[Any, Any]]:
     MADE.clear()
-    omitted = {} if "format" in case.python else {"except_columns": case.columns}
+    is_events = "format" in case.python
+    reader: Any = ReadChangeEvents if is_events else ReadChangelog
+    omitted = {} if is_events else {"except_columns": case.columns}
     with beam.Pipeline() as pipeline:
-        _ = pipeline | ReadChangelog(case.name, **case.python, **omitted, schema=schema) | TableToChanges() | beam.Map(keep)
+        _ = pipeline | reader(case.name, **case.python, **omitted, schema=schema) | TableToChanges() | beam.Map(keep)
     return list(MADE)
 
 
