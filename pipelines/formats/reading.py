@@ -220,6 +220,17 @@ class Reading:
         """Whether rows of these columns, all of which are known, can be kept many at a time."""
         return self.added not in names and (self.allowed is None or self.allowed.issuperset(names))
 
+    def needed(self, names: Collection[str]) -> list[str] | None:
+        """The columns of a file that are read, where the others say nothing of its records; None: all.
+
+        >>> Reading.of_rows(Columns(key=(), timestamp="at"), pa.schema({"id": pa.int64()})).needed(["at", "id", "more"])
+        ['at', 'id']
+        """
+        if self.taken is None or not self.fits(names) or self.allowed is not None:
+            return None
+        needed = {*self.names(), *(column for column, _ in self.taken)}
+        return [name for name in names if name in needed]
+
     def value_of(self, columns: Mapping[str, T], missing: T) -> dict[str, T]:
         """The columns of the row's value, by the names that they get; ``missing`` for one that is not there.
 
