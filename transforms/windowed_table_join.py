@@ -42,14 +42,15 @@ _WINDOWS_TRIED = 60
 
 
 class WindowedTableJoin(HandlesExceptions[TwoTables, Table, Handled[Table]]):
-    """Joins two tables of which one or both are windowed. Both are partitioned by the source key, so that
-    windows of one key can meet.
+    """Joins two tables, one or both windowed. Both are partitioned by the source key, so that windows of one
+    key can meet.
 
-    | left | right | how | a left row looks up | |---|---|---|---| | keyed by ``Windowed[K]`` | the same |
-    inner, left, outer | the same window | | keyed by ``Windowed[K]`` | the same | inner, left | the window
-    ``shift(window)``, such as the week before | | keyed by ``Windowed[K]`` | keyed by ``K`` | inner, left |
-    the row of its source key | | keyed by ``K`` | by ``Windowed`` | inner, left | the window ``window_of(key,
-    value)``; ``None``: nothing |
+    | left | right | how | a left row looks up |
+    |---|---|---|---|
+    | keyed by ``Windowed[K]`` | the same | inner, left, outer | the same window |
+    | keyed by ``Windowed[K]`` | the same | inner, left | the window ``shift(window)``, such as the week before |
+    | keyed by ``Windowed[K]`` | keyed by ``K`` | inner, left | the row of its source key |
+    | keyed by ``K`` | by ``Windowed`` | inner, left | the window ``window_of(key, value)``; ``None``: nothing |
 
     The result is a table with the left table's keys. A change of either side updates every result that it is
     part of: one change of a table's row updates every window of its key. A result has the larger timestamp of
