@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument("--publish", action="store_true", help="write the table into docs/sizing.md")
     asked, rest = made.parse_known_args(argv)
     asked.data.mkdir(parents=True, exist_ok=True)
-    lines = ["| case | what | time | processor time | memory, peak | bytes a row: sent; remembered |", "|---|---|---|---|---|---|"]
+    lines = ["| case | input | time | processor time | memory, peak | bytes a row: sent; in the state |", "|---|---|---|---|---|---|"]
     failed = False
     for name in asked.cases:
         case = CASES[name]
