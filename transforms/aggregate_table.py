@@ -9,23 +9,23 @@ from beam_joins.transforms.engine.options import OF_AGGREGATE, function, initial
 
 
 class AggregateTable(GroupedTable):
-    """Groups the rows of a table and aggregates each group: gives a table keyed by the group, whose values
-    are the aggregates.
+    """Groups the rows of a table and aggregates each group. The result is a table keyed by the group, with
+    the aggregates as values.
 
-    * ``group_by(key, value)`` gives the group of a row, or ``None``; or name the field, or a list of fields,
-      of the value; or a :class:`~beam_joins.vectorized` function of the values.
-    * ``initial`` is the aggregate of no rows, or a function without arguments that gives it.
-    * ``add(aggregate, value)`` and ``subtract(aggregate, value)`` give the aggregate with one row more and
-      one less; ``None`` removes the group's row. They may write into the aggregate that they are given and
-      return it.
+    * ``group_by(key, value)`` returns the group of a row, or ``None``; or a field name, or a list of field
+      names, of the value; or a :class:`~beam_joins.vectorized` function of the values.
+    * ``initial`` is the aggregate of no rows, or a function without arguments that returns it.
+    * ``add(aggregate, value)`` and ``subtract(aggregate, value)`` return the aggregate with one row more and
+      with one row less; ``None`` removes the group's row. They may change the aggregate in place and return
+      it.
 
     A change of a row subtracts its old value from the old value's group and adds the new value to the new
-    value's group. A group changes once at a position, all subtractions before all additions. It has a row
-    from its first addition on, and keeps it when its last row has left: a count goes to 0. A result has the
-    largest timestamp of all that went into it.
+    value's group. A group changes once at a position, all subtractions before all additions. A group has a
+    result from its first addition on, and keeps it when its last row has left: a count goes to 0. The
+    timestamp of a result is the largest of all changes of its group so far.
 
-    A value whose group is ``None`` is not aggregated, and is dropped as ``"null_group"``: counted, and an
-    output of :meth:`with_outputs`. Groups that are equal in Python are one group: 7 and 7.0, but not "7".
+    A value whose group is ``None`` is dropped as ``"null_group"``: counted, and an output of
+    :meth:`with_outputs`. Groups that are equal in Python are one group: 7 and 7.0, but not "7".
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless
     :meth:`with_exception_handling` is used.

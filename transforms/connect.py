@@ -1,7 +1,7 @@
-"""The parts of the engine that readers and writers may use; they use no other.
+"""The only parts of the engine that readers and writers may use.
 
 A reader gives Arrow batches whose columns, order and size the engine knows (:func:`declared_schema`,
-:func:`as_arrow`); a writer takes tables in batches (:func:`in_batches`), asks what is known of them
+:func:`as_arrow`); a writer takes tables in batches (:func:`in_batches`), asks for their types
 (:func:`table_type`), and routes rows by key (:class:`Route`). Both lock, write and rename files as the engine
 does (:class:`FileLock`, :func:`write_whole`, :func:`rename`).
 """

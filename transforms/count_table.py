@@ -7,8 +7,7 @@ class CountTable(GroupedTable):
     """Counts the rows of each group of a table; groups, dropped records and exceptions are as in
     :class:`~beam_joins.AggregateTable`.
 
-    The counts are a typed column, ``int64``. A group keeps its row when its last row has left, with a count
-    of 0.
+    The counts are a typed column, ``int64``. A group whose last row has left keeps a count of 0.
 
     >>> import apache_beam as beam
     >>> from beam_joins import Change, TableToChanges

@@ -26,20 +26,20 @@ from beam_joins.transforms.engine.table_type import TableType, as_table, is_batc
 
 
 class FilterTable(HandlesExceptions[PCollection[Any], PCollection[Any], Handled[PCollection[Any]]]):
-    """Keeps the rows of a table for which ``predicate(key, value)`` is true; with ``negate=True`` those for
-    which it is false.
+    """Keeps the rows of a table for which ``predicate(key, value)`` is true, or false with ``negate=True``.
 
-    A row that begins to satisfy the predicate is inserted, one that no longer satisfies it is deleted, and a
-    row that never does has no changes. A raw changelog, ``PCollection[tuple[K, V | None]]``, gives a raw
-    changelog: every value that fails becomes a tombstone, since the value before it is not known.
+    A row is inserted when it begins to satisfy the predicate, and deleted when it no longer does; a row that
+    never satisfies it has no changes. A raw changelog, ``PCollection[tuple[K, V | None]]``, stays a raw
+    changelog: every value that fails becomes a tombstone, since its old value is unknown.
 
-    ``predicate`` may be :class:`~beam_joins.vectorized` where the values are typed: it gets them as a record
-    batch and gives an array of truth values, and is called with no rows when the pipeline is built. A value
-    for which ``predicate`` raises is not in the table, negated or not, under :meth:`with_exception_handling`.
+    For typed values ``predicate`` may be :class:`~beam_joins.vectorized`: it gets the values as a record
+    batch and returns an array of booleans, and is called with no rows when the pipeline is built. Under
+    :meth:`with_exception_handling` a value for which ``predicate`` raises is not in the table, negated or
+    not.
 
     Raises ``ValueError`` at construction for a ``predicate`` that is not a function; when applied, for a
-    vectorized predicate of opaque values, or one that does not give truth values; and in the run for an
-    element that is neither a change nor a pair, and for a predicate that does not give a bool.
+    vectorized predicate of opaque values, or of another result than booleans; and in the run for an element
+    that is neither a change nor a pair, and for a predicate that does not return a bool.
 
     >>> from beam_joins import TableToChanges
     >>> with beam.Pipeline() as pipeline:

@@ -30,40 +30,38 @@ class ForeignKeyJoin(MakesTable[TwoTables]):
     The result is keyed by the left key. A change of a left row updates its result; a change of a right row
     updates the results of all left rows that refer to it.
 
-    * ``joiner(left value, right value)`` gives the result's value; if it gives ``None`` there is no row. It
-      may be :class:`~beam_joins.vectorized`; columns by name, as in ``{"amount": "left.amount", "name":
+    * ``joiner(left value, right value)`` returns the result's value, or ``None`` for no row. It may be
+      :class:`~beam_joins.vectorized`; columns by name, as in ``{"amount": "left.amount", "name":
       "right.name"}``, or Arrow expressions; or ``with_key(fn)`` with ``fn(key, left value, right value)``.
-    * ``foreign_key(key, value)`` gives the right key that a left row refers to, or ``None``; or name the
-      field of the left value, or several fields for a compound key: ``["shop", "customer"]`` is the tuple of
-      both, and refers to nothing where one of them is null. Or :class:`~beam_joins.vectorized`, of the
-      values.
-    * ``foreign_keys``, instead of ``foreign_key``, gives a list of right keys: one left row refers to several
-      right rows.
+    * ``foreign_key(key, value)`` returns the right key that a left row refers to, or ``None``; or a field
+      name of the left value, or several names for a compound key: ``["shop", "customer"]`` is the tuple of
+      both, and null where one of them is null; or a :class:`~beam_joins.vectorized` function of the values.
+    * ``foreign_keys``, instead of ``foreign_key``, returns a list of right keys: one left row refers to
+      several right rows.
     * ``how``: ``"inner"``; ``"left"`` keeps left rows without a right row, ``joiner(left value, None)``;
-      ``"right"`` keeps right rows that no left row refers to, ``joiner(None, right value)``; ``"outer"``
-      keeps both. ``"semi"``: left rows that refer to a right row; ``"anti"``: left rows that do not. There
-      the joiner is one of the left value, and may be left out: the left value itself.
-    * ``schema``, a ``pyarrow.Schema`` or ``DataType``: what a joiner of one record gives. Without it the
-      result's values are opaque.
+      ``"right"`` keeps right rows without a left row, ``joiner(None, right value)``; ``"outer"`` keeps both.
+      ``"semi"`` keeps left rows with a right row, ``"anti"`` left rows without; their joiner gets the left
+      value, and by default returns it.
+    * ``schema``, a ``pyarrow.Schema`` or ``DataType``: the type of the results of a joiner of one record.
+      Without it the result's values are opaque.
     * ``broadcast=True`` copies the right table to every worker, which must have memory for it, and shuffles
-      neither table for the join; the result is the same. With ``foreign_key`` and left, inner, semi and anti
-      joins. By default that is done where the right table's reader says that it is at most
-      ``--beam_joins_broadcast_bytes`` large, 32 MiB if not given otherwise; ``False``: never. A run that goes
-      on, with ``--beam_joins_state``, never does, nor is a right table copied that is itself a join of tables
-      from the left table's source.
+      neither table for the join; the result is the same. It needs ``foreign_key`` and a left, inner, semi or
+      anti join. By default a right table is broadcast if its reader reports at most
+      ``--beam_joins_broadcast_bytes`` (32 MiB); ``False``: never. That default does not apply with
+      ``--beam_joins_state``, nor to a right table that is derived from the left table's source.
 
     With ``foreign_keys``, ``how="right"`` or ``how="outer"`` a left key does not identify one row of the
-    result: it is keyed by ``CombinedKey(foreign key, left key)``, the foreign key ``None`` for a left row
-    that refers to nothing, the left key ``None`` for a right row that nothing refers to.
+    result. The result is then keyed by ``CombinedKey(foreign key, left key)``; the foreign key is ``None``
+    for a left row without one, the left key ``None`` for a right row without a left row.
 
-    At every position the content of the result is the join of the contents of both tables. A result has the
-    larger timestamp of both rows if its left row changed, and the right row's if only that did; one keyed by
-    a combined key has the larger in any case.
+    At every position the content of the result is the join of the contents of both tables. The timestamp of a
+    result is the larger of both rows' if its left row changed, and the right row's if only the right row
+    changed; with a combined key it is always the larger.
 
-    Where left rows are not kept, a left change whose foreign key is ``None`` is dropped, as
+    Where left rows are not kept, a left change whose foreign key is ``None`` is dropped as
     ``"null_foreign_key"``: counted, and an output of :meth:`with_outputs`. Keys that are equal in Python are
-    equal here: 7 and 7.0, a list and a tuple. Where no right key is of the kind of any foreign key, as with
-    text and numbers, ``ValueError`` names both.
+    equal here: 7 and 7.0, a list and a tuple. If all foreign keys are of another kind than the right keys,
+    such as text and numbers, ``ValueError`` names both kinds.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless
     :meth:`with_exception_handling` is used.

@@ -1,4 +1,4 @@
-"""LatestTable: gives the rows of a table at the end of bounded input."""
+"""LatestTable: emits the rows of a table at the end of bounded input."""
 
 from collections.abc import Generator, Iterator
 from typing import Any
@@ -29,14 +29,13 @@ _ROWS = "rows"
 
 
 class LatestTable(Transform[TableInput, PCollection[Any]]):
-    """Gives the rows that a table has at the end of bounded input, each with the timestamp of its last
-    change.
+    """Emits the rows of a table at the end of bounded input, each with the timestamp of its last change.
 
-    Where keys or values are opaque it gives pairs, ``PCollection[tuple[K, V]]``, one for each live row. Where
-    both are typed columns it gives a ``PCollection[pyarrow.RecordBatch]`` with the columns ``key``, ``value``
-    and ``timestamp``. Which of the two is known when the pipeline is built: keys are columns where ``key=``
-    of :class:`~beam_joins.TableFromChangelog` names columns of Arrow tables or of its ``schema``, and values
-    where they come from there, from ``schema`` or from a function of columns.
+    Opaque keys or values give pairs, ``PCollection[tuple[K, V]]``, one for each row. If both are typed
+    columns, the result is a ``PCollection[pyarrow.RecordBatch]`` with the columns ``key``, ``value`` and
+    ``timestamp``. The choice is made when the pipeline is built. Keys are columns if ``key=`` of
+    :class:`~beam_joins.TableFromChangelog` names columns of Arrow tables or of its ``schema``; values are
+    columns if they come from Arrow tables, from ``schema`` or from a function of columns.
 
     Raises ``ValueError`` when applied to windowed or unbounded input, and in the run for two changes of one
     row at one position.

@@ -24,17 +24,17 @@ from beam_joins.typed_rows import Schema, column_writer, type_of_schema
 
 
 class MapTable(HandlesExceptions[TableInput, Table, Handled[Table]]):
-    """Replaces each value of a table with ``fn(key, value)``, or with what a :class:`~beam_joins.vectorized`
-    function gives for the columns of values.
+    """Replaces each value of a table with ``fn(key, value)``, or with the result of a
+    :class:`~beam_joins.vectorized` function of the columns of values.
 
-    Keys, timestamps and positions stay. If ``fn`` gives ``None``, or raises under
-    :meth:`with_exception_handling`, there is no row. It must give the same value for the same arguments,
-    since old values may be mapped again. It may write into the value that it is given, a copy.
+    Keys, timestamps and positions stay. If ``fn`` returns ``None``, or raises under
+    :meth:`with_exception_handling`, the row is absent. ``fn`` must be deterministic, since old values may be
+    mapped again. It may change its argument, a copy.
 
-    What ``fn`` gives are Python objects (opaque) unless ``schema`` declares a typed one: a ``pyarrow.Schema``
-    of the columns, where ``fn`` gives dicts, or a ``pyarrow.DataType``; a value that it does not hold exactly
-    fails the run. A vectorized function gives typed columns; it is called with no rows when the pipeline is
-    built.
+    The results of ``fn`` are Python objects (opaque) unless ``schema`` declares their type: a
+    ``pyarrow.Schema`` of the columns, where ``fn`` returns dicts, or a ``pyarrow.DataType``. A value that the
+    type cannot hold exactly fails the run. A vectorized function gives typed columns; it is called with no
+    rows when the pipeline is built.
 
     Raises ``ValueError`` at construction for a ``fn`` that is not a function and for ``schema`` with a
     vectorized one; when applied, for a vectorized function of opaque values.

@@ -32,35 +32,35 @@ _KEPT: dict[PairHow, How] = {"inner": "inner", "left": "right", "right": "left",
 
 
 class OneToManyJoin(MakesTable[TwoTables]):
-    """Joins each row of the left table with the many rows of the right table that refer to it; the result is
-    keyed by both keys.
+    """Joins each row of the left table with all rows of the right table that refer to it. The result is keyed
+    by both keys.
 
-    ``(one: Table[K, V], many: Table[L, W]) -> Table[CombinedKey[K, L], R]``. A change of the one row is
-    joined with all rows that refer to it; a change of one of the many with the row that it refers to; a row
-    whose reference changes deletes its old pair first.
+    ``(one: Table[K, V], many: Table[L, W]) -> Table[CombinedKey[K, L], R]``. A change of the one row updates
+    its pairs with all rows that refer to it; a change of one of the many updates its own pair; a row whose
+    reference changes deletes its old pair first.
 
-    * ``joiner(one value, many value)`` gives the result's value; if it gives ``None`` there is no row. It may
-      be of columns, ``"left"`` the one and ``"right"`` the many, as in :class:`~beam_joins.ForeignKeyJoin`.
-    * ``foreign_key(key, value)`` gives the one row's key that a row of the many refers to, or ``None``; or
-      name the field of its value, or several for a compound key. Where the one table is windowed that is a
-      ``Windowed`` key.
-    * ``how``: ``"inner"``; ``"left"`` keeps rows of the one that nothing refers to, ``joiner(one value,
+    * ``joiner(one value, many value)`` returns the result's value, or ``None`` for no row. It may be of
+      columns, ``"left"`` the one and ``"right"`` the many, as in :class:`~beam_joins.ForeignKeyJoin`.
+    * ``foreign_key(key, value)`` returns the key of the one that a row of the many refers to, or ``None``; or
+      a field name of its value, or several names for a compound key. If the table of the one is windowed, it
+      returns a ``Windowed`` key.
+    * ``how``: ``"inner"``; ``"left"`` keeps rows of the one without any of the many, ``joiner(one value,
       None)`` under ``CombinedKey(key, None)``; ``"right"`` rows of the many without the one, ``joiner(None,
       many value)``; ``"outer"`` both.
-    * ``key_mapper(combined key)`` makes the result's key, and ``key_inverse`` returns the combined key, which
-      is checked: two pairs must not get one key.
-    * ``schema``, a ``pyarrow.Schema`` or ``DataType``: what a joiner of one record gives. Without it the
-      result's values are opaque.
+    * ``key_mapper(combined key)`` returns the result's key, and ``key_inverse(result's key)`` the combined
+      key. This is checked: two pairs must not get one key.
+    * ``schema``, a ``pyarrow.Schema`` or ``DataType``: the type of the results of a joiner of one record.
+      Without it the result's values are opaque.
 
-    Where rows of the many are not kept, one whose foreign key is ``None`` is dropped, as
+    Where rows of the many are not kept, a row whose foreign key is ``None`` is dropped as
     ``"null_foreign_key"``: counted, and an output of :meth:`with_outputs`.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless
     :meth:`with_exception_handling` is used.
 
-    Raises ``ValueError`` at construction for a wrong option; when applied to what is not two tables, and for
-    columns that a table does not have; and in the run where the mapping fails its check, and for two changes
-    of one row at one position.
+    Raises ``ValueError`` at construction for a wrong option; when applied to anything but two tables, and for
+    columns that a table does not have; and in the run if the mapping fails its check, and for two changes of
+    one row at one position.
 
     >>> import apache_beam as beam
     >>> from beam_joins import Change

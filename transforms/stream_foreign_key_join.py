@@ -19,13 +19,13 @@ class StreamForeignKeyJoin(StreamLookupJoin):
     the row is that of another key, as in Kafka Streams' join of a stream with a global table. The result has
     the stream's key, which may be ``None``.
 
-    * ``foreign_key(key, value)`` gives the key of the row, or ``None``; or name the field of the value, or
-      several for a compound key.
+    * ``foreign_key(key, value)`` returns the key of the row, or ``None``; or a field name of the value, or
+      several names for a compound key.
     * ``joiner``, ``how``, ``sequence_by``: as :class:`StreamTableJoin`.
 
-    Dropped, counted, and an output of :meth:`with_outputs` (``stream``, ``dropped``), are records with a
-    ``"null_value"``, a ``"null_sequence"`` or, in an inner join, a ``"null_foreign_key"``; a left join gives
-    those as ``(key, joiner(value, None))``.
+    Records with a ``"null_value"``, a ``"null_sequence"`` or, in an inner join, a ``"null_foreign_key"`` are
+    dropped: counted, and an output of :meth:`with_outputs` (``stream``, ``dropped``). A left join emits
+    records with a null foreign key as ``(key, joiner(value, None))``.
 
     Raises ``ValueError`` as :class:`StreamTableJoin`, and in the run for foreign keys that no key of the
     table can equal.

@@ -19,31 +19,32 @@ class StreamTableJoin(StreamLookupJoin):
     """Joins each record of a stream with the table row of the same key, as the row was at the record's
     position.
 
-    ``(PCollection[tuple[K, V]], Table[K, W]) -> PCollection[tuple[K, R]]``. Only the stream gives results,
-    one for a record: ``(key, joiner(value, row))`` at the record's own time. The row is that after all
-    changes up to and including the record's position; later changes of the table do not change the result.
+    ``(PCollection[tuple[K, V]], Table[K, W]) -> PCollection[tuple[K, R]]``. Only records of the stream cause
+    results, at most one each: ``(key, joiner(value, row))`` at the record's event time. The row is the
+    table's after all changes up to and including the record's position; later changes of the table do not
+    change the result.
 
-    * ``joiner(value, row)``, or ``with_key(fn)`` with ``fn(key, value, row)``; if it gives ``None`` the
+    * ``joiner(value, row)``, or ``with_key(fn)`` with ``fn(key, value, row)``; if it returns ``None`` the
       result is ``(key, None)``, as in Kafka Streams: a value of a stream may be ``None``.
-    * ``how``: ``"inner"``, or ``"left"`` to give records without a row too: ``joiner(value, None)``.
-    * ``sequence_by(key, value)``, or the name of a field of the values: the position of a record, for a table
-      that has ``sequence_by`` too; both from one common sequence. Of several, as in
+    * ``how``: ``"inner"``; ``"left"`` also emits records without a row, ``joiner(value, None)``.
+    * ``sequence_by(key, value)``, or a field name of the values: the position of a record, for a table with
+      ``sequence_by`` from the same sequence. Of several numbers, as in
       :class:`~beam_joins.TableFromChangelog`, the first is the position. By default the position is the event
       time, cut to the millisecond, as Beam carries it.
-    * ``window_of(key, value)``, for a windowed table and only there: the window of the record's key
-      that it looks up; a record for which it gives ``None`` is handled as one without a key.
+    * ``window_of(key, value)``, for windowed tables only: the window to look up under the record's key.
+      ``None`` counts as a null key.
 
-    Dropped, counted, and an output of :meth:`with_outputs` (``stream``, ``dropped``), are records with a
-    ``"null_value"``, a ``"null_sequence"`` or, in an inner join, a ``"null_key"``; a left join gives those as
-    ``(None, joiner(value, None))``.
+    Records with a ``"null_value"``, a ``"null_sequence"`` or, in an inner join, a ``"null_key"`` are dropped:
+    counted, and an output of :meth:`with_outputs` (``stream``, ``dropped``). A left join emits records with a
+    null key as ``(None, joiner(value, None))``.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless
     :meth:`with_exception_handling` is used.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed input, to a stream and
-    a table of which one is ordered by time and the other by a sequence, or to keys of different types or
-    without a deterministic coder; and in the run for elements that are not pairs and for two changes of one
-    row at one position.
+    a table with different orders (time and sequence), or to keys of different types or without a
+    deterministic coder; and in the run for elements that are not pairs and for two changes of one row at one
+    position.
 
     >>> import apache_beam as beam
     >>> from beam_joins import Change

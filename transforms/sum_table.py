@@ -12,19 +12,19 @@ class SumTable(GroupedTable):
     """Sums a number over the rows of each group of a table; groups, dropped records and exceptions are as in
     :class:`~beam_joins.AggregateTable`.
 
-    ``of`` names the field of the value that is summed, or is a function of key and value that gives a number,
-    or a :class:`~beam_joins.vectorized` one of the values. A null number adds nothing: a group of such rows
+    ``of`` is the field name of the number, a function of key and value that returns it, or a
+    :class:`~beam_joins.vectorized` function of the values. A null number adds nothing: a group of such rows
     has the sum 0.
 
-    The sum of a column of integers is ``int64``, that of floating-point numbers ``double``, that of decimals
-    a decimal of the same scale. A sum is that of the rows that are present: it depends neither on their order
-    nor on rows that have left, be they ``nan``, infinite or much larger. Integers and decimals are summed
-    exactly, and the run raises ``ValueError`` for a sum that does not fit; floating-point numbers are summed
-    exactly and rounded once, as ``math.fsum`` does. Where values are Python objects, so are their sums: an
-    ``int`` where only ints are present, a ``float`` where a float is.
+    A column of integers has sums of ``int64``, of floating-point numbers ``double``, of decimals a decimal of
+    the same scale. A sum covers the current rows: it depends neither on their order nor on rows that have
+    left, even ``nan``, infinite or much larger values. Integers and decimals are summed exactly, and the run
+    raises ``ValueError`` for a sum that does not fit; floating-point numbers are summed exactly and rounded
+    once, as by ``math.fsum``. Sums of Python objects are Python objects: an ``int`` if all numbers are ints,
+    a ``float`` if one is a float.
 
-    Raises ``ValueError`` also for a column that is not of numbers, and in the run for a value that is not a
-    number, or for decimals and floats in one group.
+    Also raises ``ValueError`` for a column of another type than numbers, and in the run for a value that is
+    not a number, or for decimals and floats in one group.
 
     >>> import apache_beam as beam
     >>> from beam_joins import Change, TableToChanges

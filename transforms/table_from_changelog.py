@@ -1,4 +1,4 @@
-"""TableFromChangelog: makes a table of a raw changelog, with the options of Spark's AUTO CDC."""
+"""TableFromChangelog: turns a raw changelog into a table, with the options of Spark's AUTO CDC."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -35,80 +35,78 @@ from beam_joins.unchanged import UNCHANGED, Complete
 
 
 class TableFromChangelog(MakesTable[PCollection[Any]]):
-    """Makes a table of a raw changelog: orders the records of each key, drops stale and repeated ones, and
-    fills old values in. Gives a ``PCollection[ChangeBatch]``; :class:`~beam_joins.TableToChanges` turns it
-    into single changes.
+    """Turns a raw changelog into a table: orders the records of each key, drops stale and repeated records,
+    and fills in old values. The result is a ``PCollection[ChangeBatch]``; :class:`~beam_joins.TableToChanges`
+    splits it into single changes.
 
-    The changelog is a ``PCollection[tuple[K, V | None]]``, where ``None`` is a tombstone; or a collection of
-    any elements, with ``key=``. The functions among the options get the element as it is. Keys and values are
-    opaque, Python objects, unless ``schema`` declares columns.
+    The changelog is a ``PCollection[tuple[K, V | None]]``, where ``None`` is a tombstone, or with ``key=`` a
+    collection of any elements. Functions among the options get the element itself. Keys and values are opaque
+    Python objects unless ``schema`` declares columns.
 
-    Or the changelog is in Arrow columns, ``PCollection[pyarrow.Table]`` or
-    ``PCollection[pyarrow.RecordBatch]``: its values are its rows, which become Python objects only where a
-    function of one record needs them. It needs ``key`` and one of ``timestamp_by`` and ``sequence_by``; the
-    functions may be :class:`~beam_joins.vectorized`. Its columns must be known when the pipeline is built:
-    from its reader, from the batches of a ``beam.Create``, or from ``schema``.
+    A changelog in Arrow columns is a ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``.
+    Its values are its rows, which become Python objects only where a function of one record needs them. It
+    needs ``key`` and one of ``timestamp_by`` and ``sequence_by``; the functions may be
+    :class:`~beam_joins.vectorized`. The columns must be known when the pipeline is built: from the reader,
+    from the batches of a ``beam.Create``, or from ``schema``.
 
-    * ``key``: a field name, a list of field names (their values make a tuple; null if one is null), or a
-      function. The element is then the value. Keys that are equal in Python are equal here.
-    * ``timestamp_by``: a field name or function that gives the event time: microseconds since the epoch, a
-      datetime with a time zone, its text in ISO 8601, or a Beam ``Timestamp``. By default the element's timestamp, cut to the
-      millisecond, as Beam carries it between stages.
-    * ``sequence_by``: a field name or function that gives the position, an int of 64 bits (an LSN, an offset,
-      a commit number). By default the event time is the position. A list of names, or a function that gives a
+    * ``key``: a field name, a list of field names (the key is the tuple of their values, or null if one is
+      null), or a function. The value is then the element. Keys that are equal in Python are equal here.
+    * ``timestamp_by``: a field name or function for the event time: microseconds since the epoch, a datetime
+      with a time zone, its text in ISO 8601, or a Beam ``Timestamp``. By default the element's timestamp, cut
+      to the millisecond, as Beam carries it between stages.
+    * ``sequence_by``: a field name or function for the position, an int of 64 bits (an LSN, an offset, a
+      commit number). By default the event time is the position. A list of names, or a function that returns a
       tuple, orders by several numbers as AUTO CDC's struct does: in ``["commit_lsn", "lsn"]`` the first is
-      the position, so that a transaction is seen whole, and the others say which change of a row within it is
-      the last.
-    * ``one_log_by``: the name of a field that says which log ``sequence_by`` is of, such as a server's
-      identifier; null where that is not known. Numbers of two logs cannot be compared: the run raises
-      ``ValueError`` where the changelog is of more than one.
-    * ``tie_break_by``: a last resort, in the same form, such as the offset in a file: orders records of one
-      key that neither the sequence nor the event time orders. All but the last are dropped as ambiguous all
-      the same.
-    * ``apply_as_deletes``: a function that is true for an element that deletes its row; the name of a field
-      that is; or a field and its values that mean delete, ``{"op": ["d", "t"]}``, in upper or lower case,
-      ``None`` written as ``"null"``. All other values must be words for inserts and updates
+      the position, so that a transaction is visible whole, and the others decide which change of a row within
+      it is the last.
+    * ``one_log_by``: the name of a field that identifies the log of ``sequence_by``, such as a server's
+      identifier; null if unknown. Numbers of two logs cannot be compared: the run raises ``ValueError`` for a
+      changelog with more than one.
+    * ``tie_break_by``: a last resort, in the same form, such as the offset in a file. It breaks ties of one
+      key in sequence and event time; all but the last record are still dropped as ambiguous.
+    * ``apply_as_deletes``: a function, or the name of a field, that is true for an element that deletes its
+      row; or a field and its values for deletes, ``{"op": ["d", "t"]}``, in upper or lower case, with
+      ``"null"`` for ``None``. All other values must be words for inserts and updates
       (:data:`beam_joins.operations.UPSERTS`); the run raises ``ValueError`` for any other word, naming value
       and field.
-    * ``apply_as_inserts``: a function that is true for an element that comes to its key, an insert or an update
-      that has changed the key; or a field and its values that mean so, ``{"op": ["c"]}``. A delete behind it at
-      the same position is of the row before, if there was one: with a key that PostgreSQL checks at the end of
-      the transaction (``DEFERRABLE``), ``UPDATE seats SET id = id + 1`` brings each row to a key that another
-      one is about to leave.
+    * ``apply_as_inserts``: a function that is true for an element that arrives at its key, an insert or an
+      update of the key; or a field and its values for these, ``{"op": ["c"]}``. A later delete at the same
+      position then deletes the previous row of the key, if it existed: with a key that PostgreSQL checks at
+      the end of the transaction (``DEFERRABLE``), ``UPDATE seats SET id = id + 1`` moves each row to a key
+      that another row is about to leave.
     * ``apply_as_truncates``: a function that is true for an element that empties the table, or a field and
-      its values that mean so, ``{"op": ["t"]}``. It needs a time and a sequence as others do, and no key. It
-      deletes all rows of the table that come before it, at its time and position.
-    * ``unchanged_by``: a field name or function that gives the names of the columns that a record leaves out
-      because they did not change (PostgreSQL's TOAST), a list or null. The row has them as the row before it,
-      by position, whatever the order of arrival. Values are mappings or columns.
-    * ``completed_by``: what makes a value whole, for values of other kinds: a function of the earlier value,
-      the later one, and the names that this one leaves out.
-    * ``without_earlier``: ``"fail"``, by default, or ``"drop"`` records that leave columns out where no
-      earlier row of their key has them.
-    * ``except_columns``: names to leave out of the value (elements that are mappings). A name that no record
-      has fails the run, or the construction where the columns are known.
+      its values for truncates, ``{"op": ["t"]}``. A truncate needs a time and a sequence, but no key. It
+      deletes all earlier rows of the table, at its time and position.
+    * ``unchanged_by``: a field name or function for the names of the columns that a record omits because they
+      did not change (PostgreSQL's TOAST), a list or null. The row takes them from the previous row by
+      position, whatever the order of arrival. Values must be mappings or columns.
+    * ``completed_by``: completes values of other kinds: a function of the earlier value, the later value, and
+      the names that the later value omits.
+    * ``without_earlier``: ``"fail"`` (default) or ``"drop"``, for records that omit columns when no earlier
+      row of the key has them.
+    * ``except_columns``: names to remove from the value (elements that are mappings). A name that no record
+      has fails the run, or the construction if the columns are known.
     * ``emit``: ``"updates"``, ``"changes"`` (only those that change the value), ``"records"`` (tombstones of
-      absent rows too) or ``"latest"`` (only the last change of each row that is there in the end); see
+      absent rows too) or ``"latest"`` (only the last change of each final row); see
       :data:`beam_joins.content.Emit`.
-    * ``schema``: the columns of the records, a ``pyarrow.Schema``, a ``NamedTuple`` class or a dataclass; of
-      pairs, those of their values. Values are then columns, and so are keys that are fields. A value that its
-      column does not hold exactly, and a field that it does not have, raise ``ValueError``.
+    * ``schema``: the columns of the records (of the values of pairs), a ``pyarrow.Schema``, a ``NamedTuple``
+      class or a dataclass. Values are then columns, and so are keys that are fields. A value that its column
+      cannot hold exactly, and a field that is not in the schema, raise ``ValueError``.
 
-    Dropped, counted, and an output of :meth:`with_outputs`, are records with a ``"null_key"``, a
-    ``"null_sequence"`` or a ``"null_timestamp"``, and all but one of those with one key and one position that
-    nothing orders: a ``"duplicate_position"`` is the same record again; an ``"ambiguous_position"`` is
-    another one, dropped because the one that is kept has the later timestamp, then the larger
-    ``tie_break_by``, then the larger canonical encoding (fields by name). Give a finer ``sequence_by`` where
-    these are counted.
+    Records with a ``"null_key"``, a ``"null_sequence"`` or a ``"null_timestamp"`` are dropped: counted, and
+    an output of :meth:`with_outputs`. So are all but one of the records with equal key and sequence: a
+    ``"duplicate_position"`` is the same record again; an ``"ambiguous_position"`` is a different record,
+    which lost to a record with the later timestamp, then the larger ``tie_break_by``, then the larger
+    canonical encoding (fields by name). Give a finer ``sequence_by`` if ambiguous records are counted.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless
     :meth:`with_exception_handling` is used.
 
     Raises ``ValueError`` at construction for a wrong option; when applied to windowed input, to keys whose
-    coder is not deterministic, to Arrow batches whose columns are not known, and for columns that they do not
-    have; and in the run for a field that is missing, for an Arrow batch without a column that an option
-    names, for a name in ``except_columns`` that no record has, for a position that is not an int of 64 bits,
-    and for several records of one key none of which has a time or a sequence.
+    coder is not deterministic, to Arrow batches of unknown columns, and for columns that they do not have;
+    and in the run for a missing field, for an Arrow batch without a column that an option names, for a name
+    in ``except_columns`` that no record has, for a position that is not an int of 64 bits, and for several
+    records of one key without a time and a sequence.
 
     >>> import apache_beam as beam
     >>> from beam_joins import TableToChanges

@@ -20,27 +20,26 @@ _NAME = "TableTableJoin"
 
 
 class TableTableJoin(HandlesExceptions[Tables, Table, Handled[Table]]):
-    """Joins the rows of tables that have the same key: ``(left: Table[K, V], right: Table[K, W]) -> Table[K,
-    R]``, or of more than two.
+    """Joins the rows of two or more tables with the same key: ``(left: Table[K, V], right: Table[K, W]) ->
+    Table[K, R]``.
 
-    * ``joiner(left value, right value)`` gives the result's value; if it gives ``None`` there is no row. It
-      may be :class:`~beam_joins.vectorized`; columns by name, as in ``{"amount": "left.amount", "name":
+    * ``joiner(left value, right value)`` returns the result's value, or ``None`` for no row. It may be
+      :class:`~beam_joins.vectorized`; columns by name, as in ``{"amount": "left.amount", "name":
       "right.name"}``, or Arrow expressions; or ``with_key(fn)`` with ``fn(key, left value, right value)``.
-    * ``how``: ``"inner"``; ``"left"`` keeps left rows without a right one, ``joiner(left value, None)``;
-      ``"right"`` right rows without a left one, ``joiner(None, right value)``; ``"outer"`` both. The joiner
-      is never called with both sides ``None``. ``"semi"``: left rows that have a right row; ``"anti"``: left
-      rows that have none. There the joiner is one of the left value, and may be left out: the left value
-      itself.
-    * ``tables``: the names of the tables, two or more. They are joined one after the other, from the left, in
-      one step: the joiner gets a value of each, and no rows are made between. ``how`` is for all, or a list
-      says it for each table but the first; a table that is joined with ``"semi"`` or ``"anti"`` gives the
-      joiner no value. Input is a tuple of tables in this order, or a dict of them by these names.
-    * ``schema``, a ``pyarrow.Schema`` or ``DataType``: what a joiner of one record gives. Without it the
-      result's values are opaque.
+    * ``how``: ``"inner"``; ``"left"`` keeps left rows without a right row, ``joiner(left value, None)``;
+      ``"right"`` keeps right rows without a left row, ``joiner(None, right value)``; ``"outer"`` keeps both.
+      The joiner is never called with both sides ``None``. ``"semi"`` keeps left rows with a right row,
+      ``"anti"`` left rows without; their joiner gets the left value, and by default returns it.
+    * ``tables``: the names of the tables, two or more. They are joined from the left, in one step: the joiner
+      gets a value of each table, and no intermediate rows are made. ``how`` is for all tables, or a list with
+      an entry for each table but the first; a ``"semi"`` or ``"anti"`` table gives the joiner no value. The
+      input is a tuple of tables in this order, or a dict of tables by these names.
+    * ``schema``, a ``pyarrow.Schema`` or ``DataType``: the type of the results of a joiner of one record.
+      Without it the result's values are opaque.
 
-    Windowed tables join on the same key and window. A change of any table updates the joined row, and a
-    tombstone comes out only for a row that existed. A result has the largest timestamp of the rows that there
-    are then and of those that change.
+    Windowed tables join on the same key and window. A change of any table updates the joined row, and only
+    rows that existed get a tombstone. The timestamp of a result is the largest among the rows that it joins
+    and the rows that changed.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless
     :meth:`with_exception_handling` is used.

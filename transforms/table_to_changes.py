@@ -20,8 +20,8 @@ class TableToChanges(Transform[TableInput, PCollection[Change[Any, Any]]]):
     """Splits a table into its single changes: ``PCollection[ChangeBatch]`` to ``PCollection[Change[K, V]]``,
     each at its event time.
 
-    Typed values become what ``pyarrow`` makes of them, structs dicts; keys of several columns become tuples.
-    Every transform that takes a table takes a collection of changes too.
+    Typed values become Python objects as in ``pyarrow``, structs become dicts, keys of several columns
+    tuples. Every transform that takes a table also takes a collection of changes.
 
     >>> from beam_joins import TableFromChangelog
     >>> rows = [{"id": 1, "lsn": 7, "name": "Ann"}, {"id": 1, "lsn": 8, "name": "Bob"}]

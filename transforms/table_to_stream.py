@@ -17,8 +17,8 @@ from beam_joins.transforms.engine.transform import Transform
 
 
 class TableToStream(Transform[TableInput, Stream]):
-    """Turns a table into the stream of its new values, a ``PCollection[tuple[K, V | None]]``: ``None`` says
-    that the row was deleted.
+    """Turns a table into the stream of its new values, a ``PCollection[tuple[K, V | None]]``. ``None`` is a
+    deleted row.
 
     Every element carries its change's timestamp. Raises ``ValueError`` for a windowed table.
 

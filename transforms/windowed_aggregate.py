@@ -29,30 +29,29 @@ class WindowedAggregate(WithOutputs[StreamInput, Table, WindowedTableOutputs, Ha
     """Aggregates a stream by key and window: ``PCollection[tuple[K, V]]`` to a table keyed by
     ``Windowed[K]``, whose values are the aggregates.
 
-    * ``window_fn``: Beam's ``FixedWindows`` (tumbling) or ``SlidingWindows`` (hopping), or another that gives
-      intervals and does not merge them. It is called for the windows of every record's timestamp; the
+    * ``window_fn``: Beam's ``FixedWindows`` (tumbling) or ``SlidingWindows`` (hopping), or another function
+      that assigns intervals and does not merge them. It is called for every record's timestamp; the
       collection itself stays in the global window.
-    * ``initial`` is the aggregate of no records, or a function without arguments that gives it.
-    * ``add(aggregate, value)`` gives the aggregate with one record more; if it gives ``None`` the window has
-      no row. It may write into the aggregate that it is given and return it. A value may be ``None``: a
-      stream has no tombstones.
-    * ``sequence_by(key, value)`` gives the position, an int of 64 bits; or name the field of the value. By
-      default it is the event time, which is the element's, cut to the millisecond, as Beam carries it between
+    * ``initial`` is the aggregate of no records, or a function without arguments that returns it.
+    * ``add(aggregate, value)`` returns the aggregate with one record more, or ``None`` for no row. It may
+      change the aggregate in place and return it. A value may be ``None``: a stream has no tombstones.
+    * ``sequence_by(key, value)`` returns the position, an int of 64 bits; or a field name of the value. The
+      default is the event time: the element's timestamp, cut to the millisecond, as Beam carries it between
       stages.
-    * ``grace`` is how long after its end a window still takes records: seconds, a ``timedelta`` or a Beam
-      ``Duration``. The clock is the latest time among the records of the same key up to that position. With
-      ``None`` no record is late. It matters only with ``sequence_by``: by event time no record is late.
+    * ``grace``: the time after its end in which a window still takes records: seconds, a ``timedelta`` or a
+      Beam ``Duration``. The clock is the latest time among the records of the same key up to that position.
+      With ``None``, and without ``sequence_by``, no record is late.
     * ``key``, ``timestamp_by``: only for a stream of Arrow batches, ``PCollection[pyarrow.Table]`` or
-      ``PCollection[pyarrow.RecordBatch]``: the columns of the key, one or several, and of the event time. Its
-      rows are the values. ``schema`` is its ``pyarrow.Schema``, where its reader does not know it.
+      ``PCollection[pyarrow.RecordBatch]``: the columns of the key, one or several, and of the event time. The
+      rows are the values. ``schema`` is the stream's ``pyarrow.Schema``, if its reader does not know it.
 
-    All records of one key and position are added, in the order of the further numbers of ``sequence_by``, of
-    time, then of their encoded values; one change follows for each window. A result has the largest timestamp
-    of the records that its window has counted.
+    All records of one key and position are added in the order of the further numbers of ``sequence_by``, of
+    time, then of their encoded values, with one change for each window. The timestamp of a result is the
+    largest of the records in its window.
 
     The result is a windowed table: keyed by ``Windowed(key, Window(start, end))``, partitioned by the key
-    alone. It is joined with ``TableTableJoin`` and ``WindowedTableJoin``, and written to a stream through
-    ``WindowedTableToStream``.
+    alone. ``TableTableJoin`` and ``WindowedTableJoin`` join it, ``WindowedTableToStream`` turns it into a
+    stream.
 
     :meth:`with_outputs` gives ``table``, ``dropped`` and ``late``. Dropped are records with a ``"null_key"``,
     a ``"null_sequence"`` or, of Arrow batches, a ``"null_timestamp"``. A record is late once for each window
@@ -62,8 +61,8 @@ class WindowedAggregate(WithOutputs[StreamInput, Table, WindowedTableOutputs, Ha
     :meth:`with_exception_handling` is used.
 
     Raises ``ValueError`` at construction for a wrong option, session windows among them; when applied to
-    windowed input, to keys whose coder is not deterministic or to batches that do not have the columns; and
-    in the run for elements that are not pairs.
+    windowed input, to keys whose coder is not deterministic or to batches without the columns; and in the run
+    for elements that are not pairs.
 
     >>> import apache_beam as beam
     >>> from apache_beam.transforms.window import FixedWindows, TimestampedValue

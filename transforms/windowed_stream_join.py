@@ -35,51 +35,49 @@ _NAME = "WindowedStreamJoin"
 class WindowedStreamJoin(
     WithOutputs[tuple[StreamInput, StreamInput], PCollection[Any], WindowedStreamOutputs, HandledWindowedStreamOutputs]
 ):
-    """Joins the records of two streams that have the same key and whose times are close to each other.
+    """Joins the records of two streams with the same key and close event times.
 
     ``(PCollection[tuple[K, V]], PCollection[tuple[K, W]]) -> PCollection[tuple[K, R]]``. A left and a right
     record match if ``left time - before <= right time <= left time + after``, bounds included; every matching
     pair gives one result ``(key, joiner(left value, right value))``, at the larger of both times.
 
     * ``joiner(left value, right value)``, or ``with_key(fn)`` with ``fn(key, left value, right value)``; if
-      it gives ``None`` the result is ``(key, None)``, as in Kafka Streams: a value of a stream may be
+      it returns ``None`` the result is ``(key, None)``, as in Kafka Streams: a value of a stream may be
       ``None``.
-    * ``how``: ``"inner"``; ``"left"`` gives a left record without a match too, ``joiner(left value, None)``,
-      at its own time; ``"outer"`` does so for both sides. A record that has a match has no result without
-      one.
+    * ``how``: ``"inner"``; ``"left"`` also emits a left record without a match, ``joiner(left value, None)``,
+      at its own time; ``"outer"`` does so for both sides. A record with a match has no unmatched result.
     * ``before``, ``after``, ``grace``: seconds, a ``timedelta`` or a Beam ``Duration``; 0 or more.
-    * ``sequence_by(key, value)``, or the name of a field of the values: the order of arrival, a whole number
-      of 64 bits, comparable between both streams. Of several, as in :class:`~beam_joins.TableFromChangelog`,
-      the first is the position: records of one position arrive together. By default records arrive in the
-      order of event time, and none is late. The time of a pair is that of its element, cut to the
-      millisecond, as Beam carries it between stages.
+    * ``sequence_by(key, value)``, or a field name of the values: the order of arrival, a whole number of 64
+      bits, comparable between both streams. Of several numbers, as in
+      :class:`~beam_joins.TableFromChangelog`, the first is the position: records of one position arrive
+      together. By default records arrive in the order of event time, and none is late. The event time of a
+      pair is its element's timestamp, cut to the millisecond, as Beam carries it between stages.
     * ``key``, ``timestamp_by``: only for streams of Arrow batches, ``PCollection[pyarrow.Table]`` or
-      ``PCollection[pyarrow.RecordBatch]``: the column or the columns of the key, and that of the event time
+      ``PCollection[pyarrow.RecordBatch]``: the column or columns of the key, and the column of the event time
       (microseconds, or an Arrow timestamp with a time zone).
-    * ``schemas``: the ``pyarrow.Schema`` of the left and of the right stream of Arrow batches, where their
+    * ``schemas``: the ``pyarrow.Schema`` of the left and of the right stream of Arrow batches, if their
       readers do not know them.
 
-    The values of streams of Arrow batches are their rows; the joiner may be one of columns, as in
-    :class:`~beam_joins.ForeignKeyJoin`, and the result is of record batches with the columns ``key``,
-    ``value`` and ``timestamp``. A joiner of one record needs ``schema`` there, a ``pyarrow.Schema``: the
-    columns of what it gives.
+    The values of a stream of Arrow batches are its rows. The joiner may be of columns, as in
+    :class:`~beam_joins.ForeignKeyJoin`; the result is record batches with the columns ``key``, ``value`` and
+    ``timestamp``. A joiner of one record needs ``schema`` there, the ``pyarrow.Schema`` of its results.
 
-    The stream time of a key is the largest timestamp of those of its records, of both sides, that come
-    earlier in the sequence. (In Kafka Streams other keys of the task count too, so what is late depends on
-    the partitions.) A record more than ``grace`` behind it is late and is not joined. The outputs of
-    :meth:`with_outputs` are ``stream``; ``dropped``, of ``Dropped`` with the reasons ``"null_value"``,
-    ``"null_sequence"``, of Arrow batches ``"null_timestamp"`` and, in an inner join, ``"null_key"``;
-    ``late``, of ``Dropped`` with the reasons ``"late_left"`` and ``"late_right"``. All of them are counted.
-    Where a side keeps records without a match, one with a null key is a result without one.
+    The stream time of a key is the largest timestamp of its earlier records in the sequence, of both sides.
+    (In Kafka Streams other keys of the task count too, so lateness depends on the partitions.) A record more
+    than ``grace`` behind the stream time is late and is not joined. The outputs of :meth:`with_outputs` are
+    ``stream``; ``dropped``, of ``Dropped`` with the reasons ``"null_value"``, ``"null_sequence"``, of Arrow
+    batches ``"null_timestamp"`` and, in an inner join, ``"null_key"``; ``late``, of ``Dropped`` with the
+    reasons ``"late_left"`` and ``"late_right"``. All of them are counted. Where a side keeps records without
+    a match, a record with a null key is an unmatched result.
 
     Equal records are separate records. Both sides may be the same stream.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless
     :meth:`with_exception_handling` is used.
 
-    Raises ``ValueError`` at construction for a wrong option, when applied to tables, to windowed input, to
-    one stream of Arrow batches and one of pairs, to batches that do not have the columns, or to keys of
-    different types or without a deterministic coder, and in the run for elements that are not pairs.
+    Raises ``ValueError`` at construction for a wrong option, when applied to tables, to windowed input, to a
+    stream of Arrow batches and a stream of pairs, to batches without the columns, or to keys of different
+    types or without a deterministic coder, and in the run for elements that are not pairs.
 
     >>> import apache_beam as beam
     >>> from apache_beam.transforms.window import TimestampedValue

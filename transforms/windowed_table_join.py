@@ -1,4 +1,4 @@
-"""WindowedTableJoin: joins two tables of which one or both are windowed ("Join Semantics")."""
+"""WindowedTableJoin: joins two tables, one or both windowed ("Join Semantics")."""
 
 from collections.abc import Callable
 from typing import Any
@@ -42,29 +42,30 @@ _WINDOWS_TRIED = 60
 
 
 class WindowedTableJoin(HandlesExceptions[TwoTables, Table, Handled[Table]]):
-    """Joins two tables of which one or both are windowed. Both are partitioned by the source key, so that
-    windows of one key can meet.
+    """Joins two tables, one or both windowed. Both are partitioned by the source key, so that windows of one
+    key can meet.
 
-    | left | right | how | a left row looks up | |---|---|---|---| | keyed by ``Windowed[K]`` | the same |
-    inner, left, outer | the same window | | keyed by ``Windowed[K]`` | the same | inner, left | the window
-    ``shift(window)``, such as the week before | | keyed by ``Windowed[K]`` | keyed by ``K`` | inner, left |
-    the row of its source key | | keyed by ``K`` | by ``Windowed`` | inner, left | the window ``window_of(key,
-    value)``; ``None``: nothing |
+    | left | right | how | a left row looks up |
+    |---|---|---|---|
+    | keyed by ``Windowed[K]`` | the same | inner, left, outer | the same window |
+    | keyed by ``Windowed[K]`` | the same | inner, left | the window ``shift(window)``, such as the week before |
+    | keyed by ``Windowed[K]`` | keyed by ``K`` | inner, left | the row of its source key |
+    | keyed by ``K`` | by ``Windowed`` | inner, left | the window ``window_of(key, value)``; ``None``: nothing |
 
-    The result is a table with the left table's keys. A change of either side updates every result that it is
-    part of: one change of a table's row updates every window of its key. A result has the larger timestamp of
-    both sides.
+    The result is a table with the left table's keys. A change of either side updates all of its results: one
+    change of a table's row updates every window of its key. The timestamp of a result is the larger of both
+    sides'.
 
-    ``joiner(left value, right value)`` gives the result's value, ``None`` for no row; it may be of columns,
-    or ``with_key(fn)``, and ``schema`` says what one of records gives, as in
+    ``joiner(left value, right value)`` returns the result's value, or ``None`` for no row. It may be of
+    columns, or ``with_key(fn)``; ``schema`` declares the results of a joiner of one record, as in
     :class:`~beam_joins.TableTableJoin`.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless
     :meth:`with_exception_handling` is used.
 
-    Raises ``ValueError`` for a wrong option at construction, for one that does not fit the tables when
-    applied to them, and in the run for two changes of one row at one position. A table that is no longer
-    known to be windowed: :func:`beam_joins.as_windowed_table`.
+    Raises ``ValueError`` for a wrong option at construction, for an option that does not fit the tables when
+    applied, and in the run for two changes of one row at one position. For a table that has lost its windowed
+    type use :func:`beam_joins.as_windowed_table`.
 
     >>> from datetime import timedelta
     >>> import apache_beam as beam

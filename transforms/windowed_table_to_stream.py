@@ -24,16 +24,15 @@ Mapping = Callable[[Any, Window, Any], tuple[Any, Any]]
 
 class WindowedTableToStream(HandlesExceptions[TableInput, Stream, Handled[Stream]]):
     """Turns a windowed table into a stream, a ``PCollection[tuple[K2, V2 | None]]``: ``fn(key, window,
-    value)`` gives each element.
+    value)`` returns each element.
 
-    A windowed table is written to a stream only through such a mapping, which says where the window goes.
-    With the window in the key the stream can be read as a table again; with the window in the value it can be
-    joined by the source key. For a deleted row ``fn`` gets the value ``None``, and a ``None`` that it gives
-    is a tombstone.
+    The mapping decides where the window goes. With the window in the key the stream can be read as a table
+    again; with the window in the value it can be joined by the source key. For a deleted row ``fn`` gets the
+    value ``None``; a value of ``None`` in its result is a tombstone.
 
     Every element carries its change's timestamp. Raises ``ValueError`` for a ``fn`` that is not a function,
-    for a table known not to be windowed, and in the run for keys that are not ``Windowed`` and for a result
-    of ``fn`` that is not a pair.
+    for a table that is not windowed, and in the run for keys that are not ``Windowed`` and for a result of
+    ``fn`` that is not a pair.
 
     >>> from beam_joins import Change, Window, Windowed
     >>> with beam.Pipeline() as pipeline:

@@ -63,10 +63,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument(
         "--data", type=Path, default=Path("benchmark-data"), metavar="DIR", help="where the input is kept (default: %(default)s)"
     )
-    made.add_argument("--publish", action="store_true", help="write the table into docs/load.md")
+    made.add_argument("--publish", action="store_true", help="write the table into docs/sizing.md")
     asked, rest = made.parse_known_args(argv)
     asked.data.mkdir(parents=True, exist_ok=True)
-    lines = ["| case | what | time | processor time | memory, peak | bytes a row: sent; remembered |", "|---|---|---|---|---|---|"]
+    lines = ["| case | input | time | processor time | memory, peak | bytes a row: sent; in the state |", "|---|---|---|---|---|---|"]
     failed = False
     for name in asked.cases:
         case = CASES[name]
@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(lines[-1], file=sys.stderr, flush=True)
     print("\n".join(lines))
     if asked.publish:
-        publish(ROOT / "docs" / "load.md", "\n".join(lines), part="load")
+        publish(ROOT / "docs" / "sizing.md", "\n".join(lines), part="load")
     return 1 if failed else 0
 
 

@@ -127,7 +127,7 @@ class Case:
 
 CASES: Final = {
     "pieces": Case(
-        "changes in runs of five million, each of which goes on where the last one ended",
+        "changes in incremental runs of five million",
         50_000_000,
         2_000,
         history,

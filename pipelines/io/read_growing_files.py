@@ -16,29 +16,30 @@ __all__ = ["ReadGrowingFiles"]
 
 
 class ReadGrowingFiles(beam.PTransform[PBegin, PCollection[Any]]):
-    r"""Reads the rows of the files that match ``path`` (a path or a glob), now and later: JSON lines,
+    r"""Reads the rows of all present and later files that match ``path``, a path or a glob: JSON lines,
     Avro, Parquet and Arrow, by the suffix.
 
-    The files are read one after the other, in the order of their paths, each once: name them so that later
-    ones come later. The last file may grow, until there is a later one. Only what is whole is read: lines up
-    to their newline, blocks of Avro, and files of Parquet and Arrow once they have their footer. A file that
-    comes with a name before one that has been begun is not read.
+    Files are read one after the other, in the order of their paths, each once: give later files later names.
+    The last file may grow until a later file exists. Only complete data is read: lines up to their newline,
+    blocks of Avro, and files of Parquet and Arrow with their footer. A new file whose name sorts before the
+    current file is not read.
 
     * ``timestamp_by``: the column with the event time (microseconds since the epoch as whole numbers, or
       timestamps with a time zone), or a function of a row where the rows are dicts.
-    * ``schema``: a ``pyarrow.Schema``, a ``NamedTuple`` or a dataclass. With one the elements are
-      ``pyarrow.RecordBatch``, which is fast; columns that it does not name are left out. Without one they are
-      dicts, but for files of Parquet and Arrow, whose columns are those of the first.
-    * ``out_of_orderness``: how far behind the largest event time the watermark stays: seconds, a
+    * ``schema``: a ``pyarrow.Schema``, a ``NamedTuple`` or a dataclass. With a schema the elements are
+      ``pyarrow.RecordBatch``, which is fast, without the columns that it does not name. Without a schema
+      elements are dicts; for Parquet and Arrow they are record batches with the columns of the first file.
+    * ``out_of_orderness``: the distance of the watermark behind the largest event time: seconds, a
       ``timedelta`` or a Beam ``Duration``.
-    * ``idle_after``: after so long without a row the watermark follows the clock, ``out_of_orderness`` behind
-      it. By default it waits for the next row, so that no result depends on when rows come.
-    * ``follow=False`` reads what is there when the run begins, and ends.
+    * ``idle_after``: the time without a row after which the watermark follows the clock, ``out_of_orderness``
+      behind it. By default the watermark waits for the next row, so that no result depends on the time of
+      arrival.
+    * ``follow=False`` reads the files present when the run begins, and ends.
 
-    An element's timestamp is its event time; that of a batch is the smallest of its rows. Where a job goes on
-    from a savepoint or a checkpoint, the source goes on where it was. Raises ``ValueError`` at construction
-    for an option that is not of its form; a line or a file that cannot be read fails the run with InputError,
-    which names it.
+    An element's timestamp is its event time; a batch has the smallest of its rows. A job that restarts from a
+    savepoint or a checkpoint continues reading at that point. Raises ``ValueError`` at construction for an
+    option of a wrong form; a line or a file that cannot be read fails the run with InputError, which names
+    it.
 
     >>> import os, tempfile
     >>> folder = tempfile.mkdtemp()

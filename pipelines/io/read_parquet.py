@@ -1,10 +1,9 @@
-"""ReadParquet: reads Parquet files as Arrow tables; no row becomes a Python object.
+"""ReadParquet: reads Parquet files as Arrow tables, without a Python object for each row.
 
     batches = pipeline | ReadParquet("changes/*.parquet")       # PCollection[pyarrow.Table]
     _ = tables | WriteParquet("out/enriched")                   # out/enriched-00000-of-00004.parquet, ...
 
-Beam's own transforms do the same; these read and write in fewer steps, which on Spark are what a small job
-waits for.
+Beam's own transforms do the same in more steps, and steps take most of the time of a small job on Spark.
 """
 
 from collections.abc import Sequence
@@ -31,14 +30,14 @@ _FOOTERS = 16  # read at a time
 
 
 class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
-    """Reads Parquet files, one row group at a time: gives a ``PCollection[pyarrow.Table]``, whose columns are
+    """Reads Parquet files, one row group at a time, as a ``PCollection[pyarrow.Table]``. The columns are
     known when the pipeline is built.
 
-    ``path`` is a path, a glob or a folder on any file system that Beam knows; ``columns`` are those to read, by
-    default all. The files may differ in their columns: a table that is made of them has all, null where a
-    file has none. Raises :class:`InputError` at construction if no file matches; when it is applied for a
-    file that is no Parquet file, for a column that no file has, for columns of types that have nothing in
-    common, and if a WriteParquet of the same pipeline would replace a file that it reads.
+    ``path`` is a path, a glob or a folder on any file system that Beam supports; ``columns`` names the
+    columns to read, by default all. Files may have different columns: the table has all of them, null where a
+    file has none. Raises :class:`InputError` at construction if no file matches; and when applied, for a file
+    in another format, for a column that no file has, for one column of types without a common type, and if a
+    WriteParquet of the same pipeline would replace a file that is read.
     """
 
     def __init__(self, path: str, *, columns: Sequence[str] | None = None) -> None:

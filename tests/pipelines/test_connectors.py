@@ -111,7 +111,7 @@ def write(path: Path, events: list[dict[str, Any]]) -> str:
 
 
 def test_the_page_names_the_connectors_that_are_tested_here() -> None:
-    section = (DOCS / "databases.md").read_text().partition("## Connectors of Debezium")[2].partition("\n## ")[0]
+    section = (DOCS / "envelopes.md").read_text().partition("## Connectors of Debezium")[2].partition("\n## ")[0]
     rows = [line.split("|")[1].partition(",")[0].strip().replace("`", "") for line in section.splitlines() if line.startswith("| `")]
     assert rows == list(PLACES)
 
@@ -129,7 +129,7 @@ def test_places_have_the_order_of_the_log(connector: str) -> None:
 def test_events_of_these_connectors_alone_name_their_log() -> None:
     named = {name for name, sources in PLACES.items() if any(place_of(Source(**{"ts_ms": 1, **each})).log for each in sources)}
     assert named == {"mysql with GTIDs", "mysql without GTIDs", "mariadb", "TiCDC"}
-    page = (DOCS / "databases.md").read_text()
+    page = (DOCS / "envelopes.md").read_text()
     assert "Events of `postgresql`, `sqlserver`, `oracle` and `mongodb` do not name their server" in page
 
 

@@ -40,7 +40,7 @@ ROWS: dict[str, list[Row]] = {
 
 
 def options_of_the_page() -> dict[str, list[str]]:
-    table = (DOCS / "databases.md").read_text().partition("| rows of |")[2].partition("\n\n")[0]
+    table = (DOCS / "envelopes.md").read_text().partition("| rows of |")[2].partition("\n\n")[0]
     rows = [line.split("|") for line in table.splitlines()[2:]]
     return {name.strip().replace("`", ""): shlex.split(options.strip(" `")) for _, name, options, _ in rows}
 

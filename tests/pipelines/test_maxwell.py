@@ -1,4 +1,4 @@
-"""The lines that Maxwell's serializer makes: a test for each row of the table in docs/databases.md."""
+"""The lines that Maxwell's serializer makes: a test for each row of the table in docs/envelopes.md."""
 
 import json
 from typing import Any

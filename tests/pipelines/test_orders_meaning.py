@@ -174,7 +174,7 @@ def test_a_pattern_is_one_in_a_directory_whose_name_looks_like_one(run: Run, mon
 
 @pytest.mark.parametrize(("option", "words"), [("deletes", DELETES), ("upserts", UPSERTS)])
 def test_the_docs_and_the_help_list_the_words(run: Run, option: str, words: frozenset[str]) -> None:
-    page = (Path(__file__).parents[2] / "docs/orders_command.md").read_text()
-    (row,) = re.findall(rf"^\| `--orders-{option}` \| (.*) \|$", page, re.MULTILINE)
+    page = (Path(__file__).parents[2] / "docs/command_line.md").read_text()
+    (row,) = re.findall(rf"^\| `--left-{option}` \| (.*) \|$", page, re.MULTILINE)
     assert sorted(re.findall(r"`([\w+-]+)`", row)) == sorted(words)
     assert ",".join(sorted(words)) in re.sub(r"\s+", "", run("--help").out)

@@ -1,4 +1,4 @@
-"""The program of the page "Tables of databases" runs as it stands there, and the table is then what the page
+"""The program of the page "PostgreSQL" runs as it stands there, and the table is then what the page
 shows.
 """
 
@@ -14,7 +14,7 @@ from tests.docs.page import DOCS, ROOT, blocks
 
 
 def test_the_program_of_the_page_leaves_the_table_that_it_shows_also_when_it_runs_twice(postgres: str, tmp_path: Path) -> None:
-    program, query, shown = [block.text for block in blocks(DOCS / "databases.md") if block.language in ("py", "sql", "text")]
+    program, query, shown = [block.text for block in blocks(DOCS / "postgresql.md") if block.language in ("py", "sql", "text")]
     (tmp_path / "enriched.py").write_text(program)
     where = conninfo_to_dict(postgres)
     environment = {f"PG{name.upper()}": str(where[name]) for name in ("host", "port", "user")}

@@ -1,7 +1,7 @@
 """The folder of ``--beam_joins_state``: it is opened when a pipeline first asks, gives each transform its
 memory, and takes what a run that ended well has written.
 
-The layout is described in docs/every_night.md. What a run writes lies in a folder of its own below ``runs/``
+The layout is described in docs/incremental_runs.md. What a run writes lies in a folder of its own below ``runs/``
 and counts only when the manifest names it. Off local disks nothing keeps two runs apart: so a run removes what is
 its own, and behind its commit what is of runs up to it.
 """

@@ -1,4 +1,4 @@
-"""The page "All day on Spark" is executed: its files arrive, its command runs, and what it shows is what
+"""The page "Running continuously" is executed: its files arrive, its command runs, and what it shows is what
 comes out.
 """
 
@@ -14,7 +14,7 @@ import pytest
 
 from tests.docs.page import DOCS, ROOT, Block, blocks
 
-PAGE = DOCS / "all_day_on_spark.md"
+PAGE = DOCS / "running_continuously.md"
 SECONDS = re.compile(r", [\d.]+ s$")
 
 
