@@ -92,9 +92,10 @@ def written(postgres: str) -> tuple[dict[str, dict[int, Content]], dict[int, Log
     expected: dict[str, dict[int, Content]] = {table: {} for table in TABLES}
     for lines in logs[2]:
         parsed = [json.loads(line) for line in lines]
-        number = next(line["columns"][0]["value"] for line in parsed if line.get("table") == "commits")
-        table, content = contents[number]
-        expected[table][lsn(parsed[0]["nextlsn"])] = content
+        # a transaction of the server's own, such as that of an ANALYZE, has no change of a table
+        for number in (line["columns"][0]["value"] for line in parsed if line.get("table") == "commits"):
+            table, content = contents[number]
+            expected[table][lsn(parsed[0]["nextlsn"])] = content
     return expected, logs
 
 
