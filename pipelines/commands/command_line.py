@@ -107,8 +107,6 @@ _MADE_IT_FAIL: Final[dict[str, Callable[[str], tuple[object, int]]]] = {
     "FunctionFailed": lambda sentence: (FunctionFailed(sentence), FAILED),
     "StateRefused": lambda sentence: (sentence, WRONG_INPUT),
     "CorruptData": lambda sentence: (sentence, WRONG_INPUT),
-    "InputRefused": lambda sentence: (sentence, WRONG_INPUT),
-    "StateNotWritten": lambda sentence: (sentence, FAILED),
 }
 """Exceptions of workers: what to say of them, and the exit code."""
 

@@ -15,7 +15,8 @@ from apache_beam.options.pipeline_options import DebugOptions, DirectOptions, Pi
 from apache_beam.pipeline import Pipeline
 from apache_beam.runners.runner import PipelineState
 
-from beam_joins.transforms.engine.block_files import BlockFolder, BlocksNotWritten
+from beam_joins.errors import OutputError
+from beam_joins.transforms.engine.block_files import BlockFolder
 from beam_joins.transforms.engine.resumed.file_lock import FileLock
 
 INLINE: Final = "inline"
@@ -111,7 +112,7 @@ class _Made:
             _remove_left(os.path.dirname(path))
             self._lock = _made(path)
         except OSError as error:
-            raise BlocksNotWritten(
+            raise OutputError(
                 f"cannot make the folder {path} for the blocks of the run: {error.strerror or error}; name another place"
                 f" with --beam_joins_blocks=DIR"
             ) from error

@@ -5,7 +5,7 @@ from typing import Any
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PortableOptions, TestOptions
 from apache_beam.pipeline import Pipeline
 
-from beam_joins.transforms.engine.resumed.state_files import StateRefused
+from beam_joins.errors import StateRefused
 
 
 def require_run(pipeline: Pipeline) -> None:

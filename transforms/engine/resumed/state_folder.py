@@ -18,6 +18,7 @@ from uuid import uuid4
 from apache_beam.pipeline import Pipeline
 from apache_beam.runners.runner import PipelineState
 
+from beam_joins.errors import StateRefused
 from beam_joins.stream_time import EARLIEST
 from beam_joins.transforms.engine.resumed.connected import connected
 from beam_joins.transforms.engine.resumed.manifest import (
@@ -34,7 +35,7 @@ from beam_joins.transforms.engine.resumed.manifest import (
 )
 from beam_joins.transforms.engine.resumed.memory import BEGUN, Memory
 from beam_joins.transforms.engine.resumed.only_built import require_job, require_run
-from beam_joins.transforms.engine.resumed.state_files import StateFiles, StateRefused
+from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from beam_joins.transforms.engine.stored_files import move
 
 MANIFEST, JOURNAL, RUNS = "manifest.json", "commit.json", "runs"
