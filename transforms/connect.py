@@ -32,6 +32,7 @@ from beam_joins.transforms.engine.replay_options import ReplayOptions, folder_fo
 from beam_joins.transforms.engine.resumed.file_lock import FileLock
 from beam_joins.transforms.engine.resumed.manifest import schema_text, text_schema
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
+from beam_joins.transforms.engine.runner_abilities import ONE_MACHINE, READ_ONCE
 from beam_joins.transforms.engine.stored_files import (
     calling,
     cause,
@@ -54,6 +55,8 @@ __all__ = [
     "BLOCK_BYTES",
     "BLOCK_ROWS",
     "NAMESPACE",
+    "ONE_MACHINE",
+    "READ_ONCE",
     "ROWS_IN",
     "ROWS_OUT",
     "STATE_BYTES",

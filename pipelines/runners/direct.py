@@ -19,11 +19,13 @@ from beam_joins.pipelines.runners.job_failure import JobFailed, user_failure
 from beam_joins.pipelines.runners.local_connections import no_proxy_here
 from beam_joins.pipelines.runners.portable_run import interruptible
 from beam_joins.pipelines.runners.run_log import machinery_into, new_log_file
-from beam_joins.pipelines.runners.run_options import ONE_MACHINE, READ_ONCE, WorkerOptions
+from beam_joins.pipelines.runners.run_options import WorkerOptions
+from beam_joins.pipelines.runners.runner import ENGINE
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 from beam_joins.pipelines.runners.workers import WorkerPool
+from beam_joins.transforms.connect import ONE_MACHINE, READ_ONCE
 
-_DIRECT: Final = (None, "DirectRunner", "FnApiRunner", f"{FnApiRunner.__module__.rpartition('.')[0]}.FnApiRunner")
+_DIRECT: Final = (None, "DirectRunner", "FnApiRunner", ENGINE)
 _URN: Final = "beam_joins:env:pooled:v1"
 _POOLED: Final = "pooled"
 """A mode of the direct runner beside its own, in which it starts workers by itself."""

@@ -11,22 +11,18 @@ from typing import Any, Final
 from uuid import uuid4
 
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import DebugOptions, DirectOptions, PipelineOptions, PortableOptions, StandardOptions
+from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pipeline import Pipeline
 from apache_beam.runners.runner import PipelineState
 
 from beam_joins.errors import OutputError
 from beam_joins.transforms.engine.block_files import BlockFolder
 from beam_joins.transforms.engine.resumed.file_lock import FileLock
+from beam_joins.transforms.engine.runner_abilities import is_one_machine, reads_once
 
 INLINE: Final = "inline"
-ONE_MACHINE: Final = "beam_joins_one_machine"
-"""The experiment by which a launcher says that all workers are on this machine."""
-READ_ONCE: Final = "beam_joins_blocks_are_read_once"
-"""The experiment by which it says that no stage is computed twice."""
 _PREFIX: Final = "beam_joins-blocks-"
 _ATTACHED: Final = "_beam_joins_blocks"
-_HERE: Final = {"SwitchingDirectRunner", "BundleBasedDirectRunner", "FnApiRunner", "PrismRunner"}
 
 
 def block_folder(pipeline: Pipeline, asked: str | None) -> BlockFolder | None:
@@ -43,35 +39,16 @@ def block_folder(pipeline: Pipeline, asked: str | None) -> BlockFolder | None:
 
 
 def _attached(pipeline: Pipeline, asked: str | None) -> BlockFolder | None:
-    options = pipeline.options
-    if asked == INLINE or options.view_as(StandardOptions).streaming:  # what is restored has no folder
+    if asked == INLINE or pipeline.options.view_as(StandardOptions).streaming:  # what is restored has no folder
         return None
     if asked is not None and (not asked or FileSystems.get_scheme(asked) is not None):
         raise ValueError(f"--beam_joins_blocks={asked}: give a folder that all workers reach by this path, or {INLINE}")
-    if asked is None and not _is_one_machine(pipeline):
+    if asked is None and not is_one_machine(pipeline):
         return None
     parent = os.path.abspath(asked or tempfile.gettempdir())
-    folder = BlockFolder(os.path.join(parent, f"{_PREFIX}{uuid4().hex}"), asked is None and _reads_once(pipeline, options))
+    folder = BlockFolder(os.path.join(parent, f"{_PREFIX}{uuid4().hex}"), asked is None and reads_once(pipeline))
     pipeline.run = partial(_run, folder.path, pipeline.run)  # type: ignore[method-assign]
     return folder
-
-
-def _is_one_machine(pipeline: Pipeline) -> bool:
-    if pipeline.options.view_as(DebugOptions).lookup_experiment(ONE_MACHINE):
-        return True
-    environment = pipeline.options.view_as(PortableOptions).environment_type
-    return environment == "LOOPBACK" or (not environment and is_direct(pipeline))
-
-
-def is_direct(pipeline: Pipeline) -> bool:
-    """Whether the pipeline runs on the direct runner or Prism, which keep what goes from stage to stage in memory."""
-    return not _HERE.isdisjoint(each.__name__ for each in type(pipeline.runner).__mro__)
-
-
-def _reads_once(pipeline: Pipeline, options: PipelineOptions) -> bool:
-    if is_direct(pipeline):
-        return not options.view_as(DirectOptions).direct_runner_bundle_repeat
-    return bool(options.view_as(DebugOptions).lookup_experiment(READ_ONCE))
 
 
 def _run(path: str, run: Callable[..., Any], *args: Any, **options: Any) -> Any:
