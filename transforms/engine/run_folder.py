@@ -4,18 +4,16 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pipeline import Pipeline
-from apache_beam.runners.runner import PipelineState
 
 from beam_joins.errors import OutputError
+from beam_joins.transforms.engine.around_run import around_run
 from beam_joins.transforms.engine.block_files import BlockFolder
 from beam_joins.transforms.engine.resumed.file_lock import FileLock
 from beam_joins.transforms.engine.runner_abilities import is_one_machine, reads_once
@@ -47,36 +45,9 @@ def _attached(pipeline: Pipeline, asked: str | None) -> BlockFolder | None:
         return None
     parent = os.path.abspath(asked or tempfile.gettempdir())
     folder = BlockFolder(os.path.join(parent, f"{_PREFIX}{uuid4().hex}"), asked is None and reads_once(pipeline))
-    pipeline.run = partial(_run, folder.path, pipeline.run)  # type: ignore[method-assign]
+    made = _Made(folder.path)
+    around_run(pipeline, made.make, lambda result: made.remove())
     return folder
-
-
-def _run(path: str, run: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Run a pipeline with its folder."""
-    folder = _Made(path)
-    try:
-        result = run(*args, **options)
-        has_ended = PipelineState.is_terminal(result.state)
-    except BaseException:
-        folder.remove()
-        raise
-    if has_ended:
-        folder.remove()
-        return result
-    wait: Callable[..., Any] = result.wait_until_finish
-
-    def wait_until_finish(*args: Any, **options: Any) -> Any:
-        try:
-            ended = wait(*args, **options)
-        except BaseException:
-            folder.remove()
-            raise
-        if PipelineState.is_terminal(result.state):
-            folder.remove()
-        return ended
-
-    result.wait_until_finish = wait_until_finish
-    return result
 
 
 class _Made:
@@ -84,6 +55,10 @@ class _Made:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._lock: FileLock | None = None
+
+    def make(self) -> None:
+        path = self._path
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             _remove_left(os.path.dirname(path))
@@ -96,11 +71,14 @@ class _Made:
         atexit.register(self.remove)
 
     def remove(self) -> None:
+        if self._lock is None:
+            return
         atexit.unregister(self.remove)
         with suppress(OSError):  # under another name no worker that is still there writes into it
             os.rename(self._path, gone := f"{self._path}-")
             shutil.rmtree(gone, ignore_errors=True)
         self._lock.close()
+        self._lock = None
 
 
 def _made(path: str) -> FileLock:
