@@ -97,6 +97,9 @@ def python_values(column: pa.Array) -> list[Any]:
     that are none.
     """
     kind = column.type
+    if pa.types.is_struct(kind) and any(is_opaque(field.type) for field in kind):
+        names, parts = [field.name for field in kind], map(python_values, column.flatten())
+        return [dict(zip(names, row, strict=True)) for row in zip(*parts, strict=True)]
     if not isinstance(kind, OpaqueType):
         return python_list(column)
     if kind.content == "key" and (plain := decoded_plain(column.storage)) is not None:

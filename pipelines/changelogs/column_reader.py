@@ -1,16 +1,25 @@
-"""Reads records in the columns that a command needs: many at a time, and the others one by one."""
+"""Reads records in the columns that a table is made of: many at a time, and the others one by one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from beam_joins.keys.canonical import encode
+from beam_joins.keys.opaque import opaque_keys, opaque_values
 from beam_joins.pipelines.changelogs.read_records import MadeRows
+from beam_joins.pipelines.formats.columns import KEY
 from beam_joins.pipelines.formats.exact_rows import ExactRows, row_text
 from beam_joins.pipelines.formats.files import Part
 from beam_joins.pipelines.formats.reading import Reading
-from beam_joins.pipelines.formats.record_batch_parser import RawRows, ignored_rows, structs_one_by_one, typed_rows
+from beam_joins.pipelines.formats.record_batch_parser import (
+    RawRows,
+    ignored_rows,
+    many_at_a_time,
+    record_batch,
+    structs_one_by_one,
+)
 from beam_joins.pipelines.formats.registry import SOURCES
 
 IGNORED: Final = "ignored_operation"
@@ -33,15 +42,20 @@ class ColumnReader:
 
     def made(self, part: Part) -> Iterator[MadeRows]:
         """The records of a part, some at a time."""
-        reading = self._reading.of_unit(part.file.unit)
+        reading = self._reading.of_unit(part.file.unit, digits=bool(part.file.layout))
         return (made_of(raw, reading) for raw in SOURCES[part.file.format].rows(part, reading))
 
 
 def made_of(raw: RawRows, reading: Reading) -> MadeRows:
     """The columns of records, and what is wrong with those that are bad."""
-    batch, sure = typed_rows(raw, reading)
+    columns, sure = many_at_a_time(raw, reading)
     ignored = ignored_rows(raw, reading)
-    others, added, faults = ExactRows(reading), list[int](), list[tuple[int, str]]()
+    objects = _Objects(raw, reading) if "object" in reading.forms else None
+    if objects is not None:
+        sure &= objects.are_right
+    sure &= ~ignored
+    of_lines = raw.line is not None and "json lines" not in reading.forms
+    others, added, faults = ExactRows(reading, of_lines=of_lines), list[int](), list[tuple[int, str]]()
     ignored_count = int(ignored.sum())
     for n in np.flatnonzero(~sure & ~ignored).tolist():
         row, place = raw.row(n), raw.places[n].as_py()
@@ -49,34 +63,99 @@ def made_of(raw: RawRows, reading: Reading) -> MadeRows:
             ignored_count += 1
         elif isinstance(row, str):
             faults.append((place, row))
-        elif fault := _fault(raw, n, row, reading):
+        elif fault := _fault(raw, n, row, reading, of_lines=of_lines) or (objects and objects.faults.get(n)):
             faults.append((place, fault))
+        elif objects is not None:
+            others.add(row, place, key=objects.keys[n], value=objects.values[n])
         else:
-            others.add(row, place, raw.text(n))
+            others.add(row, place, _text(raw, n, row, reading, of_lines=of_lines))
             added.append(n)
-    batches = [] if batch is None or not len(batch) else [batch]
+    batches = []
+    if columns is not None and sure.any():
+        many = columns if objects is None else columns | objects.columns(sure)
+        batches.append(record_batch(reading, many if sure.all() else _kept(many, sure)))
     if len(others):
         batches.append(others.batch(None if raw.structs is None else raw.structs.take(pa.array(added))))
     skipped = {**raw.skipped, **({IGNORED: ignored_count} if ignored_count else {})}
     return MadeRows(batches, len(raw.places), faults, skipped)
 
 
-def _fault(raw: RawRows, n: int, row: dict[str, Any], reading: Reading) -> str | None:
+def _kept(columns: Mapping[str, pa.Array], chosen: Any) -> dict[str, pa.Array]:
+    """The chosen rows of columns."""
+    mask = pa.array(chosen)
+    return {name: column.filter(mask) for name, column in columns.items()}
+
+
+class _Objects:
+    """The dicts of records, their keys, and what is wrong with either."""
+
+    def __init__(self, raw: RawRows, reading: Reading) -> None:
+        self.values, self.keys, self.faults = list[Any](), list[Any](), dict[int, str]()
+        omitted = reading.omitted
+        for n, value in enumerate(raw.objects()):
+            key = None
+            if isinstance(value, str):
+                self.faults[n] = value
+            else:
+                try:
+                    key = _key_at(value, reading.paths)
+                except ValueError as error:
+                    self.faults[n] = str(error)
+            self.keys.append(key)
+            if omitted and isinstance(value, dict):
+                self.values.append({name: each for name, each in value.items() if name not in omitted})
+            else:
+                self.values.append(value)
+        self.are_right = np.array([n not in self.faults for n in range(len(self.values))], np.bool_)
+
+    def columns(self, sure: Any) -> dict[str, pa.Array]:
+        """The columns of keys and dicts; those of records that are not sure are null."""
+        keys = [key if is_sure else None for key, is_sure in zip(self.keys, sure.tolist(), strict=True)]
+        values = [value if is_sure else None for value, is_sure in zip(self.values, sure.tolist(), strict=True)]
+        return {KEY: opaque_keys(keys), "object": opaque_values(values)}
+
+
+def _key_at(row: Mapping[str, Any], paths: Sequence[Sequence[str]]) -> Any:
+    """The key at paths within a row, ``None`` where a part of it is null; raises ValueError for what is no key."""
+    parts = [_value_at(row, path) for path in paths]
+    key = parts[0] if len(parts) == 1 else None if None in parts else tuple(parts)
+    if not isinstance(key, int | str | None):
+        encode(key)
+    return key
+
+
+def _value_at(row: Mapping[str, Any], path: Sequence[str]) -> Any:
+    value: Any = row.get(path[0])
+    for name in path[1:]:
+        if not isinstance(value, Mapping | None):
+            raise ValueError(f"column {'.'.join(path)!r} leads into {value!r}, which has no columns")
+        value = None if value is None else value.get(name)
+    return value
+
+
+def _text(raw: RawRows, n: int, row: dict[str, Any], reading: Reading, *, of_lines: bool) -> bytes:
+    """The JSON text of a record's row, or of the whole record."""
+    if of_lines and raw.line is not None:
+        return b"{}" if reading.columns.is_truncate(row) else raw.line(n)
+    return raw.text(n) or row_text(row, reading)
+
+
+def _fault(raw: RawRows, n: int, row: dict[str, Any], reading: Reading, *, of_lines: bool) -> str | None:
     """Why a record has no place in the columns, or None."""
-    fault = reading.fault(row) or _type_fault(raw, n, row, reading)
+    fault = reading.fault(row) or _type_fault(raw, n, row, reading, of_lines=of_lines)
     key = reading.columns.key
-    if fault and reading.columns.enveloped and all(row.get(column) is not None for column in key):
+    if fault and reading.columns.enveloped and key and all(row.get(column) is not None for column in key):
         named = ", ".join(f"{column} {row[column]!r}" for column in key)
         return f"{fault}; without the change the row with {named} is not right"
     return fault
 
 
-def _type_fault(raw: RawRows, n: int, row: dict[str, Any], reading: Reading) -> str | None:
+def _type_fault(raw: RawRows, n: int, row: dict[str, Any], reading: Reading, *, of_lines: bool) -> str | None:
     """Why a row has no place in typed columns, or None."""
-    if "columns" not in reading.forms or raw.structs is not None:
+    if not reading.is_typed or raw.structs is not None:
         return None
     try:
-        structs_one_by_one([raw.text(n) or row_text(row, reading)], reading)
+        structs_one_by_one([_text(raw, n, row, reading, of_lines=of_lines)], reading, of_lines=of_lines)
     except ValueError as error:
         return f"{error} ({reading.columns.flag('schema')} says the types of columns)"
     return None

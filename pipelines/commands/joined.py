@@ -1,7 +1,6 @@
-"""Joins the rows of two changelogs: their tables, and the columns of the joined rows."""
+"""Joins the rows of two changelogs: the columns of the joined rows."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -9,24 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins import ForeignKeyJoin, TableFromChangelog, TableTableJoin, vectorized
+from beam_joins import ForeignKeyJoin, TableTableJoin, vectorized
 from beam_joins.how import How
 from beam_joins.keys.columns import Bools
 from beam_joins.pipelines.commands.select import Share
-from beam_joins.pipelines.formats.envelopes.row_change import lists_of_names, object_text
-from beam_joins.pipelines.formats.reading import (
-    ARRIVES,
-    BEHIND_DELETES,
-    DELETED,
-    KEY,
-    LEFT_OUT,
-    LOG,
-    PLACE,
-    REFERENCE,
-    TIME,
-    Form,
-    Reading,
-)
+from beam_joins.pipelines.formats.columns import REFERENCE
+from beam_joins.pipelines.formats.envelopes.row_change import object_text
+from beam_joins.pipelines.formats.reading import Form, Reading
 from beam_joins.pipelines.formats.row_encoding import Piece, blank_of, spliced
 from beam_joins.sorting import valid
 from beam_joins.unchanged import merged
@@ -38,46 +26,7 @@ FOUND: Final = "found"
 """The column of the result that says whether both sides have a row; the others are the rows in each form."""
 
 
-def table(reading: Reading, *, drops: bool = False) -> TableFromChangelog:
-    """Makes the table of a changelog that is read so; ``drops``: without the records that leave columns out which
-    no earlier row has.
-    """
-    positions = [name for name in reading.schema.names if name.startswith("sequence_")]
-    values = reading.value.names
-    return TableFromChangelog(
-        key=KEY,
-        timestamp_by=TIME,
-        sequence_by=positions or None,
-        one_log_by=None if reading.columns.log is None else LOG,
-        unchanged_by=vectorized(partial(_left_out, reading)) if reading.columns.left_out is not None else None,
-        completed_by=partial(_completed, reading) if reading.columns.left_out is not None else None,
-        without_earlier="drop" if drops else "fail",
-        tie_break_by=PLACE if reading.columns.sequence is None or reading.columns.enveloped else vectorized(_ties),
-        apply_as_deletes=DELETED,
-        apply_as_inserts=vectorized(_lives) if reading.columns.life is not None else None,
-        apply_as_truncates=vectorized(_empties) if reading.columns.truncates else None,
-        except_columns=[name for name in reading.schema.names if name not in values],
-    )
-
-
-def _ties(rows: pa.RecordBatch) -> pa.Array:
-    """What orders records that sequence and time do not: an upsert is behind a delete, which is of the row before it."""
-    return pc.if_else(rows[DELETED], rows[PLACE], pc.add(rows[PLACE], BEHIND_DELETES))
-
-
-def _empties(rows: pa.RecordBatch) -> pa.Array:
-    return rows[DELETED].is_null()
-
-
-def _lives(rows: pa.RecordBatch) -> pa.Array:
-    return rows[ARRIVES]
-
-
-def _left_out(reading: Reading, rows: pa.RecordBatch) -> pa.Array:
-    return lists_of_names(rows[LEFT_OUT], reading.takes)
-
-
-def _completed(reading: Reading, earlier: dict[str, Any], later: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+def completed(reading: Reading, earlier: dict[str, Any], later: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """A later value with the columns that it leaves out: within its JSON text, and as the reference."""
     kept = _reference_completed(reading, earlier[REFERENCE], later[REFERENCE], names) if reading.reference else {}
     left_out = [made for column, made in reading.taken or zip(names, names, strict=True) if column in names]

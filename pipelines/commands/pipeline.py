@@ -18,14 +18,14 @@ from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord, ReadRecords
 from beam_joins.pipelines.commands.at_least import AtLeast
 from beam_joins.pipelines.commands.command_spec import LATEST, TO
-from beam_joins.pipelines.commands.joined import has_both, join_of, refers_to_none, table
+from beam_joins.pipelines.commands.joined import completed, has_both, join_of, refers_to_none
 from beam_joins.pipelines.commands.select import Share
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.commands.watched_run import log_beside
 from beam_joins.pipelines.formats.json_text import joined, stored_key
 from beam_joins.pipelines.formats.reading import Form, Reading
 from beam_joins.pipelines.formats.row_encoding import change_columns, fitted, json_changes
-from beam_joins.pipelines.io.sources.read_table import Reads, ReadTable
+from beam_joins.pipelines.io.sources.read_table import Reads, ReadTable, table_of
 from beam_joins.pipelines.results.count_figures import Counted, figures, without_reference
 from beam_joins.pipelines.results.counts import TallyDropped, TallyRows, TallyUnreferring
 from beam_joins.pipelines.results.in_order import ChangesInOrder, RowsInOrder
@@ -110,8 +110,8 @@ def _result(pipeline: beam.Pipeline, shape: Shape, report_path: str, *, goes_on:
             named=True,
             log=log,
         )
-        made = table(reading, drops=shape.on_bad_record == "drop")
-        read = pipeline | name.capitalize() >> ReadTable(Reads(records, made).of_run).with_outputs()
+        made = table_of(reading, without_earlier=shape.on_bad_record, completed_by=partial(completed, reading))
+        read = pipeline | name.capitalize() >> ReadTable(Reads(records, made, reading.about.names).of_run).with_outputs()
         tables.append(read.table)
         counted.append(Counted(name, read.rows, read.dropped))
         facts.append(read.counts)

@@ -7,6 +7,7 @@ whole.
 import io
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +25,7 @@ from beam_joins.pipelines.formats.parquet_rows import (
     readable_schema,
     require_names,
     row_dicts,
+    rows_of_table,
     unit_of,
 )
 from beam_joins.pipelines.formats.reading import Reading
@@ -68,8 +70,10 @@ class Arrow:
         """The rows of a record batch, some at a time."""
         with opened(part.file.path) as batches:
             batch = _batch(batches, part.start)
+        if reading is not None and (columns := reading.needed(batch.schema.names)) is not None:
+            batch = batch.select(columns)
         for start in range(0, len(batch), _RECORDS):
-            some = readable(batch.slice(start, _RECORDS))
+            some = readable(batch.slice(start, _RECORDS), None if reading is None else reading.typed)
             begin = part.first_place + start
             yield column_rows(some, pa.array(np.arange(begin, begin + len(some))), reading)
 
@@ -89,7 +93,8 @@ def whole_arrow(file: Growing) -> Iterator[Whole]:
         for number in range(file.place, batches.num_record_batches):
             table = pa.Table.from_batches([_batch(batches, number)])
             names = table.column_names
-            yield number + 1, table if file.columns is None else table.select([name for name in file.columns if name in names])
+            table = table if file.columns is None else table.select([name for name in file.columns if name in names])
+            yield number + 1, partial(rows_of_table, table, number * PLACES)
 
 
 def arrow_schema(path: str) -> pa.Schema:

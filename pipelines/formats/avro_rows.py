@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -30,7 +31,7 @@ from beam_joins.pipelines.formats.json_text import at_any_depth
 from beam_joins.pipelines.formats.lines import parts_by_bytes
 from beam_joins.pipelines.formats.parquet_rows import no_instants
 from beam_joins.pipelines.formats.reading import Reading
-from beam_joins.pipelines.formats.record_batch_parser import RawRows, structs_of
+from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of
 
 _RECORDS: Final = 4096
 _MOST_CHARACTERS: Final = 100
@@ -173,12 +174,11 @@ def read_records(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[s
         yield number, record
 
 
-def with_uuids_as_text(record: dict[str, Any], columns: pa.Schema | None) -> dict[str, Any]:
-    """The record with the text of UUIDs, but in columns that are to be of UUIDs."""
+def with_uuids_as_text(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with the text of UUIDs."""
     if not any(isinstance(value, _WITH_UUIDS) for value in record.values()):
         return record
-    kept = {field.name for field in columns or () if without_uuids(field.type) != field.type}
-    return {name: value if name in kept else _uuids_as_text(value) for name, value in record.items()}
+    return {name: _uuids_as_text(value) for name, value in record.items()}
 
 
 def _uuids_as_text(value: Any) -> Any:
@@ -234,32 +234,42 @@ class Avro:
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
         """The records, some at a time, all to be read one by one."""
         schema = read_schema(part.file.path)
-        convert, rows, records = _converter(schema), rows_of_avro(schema), read_records(part.file.path, part.start, part.stop)
+        records = read_records(part.file.path, part.start, part.stop)
         while some := list(itertools.islice(records, _RECORDS)):
-            structs = None
-            if rows is not None and reading is not None and reading.typed is not None:
-                structs = _structs([record for _, record in some], rows, reading)
             places = pa.array([part.first_place + number for number, _ in some])
-            yield RawRows(places, [convert(record) for _, record in some].__getitem__, structs=structs)
+            yield _raw_rows([record for _, record in some], schema, places, reading)
 
     def where(self, part: Part, place: int) -> str:
         """The number of the record in its part."""
         return f"record {place % PLACES}" + (f" after byte {part.start:,}" if part.start else "")
 
 
-def _structs(records: list[dict[str, Any]], rows: RecordRows, reading: Reading) -> pa.StructArray:
-    """The rows of records in typed columns; a value that Arrow has no type for is the text of its JSON."""
-    read = reading.typed or pa.schema([])
+def _raw_rows(records: list[dict[str, Any]], schema: Schema, places: pa.Array, reading: Reading | None) -> RawRows:
+    """Records of a schema, all to be read one by one."""
+    convert, rows, structs, faults = _converter(schema), rows_of_avro(schema), None, dict[int, str]()
+    if rows is not None and reading is not None and reading.typed is not None:
+        structs, faults = fitting_rows(partial(_structs, records, rows, reading), reading.typed, len(records))
+    plain: list[dict[str, Any] | str] = [faults.get(n) or convert(record) for n, record in enumerate(records)]
+    return RawRows(places, plain.__getitem__, structs=structs, value=lambda n: with_uuids_as_text(records[n]))
+
+
+def _structs(records: list[dict[str, Any]], rows: RecordRows, reading: Reading, start: int, stop: int) -> pa.StructArray:
+    """Some rows of records in typed columns; a value that Arrow has no type for is the text of its JSON. Raises ValueError,
+    a sentence, for one that does not fit.
+    """
+    read, some = reading.typed or pa.schema([]), records[start:stop]
     taken = reading.taken or [(name, name) for name in read.names]
-    columns = {column: _column(records, column, read.field(name).type, rows) for column, name in taken}
-    return structs_of([columns[column] for column, _ in taken], read, len(records))
+    columns = {column: _column(some, column, read.field(name).type, rows) for column, name in taken}
+    return structs_of([columns[column] for column, _ in taken], read, len(some))
 
 
 def _column(records: list[dict[str, Any]], column: str, kind: pa.DataType, rows: RecordRows) -> pa.Array:
-    values = [_uuids_as_text(record.get(column)) for record in records]
+    values = [record.get(column) for record in records]
+    values = values if without_uuids(kind) != kind else list(map(_uuids_as_text, values))
     stored = at_any_depth(pa.nulls(0, kind), _with_numbers).type
     try:
-        return exact_column(values, stored, Place("a record", column)).cast(kind)
+        made = exact_column(values, stored, Place("a record", column))
+        return made if stored == kind else made.cast(kind)
     except ValueError:
         texts = [rows.text({column: value}) if column in record else b"{}" for record, value in zip(records, values, strict=True)]
         return typed(texts, pa.schema([(column, kind)])).column(0)
@@ -284,12 +294,19 @@ def whole_avro(file: Growing) -> Iterator[Whole]:
         opened.seek(0)
         with _may_be_cut_off():
             blocks = fastavro.block_reader(opened)
+            schema: Any = blocks.writer_schema
         opened.seek(file.place or opened.tell())
         while opened.tell() < size:
             with _may_be_cut_off():
                 block: Any = next(blocks)
                 records = list(block)
-            yield block.offset + block.size, records
+            places = pa.array(range(block.offset, block.offset + len(records)), pa.int64())
+            yield block.offset + block.size, partial(_block, records, schema, places)
+
+
+def _block(records: list[dict[str, Any]], schema: Schema, places: pa.Array, reading: Reading | None) -> Iterator[RawRows]:
+    """The records of a block."""
+    yield _raw_rows(records, schema, places, reading)
 
 
 @contextmanager

@@ -21,10 +21,11 @@ BytesText = Literal["base64", "hexadecimal"]
 NANOSECONDS: Final[dict[Unit, int]] = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "ns": 1}
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
-OPERATION, TIME, POSITION, ORDER, LOG = "(operation)", "(time)", "(position)", "(order)", "(log)"
-LEFT_OUT, LIFE, PLACE = "(left out)", "(life)", "(place)"
-"""The columns that are made of what envelopes say; ``LEFT_OUT`` has a list of names as JSON text, or null, and
-``LIFE`` the text of a :class:`~beam_joins.arrivals.Life`; ``PLACE`` orders what nothing else does.
+KEY, REFERENCE, TIME, POSITION, ORDER = "(key)", "(reference)", "(time)", "(position)", "(order)"
+OPERATION, DELETED, LOG, LEFT_OUT, LIFE, PLACE = "(operation)", "(deleted)", "(log)", "(left out)", "(life)", "(place)"
+"""The columns about a change, beside those of its row. ``OPERATION`` is the word of an envelope, ``DELETED`` its meaning
+(null: the change empties the table). ``LEFT_OUT`` has a list of names as JSON text, or null, and ``LIFE`` the text of a
+:class:`~beam_joins.arrivals.Life`; ``PLACE`` orders what nothing else does.
 """
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
@@ -32,7 +33,16 @@ EXACT_IN_DOUBLES: Final = 1 << 53
 """Below which a double is one whole number and no other one rounded."""
 _DIGITS: Final = 76
 """The most digits of a decimal of Arrow."""
-_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+"""The text of a whole number."""
+_IN_PYTHON: Final = {
+    "timestamp": "timestamp_by=",
+    "timestamp-unit": "timestamp_unit=",
+    "sequence": "sequence_by=",
+    **dict.fromkeys(("delete-column", "deletes"), "apply_as_deletes="),
+    "upserts": "apply_as_upserts=",
+}
+"""What options are called in Python where not as on the command line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +52,11 @@ class Columns:
     ``key`` are those of the primary key. ``sequence`` None: the event time is the position; ``within``: columns
     that order the changes of a row at one position. ``delete`` None: there are no deletes; else the column's
     text, in any case (``true`` for true, ``null`` for null), is among ``deletes``, among ``upserts``, or among
-    ``truncates``, which empty the table and have no key; or among ``ignored``: such a record is no change.
-    ``unit`` is what a whole number in ``timestamp`` counts. ``csv`` are delimiter and encoding of CSV files
-    (empty: as these show). ``log`` names what the sequence is of (null: not known), ``left_out`` the columns
+    ``truncates``, which empty the table and have no key; or among ``ignored``: such a record is no change. The
+    last two may be of columns of their own, ``truncate`` and ``ignore``.
+    ``unit`` is what a whole number in ``timestamp`` counts, and ``digits`` whether text of digits is such a number, as
+    where the format has no numbers. ``csv`` are delimiter and encoding of CSV files (empty: as these show). ``log`` names
+    what the sequence is of (null: not known), ``left_out`` the columns
     that a row does not have as they did not change, and ``life`` the encoded
     :class:`~beam_joins.arrivals.Life`. ``side`` is what the options of these columns begin with, ``orders`` for
     ``--orders-key``; empty: nothing; None: Python. ``enveloped``: all but the key are made of what envelopes say.
@@ -68,8 +80,11 @@ class Columns:
     upserts: frozenset[str] = UPSERTS
     truncates: frozenset[str] = frozenset()
     ignored: frozenset[str] = frozenset()
+    truncate: str | None = None
+    ignore: str | None = None
     unit: Unit = "us"
     csv: tuple[str, str] = ("", "")
+    digits: bool = False
     side: str | None = ""
     log: str | None = None
     left_out: str | None = None
@@ -82,7 +97,19 @@ class Columns:
         >>> Columns(key=("id",), timestamp="at", side="orders").flag("key"), Columns(key=("id",), timestamp="at").flag("key")
         ('--orders-key', '--key')
         """
-        return f"{name}=" if self.side is None else f"--{self.side}-{name}" if self.side else f"--{name}"
+        if self.side is None:
+            return _IN_PYTHON.get(name, f"{name}=")
+        return f"--{self.side}-{name}" if self.side else f"--{name}"
+
+    @property
+    def truncating(self) -> str | None:
+        """The column whose values are among ``truncates`` where a record empties the table."""
+        return (self.truncate or self.delete) if self.truncates else None
+
+    @property
+    def ignoring(self) -> str | None:
+        """The column whose values are among ``ignored`` where a record is no change."""
+        return (self.ignore or self.delete) if self.ignored else None
 
     def time_of(self, row: Row) -> int:
         """The event time in microseconds since the epoch; a date is its midnight in UTC, text is ISO 8601, in
@@ -92,7 +119,7 @@ class Columns:
             ValueError: it is neither a whole number, a date nor such a text.
             KeyError: there is no such column.
         """
-        value = whole_number(row[self.timestamp])
+        value = self._time_in(row)
         if type(value) is int:
             return value * NANOSECONDS[self.unit] // 1_000
         if isinstance(value, Decimal) and value.is_finite() and abs(value) < _MOST:  # finer than microseconds
@@ -103,9 +130,14 @@ class Columns:
             raise ValueError("not a time")
         return micros_of(value)
 
+    def _time_in(self, row: Row) -> Any:
+        """The event time as the record has it, a whole number as such."""
+        value = row[self.timestamp]
+        return int(value) if self.digits and isinstance(value, str) and WHOLE.fullmatch(value) else whole_number(value)
+
     def _has_nanoseconds(self, row: Row) -> bool:
         """Whether the event time is no whole number of microseconds."""
-        value = whole_number(row[self.timestamp])
+        value = self._time_in(row)
         if isinstance(value, int | Decimal):
             return bool(value * NANOSECONDS[self.unit] % 1_000)
         return isinstance(value, str) and has_nanoseconds(value)
@@ -130,11 +162,11 @@ class Columns:
 
     def is_ignored(self, row: Row) -> bool:
         """Whether the record is no change, as the old values that some feeds have beside the new ones."""
-        return bool(self.ignored) and self.delete is not None and word(whole_number(row.get(self.delete))) in self.ignored
+        return self.ignoring is not None and word(whole_number(row.get(self.ignoring))) in self.ignored
 
     def is_truncate(self, row: Row) -> bool:
         """Whether the record empties the table."""
-        return bool(self.truncates) and word(whole_number(row.get(self.delete or ""))) in self.truncates
+        return self.truncating is not None and word(whole_number(row.get(self.truncating))) in self.truncates
 
     def about_the_change(self) -> tuple[str, ...]:
         """The columns that describe the change and not the row: they are not part of the row's value."""
@@ -215,7 +247,7 @@ class Envelopes(NamedTuple):
     placeholders: tuple[str, ...] = ()
 
 
-def enveloped(side: str) -> Columns:
+def enveloped(side: str | None) -> Columns:
     """The columns of changes in envelopes, without the key."""
     return Columns(
         key=(),
@@ -293,6 +325,6 @@ def _whole_number(value: object) -> int | None:
         return value
     if isinstance(value, dt.date):
         return micros_of(value)
-    if isinstance(value, str) and _WHOLE.fullmatch(value):
+    if isinstance(value, str) and WHOLE.fullmatch(value):
         return int(value)
     raise ValueError("not a whole number")

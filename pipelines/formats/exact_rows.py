@@ -6,18 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_joins.pipelines.formats.columns import plain_key
+from beam_joins.keys.opaque import opaque_keys, opaque_values
+from beam_joins.pipelines.formats.columns import DELETED, KEY, PLACE, REFERENCE, TIME, plain_key
 from beam_joins.pipelines.formats.exact_json import dumps_line
-from beam_joins.pipelines.formats.reading import (
-    DELETED,
-    KEY,
-    PLACE,
-    REFERENCE,
-    TIME,
-    Reading,
-    sequence_name,
-)
-from beam_joins.pipelines.formats.record_batch_parser import structs_one_by_one
+from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.record_batch_parser import record_batch, structs_one_by_one
 
 
 class ExactRows:
@@ -25,47 +18,62 @@ class ExactRows:
 
     >>> from beam_joins.pipelines.formats.columns import Columns
     >>> rows = ExactRows(Reading(columns=Columns(key=("id",), timestamp="at", delete="op"), key=("whole numbers",)))
-    >>> rows.add({"id": 7, "at": 5, "op": "d", "name": "Ann"}, place=0)
+    >>> rows.add({"id": 7, "at": 5, "op": "d", "name": "Ann"}, place=0, text=b'{"id":7,"at":5,"name":"Ann"}')
     >>> rows.batch().to_pylist()
-    [{'key': 7, 'time': 5, 'deleted': True, 'place': 0, 'json lines': b'{"id":7,"at":5,"name":"Ann"}'}]
+    [{'(key)': 7, '(time)': 5, '(deleted)': True, '(place)': 0, 'json lines': b'{"id":7,"at":5,"name":"Ann"}'}]
     """
 
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
-        self._lists: dict[str, list[Any]] = {name: [] for name in [*reading.schema.names, "json lines"]}
+    def __init__(self, reading: Reading, *, of_lines: bool = False) -> None:
+        """``of_lines``: texts are those of whole records."""
+        self._reading, self._of_lines = reading, of_lines
+        self._lists: dict[str, list[Any]] = {name: [] for name in reading.about.names}
+        self._references: list[Any] = []
+        self._texts: list[bytes] = []
+        self._objects: list[dict[str, Any]] = []
 
     def __len__(self) -> int:
-        return len(self._lists[KEY])
+        return len(self._lists[PLACE])
 
-    def add(self, row: dict[str, Any], place: int, text: bytes | None = None) -> None:
-        """Add a record that has no fault; ``text`` is its JSON text without the columns about the change,
-        where that is known.
+    def add(self, row: dict[str, Any], place: int, text: bytes = b"{}", key: Any = None, value: Any = None) -> None:
+        """Add a record that has no fault; ``text`` is what :func:`text_of` gives, and ``key`` and ``value`` are those that
+        Python gets.
 
         One that empties the table has no key, and null as
-        :data:`~beam_joins.pipelines.formats.reading.DELETED`.
+        :data:`~beam_joins.pipelines.formats.columns.DELETED`.
         """
         reading, columns, lists = self._reading, self._reading.columns, self._lists
         empties = columns.is_truncate(row)
-        lists[KEY].append(None if empties else _key_of(row, columns.key, reading.key_type))
         lists[TIME].append(columns.time_of(row))
-        for n, number in enumerate(columns.sequence_of(row) if reading.sequences else ()):
-            lists[sequence_name(n)].append(number)
+        for name, number in zip(reading.positions, columns.sequence_of(row), strict=False):
+            lists[name].append(number)
         lists[DELETED].append(None if empties else columns.is_delete(row))
         lists[PLACE].append(place)
         for name, column in reading.texts.items():
             lists[name].append(row.get(column))
         if reading.reference:
-            lists[REFERENCE].append(_key_of(row, reading.reference, reading.reference_type))
-        lists["json lines"].append(row_text(row, reading) if text is None else text)
+            self._references.append(_key_of(row, reading.reference, reading.reference_type))
+        if "object" in reading.forms:
+            lists[KEY].append(None if empties else key)
+            self._objects.append(value)
+            return
+        if columns.key:
+            lists[KEY].append(None if empties else _key_of(row, columns.key, reading.key_type))
+        self._texts.append(text)
 
     def batch(self, structs: pa.StructArray | None = None) -> pa.RecordBatch:
         """The columns of the records added; ``structs`` are their rows in typed columns, where these are known."""
-        reading, lists = self._reading, self._lists
+        reading = self._reading
         made = {} if structs is None else {"columns": structs}
-        if "columns" in reading.forms and structs is None:
-            made["columns"] = structs_one_by_one(lists["json lines"], reading)
-        columns = [made.get(field.name) if field.name in made else pa.array(lists[field.name], field.type) for field in reading.schema]
-        return pa.record_batch(columns, schema=reading.schema)
+        if reading.is_typed and structs is None:
+            made["columns"] = structs_one_by_one(self._texts, reading, of_lines=self._of_lines)
+        if "object" in reading.forms:
+            made |= {"object": opaque_values(self._objects), KEY: opaque_keys(self._lists[KEY])}
+        if "json lines" in reading.forms:
+            made["json lines"] = pa.array(self._texts, pa.binary())
+        if reading.reference:
+            made[REFERENCE] = pa.array(self._references, reading.reference_type)
+        about = {field.name: pa.array(self._lists[field.name], field.type) for field in reading.about if field.name not in made}
+        return record_batch(reading, about | made)
 
 
 def row_text(row: dict[str, Any], reading: Reading) -> bytes:

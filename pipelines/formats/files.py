@@ -1,6 +1,6 @@
 """The files of a changelog and the parts in which they are read in parallel."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
@@ -122,8 +122,10 @@ class Growing(NamedTuple):
     columns: tuple[str, ...] | None
 
 
-Whole: TypeAlias = tuple[int, bytes | list[Any] | pa.Table]
-"""What of a file is whole: lines, records or rows in columns, with the place behind it."""
+Block: TypeAlias = Callable[[Reading | None], Iterator[RawRows]]
+"""Gives the records of some bytes as a reading asks for them, as :meth:`Source.rows` does."""
+Whole: TypeAlias = tuple[int, Block]
+"""What of a file is whole: the place behind it, and its records."""
 
 
 class NotWhole(Exception):

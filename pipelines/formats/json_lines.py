@@ -1,10 +1,12 @@
 """Reads and writes JSON lines, one object a line: in parts by byte offset, and a part per bundle."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, BinaryIO, Final
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
@@ -24,16 +26,11 @@ BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 """What some writers begin a file of UTF-8 with."""
 
 
-def read_objects(path: str) -> Iterator[dict[str, Any]]:
+def objects_in(file: File) -> Iterator[dict[str, Any]]:
     """The objects of a file; lines that are none are left out.
 
     Raises OSError and EOFError for what cannot be read.
     """
-    return objects_in(File(path=path, bytes=0, shown=path, format="json lines"))
-
-
-def objects_in(file: File) -> Iterator[dict[str, Any]]:
-    """The same of a file that may only be looked at."""
     lines = (line if n else line.removeprefix(BYTE_ORDER_MARK) for n, line in enumerate(lines_of(file)))
     return (row for line in lines if line.strip() and isinstance(row := object_of(line), dict))
 
@@ -62,9 +59,8 @@ class JsonLines:
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
         """The lines, some at a time."""
         for place, data in whole_lines(part):
-            lines = data if part.start + place else data.removeprefix(BYTE_ORDER_MARK)
-            if (rows := json_rows(lines, part.first_place + place + len(data) - len(lines), reading)) is not None:
-                yield rows
+            for rows in _lines(data, part.start + place, reading):
+                yield rows._replace(places=pc.add(rows.places, part.first_place - part.start))
 
     def where(self, part: Part, place: int) -> str:
         """The number of the line."""
@@ -83,15 +79,22 @@ def whole_json(file: Growing) -> Iterator[Whole]:
             rest += chunk
             cut = rest.rfind(b"\n") + 1
             if cut:
-                lines = rest[:cut] if at else rest[:cut].removeprefix(BYTE_ORDER_MARK)
+                block = partial(_lines, rest[:cut], at)
                 at += cut
-                yield at, lines
+                yield at, block
                 rest = rest[cut:]
     last = rest if at else rest.removeprefix(BYTE_ORDER_MARK)
     if last.strip():
         if not file.is_whole or not isinstance(object_of(last), dict):
             raise NotWhole
-        yield at + len(rest), last
+        yield at + len(rest), partial(_lines, rest, at)
+
+
+def _lines(data: bytes, start: int, reading: Reading | None) -> Iterator[RawRows]:
+    """The records of lines that begin at a place in their file."""
+    lines = data if start else data.removeprefix(BYTE_ORDER_MARK)
+    if (rows := json_rows(lines, start + len(data) - len(lines), reading)) is not None:
+        yield rows
 
 
 class JsonRecords:

@@ -51,19 +51,24 @@ def json_rows(data: bytes, start: int, reading: Reading | None) -> RawRows | Non
     if not is_line.any():
         return None
 
+    def line(n: int) -> bytes:
+        return data[begins[n] : ends[n]]
+
     def row(n: int) -> dict[str, Any] | str:
-        return object_of(data[begins[n] : ends[n]])
+        return object_of(line(n))
 
     places = pa.array(begins + start)
     columns = None if reading is None or not lines_are_text(lines) else _columns(data, begins, ends, reading)
     if reading is None or columns is None:
-        return RawRows(places, row)
+        return RawRows(places, row, line=line)
     if is_line.all() and data.endswith(b"\n") and int((ends - begins).sum()) == len(data) - len(lines):
         lines = pc.binary_slice(lines, 0, -1)
     else:
         lines = pc.ascii_trim(lines.cast(pa.string()), " \t\r\n").filter(pa.array(is_line)).cast(pa.binary())
+    if "json lines" not in reading.forms:
+        return RawRows(places, row, columns, None, _plain(lines, reading), lines=lines, line=line)
     texts, sure = _without(lines, columns, reading, flat=data.count(b"{") == len(lines))
-    return RawRows(places, row, columns, texts if reading.taken is None else _taken(texts, sure, reading), sure)
+    return RawRows(places, row, columns, texts if reading.taken is None else _taken(texts, sure, reading), sure, line=line)
 
 
 def lines_are_text(lines: pa.Array) -> bool:
@@ -75,16 +80,19 @@ def lines_are_text(lines: pa.Array) -> bool:
     return True
 
 
-def read_columns(data: bytes | memoryview, schema: pa.Schema, count: int) -> dict[str, pa.Array] | None:
+def read_columns(
+    data: bytes | memoryview, schema: pa.Schema, count: int, allowed: frozenset[str] | None = None
+) -> dict[str, pa.Array] | None:
     """Columns of so many objects, one after the other, null where one has none; None if Arrow cannot read
-    them so.
+    them so, or where there are others than those ``allowed``.
     """
-    options = pa.json.ParseOptions(explicit_schema=schema, newlines_in_values=False, unexpected_field_behavior="ignore")
+    others = "ignore" if allowed is None else "infer"
+    options = pa.json.ParseOptions(explicit_schema=schema, newlines_in_values=False, unexpected_field_behavior=others)
     try:
         table = pa.json.read_json(pa.BufferReader(data), pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1), options)
     except (pa.ArrowInvalid, UnicodeDecodeError):
         return None
-    if len(table) != count:
+    if len(table) != count or not (allowed is None or allowed.issuperset(table.column_names)):
         return None
     return {name: column.combine_chunks() for name, column in zip(table.column_names, table.columns, strict=True)}
 
@@ -98,7 +106,7 @@ def _columns(data: bytes, begins: Ints, ends: Ints, reading: Reading) -> dict[st
     schema = _schema(itertools.islice((data[i:j] for i, j in zip(begins, ends, strict=True)), _LOOKED_AT), reading)
     if schema is None:
         return None
-    return read_columns(data, schema, len(begins))
+    return read_columns(data, schema, len(begins), None if "json lines" in reading.forms else reading.allowed)
 
 
 def _schema(lines: Iterable[bytes], reading: Reading) -> pa.Schema | None:
@@ -119,13 +127,7 @@ def _without(lines: pa.Array, columns: dict[str, pa.Array], reading: Reading, *,
     """The lines without the columns about the change, and for which of them that is right; ``flat`` lines
     have no objects within the row.
     """
-    names = reading.columns.about_the_change()
-    doubtful = _NOT_PLAIN if reading.added is None else rf"{_NOT_PLAIN}|{_member_name([reading.added])}"
-    sure = ~pc.match_substring_regex(lines, doubtful).to_numpy(zero_copy_only=False)
-    lengths = pc.binary_length(lines)
-    if pc.max(lengths).as_py() > _DEEP:
-        brackets = pc.add(pc.count_substring(lines, "["), pc.count_substring(lines, "{"))
-        sure &= pc.less(brackets, _DEEP).to_numpy(zero_copy_only=False)
+    names, sure = reading.columns.about_the_change(), _plain(lines, reading)
     if not all(map(_PLAIN_NAME.fullmatch, (*names, *filter(None, [reading.added])))):
         return lines, np.zeros(len(lines), np.bool_)
     if not names:
@@ -140,6 +142,17 @@ def _without(lines: pa.Array, columns: dict[str, pa.Array], reading: Reading, *,
     if pc.any(pc.match_substring_regex(texts, first)).as_py():
         texts = pc.replace_substring_regex(texts, first, "{")
     return texts, sure
+
+
+def _plain(lines: pa.Array, reading: Reading) -> Bools:
+    """Which lines Arrow reads as JSON means them, and have no member of the name that is added later."""
+    doubtful = _NOT_PLAIN if reading.added is None else rf"{_NOT_PLAIN}|{_member_name([reading.added])}"
+    sure: Bools = ~pc.match_substring_regex(lines, doubtful).to_numpy(zero_copy_only=False)
+    lengths = pc.binary_length(lines)
+    if pc.max(lengths).as_py() > _DEEP:
+        brackets = pc.add(pc.count_substring(lines, "["), pc.count_substring(lines, "{"))
+        sure &= pc.less(brackets, _DEEP).to_numpy(zero_copy_only=False)
+    return sure
 
 
 def _taken(texts: pa.Array, sure: Bools, reading: Reading) -> pa.Array:

@@ -7,9 +7,9 @@ whole.
 import datetime as dt
 import io
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from beam_joins.arrow_types import plain_type, without_uuids
+from beam_joins.arrow_types import plain_type, python_list, without_uuids
 from beam_joins.exact_casts import as_plain, exact_cast
 from beam_joins.exact_values import Place
 from beam_joins.pipelines.base.paths import is_local
@@ -27,7 +27,7 @@ from beam_joins.pipelines.formats.columns import Unit
 from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.json_text import at_any_depth, is_nested, objects, texts_without_units, without_units
 from beam_joins.pipelines.formats.reading import Reading
-from beam_joins.pipelines.formats.record_batch_parser import RawRows, structs_of
+from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of
 
 _RECORDS: Final = 1 << 16
 _MAGIC: Final = b"PAR1"
@@ -71,9 +71,10 @@ class Parquet:
         """The rows of a row group, some at a time."""
         begin = part.first_place
         with opened(part.file.path) as parquet:
-            require_held(part.file.path, parquet, [part.start])
-            for raw in parquet.iter_batches(_RECORDS, row_groups=[part.start]):
-                batch = readable(raw)
+            columns = None if reading is None else reading.needed(parquet.schema_arrow.names)
+            require_held(part.file.path, parquet, [part.start], columns)
+            for raw in parquet.iter_batches(_RECORDS, row_groups=[part.start], columns=columns):
+                batch = readable(raw, None if reading is None else reading.typed)
                 batch = marked(batch) if part.file.is_unmarked else batch
                 places = pa.array(np.arange(begin, begin + len(batch)))
                 begin += len(batch)
@@ -84,19 +85,30 @@ class Parquet:
         return f"row {place % PLACES + 1:,} of row group {part.start + 1:,}"
 
 
+def rows_of_table(table: pa.Table, first_place: int, reading: Reading | None) -> Iterator[RawRows]:
+    """The rows of a table, some at a time; the places begin with the first."""
+    for raw in table.to_batches(_RECORDS):
+        batch = readable(raw, None if reading is None else reading.typed)
+        yield column_rows(batch, pa.array(np.arange(first_place, first_place + len(batch))), reading)
+        first_place += len(batch)
+
+
 def column_rows(raw: pa.RecordBatch, places: pa.Array, reading: Reading | None) -> RawRows:
-    """The records of a batch of plain types whose columns are all known; raises ValueError for one that does
-    not fit the columns that are read.
-    """
+    """The records of a batch of plain types whose columns are all known."""
 
     @cache
     def plain_rows() -> pa.RecordBatch:
         return _without_units(raw)
 
+    @cache
+    def python_rows() -> list[dict[str, Any]]:
+        return python_list(raw.to_struct_array())
+
     def row(n: int) -> dict[str, Any] | str:
         one: dict[str, Any] = plain_rows().slice(n, 1).to_pylist()[0]
-        return one
+        return faults.get(n, one)
 
+    faults: dict[int, str] = {}
     if reading is None or not reading.fits(raw.schema.names):
         return RawRows(places, row)
     missing = pa.nulls(len(raw))
@@ -105,12 +117,21 @@ def column_rows(raw: pa.RecordBatch, places: pa.Array, reading: Reading | None) 
     if "json lines" in reading.forms:
         shown = {name: _named(column, name, texts_without_units) for name, column in columns.items()}
         texts = objects(reading.value_of(shown, missing), len(raw))
-    structs = None
+    structs, sure = None, None
     if reading.typed is not None:
-        values = reading.value_of(columns, missing)
-        made = [exact_cast(values.get(field.name, missing), field.type, Place("a row", field.name)) for field in reading.typed]
-        structs = structs_of(made, reading.typed, len(raw))
-    return RawRows(places, row, {name: columns.get(name, missing) for name in reading.names()}, texts, structs=structs)
+        structs, faults = fitting_rows(partial(_structs, reading.value_of(columns, missing), reading.typed), reading.typed, len(raw))
+        sure = np.array([n not in faults for n in range(len(raw))], np.bool_) if faults else None
+    read = {name: columns.get(name, missing) for name in reading.names()}
+    return RawRows(places, row, read, texts, sure, structs=structs, value=lambda n: python_rows()[n])
+
+
+def _structs(values: Mapping[str, pa.Array], typed: pa.Schema, start: int, stop: int) -> pa.StructArray:
+    """Some rows in typed columns; raises ValueError, a sentence, for one that does not fit."""
+    made = []
+    for field in typed:
+        column = values[field.name].slice(start, stop - start) if field.name in values else pa.nulls(stop - start)
+        made.append(exact_cast(column, field.type, Place("a row", field.name)))
+    return structs_of(made, typed, stop - start)
 
 
 def marked(rows: Any) -> Any:
@@ -140,9 +161,14 @@ def _without_units(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.record_batch(columns, names=batch.schema.names)
 
 
-def readable(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch in plain types, UUIDs as text."""
-    columns = [exact_cast(as_plain(column), without_uuids(plain_type(column.type)), Place("a column")) for column in batch.columns]
+def readable(batch: pa.RecordBatch, typed: pa.Schema | None = None) -> pa.RecordBatch:
+    """The batch in plain types, UUIDs as text, but in columns that are to be of UUIDs."""
+    kept = {field.name for field in typed or () if without_uuids(field.type) != field.type}
+    columns = [
+        exact_cast(as_plain(column), plain if name in kept else without_uuids(plain), Place("a column"))
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        for plain in [plain_type(column.type)]
+    ]
     return pa.record_batch(columns, names=batch.schema.names)
 
 
@@ -232,7 +258,7 @@ def whole_parquet(file: Growing) -> Iterator[Whole]:
         columns = None if file.columns is None else [name for name in file.columns if name in groups.schema_arrow.names]
         for group in range(file.place, groups.num_row_groups):
             require_held(file.path, groups, [group], file.columns)
-            yield group + 1, groups.read_row_group(group, columns=columns)
+            yield group + 1, partial(rows_of_table, groups.read_row_group(group, columns=columns), group * PLACES)
 
 
 def parquet_schema(path: str) -> pa.Schema:

@@ -1,28 +1,41 @@
 """Defines which columns of a changelog's records are read, and their types."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Final, Literal, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from beam_joins.pipelines.formats.columns import BytesText, Columns, Row, Unit, key_fault, plain_key, shown
+from beam_joins.keys.opaque import KEYS, VALUES
+from beam_joins.pipelines.formats.columns import (
+    DELETED,
+    KEY,
+    LEFT_OUT,
+    LIFE,
+    LOG,
+    ORDER,
+    PLACE,
+    POSITION,
+    REFERENCE,
+    TIME,
+    BytesText,
+    Columns,
+    Row,
+    Unit,
+    key_fault,
+    plain_key,
+    shown,
+)
 
 T = TypeVar("T")
-Form = Literal["columns", "json lines"]
+Form = Literal["columns", "json lines", "row", "object"]
+"""How rows are kept: as structs of typed columns or JSON texts, or as what a table of Python is made of: typed columns
+beside those about the change, or Python objects.
+"""
 Kind: TypeAlias = str
 """What a column holds, in words: those of :func:`kind`."""
 
-KEY: Final = "key"
-TIME: Final = "time"
-DELETED: Final = "deleted"
-PLACE: Final = "place"
-REFERENCE: Final = "reference"
-LOG: Final = "log"
-LEFT_OUT: Final = "left_out"
-ARRIVES: Final = "arrives"
-TEXT: Final = "text"
 BEHIND_DELETES: Final = 1 << 62
 """What is added to the place of an upsert where it is behind all deletes; no place is as large."""
 KEY_TYPES: Final[Mapping[Kind, pa.DataType]] = {
@@ -46,11 +59,13 @@ class Reading:
     the columns of the row's value with the names that they get there (None: all), and ``allowed`` those that a
     record may have (None: any). ``forms`` are those that each row is kept in: ``json lines`` for its JSON
     text, ``columns`` for a struct of the types ``typed``, by the names that columns get, whose bytes are text in
-    ``bytes_text``.
+    ``bytes_text``. Or one of the forms of Python: ``row`` for columns of the types ``typed`` beside those about the
+    change, which have the key too; ``object`` for dicts without the columns ``omitted``, with the key that lies at
+    ``paths`` within them. An envelope that says other types than those ``expected`` is a bad record.
 
     >>> reading = Reading(columns=Columns(key=("id",), timestamp="at", sequence="lsn"), reference=("by",))
     >>> reading.schema.names
-    ['key', 'time', 'sequence_0', 'deleted', 'place', 'reference', 'json lines']
+    ['(key)', '(time)', '(position)', '(deleted)', '(place)', '(reference)', 'json lines']
     """
 
     columns: Columns
@@ -67,6 +82,38 @@ class Reading:
     forms: tuple[Form, ...] = ("json lines",)
     typed: pa.Schema | None = None
     bytes_text: BytesText = field(default="base64", repr=False)
+    paths: tuple[tuple[str, ...], ...] = ()
+    omitted: frozenset[str] = frozenset()
+    expected: pa.Schema | None = None
+
+    @classmethod
+    def of_rows(cls, columns: Columns, typed: pa.Schema, expected: pa.Schema | None = None, bytes_text: BytesText = "base64") -> Self:
+        """For a table in Python with rows in typed columns."""
+        taken = tuple((name, name) for name in typed.names)
+        plain = replace(columns, key=())
+        return cls(columns=plain, key=(), taken=taken, forms=("row",), typed=typed, expected=expected, bytes_text=bytes_text)
+
+    @classmethod
+    def of_objects(cls, columns: Columns, paths: Iterable[Sequence[str]], omitted: Collection[str] = ()) -> Self:
+        """For a table in Python with rows that are dicts, whose key lies at ``paths``."""
+        within = tuple(map(tuple, paths))
+        return cls(columns=replace(columns, key=()), key=(), forms=("object",), paths=within, omitted=frozenset(omitted))
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether rows are made of typed columns."""
+        return "columns" in self.forms or "row" in self.forms
+
+    @property
+    def typed_texts(self) -> pa.Schema:
+        """The columns of the texts of rows and their types."""
+        return self.typed or pa.schema([])
+
+    @property
+    def typed_lines(self) -> pa.Schema:
+        """The columns of whole records that the rows have, each once, and their types."""
+        names = dict(self.taken or ((name, name) for name in self.typed_texts.names))
+        return pa.schema([self.typed_texts.field(name).with_name(column) for column, name in names.items()])
 
     @property
     def sequences(self) -> tuple[str, ...]:
@@ -75,26 +122,40 @@ class Reading:
         return () if columns.sequence is None else (columns.sequence, *columns.within)
 
     @property
+    def positions(self) -> tuple[str, ...]:
+        """The columns that order the changes: the position, and the order within it."""
+        names = (POSITION, ORDER, *(f"(order {n})" for n in range(2, len(self.sequences))))
+        return names[: len(self.sequences)]
+
+    @property
     def value(self) -> pa.Schema:
         """The columns that are the row's value."""
-        types = {"json lines": pa.binary(), "columns": pa.struct(list(self.typed or ()))}
+        if "row" in self.forms:
+            return self.typed or pa.schema([])
+        types = {"json lines": pa.binary(), "columns": pa.struct(list(self.typed or ())), "object": VALUES}
         fields: list[tuple[str, pa.DataType]] = [(form, types[form]) for form in self.forms]
         if self.reference:
             fields.insert(0, (REFERENCE, self.reference_type))
         return pa.schema(fields)
 
     @property
+    def about(self) -> pa.Schema:
+        """The columns that say what the record is."""
+        of_key = [] if "row" in self.forms else [(KEY, KEYS if "object" in self.forms else self.key_type)]
+        numbers = [(name, pa.int64()) for name in (TIME, *self.positions)]
+        texts = [(name, pa.string()) for name in self.texts]
+        return pa.schema([*of_key, *numbers, (DELETED, pa.bool_()), (PLACE, pa.int64()), *texts])
+
+    @property
     def schema(self) -> pa.Schema:
         """All columns: those that say what the record is, then those of the row's value."""
-        numbers = [TIME, *(sequence_name(n) for n in range(len(self.sequences)))]
-        fields = [(KEY, self.key_type), *((name, pa.int64()) for name in numbers), (DELETED, pa.bool_()), (PLACE, pa.int64())]
-        return pa.schema([*fields, *((name, pa.string()) for name in self.texts), *self.value])
+        return pa.schema([*self.about, *self.value])
 
     @property
     def texts(self) -> dict[str, str]:
         """The columns of texts about the change, with the columns of the records that have them."""
         columns = self.columns
-        named = {LOG: columns.log, LEFT_OUT: columns.left_out, ARRIVES: columns.life}
+        named = {LOG: columns.log, LEFT_OUT: columns.left_out, LIFE: columns.life}
         return {name: column for name, column in named.items() if column is not None}
 
     @property
@@ -114,9 +175,10 @@ class Reading:
         kinds += zip(self.reference, self.refers if self.reference else (), strict=True)
         return {column: KEY_TYPES[kind] for column, kind in reversed(kinds)}
 
-    def of_unit(self, unit: Unit | None) -> "Reading":
-        """The same of files that say themselves what their times count."""
-        return self if unit is None or unit == self.columns.unit else replace(self, columns=replace(self.columns, unit=unit))
+    def of_unit(self, unit: Unit | None, *, digits: bool = False) -> "Reading":
+        """The same of files that say themselves what their times count, or have ``digits`` for numbers."""
+        columns = replace(self.columns, unit=self.columns.unit if unit is None else unit, digits=digits)
+        return self if columns == self.columns else replace(self, columns=columns)
 
     def names(self) -> tuple[str, ...]:
         """The columns of the records that are read, each once."""
@@ -126,6 +188,8 @@ class Reading:
             columns.timestamp,
             *self.sequences,
             columns.delete,
+            columns.truncating,
+            columns.ignoring,
             *self.texts.values(),
             *self.reference,
             *self.numbers,
@@ -156,6 +220,17 @@ class Reading:
         """Whether rows of these columns, all of which are known, can be kept many at a time."""
         return self.added not in names and (self.allowed is None or self.allowed.issuperset(names))
 
+    def needed(self, names: Collection[str]) -> list[str] | None:
+        """The columns of a file that are read, where the others say nothing of its records; None: all.
+
+        >>> Reading.of_rows(Columns(key=(), timestamp="at"), pa.schema({"id": pa.int64()})).needed(["at", "id", "more"])
+        ['at', 'id']
+        """
+        if self.taken is None or not self.fits(names) or self.allowed is not None:
+            return None
+        needed = {*self.names(), *(column for column, _ in self.taken)}
+        return [name for name in names if name in needed]
+
     def value_of(self, columns: Mapping[str, T], missing: T) -> dict[str, T]:
         """The columns of the row's value, by the names that they get; ``missing`` for one that is not there.
 
@@ -175,11 +250,6 @@ class Reading:
         False
         """
         return column in self.reference or self.taken is None or any(column == taken for taken, _ in self.taken)
-
-
-def sequence_name(number: int) -> str:
-    """The column of the position (0) or of the order within it."""
-    return f"sequence_{number}"
 
 
 def _type_of(kinds: tuple[Kind, ...], names: tuple[str, ...]) -> pa.DataType:

@@ -1,6 +1,8 @@
 """Parses many records at a time from the columns of a file into those that a reader needs."""
 
-from collections.abc import Callable, Mapping
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
@@ -10,26 +12,16 @@ import pyarrow.compute as pc
 
 from beam_joins.keys.columns import Bools
 from beam_joins.operations import deletes_by, word
-from beam_joins.pipelines.formats.columns import EXACT_IN_DOUBLES, NANOSECONDS, Unit
+from beam_joins.pipelines.formats.columns import DELETED, EXACT_IN_DOUBLES, KEY, NANOSECONDS, PLACE, REFERENCE, TIME, Unit
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.exact_json import loads
 from beam_joins.pipelines.formats.json_text import without_units
-from beam_joins.pipelines.formats.reading import (
-    DELETED,
-    KEY,
-    PLACE,
-    REFERENCE,
-    TIME,
-    Reading,
-    sequence_name,
-)
-from beam_joins.sorting import valid
+from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.sorting import combine_chunks, valid
 
 _ISO: Final = r"^[1-9]\d{3}-\d{2}-\d{2}[T ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?"
 _ZONE: Final = r"(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$"
 _DIGITS: Final = r"^-?[0-9]{1,18}$"
-_LONG: Final = r"[0-9.]{17}"
-"""What may be a number of more digits than a double has."""
 
 
 class RawRows(NamedTuple):
@@ -37,9 +29,11 @@ class RawRows(NamedTuple):
     at all where they are not of one type.
 
     ``places`` says where each begins; ``texts`` are the JSON texts of the rows without the columns about the
-    change, and ``structs`` the rows in typed columns, where files have types of their own. ``sure`` are the
+    change, or ``lines`` those of whole records, and ``structs`` the rows in typed columns, where files have types of
+    their own. ``sure`` are the
     records that these are right for; the others must be read one by one with ``row``, which gives a dict, or
-    says what is wrong.
+    says what is wrong, and with ``line``, the JSON text of the whole record. ``value`` gives the dict that Python gets,
+    where times and bytes have types that JSON does not have.
     """
 
     places: pa.Array
@@ -50,6 +44,9 @@ class RawRows(NamedTuple):
     skipped: Mapping[str, int] = {}
     """How many items were about no row, by what they are."""
     structs: pa.StructArray | None = None
+    lines: pa.Array | None = None
+    line: Callable[[int], bytes] | None = None
+    value: Callable[[int], dict[str, Any] | str] | None = None
 
     def text(self, n: int) -> bytes | None:
         """The JSON text of a record's row, if it is right."""
@@ -58,9 +55,13 @@ class RawRows(NamedTuple):
         text: bytes = self.texts[n].as_py()
         return text
 
+    def objects(self) -> list[dict[str, Any] | str]:
+        """The dicts that Python gets, or what is wrong with a record."""
+        return list(map(self.value or self.row, range(len(self.places))))
 
-def typed_rows(raw: RawRows, reading: Reading) -> tuple[pa.RecordBatch | None, Bools]:
-    """The columns of the records that can be used as they are, and which these are.
+
+def many_at_a_time(raw: RawRows, reading: Reading) -> tuple[dict[str, pa.Array] | None, Bools]:
+    """The columns of the records that can be used as they are, and which these are; without those of objects.
 
     All others, those that have no key or no sequence and bad ones among them, are to be read one by one.
     """
@@ -70,13 +71,14 @@ def typed_rows(raw: RawRows, reading: Reading) -> tuple[pa.RecordBatch | None, B
     columns, raw_columns = reading.columns, raw.columns
     try:
         made = {
-            KEY: _keys([raw_columns[name] for name in columns.key], reading.key_type),
             TIME: _times(raw_columns[columns.timestamp], columns.unit, exact=columns.sequence is None),
-            **{sequence_name(n): _whole_numbers(raw_columns[name]) for n, name in enumerate(reading.sequences)},
+            **{name: _whole_numbers(raw_columns[column]) for name, column in zip(reading.positions, reading.sequences, strict=True)},
             DELETED: pa.array(np.zeros(count, np.bool_))
             if columns.delete is None
             else _meant(raw_columns[columns.delete], columns.deletes, columns.upserts),
         }
+        if columns.key:
+            made[KEY] = _keys([raw_columns[name] for name in columns.key], reading.key_type)
         texts = {name: raw_columns[column].cast(pa.string()) for name, column in reading.texts.items()}
         nullable = {PLACE: raw.places, **texts}
         if reading.reference:
@@ -84,49 +86,72 @@ def typed_rows(raw: RawRows, reading: Reading) -> tuple[pa.RecordBatch | None, B
         if not all(_is_number(raw_columns[name].type) for name in reading.numbers):
             raise pa.ArrowInvalid("no numbers")
         made_sure = np.ones(count, np.bool_) if raw.sure is None else raw.sure.copy()
+        if columns.truncate is not None:
+            made_sure &= ~_is_any(raw_columns[columns.truncate], columns.truncates)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None, np.zeros(count, np.bool_)
     for column in made.values():
         if column.null_count:
             made_sure &= valid(column)
-    parsed: dict[str, pa.Array] = {**made, **nullable, "json lines": raw.texts}
-    if "columns" in reading.forms:
-        parsed["columns"], made_sure = (raw.structs, made_sure) if raw.structs is not None else _structs(raw.texts, reading, made_sure)
-    batch = pa.record_batch([parsed[field.name] for field in reading.schema], schema=reading.schema)
-    return (batch if made_sure.all() else batch.filter(pa.array(made_sure))), made_sure
+    parsed: dict[str, pa.Array] = {**made, **nullable}
+    if "json lines" in reading.forms:
+        parsed["json lines"] = raw.texts
+    if reading.is_typed:
+        parsed["columns"], made_sure = (raw.structs, made_sure) if raw.structs is not None else _structs(raw, reading, made_sure)
+    return parsed, made_sure
 
 
-def _structs(texts: pa.Array, reading: Reading, sure: Bools) -> tuple[pa.StructArray, Bools]:
+def record_batch(reading: Reading, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """The batch of columns, among them ``columns`` with the rows in typed columns."""
+    if "row" in reading.forms:
+        typed = zip(reading.value.names, columns["columns"].flatten(), strict=True)
+        columns = {name: columns[name] for name in reading.about.names} | dict(typed)
+    return pa.record_batch([columns[field.name] for field in reading.schema], schema=reading.schema)
+
+
+def _structs(raw: RawRows, reading: Reading, sure: Bools) -> tuple[pa.StructArray, Bools]:
     """Rows in typed columns, null where that takes a closer look, and for which rows they are right."""
-    schema = reading.typed or pa.schema([])
-    if any(pa.types.is_floating(kind) for kind in schema.types):
-        sure = sure & ~pc.match_substring_regex(texts, _LONG).fill_null(False).to_numpy(zero_copy_only=False)
+    texts, schema = (raw.texts, reading.typed_texts) if raw.lines is None else (raw.lines, reading.typed_lines)
+    assert texts is not None
+    doubles = [field.name for field in schema if pa.types.is_floating(field.type)]
+    if doubles:
+        sure = sure & ~pc.match_substring_regex(texts, long_members(doubles)).fill_null(False).to_numpy(zero_copy_only=False)
     try:
-        rows = _typed_structs(texts.filter(pa.array(sure)).to_pylist(), schema, reading)
+        rows = _typed_structs(texts if sure.all() else texts.filter(pa.array(sure)), schema, reading)
     except ValueError:  # one of them does not fit
-        return pa.nulls(len(texts), pa.struct(list(schema))), np.zeros(len(texts), np.bool_)
-    return rows.take(pa.array(np.cumsum(sure) - 1, mask=~sure)), sure
+        return pa.nulls(len(texts), pa.struct(list(reading.typed or ()))), np.zeros(len(texts), np.bool_)
+    return (rows, sure) if sure.all() else (rows.take(pa.array(np.cumsum(sure) - 1, mask=~sure)), sure)
 
 
-def structs_one_by_one(texts: list[bytes], reading: Reading) -> pa.StructArray:
-    """Rows in typed columns; raises ValueError, a sentence, for one that does not fit.
+def structs_one_by_one(texts: list[bytes], reading: Reading, *, of_lines: bool) -> pa.StructArray:
+    """Rows in typed columns, of their texts or those of whole records (``of_lines``); raises ValueError, a sentence, for one
+    that does not fit.
 
     A number of more digits than a double has is refused in a column of doubles.
     """
-    schema = reading.typed or pa.schema([])
+    schema = reading.typed_lines if of_lines else reading.typed_texts
     doubles = [field.name for field in schema if pa.types.is_floating(field.type)]
     for row in map(loads, texts) if doubles else ():
         for name in doubles:
             if isinstance(row.get(name), Decimal):
                 raise ValueError(f"column '{name}' is of type double, which does not hold all digits of {row[name]}")
-    return _typed_structs(texts, schema, reading)
+    return _typed_structs(pa.array(texts, pa.binary()), schema, reading)
 
 
-def _typed_structs(texts: list[bytes], schema: pa.Schema, reading: Reading) -> pa.StructArray:
-    columns = (
-        typed(texts, schema, reading.bytes_text).columns if len(schema) and texts else [pa.nulls(0, kind) for kind in schema.types]
-    )
-    return structs_of(columns, schema, len(texts))
+def _typed_structs(texts: pa.Array, schema: pa.Schema, reading: Reading) -> pa.StructArray:
+    """The rows of texts, whose columns of ``schema`` are those taken, in their order."""
+    typed_as = reading.typed or pa.schema([])
+    is_read = len(schema) and len(texts)
+    read = typed(texts, schema, reading.bytes_text) if is_read else schema.empty_table()
+    names = schema.names if len(schema) == len(typed_as) else [column for column, _ in reading.taken or ()]
+    columns = [combine_chunks(read[name]) for name in names]
+    return structs_of(columns, typed_as, len(texts))
+
+
+def long_members(names: Sequence[str]) -> str:
+    """A pattern of members of these names whose number may have more digits than a double."""
+    quoted = "|".join(re.escape(json.dumps(name, ensure_ascii=False)) for name in names)
+    return rf"(?:{quoted})\s*:\s*-?[0-9.]{{17}}"
 
 
 def structs_of(columns: list[pa.Array], schema: pa.Schema, count: int) -> pa.StructArray:
@@ -136,6 +161,26 @@ def structs_of(columns: list[pa.Array], schema: pa.Schema, count: int) -> pa.Str
     [{}, {}]
     """
     return pa.StructArray.from_arrays(columns, fields=list(schema)) if columns else pa.array([{}] * count, pa.struct([]))
+
+
+def fitting_rows(make: Callable[[int, int], pa.StructArray], typed: pa.Schema, count: int) -> tuple[pa.StructArray, dict[int, str]]:
+    """What ``make`` gives for rows from one to another number, null for those for which it raises ValueError alone, and
+    the sentences of these.
+    """
+    faults: dict[int, str] = {}
+
+    def made(start: int, stop: int) -> list[pa.StructArray]:
+        try:
+            return [make(start, stop)]
+        except ValueError as error:
+            if stop - start == 1:
+                faults[start] = str(error)
+                return [pa.nulls(1, pa.struct(list(typed)))]
+        half = (start + stop) // 2
+        return [*made(start, half), *made(half, stop)]
+
+    parts = made(0, count)
+    return (parts[0] if len(parts) == 1 else pa.concat_arrays(parts)), faults
 
 
 def _keys(columns: list[pa.Array], kind: pa.DataType) -> pa.Array:
@@ -224,7 +269,7 @@ def _whole(column: pa.Array) -> pa.Array:
 
 def _meant(column: pa.Array, words: frozenset[str], others: frozenset[str]) -> pa.Array:
     """Which records have one of the words; null for one that has none of the others either."""
-    column = _whole(column)
+    column = column.cast(pa.string()) if pa.types.is_null(column.type) else _whole(column)
     if _family(column.type) not in ("text", "whole numbers") and not pa.types.is_boolean(column.type):
         raise pa.ArrowInvalid("no words")
     written = column.cast(pa.string()).dictionary_encode("encode")
@@ -235,15 +280,21 @@ def _meant(column: pa.Array, words: frozenset[str], others: frozenset[str]) -> p
 
 def ignored_rows(raw: RawRows, reading: Reading) -> Bools:
     """Which records are no changes, of those whose columns are right."""
-    columns, count = reading.columns, len(raw.places)
-    if not columns.ignored or columns.delete is None or raw.columns is None:
-        return np.zeros(count, np.bool_)
+    columns = reading.columns
+    if columns.ignoring is None or raw.columns is None:
+        return np.zeros(len(raw.places), np.bool_)
     try:
-        are = _meant(raw.columns[columns.delete], columns.ignored, frozenset()).fill_null(False).to_numpy(zero_copy_only=False)
+        are = _is_any(raw.columns[columns.ignoring], columns.ignored)
     except pa.ArrowInvalid:
-        return np.zeros(count, np.bool_)
+        return np.zeros(len(raw.places), np.bool_)
     chosen: Bools = are if raw.sure is None else are & raw.sure
     return chosen
+
+
+def _is_any(column: pa.Array, words: frozenset[str]) -> Bools:
+    """Which records have one of the words."""
+    are: Bools = _meant(column, words, frozenset()).fill_null(False).to_numpy(zero_copy_only=False)
+    return are
 
 
 def _is_number(kind: pa.DataType) -> bool:

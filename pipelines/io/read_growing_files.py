@@ -1,18 +1,13 @@
 """ReadGrowingFiles: reads files that arrive in a folder or grow, as an unbounded collection."""
 
-from collections.abc import Callable
 from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PBegin, PCollection
 
-from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.base.paths import absolute, matching
-from beam_joins.pipelines.formats.registry import GROWING, growing_format
 from beam_joins.pipelines.io.sources.event_time import EventTime
-from beam_joins.pipelines.io.sources.files import Files
-from beam_joins.pipelines.io.sources.follow import read_with
+from beam_joins.pipelines.io.sources.files import GrowingFiles, growing_schema
 from beam_joins.pipelines.io.sources.rows import Rows, TimestampBy
 from beam_joins.spans import Span
 from beam_joins.transforms.connect import as_arrow, flag
@@ -21,7 +16,7 @@ __all__ = ["ReadGrowingFiles"]
 
 
 class ReadGrowingFiles(beam.PTransform[PBegin, PCollection[Any]]):
-    r"""Reads the rows of the files that match ``pattern`` (a path or a glob), now and later: JSON lines,
+    r"""Reads the rows of the files that match ``path`` (a path or a glob), now and later: JSON lines,
     Avro, Parquet and Arrow, by the suffix.
 
     The files are read one after the other, in the order of their paths, each once: name them so that later
@@ -58,7 +53,7 @@ class ReadGrowingFiles(beam.PTransform[PBegin, PCollection[Any]]):
 
     def __init__(
         self,
-        pattern: str,
+        path: str,
         *,
         timestamp_by: TimestampBy,
         schema: Any = None,
@@ -67,35 +62,13 @@ class ReadGrowingFiles(beam.PTransform[PBegin, PCollection[Any]]):
         follow: bool = True,
     ) -> None:
         super().__init__()
-        if not isinstance(pattern, str) or not pattern.endswith(GROWING):
-            raise ValueError(f"pattern={pattern!r}: give a path or a glob that ends with one of {', '.join(GROWING)}")
-        schema_of = growing_format(pattern).schema
-        self._pattern = absolute(pattern)
-        if schema is None and schema_of is not None:
-            schema = _first_schema(self._pattern, schema_of)
-        self._rows = Rows.of(timestamp_by, schema)
-        self._event_time = EventTime.of(out_of_orderness, idle_after)
-        self._follow = flag("follow", follow)
-
-    @property
-    def schema(self) -> pa.Schema | None:
-        """The columns of the elements, where these are record batches and not dicts."""
-        return self._rows.schema
+        rows = Rows.of(timestamp_by, growing_schema(path) if schema is None else schema)
+        made: Any = dict[str, Any] if rows.schema is None else pa.RecordBatch
+        event_time = EventTime.of(out_of_orderness, idle_after)
+        self._schema = rows.schema
+        self._files = GrowingFiles(path, rows, made, event_time, follow=flag("follow", follow))
 
     def expand(self, begin: PBegin) -> PCollection[Any]:
         """Apply the transform."""
-        read = read_with(Files(self._rows, self._follow), self._event_time, follow=self._follow)
-        patterns = begin | "Pattern" >> beam.Create([self._pattern], reshuffle=False)
-        schema = self._rows.schema
-        rows: PCollection[Any] = patterns | "Read" >> read.with_output_types(dict[str, Any] if schema is None else pa.RecordBatch)
-        return rows if schema is None else as_arrow(rows, schema)
-
-
-def _first_schema(pattern: str, schema_of: Callable[[str], pa.Schema]) -> pa.Schema:
-    files = matching(pattern)
-    if not files:
-        raise ValueError(f"schema=None: there is no file {pattern} yet that says which columns there are; give a schema")
-    try:
-        return schema_of(files[0].path)
-    except ValueError as error:
-        raise InputError(f"{files[0].path} {error}") from error
+        rows: PCollection[Any] = begin | "Files" >> self._files
+        return rows if self._schema is None else as_arrow(rows, self._schema)

@@ -13,12 +13,15 @@ from apache_beam.pvalue import PBegin
 from beam_joins.content import Emit
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.paths import remove_directory
+from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import ReadRecords
+from beam_joins.pipelines.formats.columns import KEY, enveloped
 from beam_joins.pipelines.formats.files import Part
+from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.registry import ENVELOPES
 from beam_joins.pipelines.io.sinks.postgres_table import checked_conninfo
-from beam_joins.pipelines.io.sources.enveloped_parts import EnvelopedReader, marked_table
 from beam_joins.pipelines.io.sources.published_tables import PublishedTable
-from beam_joins.pipelines.io.sources.read_table import Reads, ReadTable
+from beam_joins.pipelines.io.sources.read_table import Reads, ReadTable, table_of
 from beam_joins.pipelines.io.sources.slot_rounds import Round, Slot, read_round
 from beam_joins.pipelines.io.sources.slot_runs import read_in_run
 from beam_joins.transforms import connect
@@ -122,10 +125,11 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
             schema = self._schema(name, published, key, stored, is_first=is_first)
             parts = [Part(number, file, 0, 0) for number, file in enumerate(read.files_of(full, key))]
             size = sum(part.file.bytes for part in parts)
-            rows = ReadRecords("rows", parts, EnvelopedReader(schema), bytes=size)
-            in_columns = schema is not None
-            made = marked_table(key, emit=self._emit, without_earlier=self._without_earlier, in_columns=in_columns, nested=False)
-            table = ReadTable(Reads(rows, made).of_run)
+            reading = _reading(key, schema)
+            rows = ReadRecords("rows", parts, ColumnReader(reading), bytes=size)
+            of_rows = key[0] if len(key) == 1 else key
+            made = table_of(reading, key=KEY if schema is None else of_rows, emit=self._emit, without_earlier=self._without_earlier)
+            table = ReadTable(Reads(rows, made, reading.about.names).of_run)
             tables[name] = begin | (table if self._alone else name >> table)
         return tables[self._names[0]] if self._alone else tables
 
@@ -163,3 +167,11 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
                 ", ".join(new),
             )
         return read
+
+
+def _reading(key: Sequence[str], schema: pa.Schema | None) -> Reading:
+    """What a table needs of the changes of a slot: typed columns, or dicts."""
+    columns = enveloped(None)
+    if schema is None:
+        return Reading.of_objects(columns, [(name,) for name in key], columns.about_the_change())
+    return Reading.of_rows(columns, schema, bytes_text=ENVELOPES["wal2json"].bytes_text)

@@ -10,8 +10,8 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins import ChangeBatch, MapTable, vectorized
 from beam_joins.keys.columns import Ints
+from beam_joins.pipelines.formats.columns import REFERENCE, TIME
 from beam_joins.pipelines.formats.exact_json import dumps_line
-from beam_joins.pipelines.formats.reading import REFERENCE, TIME
 from beam_joins.pipelines.results.count_references import CountReferences
 from beam_joins.pipelines.results.counts import at_bundle_end
 from beam_joins.pipelines.results.figure import (
@@ -131,10 +131,8 @@ def text_of(record: Any) -> str:
     """A record, a mapping or a pair of a key and one, as people read it: its line of JSON, or else its key and
     its columns.
 
-    >>> text_of({"key": 7, "time": 5, "json lines": b'{"id":7}'})
-    '{"id":7}'
-    >>> text_of({"key": 7, "columns": {"id": 7, "n": 2}})
-    '{"id":7,"n":2}'
+    >>> text_of({"json lines": b'{"id":7}'}), text_of({"columns": {"id": 7, "n": 2}})
+    ('{"id":7}', '{"id":7,"n":2}')
     """
     if isinstance(record, tuple) and len(record) == _PAIR and isinstance(record[1], Mapping):
         record = {"key": record[0], **record[1]}

@@ -21,7 +21,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import Change, LatestTable, TableToChanges
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadChangeEvents, ReadChangelog
 
 ROWS: list[dict[str, Any]] = [
     {"id": 1, "shop": "a", "price": "9007199254740993.25", "at": 10, "lsn": 3, "op": "u"},
@@ -158,17 +158,31 @@ def test_files_in_several_units_are_the_same_instants(tmp_path: Path) -> None:
     assert [(change.timestamp, change.position) for change in made] == [(1_000_000 * at, 1_000_000 * at) for at in seconds]
 
 
-@pytest.mark.parametrize(
-    ("kind", "sentence"),
-    [
-        (pa.time64("us"), "has times of day in column 'at' (time64[us]): take a column with the date as well"),
-        (pa.timestamp("us"), "timestamp_by='at': the column has timestamps without a time zone (timestamp[us]): write them with one"),
-    ],
-)
-def test_times_that_are_no_instants_are_refused_at_construction(tmp_path: Path, kind: pa.DataType, sentence: str) -> None:
-    pq.write_table(pa.table({"id": [1], "at": pa.array([1], kind)}), tmp_path / "a.parquet")
+def test_times_of_day_are_refused_at_construction(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1], "at": pa.array([1], pa.time64("us"))}), tmp_path / "a.parquet")
+    sentence = "has times of day in column 'at' (time64[us]): take a column with the date as well"
     with pytest.raises(ValueError, match=re.escape(sentence)):
         ReadChangelog(f"{tmp_path}/a.parquet", key="id", timestamp_by="at")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "csv"])
+@pytest.mark.parametrize("schema", ["said", pa.schema({"id": pa.int64(), "at": pa.timestamp("us")})], ids=["said", "schema"])
+def test_times_without_a_zone_are_in_utc(tmp_path: Path, suffix: str, schema: Any) -> None:
+    if suffix == "parquet":
+        pq.write_table(pa.table({"id": [1], "at": pa.array([dt.datetime(1970, 1, 2)], pa.timestamp("us"))}), tmp_path / "a.parquet")
+    else:
+        lines = {"jsonl": '{"id": 1, "at": "1970-01-02T00:00:00"}', "csv": "id,at\n1,1970-01-02T00:00:00"}
+        (tmp_path / f"a.{suffix}").write_text(lines[suffix])
+    read = ReadChangelog(f"{tmp_path}/a.{suffix}", key="id", timestamp_by="at", schema=schema)
+    assert [(change.timestamp, change.position) for change in changes_of(read)] == [(86_400_000_000, 86_400_000_000)]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_whole_numbers_count_the_unit_that_the_option_says(tmp_path: Path, unit: Any) -> None:
+    number = 86_400 * {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[unit]
+    (tmp_path / "a.jsonl").write_text(f'{{"id": 1, "at": {number}}}')
+    read = ReadChangelog(f"{tmp_path}/a.jsonl", key="id", timestamp_by="at", timestamp_unit=unit)
+    assert [(change.timestamp, change.new["at"]) for change in changes_of(read)] == [(86_400_000_000, number)]
 
 
 def test_times_are_those_of_columns_of_timestamps(tmp_path: Path) -> None:
@@ -190,15 +204,15 @@ TIMESTAMP = {"type": "long", "logicalType": "timestamp-millis"}
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"key": "id"}, "timestamp_by=None: give the column with the event time"),
-        ({"timestamp_by": "at"}, "key=None: give the name of a column, or several"),
+        ({"key": "id", "timestamp_by": None}, "timestamp_by=None: give the column with the event time"),
+        ({"key": None, "timestamp_by": "at"}, "key=None: give the name of a column, or several"),
         ({"key": "id", "timestamp_by": "when"}, "no column 'when' .* has id, shop, price, at, lsn, op"),
         ({"key": "nr", "timestamp_by": "at"}, "no column 'nr'"),
         ({"key": "id", "timestamp_by": "at", "sequence_by": ["lsn", "nr"]}, "no column 'nr'"),
         ({"key": "id", "timestamp_by": "at", "schema": pa.schema({"idd": pa.int64()})}, "no column 'idd' .schema=."),
-        ({"key": "id", "timestamp_by": "at", "table": "orders"}, "table= is for envelopes: give format= too"),
-        ({"key": "id", "format": "debezium", "timestamp_by": "at"}, "timestamp_by= is for plain rows: format='debezium' says it"),
-        ({"key": "id", "format": "csv"}, "format='csv': choose one of 'debezium', 'wal2json', 'maxwell'"),
+        ({"key": "id", "timestamp_by": "at", "timestamp_unit": "h"}, "timestamp_unit='h': choose one of 'us', 'ms', 's', 'ns'"),
+        ({"key": "id", "timestamp_by": "at", "apply_as_upserts": {"op": ["N"]}}, "name the column of apply_as_deletes=None"),
+        ({"key": "id", "timestamp_by": "at", "apply_as_deletes": {"op": "d"}}, "give one column and some of its values"),
     ],
 )
 def test_wrong_options_are_refused_at_construction(tmp_path: Path, options: Any, sentence: str) -> None:
@@ -245,7 +259,8 @@ def test_bad_records_are_dropped_each_with_a_sentence_and_counted(
     path.write_text(text)
     of_kind: dict[str, Any] = {"format": "debezium", "key": "id"} if "source" in text else {"key": "id", "timestamp_by": "at"}
     pipeline = beam.Pipeline()
-    read = pipeline | ReadChangelog(str(path), on_bad_record="drop", **of_kind, **options).with_outputs()
+    reader: Any = ReadChangeEvents if "format" in of_kind else ReadChangelog
+    read = pipeline | reader(str(path), on_bad_record="drop", **of_kind, **options).with_outputs()
     expected = [("bad_record", f"{path}, line {place}", 0) for place in places]
     shown = read.bad_records | beam.Map(lambda bad: (bad.reason, bad.record.split(":")[0], bad.timestamp))
     assert_that(shown, equal_to(expected))
@@ -259,8 +274,8 @@ def test_bad_records_are_dropped_each_with_a_sentence_and_counted(
 
 
 BAD_PLACES: dict[str, tuple[str, str]] = {
-    "no time": ('{"id": 3, "n": 5}', "null_timestamp"),
-    "a null time": ('{"id": 3, "n": 5, "at": null}', "null_timestamp"),
+    "no time": ('{"id": 3, "n": 5}', "bad_record"),
+    "a null time": ('{"id": 3, "n": 5, "at": null}', "bad_record"),
     "a time of text": ('{"id": 3, "n": 5, "at": "soon"}', "bad_record"),
     "a time of digits in text": ('{"id": 3, "n": 5, "at": "1712011512301"}', "bad_record"),
     "a time beyond 64 bits": ('{"id": 3, "n": 5, "at": 99999999999999999999}', "bad_record"),
@@ -269,7 +284,7 @@ BAD_PLACES: dict[str, tuple[str, str]] = {
     "a time of several": ('{"id": 3, "n": 5, "at": [1]}', "bad_record"),
     "no key": ('{"n": 5, "at": 2}', "null_key"),
     "a null key": ('{"id": null, "n": 5, "at": 2}', "null_key"),
-    "no sequence": ('{"id": 3, "at": 2}', "null_sequence"),
+    "no sequence": ('{"id": 3, "at": 2}', "bad_record"),
     "a null sequence": ('{"id": 3, "n": null, "at": 2}', "null_sequence"),
     "a sequence of text": ('{"id": 3, "n": "x", "at": 2}', "bad_record"),
     "a sequence of several": ('{"id": 3, "n": [1, 2], "at": 2}', "bad_record"),
@@ -339,14 +354,14 @@ def test_a_record_of_avro_that_does_not_fit_its_column_is_dropped(tmp_path: Path
 def test_a_value_of_a_file_in_columns_that_does_not_fit_names_the_file(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1.5], "at": [2]}), tmp_path / "rows.parquet")
     read = ReadChangelog(str(tmp_path / "rows.parquet"), key="id", timestamp_by="at", schema=PLAIN_AT)
-    with pytest.raises(Exception, match=r"rows\.parquet: a batch gave 1\.5 \(float\) for the column 'id'"):
+    with pytest.raises(Exception, match=r"rows\.parquet, row 1 of row group 1: a row gave 1\.5 \(float\) for the column 'id'"):
         changes_of(read)
 
 
-def test_bad_records_of_what_is_followed_are_not_dropped(tmp_path: Path) -> None:
-    write_json_lines(tmp_path / "rows.jsonl")
-    with pytest.raises(ValueError, match="on_bad_record= is for files that are read once"):
-        ReadChangelog(str(tmp_path / "*.jsonl"), key="id", timestamp_by="at", follow=True, on_bad_record="drop")
+def test_the_format_of_events_is_one_that_is_read() -> None:
+    wrong: Any = "csv"
+    with pytest.raises(ValueError, match="format='csv': choose one of 'debezium', 'wal2json', 'maxwell'"):
+        ReadChangeEvents("a.jsonl", format=wrong, key="id")
 
 
 @pytest.mark.parametrize("kind", ["avro", "parquet", "arrow"])

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_joins.keys.opaque import python_values
 from beam_joins.operations import DELETES, NOT_NULL
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.changelogs.changelog import find_changelog
@@ -35,11 +36,12 @@ from beam_joins.pipelines.formats.json_rows import json_rows
 from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.parquet_rows import Parquet, column_rows, readable, require_held, unit_of
 from beam_joins.pipelines.formats.reading import Reading
-from beam_joins.pipelines.formats.record_batch_parser import RawRows, ignored_rows, typed_rows
+from beam_joins.pipelines.formats.record_batch_parser import RawRows, ignored_rows, many_at_a_time
 from tests.examples import examples
 
 COLUMNS = Columns(key=("id",), timestamp="at", sequence="lsn", within=("seq",), delete="op", side="orders")
 READING = Reading(columns=COLUMNS, key=("whole numbers",), reference=("by",), refers=("text",), numbers=("amount",), added="customer")
+TYPED = pa.schema({"amount": pa.float64(), "id": pa.int64(), "by": pa.string(), "x": pa.string()})
 TIMED = Reading(columns=Columns(key=("id",), timestamp="at", sequence="lsn"), key=("whole numbers",))
 GOOD = {"id": "7", "at": "5", "lsn": "1", "seq": "2", "op": '"c"', "by": '"ann"', "amount": "0.5"}
 
@@ -137,14 +139,15 @@ def records(source: Any, part: Part, reading: Reading, one_by_one: bool) -> tupl
     """The records of a part by their places, the first faults, and how many bad records there are."""
     actual, faults = {}, list[tuple[int, str]]()
     for raw in source.rows(part, reading):
-        given = RawRows(raw.places, raw.row) if one_by_one else raw
+        given = RawRows(raw.places, raw.row, line=raw.line) if one_by_one else raw
         made = made_of(given, reading)
         faults += made.faults
         for batch in made.elements:
             assert batch.schema.equals(reading.schema)
-            for row in batch.to_pylist():
-                row["json lines"] = json.loads(row["json lines"], parse_float=Decimal)
-                actual[row["place"]] = row
+            for row in python_values(batch.to_struct_array()):
+                if "json lines" in row:
+                    row["json lines"] = json.loads(row["json lines"], parse_float=Decimal)
+                actual[row["(place)"]] = row
     return actual, [fault for _, fault in faults[:3]], len(faults)
 
 
@@ -155,6 +158,18 @@ def both(source: Any, data: bytes, reading: Reading, layout: Layout = ()) -> tup
         part = Part(3, File(path=file.name, bytes=len(data), shown="o", format="csv" if layout else "json lines", layout=layout), 0, 0)
         one, other = (records(source, part, reading, one_by_one) for one_by_one in (False, True))
     return one, other
+
+
+FORMS = (Reading.of_rows(COLUMNS, TYPED), Reading.of_objects(COLUMNS, [("id",)], ["x", "op"]))
+"""What a table in Python needs."""
+
+
+@pytest.mark.slow
+@examples(200)
+@given(st.lists(st.deferred(tame_lines), max_size=5), st.sampled_from(FORMS))
+def test_lines_are_the_same_typed_rows_and_the_same_dicts_many_at_a_time_and_one_by_one(rows: list[str], reading: Reading) -> None:
+    fast, exact = both(JsonLines(), "\n".join(rows).encode(), reading)
+    assert fast == exact
 
 
 @pytest.mark.parametrize("name", EVERY_NAME)
@@ -210,11 +225,11 @@ def test_a_value_of_any_type_is_the_same_key_time_position_and_text(
 ) -> None:
     column = pa.array([value, None], kind)
     (row, missing), _ = rows_of(column, "id", "text" if isinstance(key, str) else "whole numbers")
-    assert (row["key"], missing["key"]) == (key, None)
+    assert (row["(key)"], missing["(key)"]) == (key, None)
     assert row["json lines"].startswith(b'{"id":%b,' % text.encode())
     for role in ("at", "lsn"):
         given, _ = rows_of(column.slice(0, 1), role)
-        assert [row["time" if role == "at" else "sequence_0"] for row in given] == ([] if time is None else [time])
+        assert [row["(time)" if role == "at" else "(position)"] for row in given] == ([] if time is None else [time])
 
 
 @pytest.mark.parametrize(
@@ -231,7 +246,7 @@ def test_instants_that_nanoseconds_and_calendars_do_not_hold_are_right_many_at_a
 ) -> None:
     column = pa.array([stored], pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(kind)
     batch = column_rows(pa.record_batch({"id": [1], "at": column, "lsn": [1]}), pa.array([0]), TIMED)
-    assert typed_rows(batch, TIMED)[0].column("time").to_pylist() == [time]
+    assert made_of(batch, TIMED).elements[0]["(time)"].to_pylist() == [time]
 
 
 @pytest.mark.parametrize(
@@ -408,8 +423,9 @@ def fields(draw: Any) -> str:
 @given(st.lists(fields(), min_size=1, max_size=5), st.sampled_from(["\n", "\r\n"]))
 def test_lines_of_csv_are_the_same_rows_many_at_a_time_and_one_by_one(rows: list[str], newline: str) -> None:
     header = ",".join(name for name, _ in LAYOUT)
-    fast, exact = both(Csv(), newline.join([header, *rows, ""]).encode(), READING, LAYOUT)
-    assert fast == exact
+    for reading in (READING, *FORMS):
+        fast, exact = both(Csv(), newline.join([header, *rows, ""]).encode(), reading, LAYOUT)
+        assert fast == exact
 
 
 @pytest.mark.parametrize(
@@ -429,7 +445,7 @@ def test_rows_as_they_usually_are_are_never_read_one_by_one(written: Callable[[A
     path.write_text("".join(f"{written({**row, 'id': n})}\n" for n in range(50)))
     part = Part(0, File(path=str(path), bytes=path.stat().st_size, shown="o", format="json lines"), 0, 0)
     (raw,) = JsonLines().rows(part, READING)
-    batch, sure = typed_rows(raw, READING)
+    batch, sure = many_at_a_time(raw, READING)
     assert sure.all()
     assert batch is not None
     assert [json.loads(text)["id"] for text in batch["json lines"].to_pylist()] == list(range(50))
@@ -464,7 +480,7 @@ def test_records_that_are_no_change_are_told_from_others_many_at_a_time_and_one_
     assert raw is not None
     assert ignored_rows(raw, reading).tolist() == [FEED.is_ignored(line) for line in lines] == [False, True, True, False, False, False]
     assert [FEED.fault(line) is None for line in lines] == [True, True, True, True, False, False]
-    _, sure = typed_rows(raw, reading)
+    _, sure = many_at_a_time(raw, reading)
     assert sure.tolist() == [True, False, False, True, False, False]
 
 
@@ -476,10 +492,9 @@ def test_a_time_in_the_column_of_deletes_marks_a_deleted_row_where_null_alone_is
     reading = Reading(columns=columns, key=("whole numbers",))
     raw = json_rows(b"".join(json.dumps(line).encode() + b"\n" for line in lines), 0, reading)
     assert raw is not None
-    batch, _ = typed_rows(raw, reading)
-    assert batch is not None
+    (batch,) = made_of(raw, reading).elements
     any_value = NOT_NULL in deletes
-    assert batch["deleted"].to_pylist() == [True, True, *([True] if any_value else []), False]
+    assert batch["(deleted)"].to_pylist() == [True, True, *([True] if any_value else []), False]
     assert [columns.is_delete(line) for line in lines] == [True, True, any_value, False]
     assert (columns.fault(lines[2]) is None) == any_value
 
@@ -492,7 +507,7 @@ def test_text_of_parquet_without_its_mark_is_text_where_that_of_the_operation_is
     assert changelog.first == ({"id": "a1", "op": "c", "lsn": 7, "at": 5},)
     assert row_types(changelog) == pa.schema([("id", pa.string()), ("at", pa.int64())])
     (raw,) = Parquet().rows(changelog.parts()[0], Reading(columns=columns))
-    batch, sure = typed_rows(raw, Reading(columns=columns))
+    batch, sure = many_at_a_time(raw, Reading(columns=columns))
     assert sure.all()
     assert batch is not None
     assert batch["json lines"].to_pylist() == [b'{"id":"a1","at":5}']

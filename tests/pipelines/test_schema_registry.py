@@ -12,14 +12,15 @@ import pyarrow as pa
 import pytest
 
 from beam_joins.arrivals import Life
+from beam_joins.keys.opaque import python_values
 from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.formats.columns import DELETED, LEFT_OUT, LIFE, LOG, ORDER, PLACE, POSITION, TIME
 from beam_joins.pipelines.formats.envelopes.row_change import content
 from beam_joins.pipelines.formats.exact_json import loads
-from beam_joins.pipelines.io.sources.enveloped_parts import MARKS
-from beam_joins.pipelines.io.sources.envelopes import EnvelopedRecords
+from beam_joins.pipelines.io.sources.event_topics import EnvelopedRecords
 from beam_joins.pipelines.io.sources.records import Records
 from tests.pipelines.events import AVRO, AVRO_ROW, EXPECTED, TYPES, avro, event, read
-from tests.pipelines.streaming.registered import Message, flat, records, rows, unwrapped
+from tests.pipelines.streaming.registered import Message, flat, reading, records, rows, unwrapped
 from tests.pipelines.streaming.registry import Registry, encoded
 
 COLUMNS = pa.schema([TYPES.field(name) for name in AVRO_ROW])
@@ -48,10 +49,12 @@ def test_a_value_is_the_byte_0_the_number_of_its_schema_and_avro(registry: Regis
     delete = b"\x00\x00\x00\x01\x02" + b"\x02d" + b"\x02\x0e\x06Ann" + b"\x00" + b"\x0c\x04"
     piece = records(registry).piece(9, [Message(insert), Message(delete, 8), Message(None, 9)])
     ann = content(b'{"id":7,"name":"Ann"}')
-    message = [tuple(element.value[name] for name in MARKS.names) for element in piece.elements]
+    (batch,) = [element.value for element in piece.elements]
+    names = [TIME, POSITION, ORDER, DELETED, PLACE, LOG, LEFT_OUT, LIFE]
     lives = [Life(arrives=True, after=ann).text(), Life(before=ann).text()]
-    assert message == [("u", 5_000, 1, 0, None, None, lives[0], 7), ("d", 6_000, 2, 0, None, None, lives[1], 8)]
-    assert [element.value["name"] for element in piece.elements] == ["Ann", "Ann"]
+    message = [(5_000, 1, 0, False, 7, None, None, lives[0]), (6_000, 2, 0, True, 8, None, None, lives[1])]
+    assert list(zip(*(batch[name].to_pylist() for name in names), strict=True)) == message
+    assert [row["name"] for row in python_values(batch["object"])] == ["Ann", "Ann"]
     assert (piece.largest, piece.rows) == (6_000, 2)
 
 
@@ -155,7 +158,7 @@ def test_rows_in_dicts_are_those_of_the_same_events_in_json_with_a_schema(regist
     ]
     payload = unwrapped(1, id=1, day=20_455, price=base64.b64encode((110).to_bytes(2, "big")).decode())
     line = json.dumps({"schema": {"type": "struct", "fields": message}, "payload": payload}).encode()
-    in_json = rows(EnvelopedRecords("debezium", "", ("id",), None, None), line)
+    in_json = rows(EnvelopedRecords("debezium", "", ("id",), reading(), None), line)
     assert in_avro == in_json == [{"id": 1, "day": "2026-01-02", "price": loads(b"1.10")}]
 
 

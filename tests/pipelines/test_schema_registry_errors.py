@@ -7,12 +7,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadKafkaChangeEvents
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.io.sources.envelopes import EnvelopedRecords
+from beam_joins.pipelines.io.sources.event_topics import EnvelopedRecords
 from beam_joins.pipelines.io.sources.schema_registry import registry_settings
 from tests.pipelines.events import AVRO, AVRO_ROW, TYPES, event
-from tests.pipelines.streaming.registered import QUICK, flat, records, rows, unwrapped
+from tests.pipelines.streaming.registered import QUICK, flat, reading, records, rows, unwrapped
 from tests.pipelines.streaming.registry import Registry, encoded
 
 SMALL = flat("Order", ("id", "long"))
@@ -86,10 +86,10 @@ def test_a_registry_that_does_not_answer_or_refuses_is_named_without_its_passwor
         r"\(.*refused.*\): see that the workers reach it"
     )
     with pytest.raises(InputError, match=message):
-        rows(EnvelopedRecords("debezium", "", ("id",), None, settings), VALUE)
+        rows(EnvelopedRecords("debezium", "", ("id",), reading(), settings), VALUE)
     settings = registry_settings({"url": registry.url, "ssl.ca.location": "absent.pem"})
     with pytest.raises(InputError, match="offset 0: the registry .* does not give schema 1 .*No such file"):
-        rows(EnvelopedRecords("debezium", "", ("id",), None, settings), VALUE)
+        rows(EnvelopedRecords("debezium", "", ("id",), reading(), settings), VALUE)
     registry.user = "bob:other"
     message = (
         "the registry http://127.0.0.1:.* refuses to give schema 1: give credentials in schema_registry=, such as basic.auth.user.info"
@@ -102,7 +102,7 @@ def test_numbered_values_without_a_registry_are_told_apart_from_json() -> None:
     with pytest.raises(
         InputError, match="offset 0: not JSON, but Avro with the number of a schema, as it seems: give schema_registry="
     ):
-        rows(EnvelopedRecords("debezium", "", ("id",), None, None), VALUE)
+        rows(EnvelopedRecords("debezium", "", ("id",), reading(), None), VALUE)
 
 
 @pytest.mark.parametrize(
@@ -123,10 +123,10 @@ def test_numbered_values_without_a_registry_are_told_apart_from_json() -> None:
 )
 def test_a_registry_that_is_none_is_refused_before_anything_is_read(registry: Any, format: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        ReadChangelog("t", format=format, key="id", schema_registry=registry, bootstrap_servers="localhost:9092")
+        ReadKafkaChangeEvents("t", format=format, key="id", schema_registry=registry, bootstrap_servers="localhost:9092")
 
 
 def test_a_pipeline_is_built_without_the_registry(registry: Registry) -> None:
     settings = {"url": registry.url, "ssl.ca.location": "/of/the/workers.pem"}
-    ReadChangelog("t", format="debezium", key="id", schema_registry=settings, bootstrap_servers="localhost:9092")
+    ReadKafkaChangeEvents("t", format="debezium", key="id", schema_registry=settings, bootstrap_servers="localhost:9092")
     assert registry.asked == []

@@ -55,7 +55,7 @@ def records(pattern: Path, columns: Columns = COLUMNS, key: str = "whole numbers
 
 def read(pattern: Path) -> Rows:
     """By key the event time, the position and the value of each row."""
-    return {row["key"]: (row["time"], row["sequence_0"], json.loads(row["json lines"])["value"]) for row in records(pattern)}
+    return {row["(key)"]: (row["(time)"], row["(position)"], json.loads(row["json lines"])["value"]) for row in records(pattern)}
 
 
 def read_by_duckdb(pattern: Path, kind: pa.DataType) -> Rows:
@@ -115,7 +115,7 @@ def test_times_of_each_type_are_the_instants_that_duckdb_reads(tmp_path: Path, k
         assert read(tmp_path / f"b.{suffix}") == expected, suffix
         changelog = find_changelog("rows", str(tmp_path / f"b.{suffix}"), replace(COLUMNS, key=("value",)))
         keys = records(tmp_path / f"b.{suffix}", replace(COLUMNS, key=("value",)), changelog.kind_of("value") or "")
-        assert sorted(row["key"] for row in keys) == sorted(value for _, _, value in expected.values()), suffix
+        assert sorted(row["(key)"] for row in keys) == sorted(value for _, _, value in expected.values()), suffix
 
 
 def test_times_of_96_bits_are_the_instants_that_duckdb_reads(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_texts_of_times_are_the_same_event_times(tmp_path: Path, suffix: str) ->
         expected = read_by_duckdb(tmp_path / "a.parquet", kind)
         write_texts(table_of(kind), tmp_path / f"a.{suffix}")
         rows = records(tmp_path / f"a.{suffix}", Columns(key=("id",), timestamp="at"))
-        assert {row["key"]: row["time"] for row in rows} == {key: at for key, (at, *_) in expected.items()}, kind
+        assert {row["(key)"]: row["(time)"] for row in rows} == {key: at for key, (at, *_) in expected.items()}, kind
 
 
 def test_files_of_one_input_may_have_other_units(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_joins.arrivals import ARRIVES
 from beam_joins.coders.key import KeyCoder
@@ -12,6 +13,7 @@ from beam_joins.exact_values import Place, exact_column, fields_of
 from beam_joins.fields import delete_getter, field, getter, mark_getter, names_in
 from beam_joins.keys.columns import comparable
 from beam_joins.keys.hashes import hashes
+from beam_joins.keys.opaque import is_opaque
 from beam_joins.marks import deleted_of, lives_of, marked_of, unchanged_of
 from beam_joins.positions import Values, ties_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
@@ -186,13 +188,18 @@ def require_columns_there(option: str, names: Iterable[str], columns: Sequence[s
 
 
 def _without(records: pa.Array, left_out: frozenset[str], deleted: pa.Array | None) -> pa.Array:
-    """The values that records hold in the columns that are not left out; null where one is deleted.
+    """The values that records hold in the columns that are not left out, or in the one of Python objects; null where one
+    is deleted.
 
     No column is copied.
     """
     kept = [field for field in records.type if field.name not in left_out]
     if not kept:
         raise ValueError("except_columns leaves no column for the value")
+    if len(kept) == 1 and is_opaque(kept[0].type):
+        stored = records.field(kept[0].name).storage
+        stored = stored if deleted is None else pc.if_else(deleted.fill_null(True), pa.scalar(None, stored.type), stored)
+        return pa.ExtensionArray.from_storage(kept[0].type, stored)
     if deleted is None and len(kept) == records.type.num_fields:
         return records
     mask = None if deleted is None else deleted.fill_null(True)

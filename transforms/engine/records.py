@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_joins.arrow_types import python_list
 from beam_joins.copying import copied
 from beam_joins.fields import OfField, names_in
 from beam_joins.function_failed import FunctionFailed
@@ -145,7 +144,7 @@ class Records:
 
     def _at(self, index: Any) -> list[Any]:
         return (
-            python_list(self.elements.take(pa.array(index)))
+            python_values(self.elements.take(pa.array(index)))
             if isinstance(self.elements, pa.Array)
             else [self.elements[n] for n in index]
         )

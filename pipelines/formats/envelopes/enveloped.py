@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from beam_joins.arrivals import Life
-from beam_joins.pipelines.formats.columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, PLACE, POSITION, TIME, BytesText, Unit
+from beam_joins.pipelines.formats.columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, POSITION, TIME, BytesText, Unit
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, Envelope, RowChange, require_one_table
 from beam_joins.pipelines.formats.exact_json import object_of
 from beam_joins.pipelines.formats.files import File, Part
@@ -81,15 +81,15 @@ class Enveloped(ABC):
 
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
         """The changes of a part, some at a time."""
-        for texts, places, faults, skipped in self.marked(part):
+        for texts, places, faults, skipped in self.marked(part, None if reading is None else reading.expected):
             rows = json_rows(b"\n".join(texts), 0, reading)
             if rows is not None:
                 yield rows._replace(places=pa.array(places), row=_with_faults(rows.row, faults), skipped=skipped)
             elif skipped:
                 yield RawRows(pa.array([], pa.int64()), lambda n: {}, skipped=skipped)
 
-    def marked(self, part: Part, expected: pa.Schema | None = None, *, placed: bool = False) -> Iterator[Marked]:
-        """The rows with what the envelopes say of them, and their places where they are to be ``placed``; a row
+    def marked(self, part: Part, expected: pa.Schema | None = None) -> Iterator[Marked]:
+        """The rows with what the envelopes say of them, and their places; a row
         whose envelope says other types than ``expected`` has a fault.
 
         Raises ValueError where the rows are of several tables.
@@ -107,7 +107,7 @@ class Enveloped(ABC):
                     if fault is not None or isinstance(change, str):
                         marked.texts.append(_NO_ROW)
                     else:
-                        marked.texts.append(marked_text(change, place, placed=placed))
+                        marked.texts.append(marked_text(change, place))
                         tables.add(change.table)
                     marked.places.append(place + number)
             require_one_table(part.file.table, tables)
@@ -164,8 +164,8 @@ def _checked(change: RowChange | str) -> RowChange | str:
     return change if isinstance(change, str) or change.row.startswith(b"{") else f"a row that is no object: {change.row[:40]!r}"
 
 
-def marked_text(change: RowChange, place: int, *, placed: bool = False) -> bytes:
-    """The JSON text of a row with the columns that its envelope adds, and its place where it is to be ``placed``."""
+def marked_text(change: RowChange, place: int) -> bytes:
+    """The JSON text of a row with the columns that its envelope adds."""
     order = place if change.order is None else change.order
     # what only its place in the file orders is another change when it is sent again, known by its row
     again = change.order is None
@@ -181,7 +181,5 @@ def marked_text(change: RowChange, place: int, *, placed: bool = False) -> bytes
         LEFT_OUT: left_out,
         LIFE: life.text(),
     }
-    if placed:
-        members[PLACE] = place
     row = change.row[1:].lstrip()
     return msgspec.json.encode(members)[:-1] + (b"" if row.startswith(b"}") else b",") + row

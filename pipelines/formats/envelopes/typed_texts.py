@@ -30,7 +30,7 @@ _BYTES_OF: Final[dict[BytesText, _BytesOf]] = {"base64": partial(base64.b64decod
 _BINARY: Final = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
 
 
-def typed(texts: Sequence[bytes], schema: pa.Schema, bytes_text: BytesText = "base64") -> pa.RecordBatch:
+def typed(texts: Sequence[bytes] | pa.Array, schema: pa.Schema, bytes_text: BytesText = "base64") -> pa.RecordBatch:
     r"""The columns of a schema in rows of JSON; a row without one has null there.
 
     Other columns are left out; fields that a struct does not have are refused.
@@ -48,6 +48,7 @@ def typed(texts: Sequence[bytes], schema: pa.Schema, bytes_text: BytesText = "ba
     read_by_arrow = pa.schema([field.with_type(pa.string()) if _is_cast(field.type) else field for field in schema])
     # what is inferred of a struct is refused where it is cast
     behavior = "infer" if any(field.type.num_fields for field in schema) else "ignore"
+    texts = texts.to_pylist() if isinstance(texts, pa.Array) else texts
     data = b"\n".join(texts)
     options = pa.json.ParseOptions(explicit_schema=read_by_arrow, newlines_in_values=False, unexpected_field_behavior=behavior)
     try:

@@ -1,38 +1,37 @@
 """Files that arrive in a folder, or grow, as a source: one after the other, in the order of their names."""
 
 import logging
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Any, Final, Protocol
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.base.paths import matching
-from beam_joins.pipelines.formats.avro_rows import with_uuids_as_text
-from beam_joins.pipelines.formats.exact_json import loads
-from beam_joins.pipelines.formats.files import Growing, NotWhole
-from beam_joins.pipelines.formats.registry import growing_format
-from beam_joins.pipelines.io.sources.follow import Piece, Range
-from beam_joins.pipelines.io.sources.rows import Rows
+from beam_joins.pipelines.base.paths import absolute, matching
+from beam_joins.pipelines.formats.files import Block, Growing, NotWhole
+from beam_joins.pipelines.formats.registry import GROWING, growing_format
+from beam_joins.pipelines.io.sources.event_time import EventTime
+from beam_joins.pipelines.io.sources.follow import Piece, Place, Range, read_with
 
 _BEFORE_ALL: Final = ("", 0)
 _BEHIND: Final = sys.maxsize
-_NOT_FINITE: Final = re.compile(rb"[:,\[]\s*(?:NaN|-?Inf)")
-"""A number that is not finite, or a text that looks like one."""
-
-
 _LOGGER = logging.getLogger(__name__)
 
 
-def _require_json(lines: bytes) -> None:
-    """Raises InputError for a line with NaN or infinity, which Arrow takes for numbers and JSON does not have."""
-    for line in filter(_NOT_FINITE.search, lines.splitlines()):
-        try:
-            loads(line)
-        except ValueError as error:
-            raise InputError(f"a line cannot be read ({error})") from error
+class Elements(Protocol):
+    """What makes elements of the records of files; of files in columns only ``columns`` are read, ``None``: all."""
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The columns that are read."""
+
+    def piece(self, after: Place, block: Block) -> Piece:
+        """The elements of some records. Raises ValueError for a bad one."""
 
 
 @cache
@@ -40,11 +39,48 @@ def _tell_of_waiting(path: str) -> None:
     _LOGGER.warning("%s ends within a record: the files behind it wait until it is whole", path)
 
 
+class GrowingFiles(beam.PTransform[PBegin, PCollection[Any]]):
+    """The elements of the files that match a pattern, of type ``made``; with ``follow`` of those that come later too."""
+
+    def __init__(self, pattern: str, elements: Elements, made: Any, event_time: EventTime, *, follow: bool) -> None:
+        """Raises ``ValueError`` for a pattern of files that do not grow."""
+        super().__init__()
+        require_growing(pattern)
+        self._pattern = absolute(pattern)
+        self._read = read_with(Files(elements, follow), event_time, follow=follow).with_output_types(made)
+
+    def expand(self, begin: PBegin) -> PCollection[Any]:
+        """Apply the transform."""
+        elements: PCollection[Any] = begin | "Pattern" >> beam.Create([self._pattern], reshuffle=False) | "Read" >> self._read
+        return elements
+
+
+def require_growing(path: Any) -> None:
+    """Raise ``ValueError`` for anything but a path of files that may grow."""
+    if not isinstance(path, str) or not path.endswith(GROWING):
+        raise ValueError(f"path={path!r}: give a path or a glob that ends with one of {', '.join(GROWING)}")
+
+
+def growing_schema(pattern: str) -> pa.Schema | None:
+    """The columns of the first file, of formats whose files say them. Raises ``ValueError`` if there is no file yet."""
+    require_growing(pattern)
+    schema_of = growing_format(pattern).schema
+    if schema_of is None:
+        return None
+    files = matching(absolute(pattern))
+    if not files:
+        raise ValueError(f"schema=None: there is no file {pattern} yet that says which columns there are; give a schema")
+    try:
+        return schema_of(files[0].path)
+    except ValueError as error:
+        raise InputError(f"{files[0].path} {error}") from error
+
+
 @dataclass(frozen=True)
 class Files:
     """A source of the files that match a pattern. A place is the path of a file and a place in it."""
 
-    rows: Rows
+    elements: Elements
     follow: bool
 
     def range(self, element: str) -> Range:
@@ -64,7 +100,7 @@ class Files:
         for path, following in zip(paths, [*paths[1:], None], strict=False):
             is_whole = following is not None or end is not None
             try:
-                yield from self._pieces(Growing(path, place[1] if path == place[0] else 0, is_whole, self._columns))
+                yield from self._pieces(Growing(path, place[1] if path == place[0] else 0, is_whole, self.elements.columns))
             except NotWhole:
                 if end is not None:
                     raise InputError(f"{path} ends within a record") from None
@@ -76,23 +112,11 @@ class Files:
         if end is not None:
             yield Piece(end, [], None, 0)
 
-    @property
-    def _columns(self) -> tuple[str, ...] | None:
-        return None if self.rows.schema is None else tuple(self.rows.schema.names)
-
     def _pieces(self, file: Growing) -> Iterator[Piece]:
         whole = growing_format(file.path).whole
         assert whole is not None
-        for place, content in whole(file):
-            after = (file.path, place)
-            if isinstance(content, bytes):
-                if self.rows.schema is not None and _NOT_FINITE.search(content):
-                    _require_json(content)
-                yield self.rows.of_lines(after, content)
-            elif isinstance(content, list):
-                yield self.rows.of_dicts(after, [with_uuids_as_text(record, self.rows.schema) for record in content])
-            else:
-                yield self.rows.of_table(after, content)
+        for place, block in whole(file):
+            yield self.elements.piece((file.path, place), block)
 
     def close(self) -> None:
         """Does nothing: no file stays open."""

@@ -1,16 +1,23 @@
 """Reads a table: what a reader gives as rows, and the table that these are the changelog of."""
 
 import copy
-from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, reduce
+from typing import Any, Literal, NamedTuple, cast
 
 import apache_beam as beam
+import pyarrow as pa
+import pyarrow.compute as pc
 from apache_beam.pvalue import PBegin, PCollection
 
-from beam_joins import ChangeBatch, Dropped, TableFromChangelog
+from beam_joins import ChangeBatch, Dropped, TableFromChangelog, vectorized
+from beam_joins.content import Emit
 from beam_joins.pipelines.changelogs.read_records import Read
-from beam_joins.pipelines.formats.columns import PLACE
+from beam_joins.pipelines.formats.columns import DELETED, KEY, LEFT_OUT, LIFE, LOG, PLACE, TIME
+from beam_joins.pipelines.formats.envelopes.row_change import lists_of_names
+from beam_joins.pipelines.formats.reading import BEHIND_DELETES, Reading
 from beam_joins.pipelines.results.counts import Tally
+from beam_joins.unchanged import Complete
 
 
 class ReadOutputs(NamedTuple):
@@ -31,12 +38,13 @@ class ReadOutputs(NamedTuple):
 
 
 class Reads(NamedTuple):
-    """What reads the rows, a :class:`~beam_joins.pipelines.changelogs.read_records.Read` or the rows alone, and the
-    table that they are the changelog of.
+    """What reads the rows, a :class:`~beam_joins.pipelines.changelogs.read_records.Read` or the rows alone, the
+    table that they are the changelog of, and the names of the columns ``about`` the change beside those of the row.
     """
 
     rows: beam.PTransform[PBegin, Any]
     table: TableFromChangelog
+    about: Sequence[str] = ()
 
     def of_run(self, begin: PBegin) -> "Reads":
         """The same in each run."""
@@ -69,16 +77,88 @@ class ReadTable(beam.PTransform[PBegin, Any]):
         if not self._all_outputs:
             return rows | "Table" >> reads.table
         table, all_dropped = rows | "Table" >> reads.table.with_outputs()
-        dropped: PCollection[Dropped] = all_dropped | "Dropped" >> beam.Map(_without_place).with_output_types(Dropped)
+        row_alone = beam.Map(partial(_row_alone, reads.about)).with_output_types(Dropped)
+        dropped: PCollection[Dropped] = all_dropped | "Dropped" >> row_alone
         if isinstance(read, Read):
             return ReadOutputs(table, dropped, read.bad_records, rows, read.counts)
         none: PCollection[Any] = begin | "None" >> beam.Create(list[Any](), reshuffle=False)
         return ReadOutputs(table, dropped, none, rows, none)
 
 
-def _without_place(dropped: Dropped) -> Dropped:
-    """What was dropped, without the place that only this reader adds to records."""
+def _row_alone(about: Sequence[str], dropped: Dropped) -> Dropped:
+    """What was dropped, without the columns about the change that the reader adds."""
     record = dropped.record
-    if not isinstance(record, dict) or PLACE not in record:
+    if not isinstance(record, dict):
         return dropped
-    return dropped._replace(record={name: value for name, value in record.items() if name != PLACE})
+    if "object" in record:
+        return dropped._replace(record=record["object"])
+    return dropped._replace(record={name: value for name, value in record.items() if name not in about})
+
+
+def table_of(
+    reading: Reading,
+    *,
+    key: Any = KEY,
+    emit: Emit = "updates",
+    without_earlier: Literal["fail", "drop"] = "fail",
+    completed_by: Complete | None = None,
+    except_columns: Sequence[str] = (),
+    ordered: bool = True,
+) -> TableFromChangelog:
+    """Makes the table of records that are read so: by the key that the reader makes, or one in their ``key`` columns.
+
+    ``ordered``: the places of the records order what nothing else does.
+    """
+    columns = reading.columns
+    return TableFromChangelog(
+        key=key,
+        timestamp_by=TIME,
+        sequence_by=list(reading.positions) or None,
+        one_log_by=None if columns.log is None else LOG,
+        unchanged_by=vectorized(partial(_left_out, reading)) if columns.left_out is not None else None,
+        completed_by=completed_by if columns.left_out is not None else None,
+        without_earlier=without_earlier,
+        tie_break_by=None if not ordered else PLACE if columns.sequence is None or columns.enveloped else vectorized(_ties),
+        apply_as_deletes=DELETED,
+        apply_as_inserts=vectorized(_lives) if columns.life is not None else None,
+        apply_as_truncates=vectorized(_empties) if columns.truncates else None,
+        except_columns=[*reading.about.names, *except_columns],
+        emit=emit,
+    )
+
+
+def _ties(rows: pa.RecordBatch) -> pa.Array:
+    """What orders records that sequence and time do not: an upsert is behind a delete, which is of the row before it."""
+    return pc.if_else(rows[DELETED], rows[PLACE], pc.add(rows[PLACE], BEHIND_DELETES))
+
+
+def _empties(rows: pa.RecordBatch) -> pa.Array:
+    return rows[DELETED].is_null()
+
+
+def _lives(rows: pa.RecordBatch) -> pa.Array:
+    return rows[LIFE]
+
+
+def _left_out(reading: Reading, rows: pa.RecordBatch) -> pa.Array:
+    return lists_of_names(rows[LEFT_OUT], reading.takes)
+
+
+def paths_of(names: Iterable[str]) -> list[list[str]]:
+    """Where columns lie within rows: a dot in a name leads into one."""
+    return [name.split(".") for name in names]
+
+
+def key_in_columns(names: Sequence[str]) -> Any:
+    """The key in columns of rows; a dot in a name leads into one."""
+    if not any("." in name for name in names):
+        return names[0] if len(names) == 1 else list(names)
+    return vectorized(partial(_nested_keys, paths_of(names)))
+
+
+def _nested_keys(paths: list[list[str]], rows: pa.RecordBatch) -> pa.Array:
+    columns = [pc.struct_field(rows[path[0]], path[1:]) if path[1:] else rows[path[0]] for path in paths]
+    if len(columns) == 1:
+        return columns[0]
+    missing = reduce(pc.or_, (column.is_null() for column in columns))
+    return pa.StructArray.from_arrays(columns, names=[".".join(path) for path in paths], mask=missing)

@@ -4,8 +4,11 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from beam_joins.pipelines.io.sources.enveloped_parts import MARKS
-from beam_joins.pipelines.io.sources.envelopes import EnvelopedRecords
+from beam_joins.keys.opaque import python_values
+from beam_joins.pipelines.formats.columns import enveloped
+from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.io.sources.changelog_rows import reading_of
+from beam_joins.pipelines.io.sources.event_topics import EnvelopedRecords
 from beam_joins.pipelines.io.sources.schema_registry import registry_settings
 from tests.pipelines.naive_orders import Row
 from tests.pipelines.streaming.registry import Registry
@@ -39,15 +42,20 @@ class Message(NamedTuple):
 
 
 def records(registry: Registry, schema: pa.Schema | None = None, table: str = "", **settings: Any) -> EnvelopedRecords:
-    columns = None if schema is None else pa.schema([*schema, *MARKS])
-    return EnvelopedRecords("debezium", table, ("id",), columns, registry_settings({"url": registry.url, **QUICK, **settings}))
+    return EnvelopedRecords("debezium", table, ("id",), reading(schema), registry_settings({"url": registry.url, **QUICK, **settings}))
+
+
+def reading(schema: pa.Schema | None = None) -> Reading:
+    columns = enveloped(None)
+    return reading_of(columns, ["id"], schema, columns.about_the_change())
 
 
 def rows(actual: EnvelopedRecords, *values: bytes | None) -> list[Row]:
     """The rows of values, those in columns too, without what their envelopes say."""
-    elements = [each.value for each in actual.piece(9, [Message(value, place) for place, value in enumerate(values)]).elements]
-    each = [row for element in elements for row in ([element] if isinstance(element, dict) else element.to_pylist())]
-    return [{name: value for name, value in row.items() if name not in MARKS.names} for row in each]
+    batches = [each.value for each in actual.piece(9, [Message(value, place) for place, value in enumerate(values)]).elements]
+    of_change = [row for batch in batches for row in python_values(batch.to_struct_array())]
+    made = [row.get("object", {name: value for name, value in row.items() if not name.startswith("(")}) for row in of_change]
+    return [row for _, row in sorted(zip([row["(place)"] for row in of_change], made, strict=True), key=lambda pair: pair[0])]
 
 
 def flat(name: str, *fields: tuple[str, Any], namespace: str = "shop") -> Row:

@@ -221,9 +221,9 @@ def test_what_is_there_is_read_to_its_end_and_no_later_file(tmp_path):
 @pytest.mark.parametrize(
     ("line", "schema", "message"),
     [
-        ("nonsense", None, r"a\.jsonl: a line cannot be read"),
-        ("nonsense", SCHEMA, r"a\.jsonl: a line cannot be read"),
-        (json.dumps({"id": 1, "n": 1}), SCHEMA, r"a\.jsonl: a row has no time: its column 'at' is null"),
+        ("nonsense", None, r"a\.jsonl: a record cannot be read"),
+        ("nonsense", SCHEMA, r"a\.jsonl: a record cannot be read"),
+        (json.dumps({"id": 1, "n": 1}), SCHEMA, r"a\.jsonl: a record cannot be read \(no column 'at'\)"),
         (json.dumps({"id": 1, "n": 1, "at": "noon"}), None, r"a\.jsonl: timestamp_by gave 'noon'"),
     ],
 )
@@ -256,7 +256,7 @@ def test_a_wrong_option_lists_the_choices(tmp_path, options, message):
         ('{"at": null}', "at", "timestamp_by gave None: give each row a time"),
         ('{"at": "noon"}', "at", "timestamp_by gave 'noon' of type str"),
         ('{"at": 99999999999999999999}', "at", "timestamp_by gave 99999999999999999999, which does not fit in 64 bits"),
-        ("[1]", "at", "a row is no JSON object: \\[1\\]"),
+        ("[1]", "at", "a record cannot be read .not a JSON object but \\[1\\]"),
         ('{"id": 1}', lambda row: row["at"], "ReadGrowingFiles: timestamp_by raised KeyError: 'at', given {'id': 1}"),
         ('{"id": 1}', lambda row: 2**63, "timestamp_by.* 9223372036854775808"),
     ],

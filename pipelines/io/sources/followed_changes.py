@@ -1,0 +1,69 @@
+"""The changes of a changelog that is followed, as elements: the batches of columns that a reading asks for."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.metrics import Metrics
+
+from beam_joins.pipelines.changelogs.column_reader import made_of
+from beam_joins.pipelines.changelogs.read_records import SKIPPED, MadeRows
+from beam_joins.pipelines.formats.columns import TIME, Unit
+from beam_joins.pipelines.formats.files import Block, File
+from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.record_batch_parser import RawRows
+from beam_joins.pipelines.formats.registry import growing_format
+from beam_joins.pipelines.io.sources.follow import Piece, Place, Timed
+from beam_joins.transforms.connect import NAMESPACE
+
+
+class Followed(NamedTuple):
+    """Elements, and the first bad record: its place and what is wrong with it."""
+
+    piece: Piece
+    fault: tuple[int, str] | None
+
+
+def followed(reading: Reading, after: Place, raw: Iterable[RawRows]) -> Followed:
+    """The changes of records up to a place; counts those that are about no row."""
+    made: list[MadeRows] = [made_of(each, reading) for each in raw]
+    for each in made:
+        for what, count in each.skipped.items():
+            Metrics.counter(NAMESPACE, f"{SKIPPED}{what}").inc(count)
+    batches: list[pa.RecordBatch] = [batch for each in made for batch in each.elements]
+    times = [pc.min_max(batch[TIME]).as_py() for batch in batches]
+    elements = [Timed(batch, time["min"]) for batch, time in zip(batches, times, strict=True)]
+    largest = max((time["max"] for time in times), default=None)
+    faults = [fault for each in made for fault in each.faults]
+    return Followed(Piece(after, elements, largest, sum(map(len, batches))), min(faults, default=None))
+
+
+@dataclass(frozen=True)
+class FollowedChanges:
+    """The changes of files that grow, of the columns of a reading: :class:`~beam_joins.pipelines.io.sources.files.Elements`."""
+
+    reading: Reading
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Those of the rows, and those that say what a record is."""
+        typed = self.reading.typed
+        return None if typed is None else tuple(dict.fromkeys((*typed.names, *self.reading.names())))
+
+    def piece(self, after: Place, block: Block) -> Piece:
+        """The changes of some records. Raises ValueError for a bad one."""
+        reading = self.reading.of_unit(_unit_of(after[0], self.reading.columns.timestamp))
+        made = followed(reading, after, block(reading))
+        if made.fault is not None:
+            raise ValueError(f"a record cannot be read ({made.fault[1]})")
+        return made.piece
+
+
+@lru_cache(16)
+def _unit_of(path: str, column: str) -> Unit | None:
+    """What a file says that a column of times counts."""
+    of_file = growing_format(path)
+    return of_file.source.unit(File(path=path, bytes=0, shown=path, format=of_file.name), column)
