@@ -20,7 +20,7 @@ from beam_joins.windowed import Window, Windowed
 
 if TYPE_CHECKING:
     from beam_joins.batch import ChangeBatch
-    from beam_joins.corrupt import CorruptData, InputRefused
+    from beam_joins.errors import CorruptData, InputError, OutputError, StateRefused
     from beam_joins.functions import vectorized, with_key
     from beam_joins.transforms.aggregate_table import AggregateTable
     from beam_joins.transforms.count_table import CountTable
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         WindowedStreamOutputs,
         WindowedTableOutputs,
     )
+    from beam_joins.transforms.engine.resumed.state_folder import StateFolder
     from beam_joins.transforms.engine.table_type import as_windowed_table
     from beam_joins.transforms.filter_table import FilterTable
     from beam_joins.transforms.foreign_key_join import ForeignKeyJoin
@@ -72,11 +73,14 @@ __all__ = [
     "HandledTableOutputs",
     "HandledWindowedStreamOutputs",
     "HandledWindowedTableOutputs",
-    "InputRefused",
+    "InputError",
     "LatestTable",
     "MapTable",
     "OneToManyJoin",
+    "OutputError",
     "ReduceTable",
+    "StateFolder",
+    "StateRefused",
     "StreamForeignKeyJoin",
     "StreamOutputs",
     "StreamTableJoin",
@@ -103,8 +107,8 @@ __all__ = [
 _OUTPUTS = [name for name in __all__ if name.startswith("Handled") or name.endswith("Outputs")]
 _ELSEWHERE = {
     "ChangeBatch": "beam_joins.batch",
-    "CorruptData": "beam_joins.corrupt",
-    "InputRefused": "beam_joins.corrupt",
+    **dict.fromkeys(["CorruptData", "InputError", "OutputError", "StateRefused"], "beam_joins.errors"),
+    "StateFolder": "beam_joins.transforms.engine.resumed.state_folder",
     "as_windowed_table": "beam_joins.transforms.engine.table_type",
     "vectorized": "beam_joins.functions",
     "with_key": "beam_joins.functions",

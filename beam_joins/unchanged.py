@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.corrupt import InputRefused
+from beam_joins.errors import InputError
 from beam_joins.keys.columns import Bools, Ints
 from beam_joins.keys.opaque import is_opaque, opaque_values, python_values
 from beam_joins.sorting import combine_chunks, ffill_index, starts, valid
@@ -29,7 +29,7 @@ def merged(earlier: Any, later: Any, names: Sequence[str]) -> dict[Any, Any]:
     """
     if not isinstance(earlier, Mapping) or not isinstance(later, Mapping):
         other = later if isinstance(earlier, Mapping) else earlier
-        raise InputRefused(f"unchanged_by needs values that are mappings, or completed_by: a value is of type {type(other).__name__}")
+        raise InputError(f"unchanged_by needs values that are mappings, or completed_by: a value is of type {type(other).__name__}")
     return {name: later.get(name, earlier[name]) for name in earlier if name in later or name in names} | dict(later)
 
 

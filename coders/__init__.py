@@ -12,7 +12,7 @@ from beam_joins.coders.combined_key import CombinedKeyCoder
 from beam_joins.coders.dropped import DroppedCoder
 from beam_joins.coders.key import key_coder, value_coder
 from beam_joins.coders.windowed import WindowedCoder
-from beam_joins.corrupt import CorruptData
+from beam_joins.errors import CorruptData
 
 __all__ = [
     "ArrowTableCoder",

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from beam_joins.coders.checked import checked, unchecked
 from beam_joins.coders.narrow import narrow, widen
-from beam_joins.corrupt import CorruptData
+from beam_joins.errors import CorruptData
 from beam_joins.schema_union import common_schema, conformed
 from beam_joins.sorting import combine_chunks
 

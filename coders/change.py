@@ -15,7 +15,7 @@ from beam_joins.coders.checked import checked, unchecked
 from beam_joins.coders.key import value_coder
 from beam_joins.coders.strict import StrictCoder
 from beam_joins.coders.values import ValueCoder
-from beam_joins.corrupt import CorruptData
+from beam_joins.errors import CorruptData
 from beam_joins.parameters import Parameterised, when_made
 
 _HEAD = struct.Struct(">Bqq")

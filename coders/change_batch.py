@@ -10,7 +10,7 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.coders.block import read_block, write_block
 from beam_joins.coders.own_types import OwnTypes
 from beam_joins.coders.strict import StrictCoder
-from beam_joins.corrupt import CorruptData
+from beam_joins.errors import CorruptData
 from beam_joins.parameters import when_made
 
 _LENGTH = struct.Struct(">Q")

@@ -7,7 +7,7 @@ what is damaged must be found before.
 import pyarrow as pa
 from xxhash import xxh3_64, xxh3_64_digest
 
-from beam_joins.corrupt import CorruptData
+from beam_joins.errors import CorruptData
 
 _CHECKSUM = 8
 

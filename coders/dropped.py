@@ -6,7 +6,7 @@ from beam_joins.change import Dropped
 from beam_joins.coders.checked import checked, unchecked
 from beam_joins.coders.strict import StrictCoder
 from beam_joins.coders.values import ValueCoder
-from beam_joins.corrupt import CorruptData
+from beam_joins.errors import CorruptData
 
 
 class DroppedCoder(StrictCoder):

@@ -9,7 +9,7 @@ from typing import Any
 from apache_beam.coders import Coder, registry
 
 from beam_joins.coders import pickles
-from beam_joins.corrupt import CorruptData
+from beam_joins.errors import CorruptData
 from beam_joins.keys import canonical
 from beam_joins.keys.classes import class_of, name_of
 from beam_joins.keys.numbers import NotCanonical

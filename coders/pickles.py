@@ -3,7 +3,7 @@
 import pickle
 from typing import Any
 
-from beam_joins.corrupt import CorruptData
+from beam_joins.errors import CorruptData
 
 OPTION = "--beam_joins_pickled_values"
 _accepted: set[str] = set()

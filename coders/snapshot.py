@@ -14,7 +14,7 @@ from xxhash import xxh3_64_hexdigest
 
 from beam_joins import aggregate, changelog, interval, key_join, overlap, windowed_aggregate
 from beam_joins.arrangement import Arrangement
-from beam_joins.corrupt import CorruptData
+from beam_joins.errors import CorruptData
 from beam_joins.sorting import combine_chunks
 
 STATES: dict[str, Any] = {

@@ -5,7 +5,7 @@ from typing import Any
 
 from apache_beam.coders import Coder
 
-from beam_joins.corrupt import CorruptData
+from beam_joins.errors import CorruptData
 
 
 class StrictCoder(Coder):

@@ -6,6 +6,7 @@ A reader gives Arrow batches whose columns, order and size the engine knows (:fu
 does (:class:`FileLock`, :func:`write_whole`, :func:`rename`).
 """
 
+from beam_joins.errors import StateRefused
 from beam_joins.transforms.engine.arrow_input import as_arrow, declared_schema, plain_schema, struct_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.incoming_tables import in_batches
@@ -30,8 +31,8 @@ from beam_joins.transforms.engine.replay import InlineRoute as Route
 from beam_joins.transforms.engine.replay_options import ReplayOptions, folder_for
 from beam_joins.transforms.engine.resumed.file_lock import FileLock
 from beam_joins.transforms.engine.resumed.manifest import schema_text, text_schema
-from beam_joins.transforms.engine.resumed.state_files import StateRefused
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
+from beam_joins.transforms.engine.runner_abilities import ONE_MACHINE, READ_ONCE
 from beam_joins.transforms.engine.stored_files import (
     calling,
     cause,
@@ -54,6 +55,8 @@ __all__ = [
     "BLOCK_BYTES",
     "BLOCK_ROWS",
     "NAMESPACE",
+    "ONE_MACHINE",
+    "READ_ONCE",
     "ROWS_IN",
     "ROWS_OUT",
     "STATE_BYTES",

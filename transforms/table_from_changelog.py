@@ -12,7 +12,7 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders.key import key_coder
 from beam_joins.content import Emit
-from beam_joins.corrupt import InputRefused
+from beam_joins.errors import InputError
 from beam_joins.fields import Deleting, Field, Fields, Marking, names_in
 from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import vectorized
@@ -258,7 +258,7 @@ def _checked(known_type: TableType, drops_partial: bool, lost: pa.Table) -> None
 def _require_earlier(known_type: TableType, lost: pa.Table) -> None:
     lacking = lost.filter(pc.equal(lost["reason"], NO_EARLIER_ROW)).slice(0, 1)
     for (key, _), _ in records_of(lacking, known_type):
-        raise InputRefused(
+        raise InputError(
             f"the record with the key {key!r} at position {lacking['position'][0]} leaves out "
             f"{', '.join(lacking[UNCHANGED][0].as_py())}, which did not change, and no"
             " earlier row of this key has it: begin with a snapshot of the table, have PostgreSQL log whole rows "

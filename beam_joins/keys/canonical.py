@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_joins.corrupt import CorruptData
+from beam_joins.errors import CorruptData
 from beam_joins.keys import times
 from beam_joins.keys.classes import class_of, name_of
 from beam_joins.keys.numbers import (

@@ -4,7 +4,7 @@ import importlib
 import sys
 from typing import Any
 
-from beam_joins.corrupt import CorruptData
+from beam_joins.errors import CorruptData
 
 _SEEN: dict[bytes, type] = {}
 """The classes that this process has written: those of a main script cannot be imported under their name

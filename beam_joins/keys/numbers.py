@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from beam_joins.corrupt import CorruptData
+from beam_joins.errors import CorruptData
 
 _NUMBER, _LENGTH, _DOUBLE = struct.Struct(">BQ"), struct.Struct(">I"), struct.Struct(">d")
 _QUAD: Final = struct.Struct(">Q")

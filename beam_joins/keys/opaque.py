@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.arrow_types import python_list
-from beam_joins.corrupt import CorruptData
+from beam_joins.errors import CorruptData
 from beam_joins.keys import canonical
 from beam_joins.keys.nested import is_combined, is_windowed, made_of, parts_of
 from beam_joins.keys.plain import decoded_plain, encoded_plain

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from beam_joins.corrupt import CorruptData
+from beam_joins.errors import CorruptData
 from beam_joins.keys.numbers import NotCanonical, read_number, whole
 
 _EPOCH, _UTC_EPOCH = dt.datetime(1970, 1, 1), dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

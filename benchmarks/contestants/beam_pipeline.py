@@ -12,11 +12,11 @@ from apache_beam.io.parquetio import ReadFromParquetBatched, WriteToParquetBatch
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.pipelines.direct import direct_runner
+from beam_joins.pipelines.runners.runner import ENGINE
 from beam_joins.pipelines.spark import spark_runner
 from benchmarks.contestants.command import Task, parser, task
 from benchmarks.works import WORKS
 
-_ENGINE: Final = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 RUNNERS: Final = ("SparkRunner", "DirectRunner")
 ENVIRONMENTS: Final = ("pool", "loopback")
 """What runs Python on Spark: the worker processes that the project starts, or threads of the process that
@@ -47,7 +47,7 @@ def pipeline(runner: str, *, environment: str = "pool", options: Sequence[str] =
     if runner == "DirectRunner":
         # What Beam calls DirectRunner is one of three engines, whichever it finds; this is the one for
         # bounded input.
-        with direct_runner(PipelineOptions([f"--runner={_ENGINE}", *options])) as ready, beam.Pipeline(options=ready) as made:
+        with direct_runner(PipelineOptions([f"--runner={ENGINE}", *options])) as ready, beam.Pipeline(options=ready) as made:
             yield made
         return
     workers = ["--environment_type=LOOPBACK"] if environment == "loopback" else []

@@ -12,7 +12,7 @@ def found_in(error: BaseException, kinds: Mapping[str, Callable[[str], E]]) -> E
     r"""Finds the first exception of one of these kinds in a runner's error, and makes it again from its
     sentence.
 
-    >>> text = "Traceback ...\nbeam_joins.corrupt.CorruptData: runs/000001/a.arrow is gone [while running 'Join']\n"
+    >>> text = "Traceback ...\nbeam_joins.errors.CorruptData: runs/000001/a.arrow is gone [while running 'Join']\n"
     >>> found_in(RuntimeError(text), {"CorruptData": str, "StateRefused": str})
     'runs/000001/a.arrow is gone'
     >>> found_in(RuntimeError("something else"), {"CorruptData": str})

@@ -1,39 +1,23 @@
-"""Errors of input and output that are shown to users in one sentence, without a stack trace."""
+"""Errors of input and output, shown to users in one sentence and without a stack trace."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.base.failure_cause import found_in
 
-
-class InputError(ValueError):
-    """A path, a column or a record that cannot be used. The message is one sentence that names it.
-
-    Raised in a worker too; :func:`input_error_in` finds it again in what the runner makes of it.
-    """
-
-    _tagged_with_step = True
-    """Beam logs the stack trace of an exception, and names the step behind its message, only where it does
-    not have this attribute.
-    """
-
-
-class OutputError(InputError):
-    """A result that cannot be written: a full disk, a missing permission.
-
-    The message is one sentence that names it.
-    """
+__all__ = ["InputError", "OutputError", "input_error_in", "os_sentence", "writing"]
 
 
 def input_error_in(error: BaseException) -> InputError | None:
     r"""The InputError behind a runner's error, or None.
 
-    >>> text = "Traceback ...\npipelines.base.input_error.InputError: a.jsonl:3: not JSON [while running 'Read']"
+    >>> text = "Traceback ...\nbeam_joins.errors.InputError: a.jsonl:3: not JSON [while running 'Read']"
     >>> input_error_in(RuntimeError(text))
     InputError('a.jsonl:3: not JSON')
     >>> input_error_in(RuntimeError("something else"))
     """
-    return found_in(error, {"InputError": InputError, "OutputError": OutputError, "BlocksNotWritten": OutputError})
+    return found_in(error, {"InputError": InputError, "OutputError": OutputError})
 
 
 def os_sentence(path: str, error: OSError) -> str:

@@ -17,6 +17,7 @@ from beam_joins.pipelines.commands.gc_freeze import uncollected_import
 from beam_joins.pipelines.commands.options_file import options_in
 from beam_joins.pipelines.commands.program import nearest
 from beam_joins.pipelines.runners.job_failure import JobFailed
+from beam_joins.pipelines.runners.runner import ENGINE
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 FAILED: Final = 1
 WRONG_INPUT: Final = 2
 _PASSWORD: Final = re.compile(r"(?<=://)([^\s:@/]*):[^\s@/]*(?=@)")
-ENGINE: Final = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 
 
 def parse_known(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
@@ -72,15 +72,13 @@ def _beams() -> argparse.ArgumentParser:
     with uncollected_import():
         from apache_beam.options.pipeline_options import PipelineOptions
 
-        from beam_joins.pipelines.runners.flink_options import FlinkOptions
-        from beam_joins.pipelines.runners.run_options import WorkerOptions
-        from beam_joins.pipelines.runners.spark_options import SparkOptions
+        from beam_joins.pipelines.runners.launches import OPTIONS
         from beam_joins.transforms.connect import ReplayOptions
 
     # two classes of options may declare the same one
     beams = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
     options: Any
-    for options in {*_all_subclasses(PipelineOptions), SparkOptions, FlinkOptions, WorkerOptions, ReplayOptions}:
+    for options in {*_all_subclasses(PipelineOptions), *OPTIONS, ReplayOptions}:
         options._add_argparse_args(beams)
     return beams
 
@@ -96,8 +94,6 @@ def beam_options(runner: str | None, rest: Sequence[str]) -> "PipelineOptions":
 
         from beam_joins.pipelines.commands.kept_views import KeptViews
 
-    # What Beam calls DirectRunner is one of three engines, whichever it finds; this is the one for bounded
-    # input.
     options = KeptViews(list(rest), runner=ENGINE if runner in (None, "DirectRunner") else runner)
     FileSystems.set_options(options)  # inputs are looked at before there is a pipeline
     return options
@@ -107,8 +103,6 @@ _MADE_IT_FAIL: Final[dict[str, Callable[[str], tuple[object, int]]]] = {
     "FunctionFailed": lambda sentence: (FunctionFailed(sentence), FAILED),
     "StateRefused": lambda sentence: (sentence, WRONG_INPUT),
     "CorruptData": lambda sentence: (sentence, WRONG_INPUT),
-    "InputRefused": lambda sentence: (sentence, WRONG_INPUT),
-    "StateNotWritten": lambda sentence: (sentence, FAILED),
 }
 """Exceptions of workers: what to say of them, and the exit code."""
 

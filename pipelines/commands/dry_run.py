@@ -9,12 +9,12 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.changelog import Changelog
 from beam_joins.pipelines.changelogs.first_look import is_time
-from beam_joins.pipelines.commands.command_line import ENGINE
 from beam_joins.pipelines.commands.command_spec import LATEST, Names
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.runner import setup_of
 from beam_joins.pipelines.commands.single_run import job_alone
 from beam_joins.pipelines.results.outputs import Output
+from beam_joins.pipelines.runners.runner import ENGINE
 
 _LOOK_BYTES: Final = 1 << 20
 _FILES_SHOWN: Final = 10

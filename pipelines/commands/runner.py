@@ -21,12 +21,11 @@ from google.auth.exceptions import DefaultCredentialsError
 
 from beam_joins.pipelines.runners.check_setup import check_setup
 from beam_joins.pipelines.runners.direct import direct_runner
-from beam_joins.pipelines.runners.flink import ON_FLINK
+from beam_joins.pipelines.runners.launches import LAUNCHES
 from beam_joins.pipelines.runners.portable_run import launched
 from beam_joins.pipelines.runners.reachable import check_docker
 from beam_joins.pipelines.runners.run_options import WorkerOptions
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
-from beam_joins.pipelines.runners.spark import ON_SPARK
 
 _WORTHWHILE_BYTES: Final = 100 << 20
 _JOB_SERVER: Final = "start a job server yourself and name it with --job_endpoint=HOST:PORT"
@@ -45,7 +44,7 @@ def any_runner(options: PipelineOptions, size: int = 0) -> Iterator[PipelineOpti
     """
     name = _checked(options)
     try:
-        with launched(options, ON_SPARK, ON_FLINK) as ready, workers_for(ready, size) as run:
+        with launched(options, *LAUNCHES) as ready, workers_for(ready, size) as run:
             yield run
     except (RuntimeError, ValueError, OSError, grpc.RpcError, grpc.FutureTimeoutError) as error:
         sentence = runner_failure(error, name)
@@ -68,7 +67,7 @@ def setup_of(options: PipelineOptions) -> Iterator[str]:
     Raises RunnerSetupError for what is missing.
     """
     _checked(options)
-    yield from check_setup(options, ON_SPARK, ON_FLINK)
+    yield from check_setup(options, *LAUNCHES)
 
 
 def runner_failure(error: Exception, runner: str) -> str | None:

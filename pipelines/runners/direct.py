@@ -2,94 +2,30 @@
 
 import copy
 import threading
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from apache_beam.options.pipeline_options import DebugOptions, DirectOptions, PipelineOptions, PortableOptions, StandardOptions
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.runners.portability.fn_api_runner.worker_handlers import ExternalWorkerHandler, WorkerHandler
-from apache_beam.transforms.environments import ExternalEnvironment
 
 from beam_joins.cores import usable_cores
+from beam_joins.pipelines.runners.direct_channel import Handler, Pooled
 from beam_joins.pipelines.runners.job_failure import JobFailed, user_failure
 from beam_joins.pipelines.runners.local_connections import no_proxy_here
 from beam_joins.pipelines.runners.portable_run import interruptible
 from beam_joins.pipelines.runners.run_log import machinery_into, new_log_file
-from beam_joins.pipelines.runners.run_options import ONE_MACHINE, READ_ONCE, WorkerOptions
+from beam_joins.pipelines.runners.run_options import WorkerOptions
+from beam_joins.pipelines.runners.runner import ENGINE
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 from beam_joins.pipelines.runners.workers import WorkerPool
+from beam_joins.transforms.connect import ONE_MACHINE, READ_ONCE
 
-_DIRECT: Final = (None, "DirectRunner", "FnApiRunner", f"{FnApiRunner.__module__.rpartition('.')[0]}.FnApiRunner")
-_URN: Final = "beam_joins:env:pooled:v1"
+_DIRECT: Final = (None, "DirectRunner", "FnApiRunner", ENGINE)
 _POOLED: Final = "pooled"
 """A mode of the direct runner beside its own, in which it starts workers by itself."""
 _LOOK_SECONDS: Final = 0.5
-
-
-class _Pooled(ExternalEnvironment):
-    """Workers of a pool, which are watched."""
-
-    def to_runner_api_parameter(self, context: Any) -> Any:
-        """An environment of a name of its own, so that the handlers of its workers are ours."""
-        return _URN, super().to_runner_api_parameter(context)[1]
-
-
-@WorkerHandler.register_environment(_URN, beam_runner_api_pb2.ExternalPayload)
-class _Handler(ExternalWorkerHandler):
-    """A worker of a pool, as the direct runner knows it."""
-
-    of_pools: ClassVar[defaultdict[str, list["_Handler"]]] = defaultdict(list)
-    """All, by the addresses of their pools."""
-
-    def start_worker(self) -> None:
-        """Start it, and take note of it."""
-        super().start_worker()
-        _send_all(self.data_conn)
-        self.of_pools[self._external_payload.endpoint.url].append(self)
-
-    def fail(self, sentence: str) -> None:
-        """Answer all that was asked of the worker, which has ended: Beam would wait for ever."""
-        pending = self.control_conn._futures_by_id
-        for number in list(pending):
-            pending.pop(number).set(beam_fn_api_pb2.InstructionResponse(instruction_id=number, error=sentence))
-
-
-def _send_all(channel: Any) -> None:
-    """Sends the whole input of bundles over a data channel. Beam's runner sends each second what has been written, and
-    forgets what is written meanwhile; without that it sends an input at once, for which 2 GB are too many.
-    """
-    channel._data_buffer_time_limit_ms = 0
-    output_stream = channel.output_stream
-    channel.output_stream = lambda *args: _Pieces(channel, output_stream(*args))
-
-
-class _Pieces:
-    """The input of a bundle, sent in pieces of whole elements by a thread: the worker reads when the bundle begins,
-    which is after all has been written.
-    """
-
-    def __init__(self, channel: Any, stream: Any) -> None:
-        self._channel, self._stream = channel, stream
-        self._pieces: list[bytes] = []
-
-    def write(self, piece: bytes) -> None:
-        self._pieces.append(piece)
-
-    def close(self) -> None:
-        threading.Thread(target=self._send, name="direct-input", daemon=True).start()
-
-    def _send(self) -> None:
-        try:
-            for piece in self._pieces:
-                self._stream.write(piece)
-                self._stream.maybe_flush()
-            self._stream.close()
-        except Exception as error:
-            self._channel._exception = error  # for whoever waits for the results of the bundle
 
 
 class ProcessesRunner(FnApiRunner):
@@ -97,7 +33,7 @@ class ProcessesRunner(FnApiRunner):
 
     def run_pipeline(self, pipeline: Any, options: PipelineOptions) -> Any:
         """Run the pipeline in these."""
-        pooled = _Pooled(options.view_as(PortableOptions).environment_config)
+        pooled = Pooled(options.view_as(PortableOptions).environment_config)
         return FnApiRunner(default_environment=pooled).run_pipeline(pipeline, options)
 
 
@@ -170,12 +106,12 @@ class _Watch:
     def __exit__(self, *failure: object) -> None:
         self._is_over.set()
         self._thread.join()
-        _Handler.of_pools.pop(self._address, None)
+        Handler.of_pools.pop(self._address, None)
 
     def _look(self) -> None:
         while not self._is_over.wait(_LOOK_SECONDS):
             if self._pool.has_lost_one():
                 sentence = "a Python worker process ended in the middle of the job, out of memory or by a crash in a library."
                 self.failure = JobFailed(f"{sentence} The log is {self._log}.", log=self._log, user=False)
-                for handler in _Handler.of_pools[self._address]:
+                for handler in Handler.of_pools[self._address]:
                     handler.fail(sentence)

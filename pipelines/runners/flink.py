@@ -16,18 +16,19 @@ Without `--flink_master` all runs on this machine, in one JVM with Flink's JobMa
 from contextlib import AbstractContextManager
 from typing import Final
 
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions
 
 from beam_joins.pipelines.runners.flink_checkpoints import Checkpoints
 from beam_joins.pipelines.runners.flink_job import FlinkJob, FlinkJobError, flink_job
-from beam_joins.pipelines.runners.flink_options import FlinkOptions, flink_server, is_meant
+from beam_joins.pipelines.runners.flink_options import FlinkOptions, flink_server
+from beam_joins.pipelines.runners.flink_server import FLINK
 from beam_joins.pipelines.runners.job_failure import JobFailed
 from beam_joins.pipelines.runners.portable_run import Launch, launched
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
 __all__ = ["ON_FLINK", "FlinkJob", "FlinkJobError", "FlinkOptions", "JobFailed", "RunnerSetupError", "flink_job", "flink_runner"]
 
-ON_FLINK: Final = Launch(is_meant, flink_server, FlinkOptions, Checkpoints)
+ON_FLINK: Final = Launch(FLINK, FlinkRunnerOptions, FlinkOptions, flink_server, Checkpoints)
 
 
 def flink_runner(options: PipelineOptions) -> AbstractContextManager[PipelineOptions]:

@@ -96,8 +96,8 @@ class FlinkJob:
 def flink_job(result: PipelineResult, options: PipelineOptions) -> FlinkJob:
     """The job on Flink that `pipeline.run()` has started with the options of :func:`flink_runner`.
 
-    Waits until Flink knows it. Raises FlinkJobError if it has ended before or does not appear within a
-    minute.
+    Waits until Flink knows it, by the result's private ``_job_id`` (Beam 2.66 to 2.77). Raises FlinkJobError if it
+    has ended before or does not appear within a minute.
     """
     name = str(result._job_id).rsplit("_", 1)[0]
     until = time.monotonic() + _APPEAR_SECONDS

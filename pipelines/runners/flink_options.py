@@ -4,7 +4,7 @@ import argparse
 import re
 from pathlib import Path
 
-from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, PortableOptions, StandardOptions
+from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions
 
 from beam_joins.pipelines.runners.flink_server import FLINK, flink_master
 from beam_joins.pipelines.runners.run_options import server_options
@@ -85,14 +85,6 @@ class FlinkOptions(PipelineOptions):
             help="End a streaming job whose sources have been idle for so long; a minute at least, as a source that "
             "has not begun is idle.",
         )
-
-
-def is_meant(options: PipelineOptions) -> bool:
-    """Whether the options ask for Flink and name no job server."""
-    flink = options.view_as(FlinkRunnerOptions)
-    elsewhere = options.view_as(PortableOptions).job_endpoint or flink.flink_job_server_jar or flink.flink_submit_uber_jar
-    runner = str(options.view_as(StandardOptions).runner or "")
-    return runner.rsplit(".", 1)[-1].lower() in ("flinkrunner", "flink") and not elsewhere
 
 
 def _settings(asked: FlinkOptions) -> list[str]:

@@ -1,6 +1,7 @@
 """The process that forks a warm Python worker for each request of the runner.
 
-The keeper itself is a fork of the job's process, or a fresh interpreter that runs `main`.
+The keeper itself is a fork of the job's process, or a fresh interpreter that runs `main`. Relies on, in Beam 2.66 to
+2.77: ``sdk_worker_main.create_harness`` and the constant of ``sdk_worker`` that `end_idle_processors` replaces.
 """
 
 import ctypes

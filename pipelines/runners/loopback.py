@@ -3,6 +3,9 @@ machine.
 
 A job server asks nobody who they are, so whoever reaches it can run code. The class of Beam's that opens the
 ports is given the whole address in place of its port, in a jar that stands before Beam's own.
+
+Relies on the bytes of one class of Beam 2.62.0, the version of the lock files: the constants and the three
+instructions that are replaced. Needed since the first version with portable runners.
 """
 
 import io
@@ -15,6 +18,8 @@ from typing import Final
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
 _CORE: Final = "beam-sdks-java-core-"
+PATCHED: Final = "beam-sdks-java-core:2.62.0 18dfa4039940bbada07595f630738976a77f92fc7e9309bd122fa3b1bc5b4622"
+"""The jar whose class has these bytes, as the lock files name it, with its checksum."""
 _CLASS: Final = "org/apache/beam/sdk/fn/server/ServerFactory$InetSocketAddressServerFactory.class"
 _GRPC: Final = b"Lorg/apache/beam/vendor/grpc/v1p60p1/io/grpc/"
 _SIGNATURE: Final = b"(Ljava/util/List<%bBindableService;>;Ljava/net/InetSocketAddress;)%bServer;" % (_GRPC, _GRPC)

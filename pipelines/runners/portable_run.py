@@ -10,19 +10,20 @@ from types import FrameType
 from typing import NamedTuple, Protocol
 
 import grpc
-from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, PortableOptions
+from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, PortableOptions, StandardOptions
 
 from beam_joins.pipelines.runners.job_failure import JobFailed, job_failure
 from beam_joins.pipelines.runners.job_server import JobServer
 from beam_joins.pipelines.runners.local_connections import no_proxy_here
 from beam_joins.pipelines.runners.reachable import check_docker, check_job_endpoint
 from beam_joins.pipelines.runners.run_log import machinery_into, new_log_file, tell
-from beam_joins.pipelines.runners.run_options import ONE_MACHINE, needs_pool, python_workers
-from beam_joins.pipelines.runners.runner import ServerOptions
+from beam_joins.pipelines.runners.run_options import needs_pool, python_workers
+from beam_joins.pipelines.runners.runner import Runner, ServerOptions
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 from beam_joins.pipelines.runners.staging import staged_in
 from beam_joins.pipelines.runners.warm_start import take
 from beam_joins.pipelines.runners.workers import WorkerPool
+from beam_joins.transforms.connect import ONE_MACHINE
 
 _BROKEN_SECONDS = 5.0
 
@@ -44,16 +45,24 @@ class Remains(Protocol):
 
 
 class Launch(NamedTuple):
-    """How the options ask for one runner, and what its job server is started with.
+    """One of Beam's runners whose job server is started here.
 
-    `server` changes the options to fit. `options` is the class that has the runner's option for the log file.
-    `remains` is called with the options before `server`.
+    `beams` and `options` are the classes of its pipeline options, Beam's and ours. `server` gives the options of
+    the job server, and changes the pipeline's to fit. `remains` is called with the options before `server`.
     """
 
-    is_meant: Callable[[PipelineOptions], bool]
-    server: Callable[[PipelineOptions], ServerOptions]
+    runner: Runner
+    beams: type[PipelineOptions]
     options: type[PipelineOptions]
+    server: Callable[[PipelineOptions], ServerOptions]
     remains: Callable[[PipelineOptions], Remains] | None = None
+
+    def is_meant(self, options: PipelineOptions) -> bool:
+        """Whether the options ask for this runner and name no job server."""
+        beams, slug = options.view_as(self.beams), self.runner.slug
+        jars = (getattr(beams, f"{slug}_job_server_jar"), getattr(beams, f"{slug}_submit_uber_jar"))
+        elsewhere = options.view_as(PortableOptions).job_endpoint or any(jars)
+        return self.runner.is_named(options.view_as(StandardOptions).runner) and not elsewhere
 
 
 @contextmanager

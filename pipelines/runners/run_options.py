@@ -4,7 +4,6 @@ import argparse
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from apache_beam.options.pipeline_options import JobServerOptions, PipelineOptions, PortableOptions, SetupOptions
 
@@ -12,11 +11,6 @@ from beam_joins.pipelines.runners.jars import CACHE
 from beam_joins.pipelines.runners.master import Master
 from beam_joins.pipelines.runners.runner import HEAP, Runner, ServerOptions
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
-
-ONE_MACHINE: Final = "beam_joins_one_machine"
-"""The experiment that says to the transforms that all workers are on this machine."""
-READ_ONCE: Final = "beam_joins_blocks_are_read_once"
-"""The experiment that says to them that no stage is computed twice."""
 
 
 class WorkerOptions(PipelineOptions):

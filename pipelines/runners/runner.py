@@ -12,6 +12,9 @@ PID_FILE: Final = "pid"
 HEAP: Final = "-XX:MaxRAMPercentage=50"
 """The JVM's memory if nothing else is asked for."""
 
+ENGINE: Final = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
+"""The direct runner for bounded input; of Beam's three engines ``DirectRunner`` takes whichever it finds."""
+
 
 class Runner(NamedTuple):
     """The parameters of one of Beam's runners: the jars of its job server, and the names of its options.
@@ -38,6 +41,10 @@ class Runner(NamedTuple):
     def slug(self) -> str:
         """The name in file names."""
         return self.name.lower()
+
+    def is_named(self, runner: str | None) -> bool:
+        """Whether Beam takes the value of ``--runner`` for this one."""
+        return (runner or "").rsplit(".", 1)[-1].lower() in (self.slug, f"{self.slug}runner")
 
 
 class ServerOptions(NamedTuple):

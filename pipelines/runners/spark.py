@@ -15,16 +15,17 @@ README.
 from contextlib import AbstractContextManager
 from typing import Final
 
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import PipelineOptions, SparkRunnerOptions
 
 from beam_joins.pipelines.runners.job_failure import JobFailed
 from beam_joins.pipelines.runners.portable_run import Launch, launched
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
-from beam_joins.pipelines.runners.spark_options import SparkOptions, is_meant, spark_server
+from beam_joins.pipelines.runners.spark_options import SparkOptions, spark_server
+from beam_joins.pipelines.runners.spark_server import SPARK
 
 __all__ = ["ON_SPARK", "JobFailed", "RunnerSetupError", "SparkOptions", "spark_runner"]
 
-ON_SPARK: Final = Launch(is_meant, spark_server, SparkOptions)
+ON_SPARK: Final = Launch(SPARK, SparkRunnerOptions, SparkOptions, spark_server)
 
 
 def spark_runner(options: PipelineOptions) -> AbstractContextManager[PipelineOptions]:

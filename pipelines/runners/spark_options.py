@@ -5,13 +5,13 @@ import re
 import sys
 from typing import Final
 
-from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, PortableOptions, SparkRunnerOptions, StandardOptions
+from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, PortableOptions, SparkRunnerOptions
 
-from beam_joins.pipelines.runners.run_options import READ_ONCE, server_options
+from beam_joins.pipelines.runners.run_options import server_options
 from beam_joins.pipelines.runners.runner import ServerOptions
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 from beam_joins.pipelines.runners.spark_server import SPARK, spark_master
-from beam_joins.pipelines.runners.warm_start import is_spark
+from beam_joins.transforms.connect import READ_ONCE
 
 _ENVIRONMENT_CACHE_MS = 5_000
 _STORAGE_LEVELS: Final = ("DISK_ONLY", "MEMORY_AND_DISK", "MEMORY_AND_DISK_SER", "MEMORY_ONLY", "MEMORY_ONLY_SER")
@@ -45,13 +45,6 @@ class SparkOptions(PipelineOptions):
             help="File for the output of Spark, Beam's job server and the Python workers. Default: a new file in the "
             "directory for temporary files; its path is printed.",
         )
-
-
-def is_meant(options: PipelineOptions) -> bool:
-    """Whether the options ask for Spark and name no job server."""
-    spark = options.view_as(SparkRunnerOptions)
-    elsewhere = options.view_as(PortableOptions).job_endpoint or spark.spark_job_server_jar or spark.spark_submit_uber_jar
-    return is_spark(options.view_as(StandardOptions).runner) and not elsewhere
 
 
 def master_url(options: PipelineOptions) -> str:

@@ -1,4 +1,8 @@
-"""Puts the artifacts that Beam stages for a job into the run's directory, which is deleted with the run."""
+"""Puts the artifacts that Beam stages for a job into the run's directory, which is deleted with the run.
+
+Relies on, in Beam 2.66 to 2.77: environments find ``python_sdk_dependencies(options, tmp_dir)`` by its name in
+``apache_beam.transforms.environments``, where it is replaced.
+"""
 
 import tempfile
 from collections.abc import Iterator

@@ -15,18 +15,13 @@ _TELLING = ("--spark", "--driver_memory", "--job_", "--jar_cache", "--maven", "-
 _started: list[JobServer] = []
 
 
-def is_spark(runner: str | None) -> bool:
-    """Whether Beam takes the name of a runner for Spark's."""
-    return (runner or "").rsplit(".", 1)[-1].lower() in ("sparkrunner", "spark")
-
-
 def start_early(runner: str | None, flags: Sequence[str]) -> None:
     """Starts a job server for `take`, if Spark is requested with defaults only and its jars are in the cache.
 
     It ends with this process, or with the next early start, if nobody takes it.
     """
     discard()
-    if not is_spark(runner) or any(flag.startswith(_TELLING) for flag in flags):
+    if not SPARK.is_named(runner) or any(flag.startswith(_TELLING) for flag in flags):
         return
     server = JobServer(ServerOptions(SPARK, spark_master("local[*]"), (HEAP,)), new_log_file(SPARK.slug))
     _started.append(server)

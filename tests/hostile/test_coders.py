@@ -30,6 +30,7 @@ from beam_joins.coders import (
 from beam_joins.coders.checked import checked
 from beam_joins.coders.key import KeyCoder
 from beam_joins.coders.snapshot import read_snapshot, write_snapshot
+from beam_joins.errors import StateRefused
 from beam_joins.keys import canonical
 from beam_joins.keys.opaque import opaque_keys, opaque_values
 from beam_joins.transforms.engine.resumed.manifest import (
@@ -40,7 +41,6 @@ from beam_joins.transforms.engine.resumed.manifest import (
     write_journal,
     write_manifest,
 )
-from beam_joins.transforms.engine.resumed.state_files import StateRefused
 from tests.examples import examples
 from tests.hostile.damage import TIMES, damaged
 

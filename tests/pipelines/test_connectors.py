@@ -13,7 +13,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_joins import InputRefused, LatestTable, TableToChanges
+from beam_joins import InputError, LatestTable, TableToChanges
 from beam_joins.io import ReadChangeEvents
 from beam_joins.pipelines import table
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
@@ -148,7 +148,7 @@ def test_changes_of_two_logs_are_refused_and_both_are_named(name: str, turned: b
     path = write(tmp_path / "events.jsonl", events[::-1] if turned else events)
     pipeline = beam.Pipeline(runner=FnApiRunner())
     _ = pipeline | ReadChangeEvents(path, format="debezium", table="t", key="id")
-    with pytest.raises(InputRefused, match=r"the changes are of several logs \(.+; .+\), whose positions cannot be compared"):
+    with pytest.raises(InputError, match=r"the changes are of several logs \(.+; .+\), whose positions cannot be compared"):
         pipeline.run().wait_until_finish()
 
 
@@ -158,7 +158,7 @@ def test_a_run_that_goes_on_remembers_the_log(tmp_path: Path) -> None:
         pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([f"--beam_joins_state={tmp_path}/state"]))
         _ = pipeline | ReadChangeEvents(path, format="debezium", table="t", key="id") | TableToChanges()
         if number:
-            with pytest.raises(InputRefused, match="several logs"):
+            with pytest.raises(InputError, match="several logs"):
                 pipeline.run().wait_until_finish()
         else:
             pipeline.run().wait_until_finish()

@@ -11,7 +11,7 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 
-from beam_joins import InputRefused, LatestTable, TableFromChangelog, TableToChanges
+from beam_joins import InputError, LatestTable, TableFromChangelog, TableToChanges
 from beam_joins.io import ReadChangeEvents, ReadKafkaChangeEvents
 from beam_joins.pipelines.commands import programs as commands
 from tests.pipelines.orders_run import read_lines
@@ -98,7 +98,7 @@ def test_an_event_without_an_earlier_row_is_refused_by_key_and_column_or_dropped
     first = event(1, {"id": 1, "name": "a", "by": 0, "bio": "long"})
     alone = event(2, {"id": 2, "name": "b", "by": 0, "bio": PLACEHOLDER}, {})
     path = write(tmp_path / "t.jsonl", [first, alone])
-    with pytest.raises(InputRefused, match="the record with the key 2 at position 2 leaves out bio, .*REPLICA IDENTITY FULL"):
+    with pytest.raises(InputError, match="the record with the key 2 at position 2 leaves out bio, .*REPLICA IDENTITY FULL"):
         seen(path)
     assert [key for key, _ in seen(path, without_earlier="drop")] == [1]
     assert sum(len(batch) for batch in seen(path, schema=SCHEMA.remove(3))) == 2

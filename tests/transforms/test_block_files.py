@@ -18,9 +18,9 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import Change, TableFromChangelog, TableToChanges
 from beam_joins.coders.block import write_block
-from beam_joins.corrupt import CorruptData
+from beam_joins.errors import CorruptData, OutputError
 from beam_joins.transforms.engine import block_files, parts, run_folder
-from beam_joins.transforms.engine.block_files import BlockFolder, BlocksNotWritten, reference_of
+from beam_joins.transforms.engine.block_files import BlockFolder, reference_of
 from beam_joins.transforms.engine.partitions import DEFAULT_PARTITIONS, partition_count, suggested_partitions
 from beam_joins.transforms.engine.parts import Parts
 from tests.transforms.all_builds import all_of_them, one_of_a_kind
@@ -205,7 +205,7 @@ def test_a_full_disk_is_said_in_a_sentence_that_names_the_option():
     folder = BlockFolder("/dev", frees=True)
     file = folder.file()
     file._handle = os.open("/dev/full", os.O_WRONLY)
-    with pytest.raises(BlocksNotWritten, match=r"to /dev: No space left on device; name .*--beam_joins_blocks=DIR"):
+    with pytest.raises(OutputError, match=r"to /dev: No space left on device; name .*--beam_joins_blocks=DIR"):
         file.write(b"a" * 5000, 1)
 
 

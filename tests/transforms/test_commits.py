@@ -8,7 +8,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import CountTable, LatestTable, TableFromChangelog
-from beam_joins.transforms.engine.resumed.state_files import StateRefused
+from beam_joins.errors import StateRefused
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.transforms.resumed_jobs import Lines, lines_of
 

@@ -14,9 +14,9 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import LatestTable, TableFromChangelog
 from beam_joins.coders import CorruptData
+from beam_joins.errors import OutputError, StateRefused
 from beam_joins.transforms.engine import stored_files
 from beam_joins.transforms.engine.resumed.manifest import read_manifest
-from beam_joins.transforms.engine.resumed.state_files import StateNotWritten, StateRefused
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.object_store import Forbidden, NotFound, Store
 
@@ -263,7 +263,7 @@ def test_a_run_that_fails_leaves_the_store_as_it_was(store: Store) -> None:
 @pytest.mark.parametrize(
     ("operation", "ending", "error", "kind", "message"),
     [
-        ("upload", "commit.json", Forbidden, StateNotWritten, f"cannot write {STATE}/commit.json: no"),
+        ("upload", "commit.json", Forbidden, OutputError, f"cannot write {STATE}/commit.json: no"),
         ("open", "manifest.json", Forbidden, OSError, f"no.*{STATE}/manifest.json"),
         ("open", ".arrow", Forbidden, CorruptData, r"a file of the state cannot be read: .*no"),
         ("open", ".arrow", NotFound, CorruptData, r"a file of the state cannot be read: .*it is gone"),

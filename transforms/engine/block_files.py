@@ -14,17 +14,13 @@ from struct import Struct
 from typing import Final, NamedTuple
 from uuid import uuid4
 
-from beam_joins.corrupt import CorruptData
+from beam_joins.errors import CorruptData, OutputError
 
 SMALL_BYTES: Final = 4 << 10
 """A smaller block travels as it is: a file's pages, which are freed as a whole, are as large."""
 _MARK = b"\x01"  # neither a block nor a note begins with it
 _REFERENCE = Struct(">cQQQ")  # the mark, where the block begins, its length, the bytes of its rows; the file's name is behind it
 _PUNCH_HOLE, _KEEP_SIZE = 2, 1  # of Linux's falloc.h
-
-
-class BlocksNotWritten(ValueError):
-    """Blocks that cannot be written: a full disk, a missing permission. The message is one sentence."""
 
 
 class Reference(NamedTuple):
@@ -68,7 +64,7 @@ class BlockFile:
         return os.path.join(self._folder, self._name)
 
     def write(self, block: bytes, rows_bytes: int) -> bytes:
-        """What travels in the block's place; raises :class:`BlocksNotWritten`."""
+        """What travels in the block's place; raises :class:`OutputError`."""
         if len(block) < SMALL_BYTES or not self._open():
             return block
         left = memoryview(block)
@@ -100,8 +96,8 @@ class BlockFile:
                 raise self._not_written(error) from error
         return True
 
-    def _not_written(self, error: OSError) -> BlocksNotWritten:
-        return BlocksNotWritten(
+    def _not_written(self, error: OSError) -> OutputError:
+        return OutputError(
             f"cannot write blocks of the shuffle to {self._folder}: {error.strerror or error}; name a folder with more room"
             " with --beam_joins_blocks=DIR, or let the runner carry them with --beam_joins_blocks=inline"
         )

@@ -12,7 +12,7 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_joins.corrupt import InputRefused
+from beam_joins.errors import InputError
 from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped
 from beam_joins.transforms.engine.emitter import Emitter
 from beam_joins.transforms.engine.operator import Turn
@@ -117,7 +117,7 @@ class _Waiting(_Replaying, WaitingDoFn):
             blocks.clear()
             blocks.add(_HAD_ITS_TURN)
         elif next(elements, None) is not None:
-            raise InputRefused(
+            raise InputError(
                 f"{self._name} got rows after its input had ended: a source upstream is bounded but gave its elements "
                 "in parts, and the runner"
                 " ended the input between them (a splittable DoFn that defers its remainder does so); read it with an "

@@ -4,17 +4,16 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pvalue import PCollection
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.typehints.typehints import TupleConstraint
 
 from beam_joins.coders.key import common_type, type_name
+from beam_joins.transforms.engine.runner_abilities import require_able
 from beam_joins.transforms.engine.table_type import NOT_KNOWN_WINDOWED, Order, TableType
 from beam_joins.windowed import Grid
 
 _log = logging.getLogger(__name__)
-_STREAMING = "PrismRunner, or a Flink runner (PortableRunner with its job endpoint)"
 
 
 def require_global(transform: str, *pcolls: PCollection[Any]) -> None:
@@ -29,32 +28,13 @@ def require_global(transform: str, *pcolls: PCollection[Any]) -> None:
                 f"{transform} needs its input in the global window, not in {pcoll.windowing.windowfn}:"
                 " apply beam.WindowInto(beam.window.GlobalWindows()) before it"
             )
-        _require_runner(transform, pcoll)
+        require_able(transform, pcoll)
 
 
 def require_bounded(transform: str, remedy: str, *pcolls: PCollection[Any]) -> None:
     """Raise ``ValueError``, which ends with the ``remedy``, for unbounded input."""
     if not all(pcoll.is_bounded for pcoll in pcolls):
         raise ValueError(f"{transform} takes bounded input only, as unbounded input has no end: {remedy}")
-
-
-def _require_runner(transform: str, pcoll: PCollection[Any]) -> None:
-    runner = type(pcoll.pipeline.runner).__name__
-    if runner == "SparkRunner" and pcoll.pipeline.options.view_as(StandardOptions).streaming:
-        raise ValueError(
-            f"{transform} on Spark would mix up the state of keys with --streaming: leave --streaming out, and read "
-            "bounded pieces one after"
-            f" the other with --beam_joins_state; or use {_STREAMING}"
-        )
-    if pcoll.is_bounded:
-        return
-    if runner == "SparkRunner":
-        raise ValueError(
-            f"{transform} got unbounded input, which Beam's Spark runner does not read: read bounded pieces one after the other with"
-            f" --beam_joins_state, or use {_STREAMING}"
-        )
-    if runner in ("SwitchingDirectRunner", "DirectRunner"):
-        raise ValueError(f"{transform} got unbounded input, and the DirectRunner loses what comes behind timers: use {_STREAMING}")
 
 
 def perhaps_windowed(*tables: TableType) -> str:

@@ -12,7 +12,7 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.coders.change_batch import ChangeBatchCoder
 from beam_joins.transforms.engine.block_files import BlockFolder
 from beam_joins.transforms.engine.replay_options import blocks_for
-from beam_joins.transforms.engine.run_folder import is_direct
+from beam_joins.transforms.engine.runner_abilities import abilities
 
 
 class LaidBatches:
@@ -71,7 +71,7 @@ def flattened(tables: tuple[PCollection[Any], ...], label: str) -> PCollection[A
     """The batches of all tables. The direct runner keeps in memory what it flattens; Spark and Flink pass batches on
     as they come.
     """
-    in_memory = is_direct(tables[0].pipeline) and all(table.is_bounded for table in tables)
+    in_memory = abilities(tables[0].pipeline).in_memory and all(table.is_bounded for table in tables)
     folder = blocks_for(tables[0]) if in_memory else None
     together: PCollection[Any]
     if folder is None:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.corrupt import InputRefused
+from beam_joins.errors import InputError
 
 Notes = Mapping[str, set[str]]
 """What was noted, by the name of the input."""
@@ -92,7 +92,7 @@ def keys_may_meet(transform: str, left: str, right: str, left_keys: str = "left 
 
     >>> keys_may_meet("TableTableJoin", "left", "right")({"left": {"text"}, "right": {"number"}})  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
-    beam_joins.corrupt.InputRefused: TableTableJoin: the left keys are of kind text, the right keys of
+    beam_joins.errors.InputError: TableTableJoin: the left keys are of kind text, the right keys of
         kind number: they are never equal; convert one of them
     """
 
@@ -100,7 +100,7 @@ def keys_may_meet(transform: str, left: str, right: str, left_keys: str = "left 
         one, other = notes.get(left, set()), notes.get(right, set())
         # a null in a tuple stands for any kind
         if one and other and not one & other and not any("null" in _PARTS.split(kind) for kind in one | other):
-            raise InputRefused(
+            raise InputError(
                 f"{transform}: the {left_keys} are of kind {' or '.join(sorted(one))}, the {right_keys} of kind"
                 f" {' or '.join(sorted(other))}: they are never equal; convert one of them"
             )
@@ -147,7 +147,7 @@ def of_one_log(to: str) -> Check:
     >>> note_logs(noted, ["server a", None, "server b"])
     >>> of_one_log("rows")({"rows": noted})  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
-    beam_joins.corrupt.InputRefused: the changes are of several logs (server a; server b), whose positions
+    beam_joins.errors.InputError: the changes are of several logs (server a; server b), whose positions
         cannot be compared, as after a failover or a change of the server's settings: read what is behind
         the change as a table of its own, beginning with a new snapshot
     """
@@ -155,7 +155,7 @@ def of_one_log(to: str) -> Check:
     def check(notes: Notes) -> None:
         logs = sorted(each.removeprefix(_LOG) for each in notes.get(to, ()) if each.startswith(_LOG))
         if len(logs) > 1:
-            raise InputRefused(
+            raise InputError(
                 f"the changes are of several logs ({'; '.join(logs)}), whose positions cannot be compared, as after a "
                 "failover or a change of the server's"
                 " settings: read what is behind the change as a table of its own, beginning with a new snapshot"

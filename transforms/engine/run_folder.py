@@ -4,28 +4,23 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import DebugOptions, DirectOptions, PipelineOptions, PortableOptions, StandardOptions
+from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pipeline import Pipeline
-from apache_beam.runners.runner import PipelineState
 
-from beam_joins.transforms.engine.block_files import BlockFolder, BlocksNotWritten
+from beam_joins.errors import OutputError
+from beam_joins.transforms.engine.around_run import around_run
+from beam_joins.transforms.engine.block_files import BlockFolder
 from beam_joins.transforms.engine.resumed.file_lock import FileLock
+from beam_joins.transforms.engine.runner_abilities import is_one_machine, reads_once
 
 INLINE: Final = "inline"
-ONE_MACHINE: Final = "beam_joins_one_machine"
-"""The experiment by which a launcher says that all workers are on this machine."""
-READ_ONCE: Final = "beam_joins_blocks_are_read_once"
-"""The experiment by which it says that no stage is computed twice."""
 _PREFIX: Final = "beam_joins-blocks-"
 _ATTACHED: Final = "_beam_joins_blocks"
-_HERE: Final = {"SwitchingDirectRunner", "BundleBasedDirectRunner", "FnApiRunner", "PrismRunner"}
 
 
 def block_folder(pipeline: Pipeline, asked: str | None) -> BlockFolder | None:
@@ -42,63 +37,17 @@ def block_folder(pipeline: Pipeline, asked: str | None) -> BlockFolder | None:
 
 
 def _attached(pipeline: Pipeline, asked: str | None) -> BlockFolder | None:
-    options = pipeline.options
-    if asked == INLINE or options.view_as(StandardOptions).streaming:  # what is restored has no folder
+    if asked == INLINE or pipeline.options.view_as(StandardOptions).streaming:  # what is restored has no folder
         return None
     if asked is not None and (not asked or FileSystems.get_scheme(asked) is not None):
         raise ValueError(f"--beam_joins_blocks={asked}: give a folder that all workers reach by this path, or {INLINE}")
-    if asked is None and not _is_one_machine(pipeline):
+    if asked is None and not is_one_machine(pipeline):
         return None
     parent = os.path.abspath(asked or tempfile.gettempdir())
-    folder = BlockFolder(os.path.join(parent, f"{_PREFIX}{uuid4().hex}"), asked is None and _reads_once(pipeline, options))
-    pipeline.run = partial(_run, folder.path, pipeline.run)  # type: ignore[method-assign]
+    folder = BlockFolder(os.path.join(parent, f"{_PREFIX}{uuid4().hex}"), asked is None and reads_once(pipeline))
+    made = _Made(folder.path)
+    around_run(pipeline, made.make, lambda result: made.remove())
     return folder
-
-
-def _is_one_machine(pipeline: Pipeline) -> bool:
-    if pipeline.options.view_as(DebugOptions).lookup_experiment(ONE_MACHINE):
-        return True
-    environment = pipeline.options.view_as(PortableOptions).environment_type
-    return environment == "LOOPBACK" or (not environment and is_direct(pipeline))
-
-
-def is_direct(pipeline: Pipeline) -> bool:
-    """Whether the pipeline runs on the direct runner or Prism, which keep what goes from stage to stage in memory."""
-    return not _HERE.isdisjoint(each.__name__ for each in type(pipeline.runner).__mro__)
-
-
-def _reads_once(pipeline: Pipeline, options: PipelineOptions) -> bool:
-    if is_direct(pipeline):
-        return not options.view_as(DirectOptions).direct_runner_bundle_repeat
-    return bool(options.view_as(DebugOptions).lookup_experiment(READ_ONCE))
-
-
-def _run(path: str, run: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Run a pipeline with its folder."""
-    folder = _Made(path)
-    try:
-        result = run(*args, **options)
-        has_ended = PipelineState.is_terminal(result.state)
-    except BaseException:
-        folder.remove()
-        raise
-    if has_ended:
-        folder.remove()
-        return result
-    wait: Callable[..., Any] = result.wait_until_finish
-
-    def wait_until_finish(*args: Any, **options: Any) -> Any:
-        try:
-            ended = wait(*args, **options)
-        except BaseException:
-            folder.remove()
-            raise
-        if PipelineState.is_terminal(result.state):
-            folder.remove()
-        return ended
-
-    result.wait_until_finish = wait_until_finish
-    return result
 
 
 class _Made:
@@ -106,23 +55,30 @@ class _Made:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._lock: FileLock | None = None
+
+    def make(self) -> None:
+        path = self._path
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             _remove_left(os.path.dirname(path))
             self._lock = _made(path)
         except OSError as error:
-            raise BlocksNotWritten(
+            raise OutputError(
                 f"cannot make the folder {path} for the blocks of the run: {error.strerror or error}; name another place"
                 f" with --beam_joins_blocks=DIR"
             ) from error
         atexit.register(self.remove)
 
     def remove(self) -> None:
+        if self._lock is None:
+            return
         atexit.unregister(self.remove)
         with suppress(OSError):  # under another name no worker that is still there writes into it
             os.rename(self._path, gone := f"{self._path}-")
             shutil.rmtree(gone, ignore_errors=True)
         self._lock.close()
+        self._lock = None
 
 
 def _made(path: str) -> FileLock:

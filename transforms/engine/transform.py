@@ -87,8 +87,11 @@ def _fields(value: Any) -> Sequence[str] | None:
 
 
 def label_of(pipeline: Pipeline) -> str:
-    """The full label of the transform that is being applied: unique in a pipeline, and the same at every submission."""
-    return str(pipeline._current_transform().full_label)  # Beam shows it to nobody else
+    """The full label of the transform that is being applied: unique in a pipeline, and the same at every submission.
+
+    Beam shows it to nobody else: this relies on ``Pipeline._current_transform``, in Beam 2.66 to 2.77.
+    """
+    return str(pipeline._current_transform().full_label)
 
 
 def fingerprint(pipeline: Pipeline) -> Fingerprint:

@@ -12,7 +12,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_joins import Change, CombinedKey, ForeignKeyJoin, TableFromChangelog, TableTableJoin, TableToChanges
 from beam_joins.how import How
 from beam_joins.operations import DELETES
-from beam_joins.pipelines.commands.command_line import ENGINE
+from beam_joins.pipelines.runners.runner import ENGINE
 
 LEFT, RIGHT, RESULT, DROPPED = "left", "right", "result", "dropped"
 NOTHING: Final = "-"

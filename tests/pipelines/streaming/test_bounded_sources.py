@@ -17,7 +17,6 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import ForeignKeyJoin, TableFromChangelog
-from beam_joins.corrupt import InputRefused
 from beam_joins.io import ReadGrowingFiles, ReadKafkaChangeEvents
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.commands.runner import any_runner
@@ -212,5 +211,5 @@ def test_bounded_input_that_goes_on_after_its_end_fails_and_never_starts_a_secon
     pipeline = beam.Pipeline(runner=FnApiRunner())
     rows = pipeline | beam.Create([None]) | beam.ParDo(InParts())
     _ = rows | "the orders" >> TableFromChangelog(key="id", timestamp_by="at")
-    with pytest.raises(InputRefused, match="the orders/Replay.* got rows after its input had ended"):
+    with pytest.raises(InputError, match="the orders/Replay.* got rows after its input had ended"):
         pipeline.run().wait_until_finish()

@@ -11,8 +11,7 @@ import pyarrow as pa
 from xxhash import xxh3_64_hexdigest
 
 from beam_joins.coders.snapshot import Described, files_of
-from beam_joins.corrupt import CorruptData
-from beam_joins.transforms.engine.resumed.state_files import StateRefused
+from beam_joins.errors import CorruptData, StateRefused
 
 FORMAT = 5
 DescribedPart = tuple[int, Described | None]

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from beam_joins.arrivals import ARRIVES
 from beam_joins.coders.snapshot import Described, Snapshot, read_snapshot, write_snapshot
+from beam_joins.errors import StateRefused
 from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.metrics import count_state
@@ -22,7 +23,7 @@ from beam_joins.transforms.engine.notes import read_note, write_note
 from beam_joins.transforms.engine.operator import Operator, Turn
 from beam_joins.transforms.engine.partition_turn import PartitionTurn
 from beam_joins.transforms.engine.resumed.manifest import DescribedPart, TurnEnded, common_columns, largest, schema_text, text_schema
-from beam_joins.transforms.engine.resumed.state_files import StateFiles, StateRefused
+from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from beam_joins.transforms.engine.resumed.state_parts import StateParts
 from beam_joins.unchanged import UNCHANGED
 

@@ -5,7 +5,8 @@ from typing import Any
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PortableOptions, TestOptions
 from apache_beam.pipeline import Pipeline
 
-from beam_joins.transforms.engine.resumed.state_files import StateRefused
+from beam_joins.errors import StateRefused
+from beam_joins.transforms.engine.runner_abilities import abilities
 
 
 def require_run(pipeline: Pipeline) -> None:
@@ -15,7 +16,7 @@ def require_run(pipeline: Pipeline) -> None:
         "--template_location": options.view_as(GoogleCloudOptions).template_location,
         "--dry_run": options.view_as(TestOptions).dry_run,
         "--output_executable_path": options.view_as(PortableOptions).output_executable_path,
-        "--runner=RenderRunner": type(pipeline.runner).__name__ == "RenderRunner",
+        f"--runner={type(pipeline.runner).__name__}": not abilities(pipeline).runs,
     }
     for option in (name for name, value in not_run.items() if value):
         raise StateRefused(

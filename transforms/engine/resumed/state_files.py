@@ -15,7 +15,7 @@ import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 from xxhash import xxh3_64_hexdigest
 
-from beam_joins.corrupt import CorruptData
+from beam_joins.errors import CorruptData, OutputError, StateRefused
 from beam_joins.transforms.engine.resumed.file_lock import FileLock
 from beam_joins.transforms.engine.stored_files import (
     PART,
@@ -32,23 +32,12 @@ from beam_joins.transforms.engine.stored_files import (
 _CHECKSUMS = 1 << 14
 
 
-class StateRefused(ValueError):
-    """A run that cannot go on with a folder: the message is one sentence that says why and what to do."""
-
-
-class StateNotWritten(ValueError):
-    """A file of a folder that cannot be written: a full disk, a missing permission.
-
-    The message is one sentence.
-    """
-
-
 @contextmanager
 def _writing(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StateNotWritten(f"cannot write {path}: {cause(error)}") from error
+        raise OutputError(f"cannot write {path}: {cause(error)}") from error
 
 
 class StateFiles:
@@ -71,7 +60,7 @@ class StateFiles:
         return path
 
     def put(self, name: str, content: Any) -> None:
-        """Write a file; see :func:`write_whole`. Raises :class:`StateNotWritten`."""
+        """Write a file; see :func:`write_whole`. Raises :class:`OutputError`."""
         with _writing(self.path(name)):
             write_whole(self.path(name), content)
 

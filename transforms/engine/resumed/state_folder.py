@@ -18,7 +18,9 @@ from uuid import uuid4
 from apache_beam.pipeline import Pipeline
 from apache_beam.runners.runner import PipelineState
 
+from beam_joins.errors import StateRefused
 from beam_joins.stream_time import EARLIEST
+from beam_joins.transforms.engine.around_run import around_run
 from beam_joins.transforms.engine.resumed.connected import connected
 from beam_joins.transforms.engine.resumed.manifest import (
     Fingerprint,
@@ -34,7 +36,7 @@ from beam_joins.transforms.engine.resumed.manifest import (
 )
 from beam_joins.transforms.engine.resumed.memory import BEGUN, Memory
 from beam_joins.transforms.engine.resumed.only_built import require_job, require_run
-from beam_joins.transforms.engine.resumed.state_files import StateFiles, StateRefused
+from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from beam_joins.transforms.engine.stored_files import move
 
 MANIFEST, JOURNAL, RUNS = "manifest.json", "commit.json", "runs"
@@ -42,7 +44,6 @@ _OF_RUN = re.compile(rf"{RUNS}/(\d+)-")
 _ANOTHER, _GONE = "another run has been committed to {} meanwhile", "files that this run has written to {} are gone"
 _MICROS = 1_000_000
 _ATTACHED = "_beam_joins_state"
-_ENDED = {PipelineState.DONE, PipelineState.FAILED, PipelineState.CANCELLED, PipelineState.UPDATED, PipelineState.DRAINED}
 
 
 class StateFolder:
@@ -117,14 +118,9 @@ class StateFolder:
         """Have the transforms that are applied to a pipeline afterwards remember in this folder; its run does
         not commit by itself.
         """
-
-        def run(*args: Any) -> Any:
-            self.check(pipeline)
-            return type(pipeline).run(pipeline, *args)
-
         require_run(pipeline)
         setattr(pipeline, _ATTACHED, self)
-        pipeline.run = run  # type: ignore[method-assign, assignment]
+        around_run(pipeline, partial(self.check, pipeline), lambda result: None)
 
     def partition_count(self, asked: int | None, default: int) -> int:
         """The number of partitions of all runs: that of the first one; raises :class:`StateRefused` if
@@ -258,32 +254,20 @@ class StateFolder:
             self.close()
             raise StateRefused(f"another run has been committed to {self.files.root} since this pipeline was built: build it again")
 
-    def _run(self, pipeline: Pipeline, *args: Any) -> Any:
-        """Run a pipeline; the run is committed when its result says that it is done."""
+    def _begin(self, pipeline: Pipeline) -> None:
         self._open_again()
         try:
             self.check(pipeline)
-            result = type(pipeline).run(pipeline, *args)
         except BaseException:
             self.close()
             raise
-        wait: Callable[..., Any] = result.wait_until_finish
 
-        def wait_until_finish(*args: Any, **options: Any) -> Any:
-            try:
-                ended = wait(*args, **options)
-                if self.is_open and result.state == PipelineState.DONE:
-                    require_job(result)
-                    self.commit()
-            except BaseException:
-                self.close()
-                raise
-            if result.state in _ENDED:
-                self.close()
-            return ended
-
-        result.wait_until_finish = wait_until_finish  # type: ignore[method-assign]
-        return result
+    def _end(self, result: Any) -> None:
+        """Commit a run whose result says that it is done."""
+        if self.is_open and result is not None and result.state == PipelineState.DONE:
+            require_job(result)
+            self.commit()
+        self.close()
 
 
 def folder_of(pipeline: Pipeline, path: str | None) -> StateFolder | None:
@@ -296,5 +280,5 @@ def folder_of(pipeline: Pipeline, path: str | None) -> StateFolder | None:
         folder = StateFolder(path)
         folder.close()  # until it runs
         setattr(pipeline, _ATTACHED, folder)
-        pipeline.run = partial(folder._run, pipeline)  # type: ignore[method-assign]
+        around_run(pipeline, partial(folder._begin, pipeline), folder._end)
     return folder

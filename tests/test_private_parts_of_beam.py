@@ -1,0 +1,228 @@
+"""The parts of Beam that are private or replaced by us: what the code relies on, module by module.
+
+A test that fails says that Beam has changed there, and which module of ours to look at.
+"""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.io.avroio import _FastAvroSource
+from apache_beam.io.aws.s3filesystem import S3FileSystem
+from apache_beam.io.aws.s3io import S3IO, parse_s3_path
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.gcp.gcsfilesystem import GCSFileSystem
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.common import MethodWrapper
+from apache_beam.runners.portability import portable_runner
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_handlers
+from apache_beam.runners.worker import data_plane, sdk_worker, sdk_worker_main
+from apache_beam.transforms import environments
+
+from beam_joins import InputError
+from beam_joins.pipelines.runners import loopback
+from beam_joins.pipelines.runners.jars import CACHE
+from beam_joins.transforms.engine.transform import label_of
+
+ROOT = Path(__file__).parent.parent
+PRIVATE = {
+    "pipelines/formats/avro_rows.py": {"_FastAvroSource"},
+    "pipelines/runners/direct_channel.py": {"_data_buffer_time_limit_ms", "_exception", "_external_payload", "_futures_by_id"},
+    "pipelines/runners/flink_job.py": {"_job_id"},
+    "transforms/engine/stored_files.py": {"_pipeline_options"},
+    "transforms/engine/transform.py": {"_current_transform"},
+}
+"""Beam's private names, by the modules that use them."""
+REPLACED = {
+    "pipelines/runners/direct_channel.py": {"channel.output_stream"},
+    "pipelines/runners/keeper.py": {"sdk_worker.DEFAULT_BUNDLE_PROCESSOR_CACHE_SHUTDOWN_THRESHOLD_S"},
+    "pipelines/runners/staging.py": {"environments.python_sdk_dependencies"},
+    "transforms/engine/around_run.py": {"pipeline.run", "result.wait_until_finish"},
+}
+"""What is put in the place of parts of Beam, by the modules that do it."""
+OTHERS = {"_asdict", "_exit", "_fields", "_make", "_option_string_actions", "_replace", "_AUTO_OFFSET_RESET", "_PARTITION_EOF"}
+"""Private names of Python's own library and of Kafka's client."""
+METHODS = {"output_stream", "run", "wait_until_finish"}
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for room in ("beam_joins", "coders", "transforms", "pipelines"):
+        for path in (ROOT / room).rglob("*.py"):
+            if not path.is_symlink():
+                yield str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def defined() -> set[str]:
+    """The private names that the code defines itself."""
+    names = set[str]()
+    for _, tree in modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                names.add(node.name)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self":
+                names.add(node.attr)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names.add(node.id)
+    return names
+
+
+def test_the_private_names_of_beam_that_the_code_uses_are_those_that_are_tested_here() -> None:
+    ours, used = defined() | OTHERS, dict[str, set[str]]()
+    for path, tree in modules():
+        for node in ast.walk(tree):
+            imported = node.names if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("apache_beam") else ()
+            names = {alias.name for alias in imported} | ({node.attr} if isinstance(node, ast.Attribute) else set())
+            if private := {name for name in names if re.match("_[^_]", name)} - ours:
+                used.setdefault(path, set()).update(private)
+    assert used == PRIVATE, "add a test to this file that fails when Beam changes there, and name it in the module's docstring"
+
+
+def test_the_parts_of_beam_that_the_code_replaces_are_those_that_are_tested_here() -> None:
+    replaced = dict[str, set[str]]()
+    for path, tree in modules():
+        imported = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("apache_beam")
+            for alias in node.names
+        }
+        for node in ast.walk(tree):
+            if not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name)):
+                continue
+            if node.value.id in imported or (node.attr in METHODS and node.value.id != "self"):
+                replaced.setdefault(path, set()).add(ast.unparse(node))
+    assert replaced == REPLACED, "add a test to this file that fails when Beam changes there, and name it in the module's docstring"
+
+
+def code_of(function: Any) -> CodeType:
+    code: CodeType = getattr(function, "__func__", function).__code__
+    return code
+
+
+def uses(function: Any, *names: str) -> bool:
+    return {*names} <= {*code_of(function).co_names}
+
+
+def test_the_direct_runner_has_the_data_channel_that_is_sent_over_in_pieces() -> None:
+    look = "Beam has changed the direct runner's channel to workers: look at pipelines/runners/direct_channel.py"
+    handlers = worker_handlers
+    assert [*signature(handlers.WorkerHandler.register_environment).parameters] == ["urn", "payload_type"], look
+    assert uses(handlers.GrpcWorkerHandler.__init__, "data_conn", "control_conn"), look
+    assert uses(handlers.ExternalWorkerHandler.__init__, "_external_payload"), look
+    assert uses(handlers.ControlConnection.push, "_futures_by_id"), look
+    channel: Any = data_plane.GrpcClientDataChannel.__mro__[1](data_buffer_time_limit_ms=7)
+    assert (channel._data_buffer_time_limit_ms, channel._exception) == (7, None), look
+    assert [*signature(channel.output_stream).parameters] == ["instruction_id", "transform_id"], look
+    channel._data_buffer_time_limit_ms = 0
+    stream = channel.output_stream("1", "2")
+    assert isinstance(stream, data_plane.SizeBasedBufferingClosableOutputStream), look
+    assert all(callable(getattr(stream, name)) for name in ("write", "maybe_flush", "close")), look
+
+
+def test_beam_stages_what_it_finds_by_the_name_that_is_replaced() -> None:
+    look = "Beam stages dependencies otherwise: look at pipelines/runners/staging.py"
+    assert [*signature(environments.python_sdk_dependencies).parameters] == ["options", "tmp_dir"], look
+    for environment in (environments.ExternalEnvironment, environments.DockerEnvironment, environments.ProcessEnvironment):
+        assert uses(environment.from_options, "python_sdk_dependencies"), look
+
+
+def test_workers_begin_and_forget_bundles_as_the_keeper_expects() -> None:
+    look = "Beam's worker begins otherwise: look at pipelines/runners/keeper.py"
+    name = "DEFAULT_BUNDLE_PROCESSOR_CACHE_SHUTDOWN_THRESHOLD_S"
+    assert getattr(sdk_worker, name) == 60, look
+    cache = vars(sdk_worker.BundleProcessorCache).values()
+    assert any(uses(method, name) for method in cache if hasattr(method, "__code__")), look
+    assert next(iter(signature(sdk_worker_main.create_harness).parameters)) == "environment", look
+    assert callable(sdk_worker.SdkHarness.run), look
+
+
+def test_the_result_of_a_portable_job_has_its_id_and_the_thread_that_is_waited_for() -> None:
+    result = portable_runner.PipelineResult
+    assert uses(result.__init__, "_job_id"), "Beam's result has no _job_id: look at pipelines/runners/flink_job.py"
+    texts = {text for each in vars(result).values() if hasattr(each, "__code__") for text in each.__code__.co_consts}
+    assert "wait_until_finish_read" in texts, "Beam's thread has another name: look at pipelines/runners/run_log.py"
+    assert Path(portable_runner.__file__).name == "portable_runner.py", "look at pipelines/runners/run_log.py"
+
+
+def test_pipeline_options_have_the_flags_that_they_were_made_of() -> None:
+    flags = ["--spark_master_url=local[4]"]
+    assert PipelineOptions(flags)._flags == flags, "look at master_url in pipelines/runners/spark_options.py"
+    assert [*signature(PipelineOptions._add_argparse_args).parameters] == ["parser"], "look at pipelines/commands/command_line.py"
+
+
+def test_avro_records_are_read_from_a_range_by_the_source_of_beam() -> None:
+    look = "Beam's source of Avro records has changed: look at read_records in pipelines/formats/avro_rows.py"
+    assert "validate" in signature(_FastAvroSource).parameters, look
+    assert [*signature(_FastAvroSource.read_records).parameters] == ["self", "file_name", "range_tracker"], look
+
+
+def test_file_systems_list_a_prefix_and_have_their_options() -> None:
+    look = "Beam's file systems have changed: look at _ask in transforms/engine/stored_files.py"
+    assert len(signature(GCSFileSystem._list).parameters) == 2, look
+    assert S3FileSystem(PipelineOptions([]))._options is not None, look
+    assert hasattr(FileSystems, "_pipeline_options"), look
+    assert "options" in signature(S3IO).parameters, look
+    assert uses(S3IO.__init__, "client"), look
+    assert parse_s3_path("s3://bucket/", object_optional=True) == ("bucket", ""), look
+
+
+class _Labelled(beam.PTransform[Any, Any]):
+    def expand(self, pvalue: Any) -> Any:
+        assert label_of(pvalue.pipeline) == "outer/inner", "look at label_of in transforms/engine/transform.py"
+        stack = [type(each.transform) for each in pvalue.pipeline.transforms_stack]
+        assert stack[-1] is _Labelled, "look at fingerprint in transforms/engine/transform.py"
+        return pvalue | beam.Map(str)
+
+
+class _Outer(beam.PTransform[Any, Any]):
+    def expand(self, pvalue: Any) -> Any:
+        return pvalue | "inner" >> _Labelled()
+
+
+def test_a_transform_that_is_applied_finds_its_full_label() -> None:
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    assert (pipeline | beam.Create([1]) | "outer" >> _Outer()).element_type is str
+
+
+@pytest.mark.parametrize(("error", "tagged"), [(ValueError, True), (InputError, False)], ids=["ValueError", "InputError"])
+def test_an_error_of_input_has_no_step_behind_its_sentence(error: Callable[[str], Exception], tagged: bool) -> None:
+    def fail(element: Any) -> Any:
+        raise error(f"a sentence about {element}")
+
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    _ = pipeline | beam.Create([1]) | beam.Map(fail)
+    with pytest.raises(Exception, match="a sentence about 1") as caught:
+        pipeline.run()
+    look = "Beam tags errors otherwise than by _tagged_with_step: look at InputError in beam_joins/errors.py"
+    assert ("a sentence about 1 [while running " in str(caught.value)) == tagged, look
+
+
+class _Signed(beam.DoFn):
+    def process(self, element: Any, **others: Any) -> Any:
+        yield element, others
+
+
+def test_beam_reads_what_a_method_takes_from_its_signature() -> None:
+    parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", "element")]
+    timestamp = Parameter("at", Parameter.POSITIONAL_OR_KEYWORD, default=beam.DoFn.TimestampParam)
+    _Signed.process.__signature__ = Signature([*parameters, timestamp])  # type: ignore[attr-defined]
+    look = "Beam no longer heeds __signature__: look at turn_dofn in transforms/engine/unbounded/replay.py"
+    assert MethodWrapper(_Signed(), "process").defaults == [beam.DoFn.TimestampParam], look
+
+
+@pytest.mark.parametrize("runner", ["spark", "flink"])
+def test_the_java_class_whose_bytes_are_replaced_is_that_of_the_lock_file(runner: str, tmp_path: Path) -> None:
+    look = "the class of this jar is another: look at it (javap -v) before pipelines/runners/loopback.py replaces bytes in it"
+    lines = (ROOT / "pipelines" / "runners" / f"{runner}.lock").read_text().splitlines()
+    locked = next(line for line in lines if f":{loopback._CORE.rstrip('-')}:" in line)
+    assert locked == f"org.apache.beam:{loopback.PATCHED}", look
+    jar = next(iter(CACHE.rglob(f"{loopback._CORE}{locked.split()[0].rpartition(':')[2]}.jar")), None)
+    if jar is None:
+        pytest.skip("no run on Spark or Flink has fetched the jar")
+    assert loopback.loopback_jar([jar], tmp_path).stat().st_size > 0, look

@@ -1,0 +1,52 @@
+"""Calls what belongs to a pipeline before its run and at its end, for which Beam has no hook.
+
+Relies on, in Beam 2.66 to 2.77: the ``with`` block of a pipeline and users call ``run`` of the pipeline object and
+``wait_until_finish`` of the result that it returns, each of which may be replaced in its object; a run whose state is
+terminal has ended.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from apache_beam.pipeline import Pipeline
+from apache_beam.runners.runner import PipelineState
+
+
+def around_run(pipeline: Pipeline, begin: Callable[[], None], end: Callable[[Any], None]) -> None:
+    """Call ``begin`` before a run, and ``end`` when it has ended: with its result, or with ``None`` if the run, waiting
+    for it or ``end`` has raised. ``end`` may be called again; what ``begin`` has done when it raises it undoes.
+    """
+    run: Callable[..., Any] = pipeline.run
+
+    def begin_and_run(*args: Any, **options: Any) -> Any:
+        begin()
+        with _ended_by(end):
+            result = run(*args, **options)
+            _end_if_terminal(result, end)
+        wait: Callable[..., Any] = result.wait_until_finish
+
+        def wait_and_end(*args: Any, **options: Any) -> Any:
+            with _ended_by(end):
+                state = wait(*args, **options)
+                _end_if_terminal(result, end)
+            return state
+
+        result.wait_until_finish = wait_and_end
+        return result
+
+    pipeline.run = begin_and_run  # type: ignore[method-assign]
+
+
+def _end_if_terminal(result: Any, end: Callable[[Any], None]) -> None:
+    if PipelineState.is_terminal(result.state):
+        end(result)
+
+
+@contextmanager
+def _ended_by(end: Callable[[Any], None]) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        end(None)
+        raise
