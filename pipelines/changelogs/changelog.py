@@ -4,7 +4,7 @@ side.
 
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -25,7 +25,7 @@ from beam_joins.pipelines.formats.envelopes.row_change import is_pattern
 from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, SlotLog, Waiting, slot_log
 from beam_joins.pipelines.formats.files import File, Part
 from beam_joins.pipelines.formats.layout import Layout
-from beam_joins.pipelines.formats.reading import KEY_TYPES, kind
+from beam_joins.pipelines.formats.reading import KEY_TYPES, Kind, kind
 from beam_joins.pipelines.formats.registry import (
     DEBEZIUM,
     ENVELOPES,
@@ -50,20 +50,15 @@ _COMPRESSION: Final = 8
 
 
 class DatabaseTable(NamedTuple):
-    """A table as its database has it now: its full name, and its columns with their types."""
+    """A table as its database has it now: its full name, its key, its columns with their types, the names that the database
+    gives to these, and what keys in the columns hold, in words.
+    """
 
     name: str
+    key: tuple[str, ...]
     columns: pa.Schema
-
-    def kind_of(self, column: str) -> str | None:
-        """What keys in the column hold, in words, if its type tells."""
-        if column not in self.columns.names:
-            return None
-        type_ = self.columns.field(column).type
-        if pa.types.is_boolean(type_):
-            return "true or false"
-        numbers = pa.types.is_floating(type_) or pa.types.is_decimal(type_)
-        return "whole numbers" if pa.types.is_integer(type_) else None if numbers else "text"
+    types: Mapping[str, str]
+    kinds: Mapping[str, Kind]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +106,8 @@ class Changelog:
     @property
     def bytes_text(self) -> BytesText:
         """How bytes are written in the texts of rows."""
+        if self.table is not None:
+            return "hexadecimal"
         return ENVELOPES[self.files[0].format].bytes_text if self.files and self.columns.enveloped else "base64"
 
     @property
@@ -120,8 +117,7 @@ class Changelog:
 
     def parts(self) -> list[Part]:
         """The files in parts of about PART_BYTES; a compressed one cannot be cut."""
-        cuts = [(file, cut) for file in self.files for cut in SOURCES[file.format].cuts(file, PART_BYTES)]
-        return [Part(number, file, start, stop) for number, (file, (start, stop)) in enumerate(cuts, self.first_part)]
+        return parts_of(self.files, self.first_part)
 
     def layouts(self) -> list[str]:
         """What the summary says of CSV files: the types of their columns, once for files that have the same."""
@@ -189,17 +185,34 @@ class Changelog:
         return kinds[0] if len(kinds) == 1 else None
 
     def kinds_of(self, column: str) -> list[str]:
-        """What the column holds in the records looked at, in words; nothing where it is null in all."""
+        """What the column holds in the records looked at, or in its table, in words; nothing where it is null in all."""
+        if self.table is not None:
+            return [self.table.kinds[column]] if column in self.table.kinds else []
         return sorted({kind(row[column]) for row in self.first if row.get(column) is not None})
 
     def first_kind_of(self, column: str) -> str | None:
         """What the column holds, in words, in the first record looked at that has a key in it, or as the database says."""
-        held = next((held for row in self.first if (held := kind(row.get(column))) in KEY_TYPES), None)
-        return held if held or self.table is None else self.table.kind_of(column)
+        if self.table is not None:
+            return self.table.kinds.get(column)
+        return next((held for row in self.first if (held := kind(row.get(column))) in KEY_TYPES), None)
 
-    def of_table(self, table: DatabaseTable) -> "Changelog":
-        """The changelog of a table in a database, whose columns need not be told by the first changes."""
-        return replace(self, table=table, evidence=self.evidence._replace(types=(table.columns,), whole=table.columns, doubt=""))
+
+def parts_of(files: Iterable[File], first: int = 0) -> list[Part]:
+    """The files in parts of about PART_BYTES, numbered from ``first`` on; a compressed one cannot be cut."""
+    cuts = [(file, cut) for file in files for cut in SOURCES[file.format].cuts(file, PART_BYTES)]
+    return [Part(number, file, start, stop) for number, (file, (start, stop)) in enumerate(cuts, first)]
+
+
+def changelog_of_table(name: str, files: Sequence[File], columns: Columns, table: DatabaseTable) -> Changelog:
+    """The changelog of a table in a database, which says its columns: nothing is looked at. The key is that of ``columns``, or
+    of the table; raises InputError without one.
+    """
+    key = columns.key or table.key
+    if not key:
+        raise InputError(f"{name}: {table.name} has no primary key: name its columns with {columns.flag('key')}")
+    evidence = Evidence(key, (table.columns,), table.columns, is_there=True)
+    files, columns = tuple(replace(file, key=key) for file in files), replace(columns, key=key)
+    return Changelog(name=name, files=files, columns=columns, first=(), times=(), evidence=evidence, table=table)
 
 
 def find_changelog(

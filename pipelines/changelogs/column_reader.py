@@ -152,10 +152,12 @@ def _fault(raw: RawRows, n: int, row: dict[str, Any], reading: Reading, *, of_li
 
 def _type_fault(raw: RawRows, n: int, row: dict[str, Any], reading: Reading, *, of_lines: bool) -> str | None:
     """Why a row has no place in typed columns, or None."""
-    if not reading.is_typed or raw.structs is not None:
+    if not reading.is_typed:
         return None
-    try:
-        structs_one_by_one([_text(raw, n, row, reading, of_lines=of_lines)], reading, of_lines=of_lines)
-    except ValueError as error:
-        return f"{error} ({reading.columns.flag('schema')} says the types of columns)"
-    return None
+    fault = raw.type_faults.get(n)
+    if raw.structs is None:
+        try:
+            structs_one_by_one([_text(raw, n, row, reading, of_lines=of_lines)], reading, of_lines=of_lines)
+        except ValueError as error:
+            fault = str(error)
+    return fault and f"{fault} ({reading.columns.flag('schema')} says the types of columns)"

@@ -50,7 +50,7 @@ def _input(changelog: Changelog) -> Iterator[str]:
         yield f"    {file.shown}, {file.format}, {file.bytes:,} bytes"
     if len(files) > _FILES_SHOWN:
         yield f"    and {counted(len(files) - _FILES_SHOWN, 'other file')}"
-    file_types = dict(changelog.types)
+    file_types = dict(changelog.types) if changelog.table is None else changelog.table.types
     types = (f"{name}: {file_types.get(name) or ' or '.join(changelog.kinds_of(name)) or 'null'}" for name in changelog.rows_have)
     yield f"    columns      {', '.join(types)}"
     yield f"    key          {', '.join(columns.key)}"

@@ -60,6 +60,8 @@ def columns_of(side: Side, args: argparse.Namespace) -> Columns:
     envelope = side.value_of(args, "format")
     if envelope is not None:
         for name in _DEFAULTS:
+            if values[name] is not None and args.slot_address is not None:
+                raise InputError(f"{side.flag(name)} is for files: leave it out with an address, whose log says that itself")
             if values[name] is not None:
                 raise InputError(
                     f"{side.flag(name)} is not for {side.flag('format')}={envelope}, whose envelopes say that themselves: leave it out"

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.changelogs.changelog import Changelog, DatabaseTable, look_into
+from beam_joins.pipelines.changelogs.changelog import Changelog, DatabaseTable, changelog_of_table, look_into
 from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.processed_files import SeenFiles
 from beam_joins.pipelines.commands.command_spec import Names, Side
@@ -80,6 +80,10 @@ class Memory:
         side = of.name
         if columns.enveloped and (key := self._keys.get(side)):
             files, columns = [replace(file, key=tuple(key)) for file in files], replace(columns, key=tuple(key))
+        if table is not None:
+            changelog = changelog_of_table(side, files, columns, table)
+            self._keys[side] = list(changelog.columns.key)
+            return self._in_runs(side, changelog)
         whole = self._whole[side]
         before = None if whole is None else text_schema(whole)
         changelog = look_into(
@@ -94,19 +98,23 @@ class Memory:
             self._times[side],
         )
         changelog.require_table()
-        changelog = changelog if table is None else changelog.of_table(table)
         self._read[side] = changelog.read
         self._waiting[side] = {each.path: each.start for each in changelog.waiting if not each.comes_again}
         if changelog.evidence.whole is not None:
             self._whole[side] = schema_text(changelog.evidence.whole)
-        self._columns[side] = self._columns[side] or changelog.rows_have
-        changelog = replace(changelog, remembered=self._columns[side], first_part=self._parts[side])
-        self._parts[side] += len(changelog.parts())
+        changelog = self._in_runs(side, changelog)
         for file in changelog.files:
             self._keys[side] = list(file.key)
             self._types[side] = {**{name: kind for name, kind in file.layout if kind != UNKNOWN}, **self._types[side]}
         held = {name: is_time(kind) for name, kind in changelog.types}
         self._times[side] = {**{name: held_time for name, held_time in held.items() if held_time is not None}, **self._times[side]}
+        return changelog
+
+    def _in_runs(self, side: str, changelog: Changelog) -> Changelog:
+        """The changelog with the columns of the first run, and its parts numbered behind those of earlier runs."""
+        self._columns[side] = self._columns[side] or changelog.rows_have
+        changelog = replace(changelog, remembered=self._columns[side], first_part=self._parts[side])
+        self._parts[side] += len(changelog.parts())
         return changelog
 
     @property

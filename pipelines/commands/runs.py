@@ -149,8 +149,7 @@ class Runs:
         """The new files of each side, and what the summary says of a slot or topics that had something."""
         if self._slot is not None:
             read_of_slot = self._slot.read(folder)
-            keys = {side.name: envelopes_of(side, self._args).key for side in self._names.sides}
-            new, self._tables = self._slot.files(read_of_slot, keys), self._slot.in_database(read_of_slot)
+            new, self._tables = self._slot.files(read_of_slot), self._slot.in_database(read_of_slot)
             return new, [] if is_idle(read_of_slot) else [self._slot.remark(read_of_slot)]
         rounds = rounds_in_run(self._args.topics, folder)
         files, remarks = dict(unseen), list[str]()

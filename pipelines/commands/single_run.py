@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.paths import real
-from beam_joins.pipelines.changelogs.changelog import find_changelog
+from beam_joins.pipelines.changelogs.changelog import Changelog, changelog_of_table, find_changelog
 from beam_joins.pipelines.commands.absent_defaults import without_absent_defaults
-from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, Names
+from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, Names, Side
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.options import columns_of, envelopes_of, layout_given, what_is_made
 from beam_joins.pipelines.commands.runs_options import changes_pattern
@@ -32,18 +32,7 @@ def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool 
     folders = absent_folders(places.values())
     flags = {CHANGES: "--output", LATEST: "--latest"}
     formats = {(name, path): check_output(flags[name], path, make=make) for name, path in places.items() if path}
-    changelogs = tuple(
-        find_changelog(
-            side.name,
-            side.path(args),
-            columns_of(side, args),
-            layout_given(side, args),
-            envelopes_of(side, args),
-            look_bytes,
-            folders=bool(args.state_dir),
-        )
-        for side in names.sides
-    )
+    changelogs = tuple(_changelog(side, args, look_bytes) for side in names.sides)
     remarks = list[str]()
     if not args.state_dir:  # whether there is such a column must be the same in all runs
         changelogs, remarks = without_absent_defaults(names.sides, args.by_default, changelogs)
@@ -55,6 +44,16 @@ def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool 
     job = Job(names=names, changelogs=changelogs, one_file=not args.parts, made=(*made, *remarks), **what_is_made(names, args))
     job.check()
     return job, tuple(job.output(name, path, format_) for (name, path), format_ in formats.items())
+
+
+def _changelog(side: Side, args: Namespace, look_bytes: int) -> Changelog:
+    """The changelog of a side: a table of a slot, or files."""
+    columns, folders = columns_of(side, args), bool(args.state_dir)
+    if args.slot_tables is not None:
+        files, tables = args.slot_tables
+        return changelog_of_table(side.name, files[side.name], columns, tables[side.name])
+    layout, envelopes = layout_given(side, args), envelopes_of(side, args)
+    return find_changelog(side.name, side.path(args), columns, layout, envelopes, look_bytes, folders=folders)
 
 
 def _refuse_same(paths: Iterable[tuple[str, str | None]]) -> None:

@@ -36,8 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         tables = list(filter(None, map(str.strip, (args.tables or "").split(","))))
         if tables and args.do != "create":
             raise InputError("--tables is for create: leave it out")
-        from beam_joins.pipelines.io.sources.slot_rounds import Slot
         from beam_joins.pipelines.io.sources.slot_setup import create_slot, drop_slot, shown_slot
+        from beam_joins.pipelines.io.sources.table_snapshots import Slot
 
         slot = Slot(address.conninfo, address.slot, address.publication)
         if args.do == "show":

@@ -14,9 +14,12 @@ from beam_joins.pipelines.commands.command_spec import Names
 if TYPE_CHECKING:
     from beam_joins.pipelines.changelogs.changelog import DatabaseTable
     from beam_joins.pipelines.formats.files import File
-    from beam_joins.pipelines.io.sources.slot_rounds import Round, Slot
+    from beam_joins.pipelines.io.sources.slot_rounds import Round
+    from beam_joins.pipelines.io.sources.table_snapshots import Slot
     from beam_joins.transforms.connect import StateFolder
 
+SLOT = "slot"
+"""What stands for the format of envelopes where a side is a table of a slot."""
 _IDLE_BYTES = 16 << 20
 """So far behind a slot may be without a change: then a run moves it on, so that the server can forget its log."""
 
@@ -27,7 +30,7 @@ def take_addresses(names: Names, args: Namespace) -> None:
 
     Raises InputError for addresses that do not go together.
     """
-    args.slot_address, args.to_address = None, None
+    args.slot_address, args.to_address, args.slot_tables = None, None, None
     if args.to is not None:
         args.to_address = _target(args.to)
         args.to = f"{args.to_address.shown}, table {args.to_address.table}"
@@ -44,7 +47,7 @@ def take_addresses(names: Names, args: Namespace) -> None:
     for side, address in zip(sides, addresses, strict=True):
         if side.value_of(args, "format") is not None:
             raise InputError(f"{side.flag('format')} is for files: leave it out with an address")
-        side.set(args, "format", "wal2json")
+        side.set(args, "format", SLOT)
         side.set(args, "table", side.value_of(args, "table") or address.table)
         if not side.value_of(args, "table"):
             raise InputError(f"{side.flag('table')} must name a table of the publication {address.publication}, as in public.orders")
@@ -78,7 +81,7 @@ class SlotInputs(NamedTuple):
     @property
     def slot(self) -> "Slot":
         """The slot."""
-        from beam_joins.pipelines.io.sources.slot_rounds import Slot
+        from beam_joins.pipelines.io.sources.table_snapshots import Slot
 
         return Slot(self.address.conninfo, self.address.slot, self.address.publication)
 
@@ -93,15 +96,22 @@ class SlotInputs(NamedTuple):
 
         return read_in_run(self.slot, self.tables, state)[0]
 
-    def files(self, read: "Round", keys: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence["File"]]:
-        """The files of each side, whose keys are given where the database does not say them."""
-        return {side: read.files_of(table, keys.get(side, ())) for side, table in self._names_of(read).items()}
+    def files(self, read: "Round") -> Mapping[str, Sequence["File"]]:
+        """The files of each side."""
+        return {side: read.files_of(table) for side, table in self._names_of(read).items()}
 
     def in_database(self, read: "Round") -> "Mapping[str, DatabaseTable]":
-        """The table of each side as the database has it now."""
+        """The table of each side as the database has it now, with the key that the options name, or its primary key."""
         from beam_joins.pipelines.changelogs.changelog import DatabaseTable
+        from beam_joins.pipelines.commands.options import envelopes_of  # which takes the addresses
 
-        return {side: DatabaseTable(table, read.tables[table].columns) for side, table in self._names_of(read).items()}
+        tables = {}
+        for side in self.names.sides:
+            published = read.tables[self._names_of(read)[side.name]]
+            key = envelopes_of(side, self.args).key or tuple(published.table.key)
+            types = dict(published.table.shape)
+            tables[side.name] = DatabaseTable(published.table.full_name, key, published.columns, types, published.kinds)
+        return tables
 
     def _names_of(self, read: "Round") -> dict[str, str]:
         """The full name of each side's table."""
@@ -131,8 +141,6 @@ def slot_rows(names: Names, args: Namespace, most_rows: int | None = None) -> It
     from beam_joins.pipelines.io.sources.slot_rounds import read_round
 
     with TemporaryDirectory(prefix="beam-joins-slot-") as folder:
-        files = inputs.files(read_round(inputs.slot, inputs.tables, None, folder, most_rows=most_rows), {})
-        for side in names.sides:
-            first = files[side.name][0].path
-            setattr(args, side.path_option, f"{first.rpartition('-')[0]}-*.jsonl")
+        read = read_round(inputs.slot, inputs.tables, None, folder, most_rows=most_rows)
+        args.slot_tables = inputs.files(read), inputs.in_database(read)
         yield

@@ -73,7 +73,7 @@ def texts_of(column: pa.Array) -> pa.Array:
     if pa.types.is_floating(kind):
         return _fractions(column.cast(pa.float64()))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _quoted(column.cast(pa.string()))
+        return quoted(column.cast(pa.string()))
     return pa.array([None if value is None else dumps_line(value)[:-1] for value in column.to_pylist()], pa.binary())
 
 
@@ -202,7 +202,8 @@ def _clock_texts(column: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(texts, r"\.000000$", "")
 
 
-def _quoted(texts: pa.Array) -> pa.Array:
+def quoted(texts: pa.Array) -> pa.Array:
+    """Texts as JSON writes them, null for null."""
     quoted = joined(b'"', texts.cast(pa.binary()), b'"')
     if texts.null_count:
         quoted = pc.if_else(texts.is_valid(), quoted, pa.scalar(None, pa.binary()))

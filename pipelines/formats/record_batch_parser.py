@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 from beam_joins.keys.columns import Bools
 from beam_joins.operations import deletes_by, word
 from beam_joins.pipelines.formats.columns import DELETED, EXACT_IN_DOUBLES, KEY, NANOSECONDS, PLACE, REFERENCE, TIME, Unit
-from beam_joins.pipelines.formats.envelopes.typed_texts import typed
+from beam_joins.pipelines.formats.envelopes.typed_texts import require_double, typed
 from beam_joins.pipelines.formats.exact_json import loads
 from beam_joins.pipelines.formats.json_text import without_units
 from beam_joins.pipelines.formats.reading import Reading
@@ -44,6 +43,8 @@ class RawRows(NamedTuple):
     skipped: Mapping[str, int] = {}
     """How many items were about no row, by what they are."""
     structs: pa.StructArray | None = None
+    type_faults: Mapping[int, str] = {}
+    """Why records have no place in the typed columns of ``structs``."""
     lines: pa.Array | None = None
     line: Callable[[int], bytes] | None = None
     value: Callable[[int], dict[str, Any] | str] | None = None
@@ -133,8 +134,7 @@ def structs_one_by_one(texts: list[bytes], reading: Reading, *, of_lines: bool) 
     doubles = [field.name for field in schema if pa.types.is_floating(field.type)]
     for row in map(loads, texts) if doubles else ():
         for name in doubles:
-            if isinstance(row.get(name), Decimal):
-                raise ValueError(f"column '{name}' is of type double, which does not hold all digits of {row[name]}")
+            require_double(name, row.get(name))
     return _typed_structs(pa.array(texts, pa.binary()), schema, reading)
 
 

@@ -12,6 +12,7 @@ from beam_joins.pipelines.formats.avro_rows import Avro, whole_avro
 from beam_joins.pipelines.formats.csv_records import CsvRecords
 from beam_joins.pipelines.formats.csv_rows import Csv
 from beam_joins.pipelines.formats.envelopes.maxwell import IS_DDL, NO_CANAL, Maxwell
+from beam_joins.pipelines.formats.envelopes.slot_changes import SlotChanges
 from beam_joins.pipelines.formats.envelopes.slot_lines import SlotLines
 from beam_joins.pipelines.formats.envelopes.sources import DebeziumArrow, DebeziumAvro, DebeziumLines, DebeziumParquet, EnvelopeLines
 from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
@@ -69,7 +70,9 @@ NOT_READ: Final = {
     IS_DDL: NO_CANAL,
 }
 """Envelopes that no format reads, by a column that shows them: what to do."""
-SOURCES: Final[dict[Format, Source]] = {**{each.name: each.source for each in FILE_FORMATS}, **ENVELOPES}
+SLOT: Final = "pgoutput"
+"""The format of the changes that are spooled of a slot."""
+SOURCES: Final[dict[Format, Source]] = {**{each.name: each.source for each in FILE_FORMATS}, **ENVELOPES, SLOT: SlotChanges()}
 
 
 def format_of(what: str, path: str, formats: Sequence[Format] = PLAIN_FORMATS) -> FileFormat:

@@ -13,17 +13,17 @@ from apache_beam.pvalue import PBegin
 from beam_joins.content import Emit
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.paths import remove_directory
+from beam_joins.pipelines.changelogs.changelog import parts_of
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import ReadRecords
 from beam_joins.pipelines.formats.columns import KEY, enveloped
-from beam_joins.pipelines.formats.files import Part
 from beam_joins.pipelines.formats.reading import Reading
-from beam_joins.pipelines.formats.registry import ENVELOPES
 from beam_joins.pipelines.io.sinks.postgres_table import checked_conninfo
 from beam_joins.pipelines.io.sources.published_tables import PublishedTable
 from beam_joins.pipelines.io.sources.read_table import Reads, ReadTable, table_of
-from beam_joins.pipelines.io.sources.slot_rounds import Round, Slot, read_round
+from beam_joins.pipelines.io.sources.slot_rounds import Round, read_round
 from beam_joins.pipelines.io.sources.slot_runs import read_in_run
+from beam_joins.pipelines.io.sources.table_snapshots import Slot
 from beam_joins.transforms import connect
 from beam_joins.transforms.connect import folder_for, schema_text, text_schema
 
@@ -123,8 +123,9 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
             if not key:
                 raise InputError(f"{full} has no primary key: name its columns with key=")
             schema = self._schema(name, published, key, stored, is_first=is_first)
-            parts = [Part(number, file, 0, 0) for number, file in enumerate(read.files_of(full, key))]
-            size = sum(part.file.bytes for part in parts)
+            files = read.files_of(full, key)
+            parts = parts_of(files)
+            size = sum(file.bytes for file in files)
             reading = _reading(key, schema)
             rows = ReadRecords("rows", parts, ColumnReader(reading), bytes=size)
             of_rows = key[0] if len(key) == 1 else key
@@ -174,4 +175,4 @@ def _reading(key: Sequence[str], schema: pa.Schema | None) -> Reading:
     columns = enveloped(None)
     if schema is None:
         return Reading.of_objects(columns, [(name,) for name in key], columns.about_the_change())
-    return Reading.of_rows(columns, schema, bytes_text=ENVELOPES["wal2json"].bytes_text)
+    return Reading.of_rows(columns, schema)

@@ -1,11 +1,15 @@
 """A published table is compared with what the last run remembered of it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.formats.envelopes.pgoutput import Column, Pgoutput, Table
+from beam_joins.pipelines.formats.envelopes.pgoutput import Column, LoggedChange, Pgoutput, Table
+from beam_joins.pipelines.formats.envelopes.slot_changes import TableFile
+from beam_joins.pipelines.formats.files import File, Part
+from beam_joins.pipelines.formats.registry import SLOT, SOURCES
 from beam_joins.pipelines.io.sources.published_tables import PublishedTable
 
 TABLE = PublishedTable(
@@ -111,12 +115,20 @@ def values(*row: str | None) -> bytes:
     return made
 
 
-def read(tables: dict[int, Table], *messages: bytes, shapes: Any = None) -> tuple[list[str], dict[str, str]]:
-    """The lines but for the bounds of transactions, and the tables that are left out."""
+def read(tables: dict[int, Table], *messages: bytes, shapes: Any = None) -> tuple[list[tuple[Table, LoggedChange]], dict[str, str]]:
+    """The records of a transaction, each with its table, and the tables that are left out."""
     reader = Pgoutput(lambda oid, modifier: "text", tables, 0, 1 << 60, shapes)
     begin = b"B" + (0x90).to_bytes(8, "big") + bytes(12)
-    lines = [line.decode() for message in (begin, *messages, b"C") for _, line in reader.lines("0/70", message)]
-    return [line for line in lines if '"action":"B"' not in line and '"action":"C"' not in line], reader.left_out
+    return [each for message in (begin, *messages, b"C") for each in reader.changes(message)], reader.left_out
+
+
+def rows(path: Path, changes: list[tuple[Table, LoggedChange]], key: tuple[str, ...] = ("id",)) -> list[dict[str, Any]]:
+    """The changes as a reader by a key has them, once they lie in a file."""
+    table_file = TableFile(path.open("wb"), str(path), changes[0][0])
+    for _, change in changes:
+        table_file.write(change, 0)
+    file = File(path=str(path), bytes=table_file.close(), shown="slot, t", format=SLOT, key=key)
+    return [{name: value for name, value in row.items() if value is not None} for row in SOURCES[SLOT].first(file)]
 
 
 T = {7: Table("public", "t", (), ("id",))}
@@ -125,8 +137,8 @@ T = {7: Table("public", "t", (), ("id",))}
 @pytest.mark.parametrize("letter", [b"K", b"O"])
 def test_an_old_row_of_the_key_alone_gives_no_large_value_whatever_the_message_calls_it(letter: bytes) -> None:
     update = b"U" + (7).to_bytes(4, "big") + letter + values("1", None) + b"N" + values("2", "...")
-    lines, left_out = read(T, relation(7, "t", "id", "note", letter=b"f"), update)
-    assert (lines, left_out) == ([], {"public.t": "a key updated without a large value"})
+    changes, left_out = read(T, relation(7, "t", "id", "note", letter=b"f"), update)
+    assert (changes, left_out) == ([], {"public.t": "a key updated without a large value"})
 
 
 def test_an_insert_without_a_large_value_as_of_a_row_that_comes_into_a_row_filter_is_not_taken() -> None:
@@ -137,27 +149,59 @@ def test_an_insert_without_a_large_value_as_of_a_row_that_comes_into_a_row_filte
 @pytest.mark.parametrize("letter", [b"K", b"O"])
 def test_an_old_row_that_has_a_large_value_gives_it(letter: bytes) -> None:
     update = b"U" + (7).to_bytes(4, "big") + letter + values("1", "long") + b"N" + values("2", "...")
-    (line,), left_out = read(T, relation(7, "t", "id", "note"), update)
-    assert '"columns":[{"name":"id","type":"text","value":"2"},{"name":"note","type":"text","value":"long"}]' in line
-    assert '"unchanged":[]' in line
-    assert left_out == {}
+    (_, (_, change)), left_out = read(T, relation(7, "t", "id", "note"), update)
+    assert (change.row, change.left_out, left_out) == ([b"2", b"long"], None, {})
+
+
+def test_an_update_without_a_large_value_says_so(tmp_path: Path) -> None:
+    update = b"U" + (7).to_bytes(4, "big") + b"N" + values("1", "...", None)
+    (row,) = rows(tmp_path / "t.arrow", read(T, relation(7, "t", "id", "note", "by"), update)[0])
+    assert (row["(left out)"], row["id"], row.get("note")) == ('["note"]', "1", None)
+
+
+def test_an_update_by_another_key_than_the_reader_s_is_one_change_and_by_its_key_a_delete_and_an_insert(tmp_path: Path) -> None:
+    update = b"U" + (7).to_bytes(4, "big") + b"O" + values("1", "a", "x") + b"N" + values("2", "a", "y")
+    changes, _ = read(T, relation(7, "t", "id", "name", "note"), update)
+    described = [
+        [(row["(operation)"], row.get("id"), row.get("name"), row.get("note")) for row in rows(tmp_path / "t.arrow", changes, key)]
+        for key in (("id",), ("name",), ("name", "note"))
+    ]
+    assert described == [
+        [("d", "1", None, None), ("u", "2", "a", "y")],
+        [("u", "2", "a", "y")],
+        [("d", None, "a", "x"), ("u", "2", "a", "y")],
+    ]
+
+
+def test_an_update_whose_old_key_the_log_does_not_have_is_a_fault_that_names_the_row(tmp_path: Path) -> None:
+    update = b"U" + (7).to_bytes(4, "big") + b"N" + values("2", "b")
+    changes, _ = read(T, relation(7, "t", "id", "email"), update)
+    assert rows(tmp_path / "t.arrow", changes, ("email",)) == []
+    (fault,) = [raw.row(0) for raw in SOURCES[SLOT].rows(part_of(tmp_path / "t.arrow", ("email",)), None)]
+    assert isinstance(fault, str)
+    assert fault.startswith("an update of the table with the primary key id without the old email, so that the row may have left ")
+    assert fault.endswith('without the change the row {"email":"b"} of public.t is not right')
+
+
+def part_of(path: Path, key: tuple[str, ...]) -> Part:
+    return Part(0, File(path=str(path), bytes=0, shown="slot, t", format=SLOT, key=key), 0, 0)
 
 
 def test_a_table_is_known_by_its_oid_and_not_by_its_name() -> None:
     insert = [b"I" + oid.to_bytes(4, "big") + b"N" + values(value) for oid, value in ((7, "mine"), (8, "another's"))]
-    lines, _ = read(T, relation(7, "renamed", "id"), insert[0], relation(8, "t", "id"), insert[1])
-    assert len(lines) == 1
-    assert '"schema":"public","table":"t","columns":[{"name":"id","type":"text","value":"mine"}]' in lines[0]
+    ((table, change),), _ = read(T, relation(7, "renamed", "id"), insert[0], relation(8, "t", "id"), insert[1])
+    assert (table.full_name, change.row) == ("public.t", [b"mine"])
 
 
 def test_changes_of_a_table_that_had_other_columns_for_a_while_are_left_out_from_there_on() -> None:
     insert = b"I" + (7).to_bytes(4, "big") + b"N" + values("1")
     messages = [relation(7, "t", "id"), insert, relation(7, "t", "renamed"), insert, relation(7, "t", "id"), insert]
-    lines, left_out = read(T, *messages, shapes={7: {(("id", "text"),)}})
-    assert (len(lines), left_out) == (1, {"public.t": "columns altered"})
+    changes, left_out = read(T, *messages, shapes={7: {(("id", "text"),)}})
+    assert (len(changes), left_out) == (1, {"public.t": "columns altered"})
 
 
-def test_a_value_that_is_no_utf_8_is_told_with_table_and_column() -> None:
+def test_a_value_that_is_no_utf_8_is_told_with_table_and_column(tmp_path: Path) -> None:
     insert = b"I" + (7).to_bytes(4, "big") + b"N" + values("1")[:-1] + b"\xeb"
+    changes, _ = read(T, relation(7, "t", "id"), insert)
     with pytest.raises(InputError, match=r"^public\.t: column 'id' has a value that is no UTF-8 \(b'\\xeb'\): correct it, or leave"):
-        read(T, relation(7, "t", "id"), insert)
+        rows(tmp_path / "t.arrow", changes)

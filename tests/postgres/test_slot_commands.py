@@ -136,6 +136,31 @@ def test_a_first_run_over_empty_tables_knows_their_columns(postgres: str, beam_j
     )
 
 
+def test_an_empty_table_is_read_without_a_state_by_the_key_that_the_database_says(postgres: str, beam_joins: Run) -> None:
+    conninfo, address = shop(postgres, "empty_alone")
+    run(conninfo, "TRUNCATE orders")
+    assert beam_joins("slot", "create", address, "--tables", "orders,customers").code == 0
+    ran = beam_joins("table", "--input", address, "--table", "orders", "--latest", "o.parquet")
+    assert (ran.code, pq.read_table("o.parquet").to_pylist()) == (0, []), ran
+    assert pq.read_schema("o.parquet").names == ["id", "customer", "amount"]
+    ran = beam_joins(*join_options(address))
+    assert (ran.code, joined()) == (0, []), ran
+    ran = beam_joins(*join_options(address), "--dry-run")
+    assert (ran.code, "columns      id: integer, customer: integer, amount: numeric(12,2)" in ran.out) == (0, True), ran
+
+
+@pytest.mark.parametrize("emptied", ["TRUNCATE customers", "DELETE FROM customers", "TRUNCATE orders", "DELETE FROM orders"])
+def test_a_join_with_a_side_without_rows_in_the_first_run_goes_on(postgres: str, beam_joins: Run, emptied: str) -> None:
+    conninfo, address = shop(postgres, emptied.replace(" FROM", "").replace(" ", "_").lower())
+    assert beam_joins("slot", "create", address, "--tables", "orders,customers").code == 0
+    run(conninfo, emptied)
+    runs = [*join_options(address), "--state-dir", "state", "--changes", "changes"]
+    for statements in ([], ["INSERT INTO customers VALUES (1000, 'Ann')", "INSERT INTO orders VALUES (2000, 1000, 5)"], [emptied]):
+        run(conninfo, *statements, "CHECKPOINT")
+        ran = beam_joins(*runs)
+        assert (ran.code, joined()) == (0, asked(conninfo, JOINED)), ran
+
+
 def follow(folder: str, options: list[str]) -> None:
     """Runs until somebody ends the process."""
     os.chdir(folder)

@@ -25,8 +25,8 @@ _AS_TEXT: Final = "; what no calendar has, such as infinity, is read by schema= 
 _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 """How many digits of a second a unit has."""
 _NO_TIME: Final = "Failed to parse string"
-_BytesOf = Callable[[str], bytes]
-_BYTES_OF: Final[dict[BytesText, _BytesOf]] = {"base64": partial(base64.b64decode, validate=True), "hexadecimal": bytes.fromhex}
+BytesOf = Callable[[str], bytes]
+BYTES_OF: Final[dict[BytesText, BytesOf]] = {"base64": partial(base64.b64decode, validate=True), "hexadecimal": bytes.fromhex}
 _BINARY: Final = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
 
 
@@ -44,7 +44,7 @@ def typed(texts: Sequence[bytes] | pa.Array, schema: pa.Schema, bytes_text: Byte
     >>> typed([b'{"b": "00ff"}'], pa.schema([("b", pa.binary())]), "hexadecimal").to_pylist()
     [{'b': b'\x00\xff'}]
     """
-    bytes_of = _BYTES_OF[bytes_text]
+    bytes_of = BYTES_OF[bytes_text]
     read_by_arrow = pa.schema([field.with_type(pa.string()) if _is_cast(field.type) else field for field in schema])
     # what is inferred of a struct is refused where it is cast
     behavior = "infer" if any(field.type.num_fields for field in schema) else "ignore"
@@ -66,17 +66,18 @@ def _is_otherwise(kind: pa.DataType) -> bool:
     UTC, leaves zones out, and takes the text of bytes for the bytes.
     """
     within = any(_is_otherwise(kind.field(i).type) for i in range(kind.num_fields))
-    return within or pa.types.is_timestamp(kind) or _is_bytes(kind)
+    return within or pa.types.is_timestamp(kind) or is_bytes(kind)
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether a type is one of bytes."""
     return any(is_such(kind) for is_such in _BINARY)
 
 
-def _is_large(column: pa.Array) -> bool:
+def is_large(column: pa.Array) -> bool:
     """Whether a float may be another number than its text: beyond the range, or a whole number of more digits."""
     if column.type.num_fields:
-        return any(map(_is_large, column.flatten() if pa.types.is_struct(column.type) else [column.flatten()]))
+        return any(map(is_large, column.flatten() if pa.types.is_struct(column.type) else [column.flatten()]))
     if not pa.types.is_floating(column.type):
         return False
     return bool(pa.compute.any(pa.compute.greater_equal(pa.compute.abs(column), _exact_below(column.type))).as_py())
@@ -89,20 +90,21 @@ def _exact_below(kind: pa.DataType) -> float:
 
 def _is_cast(kind: pa.DataType) -> bool:
     """Whether Arrow reads the text of such a value, and then makes it of the text."""
-    return bool(pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_timestamp(kind) or _is_bytes(kind))
+    return bool(pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_timestamp(kind) or is_bytes(kind))
 
 
-def _read(column: pa.Array, field: pa.Field, bytes_of: _BytesOf) -> pa.Array:
-    if _is_large(column):
+def _read(column: pa.Array, field: pa.Field, bytes_of: BytesOf) -> pa.Array:
+    if is_large(column):
         raise pa.ArrowInvalid("a large number")
     if field.type.num_fields:
         return exact_cast(column, field.type, Place("a row", field.name))
-    if _is_bytes(field.type):
+    if is_bytes(field.type):
         return pa.array([None if text is None else bytes_of(text) for text in column.to_pylist()], field.type)
-    return _cast(column, field.type)
+    return cast_text(column, field.type)
 
 
-def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+def cast_text(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Texts of times and dates, or what Arrow has read of them, in a type; raises ``pa.ArrowInvalid``."""
     if pa.types.is_string(column.type) and (pa.types.is_time(kind) or pa.types.is_timestamp(kind)):
         column = _without_zeros(column, kind.unit)
     if pa.types.is_time(kind) and not pa.types.is_time(column.type):
@@ -124,28 +126,35 @@ def _without_zeros(texts: pa.StringArray, unit: str) -> pa.StringArray:
     return pa.compute.replace_substring_regex(texts, rf"{kept}0+(|Z|[+-][0-9:]+)$", r"\1\2")
 
 
-def _one_by_one(texts: Sequence[bytes], schema: pa.Schema, bytes_of: _BytesOf) -> list[pa.Array]:
+def _one_by_one(texts: Sequence[bytes], schema: pa.Schema, bytes_of: BytesOf) -> list[pa.Array]:
     decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
     rows = [decoder.decode(text) for text in texts]
-    columns = []
-    for field in schema:
-        values = [bytes(row.get(field.name, _NULL)) for row in rows]
-        try:
-            columns.append(_column([None if text == _NULL else text for text in values], field, bytes_of))
-        except (pa.ArrowException, InvalidOperation, TypeError, ValueError, KeyError) as error:
-            remedy = _AS_TEXT if pa.types.is_temporal(field.type) and _NO_TIME in str(error) else ""
-            raise ValueError(f"column '{field.name}' is not of type {field.type}: {str(error).splitlines()[0]}{remedy}") from None
-    return columns
+    return [one_by_one([bytes(row.get(field.name, _NULL)) for row in rows], field, bytes_of) for field in schema]
 
 
-def _column(texts: list[bytes | None], field: pa.Field, bytes_of: _BytesOf) -> pa.Array:
+def one_by_one(texts: Sequence[bytes | None], field: pa.Field, bytes_of: BytesOf) -> pa.Array:
+    """The values of JSON texts in the type of a field. Raises ValueError, a sentence, for one that does not fit."""
+    try:
+        return _column([None if text == _NULL else text for text in texts], field, bytes_of)
+    except (pa.ArrowException, InvalidOperation, TypeError, ValueError, KeyError) as error:
+        remedy = _AS_TEXT if pa.types.is_temporal(field.type) and _NO_TIME in str(error) else ""
+        raise ValueError(f"column '{field.name}' is not of type {field.type}: {str(error).splitlines()[0]}{remedy}") from None
+
+
+def require_double(name: str, value: Any) -> None:
+    """Raise ValueError for a number of more digits than a double has, given as :func:`loads` reads it."""
+    if isinstance(value, Decimal):
+        raise ValueError(f"column '{name}' is of type double, which does not hold all digits of {value}")
+
+
+def _column(texts: list[bytes | None], field: pa.Field, bytes_of: BytesOf) -> pa.Array:
     kind = field.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return pa.array([None if text is None else _as_text(text) for text in texts], kind)
     if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
         if wrong := [text for text in texts if text is not None and not text.startswith(_QUOTE)]:
             raise ValueError(f"{wrong[0].decode()} is no text in ISO 8601")
-        return _cast(pa.array([None if text is None else json.loads(text) for text in texts], pa.string()), kind)
+        return cast_text(pa.array([None if text is None else json.loads(text) for text in texts], pa.string()), kind)
     values = [None if text is None else _value(loads(text), kind, bytes_of) for text in texts]
     return exact_column(values, kind, Place("a row", field.name))
 
@@ -155,7 +164,7 @@ def _as_text(text: bytes) -> str:
     return value
 
 
-def _value(value: Any, kind: pa.DataType, bytes_of: _BytesOf) -> Any:
+def _value(value: Any, kind: pa.DataType, bytes_of: BytesOf) -> Any:
     """The value of a type that a value of JSON stands for; null stays null."""
     if value is None:
         return None
@@ -163,7 +172,7 @@ def _value(value: Any, kind: pa.DataType, bytes_of: _BytesOf) -> Any:
         return [_value(item, kind.value_type, bytes_of) for item in value]
     if isinstance(value, dict) and pa.types.is_struct(kind):
         return value | {field.name: _value(value.get(field.name), field.type, bytes_of) for field in kind}
-    if _is_bytes(kind):
+    if is_bytes(kind):
         return bytes_of(value)
     for is_such, made in _MADE:
         if is_such(kind):
@@ -173,7 +182,7 @@ def _value(value: Any, kind: pa.DataType, bytes_of: _BytesOf) -> Any:
 
 def _time(text: Any, kind: pa.DataType) -> Any:
     """A time as Python has it; raises ValueError for one of nanoseconds, which it does not."""
-    made = _cast(pa.array([text], pa.string()), kind)[0]
+    made = cast_text(pa.array([text], pa.string()), kind)[0]
     if pa.types.is_time64(kind) and kind.unit == "ns" and made.value % 1_000:
         raise ValueError(f"{text} has nanoseconds, which are read of columns alone")
     return made.as_py()

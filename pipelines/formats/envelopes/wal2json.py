@@ -77,8 +77,6 @@ class _Line(msgspec.Struct):
     columns: list[_Column] = []
     identity: list[_Column] = []
     pk: list[_Column] = []
-    unchanged: list[str] | None = None
-    """The columns that an update leaves out, where the line says it, as those made of pgoutput do."""
 
 
 class Wal2Json:
@@ -129,7 +127,7 @@ class Wal2Json:
                     )
                     key = tuple(change.pk.pknames) if change.pk else ()
                     described = full_name(change.schema, change.table), _KINDS.get(change.kind, change.kind)
-                    yield from self._or_fault(*described, new, old, types, line, number, None, key)
+                    yield from self._or_fault(*described, new, old, types, line, number, key)
         elif line.action in ("B", "C"):
             self._begin, self._order, self._lsn = (line if line.action == "B" else None), 0, None
         elif line.action is None:
@@ -144,7 +142,7 @@ class Wal2Json:
             if self._begin is None:
                 raise ValueError("a change of no transaction: read the slot with include-transaction, which is the default")
             order = self._next_order(line.lsn, new or old, self._key or key)
-            yield from self._or_fault(*described, new, old, types, self._begin, order, line.unchanged, key)
+            yield from self._or_fault(*described, new, old, types, self._begin, order, key)
 
     def _next_order(self, at: str | None, row: _Row, key: tuple[str, ...]) -> int:
         """The order of a change within its transaction.
@@ -185,7 +183,6 @@ class Wal2Json:
         types: Mapping[str, str],
         place: _Line,
         order: int,
-        said_unchanged: list[str] | None,
         key: tuple[str, ...],
     ) -> Iterator[RowChange]:
         if action not in ("I", "U", "D", "T"):
@@ -212,11 +209,7 @@ class Wal2Json:
                 f"an update of the table with the primary key {', '.join(identity)} without the old {', '.join(unseen)}, so that the "
                 f"row may have left another key: {WHOLE_ROWS}, or to USING INDEX of an index of {', '.join(self._key)}"
             )
-        if said_unchanged is None:
-            new, columns, unchanged, partial = self._completed(table, action, new, old, types, has_old_row=has_old_row)
-        else:
-            columns, unchanged, partial = self._schema(new, types), tuple(said_unchanged), False
-            new = {name: value for name, value in new.items() if name not in unchanged}
+        new, columns, unchanged, partial = self._completed(table, action, new, old, types, has_old_row=has_old_row)
         before, after = (_content(old) if has_old_row else ""), (_content(new) if action == "I" or has_old_row else "")
         row = _text(new)
         left = key_left(_text(old), row, self._key) if action == "U" and old else None

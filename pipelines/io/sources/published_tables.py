@@ -10,6 +10,7 @@ from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.envelopes.pgoutput import Column, Table
 from beam_joins.pipelines.formats.envelopes.postgres_types import arrow_type, may_be_left_out
 from beam_joins.pipelines.formats.envelopes.row_change import is_meant
+from beam_joins.pipelines.formats.reading import Kind
 
 with needs("postgres"):
     from psycopg import sql
@@ -106,6 +107,12 @@ class PublishedTable(NamedTuple):
     def columns(self) -> pa.Schema:
         """The columns, with the types that their values are read in."""
         return pa.schema([(column.name, arrow_type(column.type)) for column in self.table.columns])
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """What keys in the columns hold, in words."""
+        held = {"numbers": "whole numbers", "booleans": "true or false"}
+        return {column.name: held.get(column.texts, "text") for column in self.table.columns}
 
     @property
     def remembered(self) -> dict[str, Any]:

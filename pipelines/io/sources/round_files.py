@@ -1,9 +1,10 @@
-"""Writes the files of a round of reading a slot or a topic, which several workers read: lines of JSON, one
-series of files for each table or partition.
+"""Writes the files of a round of reading a slot or a topic, which several workers read: one series of files for each table
+or partition.
 """
 
 import os
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
 from uuid import uuid4
 
 from apache_beam.io.filesystem import CompressionTypes
@@ -12,77 +13,104 @@ from apache_beam.io.filesystems import FileSystems
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import is_local, remove
 
-_BYTES: Final = 32 << 20
-"""The size of a file; a transaction has its end in the file of its beginning."""
-_COMMIT: Final = b'{"action":"C"'
+
+class RoundFile(Protocol):
+    """Writes a file of a series."""
+
+    def takes(self, of: Any) -> bool:
+        """Whether what follows can be in this file."""
+
+    def close(self) -> int:
+        """Close the file; returns its size."""
 
 
-class RoundFiles:
-    """Writes files into a new folder below ``folder``; ``table`` is the name of a series."""
+W = TypeVar("W", bound=RoundFile)
 
-    def __init__(self, folder: str) -> None:
-        self._folder = os.path.join(folder, uuid4().hex[:12])
+
+class LinesFile:
+    """Writes lines of JSON into a file, which it closes; ``path`` is that of the file."""
+
+    def __init__(self, file: Any, path: str, of: Any = None) -> None:
+        self._file, self._path, self._size = file, path, 0
+
+    def takes(self, of: Any) -> bool:
+        """Always: it is read in parts."""
+        return True
+
+    def write(self, line: bytes) -> None:
+        """Write a line."""
+        with writing(self._path):
+            self._file.write(line + b"\n")
+        self._size += len(line) + 1
+
+    def close(self) -> int:
+        """Close the file; returns its size."""
+        with writing(self._path):
+            self._file.close()
+        return self._size
+
+
+class RoundFiles(Generic[W]):
+    """Writes files into a new folder below ``folder``, with ``opened``, given a file, its path and what it is ``of``."""
+
+    def __init__(self, folder: str, opened: Callable[[Any, str, Any], W], suffix: str) -> None:
+        self._folder, self._opened, self._suffix = os.path.join(folder, uuid4().hex[:12]), opened, suffix
         self._written: dict[str, list[tuple[str, int]]] = {}
         self._numbers: dict[str, int] = {}
-        self._open: dict[str, tuple[Any, str, list[int]]] = {}
+        self._open: dict[str, tuple[W, str]] = {}
 
-    def write(self, table: str, line: bytes) -> bool:
-        """Write a line; whether the file is large enough for its transaction to end."""
-        file, path, size = self._open.get(table) or self._next(table)
+    def to(self, series: str, of: Any = None) -> W:
+        """What writes the last file of a series: a new one where that does not take what it is ``of``."""
+        if series in self._open:
+            file, _ = self._open[series]
+            if file.takes(of):
+                return file
+            self._close(series)
+        files = self._written.setdefault(series, [])
+        name = f"{self._numbers.setdefault(series, len(self._numbers)):03d}-{len(files):06d}{self._suffix}"
+        path = os.path.join(self._folder, name)
         with writing(path):
-            file.write(line + b"\n")
-        size[0] += len(line) + 1
-        if size[0] > _BYTES and line.startswith(_COMMIT):
-            self._close(table)
-        return size[0] > _BYTES
+            if is_local(path):
+                os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            opened = self._opened(FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED), path, of)
+        self._open[series] = opened, path
+        return opened
 
     def mark(self) -> dict[str, int]:
-        """What there is now; what is written later is in other files."""
+        """The number of files of each series; what is written later is in other files."""
         self._close_all()
-        return {table: len(files) for table, files in self._written.items()}
+        return {series: len(files) for series, files in self._written.items()}
 
     def discard(self, mark: dict[str, int]) -> None:
         """Remove what was written behind a mark."""
         self._close_all()
-        for table, files in self._written.items():
-            count = mark.get(table, 0)
+        for series, files in self._written.items():
+            count = mark.get(series, 0)
             for path, _ in files[count:]:
                 remove(path)
             del files[count:]
 
-    def drop(self, table: str) -> None:
-        """Remove what was written of a table."""
-        if table in self._open:
-            self._close(table)
-        for path, _ in self._written.pop(table, []):
+    def drop(self, series: str) -> None:
+        """Remove what was written of a series."""
+        if series in self._open:
+            self._close(series)
+        for path, _ in self._written.pop(series, []):
             remove(path)
 
     def close(self) -> dict[str, list[tuple[str, int]]]:
-        """The paths and sizes of each table's files, in their order."""
+        """The paths and sizes of the files of each series, in their order."""
         self._close_all()
-        return {table: files for table, files in self._written.items() if files}
+        return {series: files for series, files in self._written.items() if files}
 
     def pattern(self) -> str:
         """A glob of all files, which are whole then."""
         self._close_all()
-        return os.path.join(self._folder, "*.jsonl")
-
-    def _next(self, table: str) -> tuple[Any, str, list[int]]:
-        files = self._written.setdefault(table, [])
-        path = os.path.join(self._folder, f"{self._numbers.setdefault(table, len(self._numbers)):03d}-{len(files):06d}.jsonl")
-        with writing(path):
-            if is_local(path):
-                os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            file: Any = FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED)
-        self._open[table] = file, path, [0]
-        return self._open[table]
+        return os.path.join(self._folder, f"*{self._suffix}")
 
     def _close_all(self) -> None:
-        for table in list(self._open):
-            self._close(table)
+        for series in list(self._open):
+            self._close(series)
 
-    def _close(self, table: str) -> None:
-        file, path, (size,) = self._open.pop(table)
-        with writing(path):
-            file.close()
-        self._written[table].append((path, size))
+    def _close(self, series: str) -> None:
+        file, path = self._open.pop(series)
+        self._written[series].append((path, file.close()))

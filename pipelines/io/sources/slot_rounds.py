@@ -8,35 +8,35 @@ columns, partitions or files, or is published otherwise.
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
-from uuid import uuid4
 
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.formats.envelopes.pgoutput import Lines, Pgoutput, Shape, Table, no_text
+from beam_joins.pipelines.formats.envelopes.pgoutput import Pgoutput, Shape
 from beam_joins.pipelines.formats.envelopes.row_change import lsn
+from beam_joins.pipelines.formats.envelopes.slot_changes import TableFile
 from beam_joins.pipelines.formats.envelopes.slot_lines import place_text
 from beam_joins.pipelines.formats.files import File
+from beam_joins.pipelines.formats.registry import SLOT
 from beam_joins.pipelines.io.sources.postgres_server import (
     LogIdentity,
     connected,
     flushed,
     log_identity,
     require_logical,
-    run_patiently,
     server_errors,
     slot_status,
 )
-from beam_joins.pipelines.io.sources.published_tables import PublishedTable, published_tables, qualified, type_names
+from beam_joins.pipelines.io.sources.published_tables import PublishedTable, published_tables, type_names
 from beam_joins.pipelines.io.sources.round_files import RoundFiles
+from beam_joins.pipelines.io.sources.table_snapshots import Slot, copy_rows, is_in_place, snapshot_of
 
 with needs("postgres"):
     import psycopg
     from psycopg import sql
 
 _PEEK: Final = """
-    SELECT lsn::text, data FROM pg_logical_slot_peek_binary_changes(%s, %s, NULL, 'proto_version', '1', 'publication_names', %s)
+    SELECT data FROM pg_logical_slot_peek_binary_changes(%s, %s, NULL, 'proto_version', '1', 'publication_names', %s)
 """
 _FETCHED: Final = 2_000
 _ANY_BYTES: Final = "SQL_ASCII"
@@ -44,18 +44,6 @@ _ANY_BYTES: Final = "SQL_ASCII"
 _ACTIVE_SECONDS: Final = 15
 """How long a slot is waited for that a connection still uses, such as that of a run that was killed."""
 _ATTEMPTS: Final = 5
-_FILE: Final = "SELECT oid::int8, coalesce(pg_relation_filenode(oid), 0)::int8 FROM (SELECT %s::oid) AS of_table (oid)"
-_FILES_OF_PARTITIONS: Final = "SELECT relid::int8, coalesce(pg_relation_filenode(relid), 0)::int8 FROM pg_partition_tree(%s)"
-_TRUNCATED, _THERE = b',"lsn":"0/1"', b',"lsn":"0/2"'
-"""The order at one position: a table that is read anew is emptied before its rows are there."""
-
-
-class Slot(NamedTuple):
-    """Where changes come from: a slot of the database that ``conninfo`` names, and a publication."""
-
-    conninfo: str
-    name: str
-    publication: str
 
 
 class Round(NamedTuple):
@@ -73,11 +61,10 @@ class Round(NamedTuple):
     transactions: int
     anew: dict[str, str]
 
-    def files_of(self, table: str, key: Sequence[str]) -> tuple[File, ...]:
-        """The files of a table, which is read by a key; by default its primary key."""
-        key = tuple(key or self.tables[table].table.key)
+    def files_of(self, table: str, key: Sequence[str] = ()) -> tuple[File, ...]:
+        """The files of a table, which is read by a key."""
         return tuple(
-            File(path=path, bytes=size, shown=f"slot, {table}", format="wal2json", table=table, key=key)
+            File(path=path, bytes=size, shown=f"slot, {table}", format=SLOT, table=table, key=tuple(key))
             for path, size in self.files.get(table, [])
         )
 
@@ -117,7 +104,7 @@ def read_round(
         confirmed = _usable(connection, slot, before, promoted=promoted)
         if before is not None and counts and not promoted:  # the last run may have been cut off right behind its commit
             _advance(connection, slot, lsn(before["end"]))
-        reader = _Reader(connection, slot, tables, before, RoundFiles(folder), promoted=promoted)
+        reader = _Reader(connection, slot, tables, before, RoundFiles(folder, TableFile, ".arrow"), promoted=promoted)
         end = flushed(connection)
         behind = end - confirmed
         if before is not None:
@@ -207,7 +194,14 @@ class _Reader:
     """Reads tables; ``anew`` are those that are to be read as they are, and why."""
 
     def __init__(
-        self, connection: Any, slot: Slot, wanted: Sequence[str], before: dict[str, Any] | None, files: RoundFiles, *, promoted: bool
+        self,
+        connection: Any,
+        slot: Slot,
+        wanted: Sequence[str],
+        before: dict[str, Any] | None,
+        files: RoundFiles[TableFile],
+        *,
+        promoted: bool,
     ) -> None:
         self._connection, self._slot, self._wanted, self.files = connection, slot, wanted, files
         self._before: dict[str, Any] = {} if before is None else before.get("tables", {})
@@ -251,9 +245,9 @@ class _Reader:
             shapes = {each.oid: {each.table.shape, self._shape_before(name)} for name, each in tables.items()}
             read = Pgoutput(lambda *of: types[of], {each.oid: each.table for each in tables.values()}, begin, end, shapes)
             read.left_out = dict.fromkeys(self._left_out, "")
-            for at, data in self._peeked(end):
-                for table, line in read.lines(at, data):
-                    self.files.write(table, line)
+            for data in self._peeked(end):
+                for table, change in read.changes(data):
+                    self.files.to(table.full_name, table).write(change, len(data))
         self.anew = {**read.left_out, **self.anew}
         self._left_out |= {*read.left_out}
         self.transactions += read.transactions
@@ -263,7 +257,7 @@ class _Reader:
         before = self._before.get(name)
         return () if before is None else tuple((column, kind) for _, column, kind in before["columns"])
 
-    def _peeked(self, end: int) -> Iterator[tuple[str, bytes]]:
+    def _peeked(self, end: int) -> Iterator[bytes]:
         """The messages up to a place; the slot stays where it is."""
         publication = sql.Identifier(self._slot.publication).as_string()
         for is_last in _attempts():
@@ -279,7 +273,7 @@ class _Reader:
                         raise
                     raise psycopg.Rollback from None
                 while some:
-                    yield from ((at if isinstance(at, str) else at.decode(), data) for at, data in some)
+                    yield from (data for (data,) in some)
                     some = cursor.fetchmany(_FETCHED)
                 return
 
@@ -288,7 +282,7 @@ class _Reader:
         gives the place, and all tables as they are there.
         """
         for attempt in range(_ATTEMPTS):
-            with _snapshot(self._slot) as (end, snapshot), connected(self._slot.conninfo) as connection:
+            with snapshot_of(self._slot) as (end, snapshot), connected(self._slot.conninfo) as connection:
                 if begin is not None:
                     self.read_changes(begin, end)
                     begin = end
@@ -301,8 +295,11 @@ class _Reader:
                         mark = self.files.mark()
                         read = [table for name, table in tables.items() if name in self.anew]
                         for table in read:
-                            self._copy(connection, table, end, most_rows)
-                        if all(_is_in_place(connection, table) for table in read):
+                            name = table.table.full_name
+                            attached = None if name in self._left_out else self._attached.get(name)
+                            file = self.files.to(name, table.table)
+                            copy_rows(self._slot.conninfo, connection, table, file, end - 1, attached, most_rows)
+                        if all(is_in_place(connection, table) for table in read):
                             return end, tables
                     except (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedTable):
                         if attempt + 1 == _ATTEMPTS:
@@ -311,64 +308,3 @@ class _Reader:
                 if mark is not None:
                     self.files.discard(mark)
         raise InputError("tables are truncated or rewritten faster than they are read: run again")
-
-    def _copy(self, connection: Any, published: PublishedTable, end: int, most_rows: int | None) -> None:
-        """The rows of a table, in place of those that are there, or those of partitions that are attached to it."""
-        table, lines, name = published.table, Lines(published.table), published.table.full_name
-        (now,) = connection.execute("SELECT now()").fetchone()
-        bounds = f'"timestamp":"{now}","lsn":"{place_text(end - 1)}"}}'.encode()
-        begin, commit = b'{"action":"B",' + bounds, b'{"action":"C",' + bounds
-        self.files.write(name, begin)
-        attached = None if name in self._left_out else self._attached.get(name)
-        if attached is None:
-            self.files.write(name, lines.truncate(_TRUNCATED))
-        try:
-            for statement in _copy_statements(published, attached, most_rows):
-                with connection.cursor().copy(statement) as copy:
-                    for row in copy.rows():
-                        line = lines.insert(row, _THERE) if attached is None else lines.update(row, row, _THERE)
-                        if self.files.write(name, line):
-                            self.files.write(name, commit)
-                            self.files.write(name, begin)
-        except psycopg.errors.CharacterNotInRepertoire:
-            raise InputError(no_text(table, self._column_without_text(table))) from None
-        self.files.write(name, commit)
-
-    def _column_without_text(self, table: Table) -> str:
-        """The column that has a value which is no UTF-8."""
-        checked = sql.SQL("SELECT count(convert_from(convert_to({}::text, 'SQL_ASCII'), 'UTF8')) FROM {}")
-        with connected(self._slot.conninfo) as connection:
-            for name in table.names:
-                try:
-                    connection.execute(checked.format(sql.Identifier(name), qualified(table)))
-                except psycopg.errors.CharacterNotInRepertoire:
-                    return name
-        return "?"
-
-
-def _copy_statements(published: PublishedTable, attached: Sequence[str] | None, most_rows: int | None) -> Iterator[sql.Composed]:
-    columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in published.table.columns)
-    whole = sql.SQL("{}{}").format(sql.SQL("" if published.is_partitioned else "ONLY "), qualified(published.table))
-    rows = sql.SQL(f" WHERE {published.rows}" if published.rows else "")  # as the catalog has it
-    most = sql.SQL("" if most_rows is None else " LIMIT {}").format(sql.Literal(most_rows))
-    for source in [whole] if attached is None else map(sql.SQL, attached):
-        yield sql.SQL("COPY (SELECT {} FROM {}{}{}) TO STDOUT").format(columns, source, rows, most)
-
-
-def _is_in_place(connection: Any, table: PublishedTable) -> bool:
-    """Whether a table and its partitions still lie where the snapshot has them: a TRUNCATE, a partition that is attached or
-    detached, and an ALTER TABLE that rewrites show in older snapshots too.
-    """
-    now = connection.execute(_FILES_OF_PARTITIONS if table.is_partitioned else _FILE, [table.oid]).fetchall()
-    return {*now} == {(oid, storage) for oid, storage, _ in table.storage}
-
-
-@contextmanager
-def _snapshot(slot: Slot) -> Iterator[tuple[int, str]]:
-    """A place in the log, and the name of a snapshot that has every transaction whose commit begins before it
-    and no other.
-    """
-    with connected(slot.conninfo, replication="database") as connection:
-        statement = f'CREATE_REPLICATION_SLOT "beam_joins_{uuid4().hex}" TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT'
-        made = run_patiently(f"PostgreSQL, slot {slot.name}", slot.conninfo, connection, statement.encode())
-        yield lsn(made.get_value(0, 1).decode()), made.get_value(0, 2).decode()

@@ -15,7 +15,8 @@ import msgspec
 from beam_joins.pipelines.base.input_error import InputError, writing
 from beam_joins.pipelines.base.paths import folders_beginning_with, matching, remove_directory
 from beam_joins.pipelines.formats.envelopes.slot_lines import place_text
-from beam_joins.pipelines.io.sources.slot_rounds import Round, Slot, advance, read_round
+from beam_joins.pipelines.io.sources.slot_rounds import Round, advance, read_round
+from beam_joins.pipelines.io.sources.table_snapshots import Slot
 from beam_joins.transforms.connect import StateFolder, read_whole, write_whole
 
 _ROUND: Final = "round.json"

@@ -15,7 +15,7 @@ from beam_joins.pipelines.io.sources.postgres_server import (
     slot_status,
 )
 from beam_joins.pipelines.io.sources.published_tables import published_tables, require_identity
-from beam_joins.pipelines.io.sources.slot_rounds import Slot
+from beam_joins.pipelines.io.sources.table_snapshots import Slot
 
 with needs("postgres"):
     from psycopg import sql

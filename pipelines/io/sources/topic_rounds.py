@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.io.sources.follow import Piece, Timed
-from beam_joins.pipelines.io.sources.round_files import RoundFiles
+from beam_joins.pipelines.io.sources.round_files import LinesFile, RoundFiles
 from beam_joins.pipelines.io.sources.topics import Topics, identity_of, kafka, partitions_of
 from beam_joins.transforms.connect import StateFolder
 
@@ -34,7 +34,7 @@ def read_topic(
 
     Raises InputError if no broker answers, there is no such topic, or records that were not read are gone.
     """
-    files, records, ends = RoundFiles(folder), 0, dict(offsets)
+    files, records, ends = RoundFiles(folder, LinesFile, ".jsonl"), 0, dict(offsets)
     source = Topics(config, _Lines(), "earliest", follow=False)
     try:
         for element in partitions_of(topic, config):
@@ -49,7 +49,7 @@ def read_topic(
                 )
             for piece in _pieces(source, element, place, end):
                 for line in piece.elements:
-                    files.write(str(partition), line.value)
+                    files.to(str(partition)).write(line.value)
                 count += piece.rows
                 ends[str(partition)] = piece.after
                 if most_records is not None and count >= most_records:
