@@ -42,7 +42,7 @@ class ColumnReader:
 
     def made(self, part: Part) -> Iterator[MadeRows]:
         """The records of a part, some at a time."""
-        reading = self._reading.of_unit(part.file.unit)
+        reading = self._reading.of_unit(part.file.unit, digits=bool(part.file.layout))
         return (made_of(raw, reading) for raw in SOURCES[part.file.format].rows(part, reading))
 
 

@@ -70,6 +70,8 @@ class Arrow:
         """The rows of a record batch, some at a time."""
         with opened(part.file.path) as batches:
             batch = _batch(batches, part.start)
+        if reading is not None and (columns := reading.needed(batch.schema.names)) is not None:
+            batch = batch.select(columns)
         for start in range(0, len(batch), _RECORDS):
             some = readable(batch.slice(start, _RECORDS), None if reading is None else reading.typed)
             begin = part.first_place + start

@@ -54,8 +54,9 @@ class Columns:
     text, in any case (``true`` for true, ``null`` for null), is among ``deletes``, among ``upserts``, or among
     ``truncates``, which empty the table and have no key; or among ``ignored``: such a record is no change. The
     last two may be of columns of their own, ``truncate`` and ``ignore``.
-    ``unit`` is what a whole number in ``timestamp`` counts. ``csv`` are delimiter and encoding of CSV files
-    (empty: as these show). ``log`` names what the sequence is of (null: not known), ``left_out`` the columns
+    ``unit`` is what a whole number in ``timestamp`` counts, and ``digits`` whether text of digits is such a number, as
+    where the format has no numbers. ``csv`` are delimiter and encoding of CSV files (empty: as these show). ``log`` names
+    what the sequence is of (null: not known), ``left_out`` the columns
     that a row does not have as they did not change, and ``life`` the encoded
     :class:`~beam_joins.arrivals.Life`. ``side`` is what the options of these columns begin with, ``orders`` for
     ``--orders-key``; empty: nothing; None: Python. ``enveloped``: all but the key are made of what envelopes say.
@@ -83,6 +84,7 @@ class Columns:
     ignore: str | None = None
     unit: Unit = "us"
     csv: tuple[str, str] = ("", "")
+    digits: bool = False
     side: str | None = ""
     log: str | None = None
     left_out: str | None = None
@@ -117,7 +119,7 @@ class Columns:
             ValueError: it is neither a whole number, a date nor such a text.
             KeyError: there is no such column.
         """
-        value = whole_number(row[self.timestamp])
+        value = self._time_in(row)
         if type(value) is int:
             return value * NANOSECONDS[self.unit] // 1_000
         if isinstance(value, Decimal) and value.is_finite() and abs(value) < _MOST:  # finer than microseconds
@@ -128,9 +130,14 @@ class Columns:
             raise ValueError("not a time")
         return micros_of(value)
 
+    def _time_in(self, row: Row) -> Any:
+        """The event time as the record has it, a whole number as such."""
+        value = row[self.timestamp]
+        return int(value) if self.digits and isinstance(value, str) and WHOLE.fullmatch(value) else whole_number(value)
+
     def _has_nanoseconds(self, row: Row) -> bool:
         """Whether the event time is no whole number of microseconds."""
-        value = whole_number(row[self.timestamp])
+        value = self._time_in(row)
         if isinstance(value, int | Decimal):
             return bool(value * NANOSECONDS[self.unit] % 1_000)
         return isinstance(value, str) and has_nanoseconds(value)

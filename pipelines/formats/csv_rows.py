@@ -167,8 +167,11 @@ def _rows(data: bytes, start: int, file: File, reading: Reading | None, *, joins
     def row(n: int) -> dict[str, Any] | str:
         return _row(data[begins[n] : ends[n]], file.layout, file.declared, reading, file.delimiter)
 
+    def value(n: int) -> dict[str, Any] | str:
+        return row(n) if reading is None else _numbered(row(n), (reading.columns.timestamp, *reading.sequences))
+
     places, names = pa.array(begins + start), [name for name, _ in file.layout]
-    one_by_one = RawRows(places, row), rest
+    one_by_one = RawRows(places, row, value=value), rest
     # Arrow ends a line at each carriage return, and takes what is not UTF-8 for an error of the whole
     if reading is None or not reading.fits(names) or len(begins) < count or data.count(b"\r") > data.count(b"\r\n"):
         return one_by_one
@@ -191,7 +194,15 @@ def _rows(data: bytes, start: int, file: File, reading: Reading | None, *, joins
         texts[name] = text
     missing = {name: pa.nulls(len(table)) for name in asked if name not in columns}
     rows = objects(reading.value_of(texts, pa.nulls(len(table), pa.binary())), len(table))
-    return RawRows(places, row, columns | missing, rows, sure), rest
+    return RawRows(places, row, columns | missing, rows, sure, value=value), rest
+
+
+def _numbered(row: dict[str, Any] | str, of_order: Collection[str]) -> dict[str, Any] | str:
+    """A record with the numbers in columns that order it: one text in a column makes text of its numbers, too."""
+    if isinstance(row, str):
+        return row
+    texts = {name: text for name in of_order if isinstance(text := row.get(name), str) and WHOLE.fullmatch(text)}
+    return {**row, **{name: int(text) for name, text in texts.items()}} if texts else row
 
 
 def _typed(column: pa.Array, kind: str) -> tuple[pa.Array, pa.Array, Bools]:
@@ -227,8 +238,6 @@ def _row(
     if len(fields) != len(layout):
         return f"{len(fields)} fields, where the header has {len(layout)}"
     row: dict[str, Any] = {}
-    # one text in a column makes text of its numbers, too
-    of_order = () if reading is None else (reading.columns.timestamp, *reading.sequences)
     for (name, kind), text in zip(layout, fields, strict=True):
         if kind not in _TEXTS and name not in declared and _PADDED.match(text):
             return (
@@ -236,8 +245,7 @@ def _row(
                 f"it: say from the first run on what it is, with {option} ({name}:string or {name}:{kind})"
             )
         try:
-            is_number = name in of_order and kind in _TEXTS and WHOLE.fullmatch(text)
-            row[name] = int(text) if is_number else _value(text, kind) if text else None
+            row[name] = _value(text, kind) if text else None
         except (ValueError, InvalidOperation):
             remedy = (
                 "" if name in declared else f": say from the first run on what it is, with {option} ({name}:double or {name}:string)"

@@ -71,8 +71,9 @@ class Parquet:
         """The rows of a row group, some at a time."""
         begin = part.first_place
         with opened(part.file.path) as parquet:
-            require_held(part.file.path, parquet, [part.start])
-            for raw in parquet.iter_batches(_RECORDS, row_groups=[part.start]):
+            columns = None if reading is None else reading.needed(parquet.schema_arrow.names)
+            require_held(part.file.path, parquet, [part.start], columns)
+            for raw in parquet.iter_batches(_RECORDS, row_groups=[part.start], columns=columns):
                 batch = readable(raw, None if reading is None else reading.typed)
                 batch = marked(batch) if part.file.is_unmarked else batch
                 places = pa.array(np.arange(begin, begin + len(batch)))

@@ -175,9 +175,10 @@ class Reading:
         kinds += zip(self.reference, self.refers if self.reference else (), strict=True)
         return {column: KEY_TYPES[kind] for column, kind in reversed(kinds)}
 
-    def of_unit(self, unit: Unit | None) -> "Reading":
-        """The same of files that say themselves what their times count."""
-        return self if unit is None or unit == self.columns.unit else replace(self, columns=replace(self.columns, unit=unit))
+    def of_unit(self, unit: Unit | None, *, digits: bool = False) -> "Reading":
+        """The same of files that say themselves what their times count, or have ``digits`` for numbers."""
+        columns = replace(self.columns, unit=self.columns.unit if unit is None else unit, digits=digits)
+        return self if columns == self.columns else replace(self, columns=columns)
 
     def names(self) -> tuple[str, ...]:
         """The columns of the records that are read, each once."""
@@ -218,6 +219,17 @@ class Reading:
     def fits(self, names: Collection[str]) -> bool:
         """Whether rows of these columns, all of which are known, can be kept many at a time."""
         return self.added not in names and (self.allowed is None or self.allowed.issuperset(names))
+
+    def needed(self, names: Collection[str]) -> list[str] | None:
+        """The columns of a file that are read, where the others say nothing of its records; None: all.
+
+        >>> Reading.of_rows(Columns(key=(), timestamp="at"), pa.schema({"id": pa.int64()})).needed(["at", "id", "more"])
+        ['at', 'id']
+        """
+        if self.taken is None or not self.fits(names) or self.allowed is not None:
+            return None
+        needed = {*self.names(), *(column for column, _ in self.taken)}
+        return [name for name in names if name in needed]
 
     def value_of(self, columns: Mapping[str, T], missing: T) -> dict[str, T]:
         """The columns of the row's value, by the names that they get; ``missing`` for one that is not there.

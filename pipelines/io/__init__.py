@@ -12,9 +12,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from beam_joins.pipelines.io.read_change_events import ReadChangeEvents
     from beam_joins.pipelines.io.read_changelog import ReadChangelog
+    from beam_joins.pipelines.io.read_growing_changelog import ReadGrowingChangelog
     from beam_joins.pipelines.io.read_growing_files import ReadGrowingFiles
     from beam_joins.pipelines.io.read_kafka import ReadKafka
+    from beam_joins.pipelines.io.read_kafka_change_events import ReadKafkaChangeEvents
     from beam_joins.pipelines.io.read_parquet import ReadParquet
     from beam_joins.pipelines.io.read_postgres import ReadPostgres
     from beam_joins.pipelines.io.write_changelog import WriteChangelog
@@ -23,9 +26,12 @@ if TYPE_CHECKING:
     from beam_joins.pipelines.io.write_postgres import WritePostgres
 
 __all__ = [
+    "ReadChangeEvents",
     "ReadChangelog",
+    "ReadGrowingChangelog",
     "ReadGrowingFiles",
     "ReadKafka",
+    "ReadKafkaChangeEvents",
     "ReadParquet",
     "ReadPostgres",
     "WriteChangelog",

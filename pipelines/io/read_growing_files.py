@@ -6,7 +6,6 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PBegin, PCollection
 
-from beam_joins.pipelines.formats.registry import GROWING
 from beam_joins.pipelines.io.sources.event_time import EventTime
 from beam_joins.pipelines.io.sources.files import GrowingFiles, growing_schema
 from beam_joins.pipelines.io.sources.rows import Rows, TimestampBy
@@ -17,7 +16,7 @@ __all__ = ["ReadGrowingFiles"]
 
 
 class ReadGrowingFiles(beam.PTransform[PBegin, PCollection[Any]]):
-    r"""Reads the rows of the files that match ``pattern`` (a path or a glob), now and later: JSON lines,
+    r"""Reads the rows of the files that match ``path`` (a path or a glob), now and later: JSON lines,
     Avro, Parquet and Arrow, by the suffix.
 
     The files are read one after the other, in the order of their paths, each once: name them so that later
@@ -54,7 +53,7 @@ class ReadGrowingFiles(beam.PTransform[PBegin, PCollection[Any]]):
 
     def __init__(
         self,
-        pattern: str,
+        path: str,
         *,
         timestamp_by: TimestampBy,
         schema: Any = None,
@@ -63,13 +62,11 @@ class ReadGrowingFiles(beam.PTransform[PBegin, PCollection[Any]]):
         follow: bool = True,
     ) -> None:
         super().__init__()
-        if schema is None and isinstance(pattern, str) and pattern.endswith(GROWING):
-            schema = growing_schema(pattern)
-        rows = Rows.of(timestamp_by, schema)
+        rows = Rows.of(timestamp_by, growing_schema(path) if schema is None else schema)
         made: Any = dict[str, Any] if rows.schema is None else pa.RecordBatch
         event_time = EventTime.of(out_of_orderness, idle_after)
         self._schema = rows.schema
-        self._files = GrowingFiles(pattern, rows, made, event_time, follow=flag("follow", follow))
+        self._files = GrowingFiles(path, rows, made, event_time, follow=flag("follow", follow))
 
     def expand(self, begin: PBegin) -> PCollection[Any]:
         """Apply the transform."""

@@ -34,24 +34,24 @@ class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
     """Reads Parquet files, one row group at a time: gives a ``PCollection[pyarrow.Table]``, whose columns are
     known when the pipeline is built.
 
-    ``pattern`` is a path, a glob or a folder on any file system that Beam knows; ``columns`` are those to read, by
+    ``path`` is a path, a glob or a folder on any file system that Beam knows; ``columns`` are those to read, by
     default all. The files may differ in their columns: a table that is made of them has all, null where a
     file has none. Raises :class:`InputError` at construction if no file matches; when it is applied for a
     file that is no Parquet file, for a column that no file has, for columns of types that have nothing in
     common, and if a WriteParquet of the same pipeline would replace a file that it reads.
     """
 
-    def __init__(self, pattern: str, *, columns: Sequence[str] | None = None) -> None:
+    def __init__(self, path: str, *, columns: Sequence[str] | None = None) -> None:
         super().__init__()
-        connect.text("pattern", pattern, "a path or a glob")
+        connect.text("path", path, "a path or a glob")
         if isinstance(columns, str):
             raise ValueError(f"columns={columns!r}: give a list of column names")
         self._columns = None if columns is None else connect.columns("columns", columns, none=True)
-        require_file_system("ReadParquet", pattern)
-        files, is_folder = files_at(pattern)
+        require_file_system("ReadParquet", path)
+        files, is_folder = files_at(path)
         self.paths = [file.path for file in files if not is_folder or file.path.endswith(SUFFIX)]
         if not self.paths:
-            raise InputError(f"there is no file {pattern}")
+            raise InputError(f"there is no file {path}")
 
     @property
     def bytes(self) -> int:

@@ -41,7 +41,7 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
     * ``as_``: ``"upserts"``, a record for each change with the columns of the key and of the value (null
       after a delete), ``timestamp``, ``position`` and ``deleted``; or ``"pairs"``, the old and the new row in
       Debezium's form (``before``, ``after``, ``op``, ``source`` with ``lsn`` for the position and ``ts_us``
-      for the time, ``ts_ms``), in JSON with a schema. ``ReadChangelog(format="debezium")`` makes the same
+      for the time, ``ts_ms``), in JSON with a schema. ``ReadChangeEvents(format="debezium")`` makes the same
       table of it. ``"changes"`` are the records of the command line: ``key``, ``op`` (``insert``, ``update``,
       ``delete``), ``old``, ``new``, ``timestamp``, ``position``. ``"rows"`` are the rows that the table has in
       the end, in the order of the hashes of their keys; with a state they replace those of the run before.

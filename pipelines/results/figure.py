@@ -5,6 +5,8 @@ of records that were not applied. Data alone, without Beam.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from beam_joins.pipelines.formats.columns import REFERENCE
+
 TIMES: Final = "times"
 REFERENCES: Final = "references"
 SAMPLE: Final = "sample"
@@ -117,8 +119,8 @@ def references_in(figures: Iterable[Figure]) -> ReferenceCounts | None:
             before = sizes.get(int(size), (0, 0))
             sizes[int(size)] = before[0] + rights, before[1] + changes
     return ReferenceCounts(
-        sorted((row for part in parts for row in part.busiest), key=lambda row: (-row[RESULT], row["reference"]))[:MOST_REFERENCES],
-        sorted((row for part in parts for row in part.missing), key=lambda row: (-row[LEFT], row["reference"]))[:MOST_REFERENCES],
+        sorted((row for part in parts for row in part.busiest), key=lambda row: (-row[RESULT], row[REFERENCE]))[:MOST_REFERENCES],
+        sorted((row for part in parts for row in part.missing), key=lambda row: (-row[LEFT], row[REFERENCE]))[:MOST_REFERENCES],
         next((part.none for part in parts if part.none), None),
         sizes,
         sum(part.rights_missing for part in parts),

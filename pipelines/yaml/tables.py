@@ -14,7 +14,9 @@ import beam_joins
 from beam_joins import ChangeBatch, Dropped
 from beam_joins.pipelines.formats.exact_json import dumps_line
 from beam_joins.pipelines.formats.plain_rows import PlainRows
+from beam_joins.pipelines.io.read_change_events import ReadChangeEvents
 from beam_joins.pipelines.io.read_changelog import ReadChangelog
+from beam_joins.pipelines.io.sources.read_table import ReadTable
 from beam_joins.pipelines.io.write_changelog import WriteChangelog
 from beam_joins.pipelines.yaml.rows import as_columns, columns_of, row_type, rows_of
 from beam_joins.transforms.connect import table_type
@@ -61,7 +63,7 @@ def table_from_changelog(
     key: Columns,
     timestamp_by: str,
     sequence_by: Columns | None = None,
-    deletes: dict[str, Any] | None = None,
+    apply_as_deletes: dict[str, Any] | None = None,
     except_columns: Columns | None = None,
     error_handling: Mapping[str, Any] | None = None,
 ) -> beam.PTransform[Any, Any]:
@@ -71,7 +73,7 @@ def table_from_changelog(
       key: The columns of the primary key.
       timestamp_by: The column with the event time, microseconds since the epoch or a timestamp.
       sequence_by: The columns that order the changes of a row; by default their event times do.
-      deletes: A column and its values that mean that the row is deleted.
+      apply_as_deletes: A column and its values that mean that the row is deleted.
       except_columns: Columns that are no part of the values.
       error_handling: The output with the records that are dropped, as rows of reason, record and timestamp.
     """
@@ -79,7 +81,7 @@ def table_from_changelog(
         key=key[0] if len(key) == 1 else key,
         timestamp_by=timestamp_by,
         sequence_by=sequence_by,
-        apply_as_deletes=deletes,
+        apply_as_deletes=apply_as_deletes,
         except_columns=except_columns or (),
     )
 
@@ -95,53 +97,81 @@ def table_from_changelog(
 
 def read_changelog(
     path: str,
-    key: Columns | None = None,
-    format: Literal["debezium", "wal2json", "maxwell"] | None = None,
-    table: str = "",
-    timestamp_by: str | None = None,
+    key: Columns,
+    timestamp_by: str,
+    timestamp_unit: Literal["us", "ms", "s", "ns"] = "us",
     sequence_by: Columns | None = None,
-    deletes: dict[str, Any] | None = None,
+    apply_as_deletes: dict[str, Any] | None = None,
+    apply_as_upserts: dict[str, Any] | None = None,
     ignored: dict[str, Any] | None = None,
-    delimiter: str | None = None,
-    encoding: str | None = None,
     except_columns: Columns | None = None,
     schema: dict[str, str] | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
     error_handling: Mapping[str, Any] | None = None,
 ) -> beam.PTransform[Any, Any]:
-    """Reads the table of a changelog in files: JSON lines, CSV, Avro, Parquet, Arrow.
+    """Reads the table of a changelog of rows in files: JSON lines, CSV, Avro, Parquet, Arrow.
 
     Args:
       path: A path or a glob.
-      key: The columns of the primary key; of envelopes by default those that the first change names.
-      format: The envelopes of the records; by default each record is a row.
-      table: Of envelopes, the table whose rows count.
-      timestamp_by: Of plain rows, the column with the event time.
-      sequence_by: Of plain rows, the columns that order the changes of a row.
-      deletes: Of plain rows, a column and its values that mean that the row is deleted.
-      ignored: Of plain rows, a column and its values that mean no change.
+      key: The columns of the primary key.
+      timestamp_by: The column with the event time.
+      timestamp_unit: What a whole number in it counts since 1970.
+      sequence_by: The columns that order the changes of a row.
+      apply_as_deletes: A column and its values that mean that the row is deleted.
+      apply_as_upserts: The same column and its values that mean an insert or an update.
+      ignored: A column and its values that mean no change.
+      except_columns: Columns that are no part of the values.
+      schema: The types of the columns, as Arrow calls them, such as int64, string, timestamp[us].
       delimiter: Of CSV, "tab" or what else stands between fields; by default as the header shows.
       encoding: Of CSV, such as cp1252; by default as its byte order mark says, else UTF-8.
-      except_columns: Of plain rows, columns that are no part of the values.
-      schema: The types of the columns, as Arrow calls them, such as int64, string, timestamp[us].
       error_handling: The output with the records that are dropped, and with bad ones, which fail the run otherwise, as
         rows of reason, record and timestamp.
     """
-    columns = None if schema is None else pa.schema([(name, _type(name, kind)) for name, kind in schema.items()])
     read = ReadChangelog(
         path,
         key=key,
-        format=format,
-        table=table,
         timestamp_by=timestamp_by,
+        timestamp_unit=timestamp_unit,
         sequence_by=sequence_by,
-        apply_as_deletes=deletes,
+        apply_as_deletes=apply_as_deletes,
+        apply_as_upserts=apply_as_upserts,
         ignored=ignored,
         delimiter=delimiter,
         encoding=encoding,
         except_columns=except_columns or (),
-        schema="said" if columns is None else columns,
+        schema=_schema(schema),
         on_bad_record="fail" if error_handling is None else "drop",
     )
+    return _read(read, error_handling)
+
+
+def read_change_events(
+    path: str,
+    format: Literal["debezium", "wal2json", "maxwell"],
+    table: str = "",
+    key: Columns | None = None,
+    schema: dict[str, str] | None = None,
+    error_handling: Mapping[str, Any] | None = None,
+) -> beam.PTransform[Any, Any]:
+    """Reads the table of the change events of a CDC tool in files.
+
+    Args:
+      path: A path or a glob.
+      format: The envelopes of the events.
+      table: The table whose rows count.
+      key: The columns of the primary key; by default those that the first event names.
+      schema: The types of the columns, as Arrow calls them, such as int64, string, timestamp[us].
+      error_handling: The output with the events that are dropped, and with bad ones, which fail the run otherwise, as
+        rows of reason, record and timestamp.
+    """
+    on_bad_record: Literal["fail", "drop"] = "fail" if error_handling is None else "drop"
+    read = ReadChangeEvents(path, format=format, table=table, key=key, schema=_schema(schema), on_bad_record=on_bad_record)
+    return _read(read, error_handling)
+
+
+def _read(read: ReadTable, error_handling: Mapping[str, Any] | None) -> beam.PTransform[Any, Any]:
+    """The table, and the records that it is not made of where these are an output."""
     if error_handling is None:
         return read
 
@@ -150,6 +180,11 @@ def read_changelog(
         return _with_errors(outputs.table, (outputs.dropped, outputs.bad_records), error_handling)
 
     return _Applied(apply)
+
+
+def _schema(types: Mapping[str, str] | None) -> Any:
+    """The option ``schema=`` of a reader, from the names of types."""
+    return "said" if types is None else pa.schema([(name, _type(name, kind)) for name, kind in types.items()])
 
 
 def _type(name: str, kind: str) -> pa.DataType:

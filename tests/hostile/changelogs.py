@@ -145,7 +145,7 @@ class _OneByOne:
         self.schema = reading.schema
 
     def made(self, part: Part) -> Iterator[MadeRows]:
-        reading = self._reading.of_unit(part.file.unit)
+        reading = self._reading.of_unit(part.file.unit, digits=bool(part.file.layout))
         for raw in SOURCES[part.file.format].rows(part, reading):
             yield made_of(RawRows(raw.places, raw.row), reading)
 

@@ -11,7 +11,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.pvalue import PBegin
 
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadChangeEvents
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.changelogs.read_records import ReadParts
 
@@ -122,7 +122,7 @@ def test_an_event_with_one_wrong_part_is_rows_or_one_sentence_in_plain_words(nam
 
     def read(lines: list[Any]) -> int:
         path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-        table = ReadChangelog(str(path), format=envelope, key="id", schema=None)
+        table = ReadChangeEvents(str(path), format=envelope, key="id", schema=None)
         rows: Any = table._of_run(begin).rows
         reader = ReadParts("rows", rows._reader, "fail")
         reader.start_bundle()

@@ -15,9 +15,12 @@ from apache_beam.transforms.window import FixedWindows
 
 import beam_joins
 from beam_joins.io import (
+    ReadChangeEvents,
     ReadChangelog,
+    ReadGrowingChangelog,
     ReadGrowingFiles,
     ReadKafka,
+    ReadKafkaChangeEvents,
     ReadParquet,
     ReadPostgres,
     WriteChangelog,
@@ -51,11 +54,17 @@ KAFKA = {
     },
     **{"start": ("earliest", ""), **DATED},
 }
-OF_FILES = {
-    **{"source": ("d.jsonl", "text"), "out_of_orderness": (0, ""), "start": ("earliest", "")},
-    **dict.fromkeys(("idle_after", "schema_registry", "config"), (None, "none")),
-}
 OPERATIONS = ("apply_as_deletes", "apply_as_upserts", "apply_as_truncates", "ignored")
+PLAIN_ROWS: dict[str, tuple[Any, str]] = {
+    **{"key": ("id", "text"), "timestamp_by": ("at", "text"), "timestamp_unit": ("us", ""), "sequence_by": ("lsn", "none text")},
+    **dict.fromkeys(OPERATIONS, (None, "none")),
+    **{"apply_as_deletes": ("gone", "none text"), "except_columns": ((), "text nothing"), "emit": ("updates", "")},
+    "schema": (None, "none schema"),
+}
+EVENTS: dict[str, tuple[Any, str]] = {
+    **{"format": ("debezium", ""), "table": ("", "empty text"), "unavailable_value": ((), "text nothing")},
+    **{"emit": ("updates", ""), "without_earlier": ("fail", "")},
+}
 FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     "AggregateTable": {
         **{"group_by": ("g", "text function"), "initial": (0, "none flag seconds empty text function schema")},
@@ -124,25 +133,22 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     "TableToChanges": {},
     "TableToStream": {},
     "ReadKafka": {**KAFKA, "value": ("bytes", ""), "schema": (None, "none"), "timestamp_by": (None, "none function")},
-    "ReadGrowingFiles": {**DATED, "pattern": ("a.jsonl", ""), "timestamp_by": ("at", "text function"), "schema": (None, "none")},
+    "ReadGrowingFiles": {**DATED, "path": ("a.jsonl", ""), "timestamp_by": ("at", "text function"), "schema": (None, "none")},
     "ReadChangelog": {
-        **OF_FILES,
-        **{
-            "format": ("debezium", ""),
-            "follow": (None, "none"),
-            "bootstrap_servers": (None, "none text"),
-            "table": ("", "empty text"),
-            "key": ("id", "none text"),
-        },
-        **{"schema": (None, "none schema"), "emit": ("updates", "")},
-        **{"unavailable_value": ((), "text nothing"), "without_earlier": ("fail", ""), "except_columns": ((), "nothing")},
-        "on_bad_record": ("fail", ""),
-        **dict.fromkeys(
-            ("timestamp_by", "timestamp_unit", "sequence_by", *OPERATIONS, "delimiter", "encoding"),
-            (None, "none"),
-        ),
+        **PLAIN_ROWS,
+        **{"path": ("d.jsonl", "text"), "on_bad_record": ("fail", ""), **dict.fromkeys(("delimiter", "encoding"), (None, "none"))},
     },
-    "ReadParquet": {"pattern": ("p.parquet", "text"), "columns": (None, "none nothing")},
+    "ReadGrowingChangelog": {
+        **PLAIN_ROWS,
+        "path": ("d.jsonl", ""),
+        **{name: DATED[name] for name in ("out_of_orderness", "idle_after")},
+    },
+    "ReadChangeEvents": {
+        **EVENTS,
+        **{"path": ("d.jsonl", "text"), "key": ("id", "none text"), "schema": (None, "none schema"), "on_bad_record": ("fail", "")},
+    },
+    "ReadKafkaChangeEvents": {**EVENTS, **KAFKA, "key": ("id", "text"), "schema": (None, "none schema")},
+    "ReadParquet": {"path": ("p.parquet", "text"), "columns": (None, "none nothing")},
     "ReadPostgres": {
         **{"conninfo": ("dbname=x", "empty"), "slot": ("s", "text"), "publication": (None, "none text"), "table": ("t", "text")},
         **{"tables": ((), "nothing"), "key": (None, "none text"), "schema": ("said", "none schema"), "emit": ("updates", "")},
@@ -161,34 +167,9 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     },
 }
 """Of each option a value of its form, and what else is one."""
-OF_PLAIN_ROWS: dict[str, tuple[Any, str]] = {
-    **OF_FILES,
-    **{"follow": (None, "none flag"), "bootstrap_servers": (None, "none")},
-    **{"format": (None, "none"), "key": ("id", "text"), "schema": (None, "none schema")},
-    **{"timestamp_by": ("at", "text"), "sequence_by": ("lsn", "none text"), "apply_as_deletes": ("gone", "none text")},
-    **{
-        "apply_as_truncates": (None, "none"),
-        "apply_as_upserts": (None, "none"),
-        "timestamp_unit": (None, "none"),
-        "except_columns": ((), "text nothing"),
-        "emit": ("updates", ""),
-    },
-    **{"ignored": (None, "none"), "delimiter": (None, "none"), "encoding": (None, "none")},
-    **{"table": ("", "empty"), "unavailable_value": ((), "nothing"), "without_earlier": ("fail", ""), "on_bad_record": ("fail", "")},
-}
-"""The same of ReadChangelog without a format."""
-OF_TOPICS: dict[str, tuple[Any, str]] = {
-    **{name: form for name, form in KAFKA.items() if name != "topics"},
-    **{"source": ("t", "text"), "follow": (None, "none flag"), "format": ("debezium", ""), "key": ("id", "text")},
-    **{"table": ("", "empty text"), "schema": (None, "none schema"), "emit": ("updates", "")},
-    **{"unavailable_value": ((), "text nothing"), "without_earlier": ("fail", ""), "except_columns": ((), "nothing")},
-    "on_bad_record": ("fail", ""),
-    **dict.fromkeys(("timestamp_by", "timestamp_unit", "sequence_by", *OPERATIONS), (None, "none")),
-    **dict.fromkeys(("delimiter", "encoding"), (None, "none")),
-}
-"""The same of its topics."""
 READERS_AND_WRITERS = (
-    *(ReadKafka, ReadGrowingFiles, ReadChangelog, ReadParquet, ReadPostgres),
+    *(ReadChangelog, ReadGrowingChangelog, ReadChangeEvents, ReadKafkaChangeEvents),
+    *(ReadKafka, ReadGrowingFiles, ReadParquet, ReadPostgres),
     *(WriteChangelog, WriteDelta, WriteParquet, WritePostgres),
 )
 TRANSFORMS: dict[str, Callable[..., Any]] = {
@@ -210,7 +191,7 @@ def test_every_option_of_every_public_transform_has_a_form():
     assert {name: sorted(options) for name, options in signatures.items()} == {name: sorted(forms) for name, forms in FORMS.items()}
 
 
-@pytest.mark.parametrize(("name", "forms"), [*FORMS.items(), ("ReadChangelog", OF_PLAIN_ROWS), ("ReadChangelog", OF_TOPICS)])
+@pytest.mark.parametrize(("name", "forms"), FORMS.items())
 def test_an_option_of_another_form_is_a_value_error_that_names_it(
     name: str, forms: dict[str, tuple[Any, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,7 +207,7 @@ def test_an_option_of_another_form_is_a_value_error_that_names_it(
                     transform(**{**usual, option: value})
                 except ValueError as error:
                     sentence = str(error)
-                    about_the_file = option in ("pattern", "source", "bootstrap_servers") and "there is no file" in sentence
+                    about_the_file = option == "path" and "there is no file" in sentence
                     assert about_the_file or what not in takes.split(), (option, value, sentence)
                     assert about_the_file or (option in sentence and "\n" not in sentence), (option, value, sentence)
                 except Exception as error:

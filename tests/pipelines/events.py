@@ -1,4 +1,4 @@
-"""Debezium's events with columns of all kinds, and what ReadChangelog makes of them."""
+"""Debezium's events with columns of all kinds, and what ReadChangeEvents makes of them."""
 
 import datetime as dt
 import json
@@ -12,7 +12,7 @@ import fastavro
 import pyarrow as pa
 
 from beam_joins import LatestTable
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadChangeEvents
 from beam_joins.transforms.engine.table_type import table_type
 from tests.pipelines.naive_orders import Row
 from tests.pipelines.test_envelopes import SOURCE
@@ -107,7 +107,7 @@ def lines(path: str, *events: Any) -> str:
 def read(path: str, format: Any = "debezium", **options: Any) -> tuple[pa.DataType, list[Row]]:
     """The type of the values, and the latest rows."""
     with beam.Pipeline() as pipeline:
-        table = pipeline | ReadChangelog(path, format=format, **options)
+        table = pipeline | ReadChangeEvents(path, format=format, **options)
         kind = table_type(table).value
         values = table | LatestTable()
         if kind is not Any and isinstance(kind, pa.DataType):

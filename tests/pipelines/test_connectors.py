@@ -14,7 +14,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import InputRefused, LatestTable, TableToChanges
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadChangeEvents
 from beam_joins.pipelines import table
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.enveloped import changes_of
@@ -138,7 +138,7 @@ def test_the_last_change_by_the_log_wins_whatever_the_order_of_the_lines(connect
     events = [event(number, source) for number, source in enumerate(PLACES[connector])]
     path = write(tmp_path / "events.jsonl", events[::-1])
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        final = pipeline | ReadChangelog(path, format="debezium", table="t", key="id") | LatestTable()
+        final = pipeline | ReadChangeEvents(path, format="debezium", table="t", key="id") | LatestTable()
         assert_that(final | beam.Map(lambda row: (row[0], row[1]["v"])), equal_to([(1, len(events) - 1)]))
 
 
@@ -147,7 +147,7 @@ def test_changes_of_two_logs_are_refused_and_both_are_named(name: str, turned: b
     events = [event(number, source) for number, source in enumerate(SECOND_LOG[name])]
     path = write(tmp_path / "events.jsonl", events[::-1] if turned else events)
     pipeline = beam.Pipeline(runner=FnApiRunner())
-    _ = pipeline | ReadChangelog(path, format="debezium", table="t", key="id")
+    _ = pipeline | ReadChangeEvents(path, format="debezium", table="t", key="id")
     with pytest.raises(InputRefused, match=r"the changes are of several logs \(.+; .+\), whose positions cannot be compared"):
         pipeline.run().wait_until_finish()
 
@@ -156,7 +156,7 @@ def test_a_run_that_goes_on_remembers_the_log(tmp_path: Path) -> None:
     for number, source in enumerate(SECOND_LOG["another server's GTIDs"]):
         path = write(tmp_path / f"{number}.jsonl", [event(number, source)])
         pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([f"--beam_joins_state={tmp_path}/state"]))
-        _ = pipeline | ReadChangelog(path, format="debezium", table="t", key="id") | TableToChanges()
+        _ = pipeline | ReadChangeEvents(path, format="debezium", table="t", key="id") | TableToChanges()
         if number:
             with pytest.raises(InputRefused, match="several logs"):
                 pipeline.run().wait_until_finish()

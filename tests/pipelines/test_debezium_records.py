@@ -1,4 +1,4 @@
-"""ReadChangelog: Debezium's events in Avro and Parquet, unwrapped ones, and what is about no row."""
+"""ReadChangeEvents: Debezium's events in Avro and Parquet, unwrapped ones, and what is about no row."""
 
 import datetime as dt
 import json
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.metrics import MetricsFilter
 
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadChangeEvents
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from tests.pipelines.events import (
     AVRO,
@@ -121,7 +121,7 @@ def test_bounds_of_transactions_heartbeats_and_messages_are_passed_over_and_coun
         "t.jsonl", begin, event({"id": 1}), end, {"schema": None, "payload": end}, {"ts_ms": 7}, {"op": "m", "source": SOURCE}, None
     )
     pipeline = beam.Pipeline()
-    _ = pipeline | ReadChangelog(path, format="debezium", key="id")
+    _ = pipeline | ReadChangeEvents(path, format="debezium", key="id")
     result = pipeline.run()
     result.wait_until_finish()
     counted = {

@@ -15,7 +15,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import TableToChanges
 from beam_joins.arrivals import Life
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadChangeEvents
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.changelogs.changelog import Changelog, look_into
 from beam_joins.pipelines.commands.sample.files import SampleFiles
@@ -210,7 +210,7 @@ def test_a_column_of_the_schema_that_no_row_has_is_refused(tmp_path: Path) -> No
     path.write_text(json.dumps({"op": "c", "after": {"id": 1, "amount": 2}, "source": SOURCE}) + "\n")
     columns = pa.schema([("id", pa.int64()), ("amuont", pa.int64())])
     with pytest.raises(ValueError, match="orders have no column 'amuont' .schema=.: .* has .*id, amount"):
-        ReadChangelog(str(path), format="debezium", table="orders", key="id", schema=columns)
+        ReadChangeEvents(str(path), format="debezium", table="orders", key="id", schema=columns)
 
 
 @pytest.mark.slow
@@ -226,7 +226,7 @@ def test_a_file_of_a_later_run_may_hold_nothing_but_deletes_by_key(tmp_path: Pat
         lines = [commit.replace("C", "B", 1) % end, line + place % f"{run}0" + "}", commit % end]
         path.write_text("\n".join(lines) + "\n")
         with beam.Pipeline(options=PipelineOptions(["--runner=DirectRunner", f"--beam_joins_state={state}"])) as pipeline:
-            table = pipeline | ReadChangelog(str(path), format="wal2json", table="orders", key="id", schema=columns)
+            table = pipeline | ReadChangeEvents(str(path), format="wal2json", table="orders", key="id", schema=columns)
             _ = table | TableToChanges() | beam.Map(repr) | beam.io.WriteToText(str(out / str(run)))
         (tmp_path / "in").mkdir(exist_ok=True)
         path.rename(tmp_path / "in" / f"{run}.jsonl")

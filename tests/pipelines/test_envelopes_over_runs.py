@@ -1,4 +1,4 @@
-"""ReadChangelog of envelopes with a state: runs whose files say no types, or no key, have those of the others."""
+"""ReadChangeEvents of envelopes with a state: runs whose files say no types, or no key, have those of the others."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import Change, TableToChanges, content
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadChangeEvents
 from beam_joins.pipelines.base.input_error import InputError
 from tests.pipelines.events import lines, schema_of
 
@@ -29,7 +29,7 @@ def run(number: int, events: Events, state: str = "state", **options: Any) -> li
     MADE.clear()
     lines(f"log{number}.jsonl", *events)
     with beam.Pipeline(options=PipelineOptions([f"--beam_joins_state={state}", "--beam_joins_partitions=2"])) as pipeline:
-        read = ReadChangelog(f"log{number}.jsonl", **options)
+        read = ReadChangeEvents(f"log{number}.jsonl", **options)
         _ = pipeline | "log" >> read | TableToChanges() | beam.Map(keep)
     return list(MADE)
 

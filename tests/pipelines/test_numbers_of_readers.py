@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from beam_joins import LatestTable
-from beam_joins.io import ReadChangelog, ReadGrowingFiles
+from beam_joins.io import ReadChangeEvents, ReadGrowingFiles
 from beam_joins.pipelines.commands.programs import main
 from beam_joins.pipelines.io.sources.records import Records
 from tests.pipelines.streaming.registered import Message
@@ -43,7 +43,7 @@ def test_a_number_is_the_same_from_a_growing_file_a_topic_a_log_and_a_command(nu
     log.write_text(f'{{"op": "c", "before": null, "after": {event}, "source": {{"ts_ms": 5, "lsn": 1}}, "ts_ms": 5}}\n')
 
     (row,) = rows_read(lambda p: p | ReadGrowingFiles(str(file), timestamp_by="at", follow=False))
-    ((_, of_table),) = rows_read(lambda p: p | ReadChangelog(str(log), format="debezium", key="id") | LatestTable())
+    ((_, of_table),) = rows_read(lambda p: p | ReadChangeEvents(str(log), format="debezium", key="id") | LatestTable())
     (of_topic,) = Records.of("json", None, None, None).piece(0, [Message(line(number).encode())]).elements
     assert main(["table", "--input", str(log), "--format", "debezium", "--key", "id", "--latest", str(latest)]) == 0
     assert f'"n":{number}' in latest.read_text().replace(" ", "")
@@ -58,7 +58,7 @@ def test_a_column_of_decimals_has_all_digits_from_a_growing_file_a_topic_and_a_l
     log.write_text(f'{{"op": "c", "before": null, "after": {line(number)[:-1]}, "source": {{"ts_ms": 5, "lsn": 1}}, "ts_ms": 5}}\n')
     (batch,) = rows_read(lambda p: p | ReadGrowingFiles(str(file), timestamp_by="at", follow=False, schema=SCHEMA))
     (of_topic,) = Records.of("json", "at", SCHEMA, None).piece(0, [Message(line(number).encode())]).elements
-    (of_log,) = rows_read(lambda p: p | ReadChangelog(str(log), format="debezium", key="id", schema=SCHEMA) | LatestTable())
+    (of_log,) = rows_read(lambda p: p | ReadChangeEvents(str(log), format="debezium", key="id", schema=SCHEMA) | LatestTable())
     for actual in (batch, of_topic.value):
         assert actual["n"].to_pylist() == [Decimal(number)]
     assert of_log["value"][0].as_py()["n"] == Decimal(number)

@@ -10,7 +10,7 @@ import apache_beam as beam
 import pytest
 
 from beam_joins import LatestTable
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadChangeEvents
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.enveloped import changes_of
 from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
@@ -51,7 +51,7 @@ def _see(row: tuple[Any, Row]) -> None:
 def rows_of(path: Path, key: Any) -> list[Row]:
     _rows.clear()
     with beam.Pipeline(runner="FnApiRunner") as p:
-        table = p | ReadChangelog(str(path), format="debezium", key=key, schema=None)
+        table = p | ReadChangeEvents(str(path), format="debezium", key=key, schema=None)
         _ = table | LatestTable() | beam.Map(_see)
     return sorted(_rows, key=lambda row: str(row["id"]))
 

@@ -21,7 +21,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import Change, LatestTable, TableToChanges
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadChangeEvents, ReadChangelog
 
 ROWS: list[dict[str, Any]] = [
     {"id": 1, "shop": "a", "price": "9007199254740993.25", "at": 10, "lsn": 3, "op": "u"},
@@ -204,15 +204,15 @@ TIMESTAMP = {"type": "long", "logicalType": "timestamp-millis"}
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"key": "id"}, "timestamp_by=None: give the column with the event time"),
-        ({"timestamp_by": "at"}, "key=None: give the name of a column, or several"),
+        ({"key": "id", "timestamp_by": None}, "timestamp_by=None: give the column with the event time"),
+        ({"key": None, "timestamp_by": "at"}, "key=None: give the name of a column, or several"),
         ({"key": "id", "timestamp_by": "when"}, "no column 'when' .* has id, shop, price, at, lsn, op"),
         ({"key": "nr", "timestamp_by": "at"}, "no column 'nr'"),
         ({"key": "id", "timestamp_by": "at", "sequence_by": ["lsn", "nr"]}, "no column 'nr'"),
         ({"key": "id", "timestamp_by": "at", "schema": pa.schema({"idd": pa.int64()})}, "no column 'idd' .schema=."),
-        ({"key": "id", "timestamp_by": "at", "table": "orders"}, "table= is for envelopes: give format= too"),
-        ({"key": "id", "format": "debezium", "timestamp_by": "at"}, "timestamp_by= is for plain rows: format='debezium' says it"),
-        ({"key": "id", "format": "csv"}, "format='csv': choose one of 'debezium', 'wal2json', 'maxwell'"),
+        ({"key": "id", "timestamp_by": "at", "timestamp_unit": "h"}, "timestamp_unit='h': choose one of 'us', 'ms', 's', 'ns'"),
+        ({"key": "id", "timestamp_by": "at", "apply_as_upserts": {"op": ["N"]}}, "name the column of apply_as_deletes=None"),
+        ({"key": "id", "timestamp_by": "at", "apply_as_deletes": {"op": "d"}}, "give one column and some of its values"),
     ],
 )
 def test_wrong_options_are_refused_at_construction(tmp_path: Path, options: Any, sentence: str) -> None:
@@ -259,7 +259,8 @@ def test_bad_records_are_dropped_each_with_a_sentence_and_counted(
     path.write_text(text)
     of_kind: dict[str, Any] = {"format": "debezium", "key": "id"} if "source" in text else {"key": "id", "timestamp_by": "at"}
     pipeline = beam.Pipeline()
-    read = pipeline | ReadChangelog(str(path), on_bad_record="drop", **of_kind, **options).with_outputs()
+    reader: Any = ReadChangeEvents if "format" in of_kind else ReadChangelog
+    read = pipeline | reader(str(path), on_bad_record="drop", **of_kind, **options).with_outputs()
     expected = [("bad_record", f"{path}, line {place}", 0) for place in places]
     shown = read.bad_records | beam.Map(lambda bad: (bad.reason, bad.record.split(":")[0], bad.timestamp))
     assert_that(shown, equal_to(expected))
@@ -357,10 +358,10 @@ def test_a_value_of_a_file_in_columns_that_does_not_fit_names_the_file(tmp_path:
         changes_of(read)
 
 
-def test_bad_records_of_what_is_followed_are_not_dropped(tmp_path: Path) -> None:
-    write_json_lines(tmp_path / "rows.jsonl")
-    with pytest.raises(ValueError, match="on_bad_record= is for files that are read once"):
-        ReadChangelog(str(tmp_path / "*.jsonl"), key="id", timestamp_by="at", follow=True, on_bad_record="drop")
+def test_the_format_of_events_is_one_that_is_read() -> None:
+    wrong: Any = "csv"
+    with pytest.raises(ValueError, match="format='csv': choose one of 'debezium', 'wal2json', 'maxwell'"):
+        ReadChangeEvents("a.jsonl", format=wrong, key="id")
 
 
 @pytest.mark.parametrize("kind", ["avro", "parquet", "arrow"])

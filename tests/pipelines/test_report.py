@@ -21,6 +21,7 @@ from beam_joins.pipelines.commands.sample.files import SampleFiles
 from beam_joins.pipelines.commands.steps import Step
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.commands.watched_run import Watched, WatchedReport
+from beam_joins.pipelines.formats.columns import REFERENCE
 from beam_joins.pipelines.orders import ORDERS
 from beam_joins.pipelines.results.count_figures import count_times
 from beam_joins.pipelines.results.counts import Tally
@@ -90,7 +91,7 @@ def test_the_busiest_customers_are_those_with_most_changes_of_the_result(run: Ru
     work = Counter(str((change["new"] or change["old"])["customer_id"]) for change in changes)
     counts = references_in(reports[0].figures)
     assert counts is not None
-    assert {row["reference"]: row["results"] for row in counts.busiest} == dict(sorted(work.items(), key=lambda w: (-w[1], w[0]))[:20])
+    assert {row[REFERENCE]: row["results"] for row in counts.busiest} == dict(sorted(work.items(), key=lambda w: (-w[1], w[0]))[:20])
     assert sum(customers for customers, _ in counts.sizes.values()) == len(work)
     assert sum(of_size for _, of_size in counts.sizes.values()) == len(changes)
     assert counts.sizes[3] == (sum(8 <= n < 16 for n in work.values()), sum(n for n in work.values() if 8 <= n < 16))
@@ -103,9 +104,7 @@ def test_customers_that_are_not_there_are_counted_with_the_orders_that_refer_to_
     counts = references_in(reports[0].figures)
     assert counts is not None
     assert (counts.rights_missing, counts.lefts_missing) == (len(missing), missing.total())
-    assert {row["reference"]: row["lefts"] for row in counts.missing} == dict(
-        sorted(missing.items(), key=lambda m: (-m[1], m[0]))[:20]
-    )
+    assert {row[REFERENCE]: row["lefts"] for row in counts.missing} == dict(sorted(missing.items(), key=lambda m: (-m[1], m[0]))[:20])
     assert counts.none is not None
     assert counts.none["lefts"] == alone.count(None)
 
@@ -241,7 +240,7 @@ def test_the_page_of_a_run_is_legible_in_both_modes_and_three_widths(run: Run, s
 
 def test_the_page_of_a_large_run_with_long_names_is_legible(tmp_path, browser):
     many = 987_654_321_987
-    busiest = [{"reference": "K" * 90 + str(n), "results": many - n, "lefts": many, "rights": 1, "changed": many} for n in range(20)]
+    busiest = [{REFERENCE: "K" * 90 + str(n), "results": many - n, "lefts": many, "rights": 1, "changed": many} for n in range(20)]
     missing = [{**row, "example": "E" * 90} for row in busiest]
     sizes = {n: [many, many] for n in range(40)}
     bars = [(hour, many + hour) for hour in range(3_000)]

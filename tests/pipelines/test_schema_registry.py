@@ -17,7 +17,7 @@ from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.columns import DELETED, LEFT_OUT, LIFE, LOG, ORDER, PLACE, POSITION, TIME
 from beam_joins.pipelines.formats.envelopes.row_change import content
 from beam_joins.pipelines.formats.exact_json import loads
-from beam_joins.pipelines.io.sources.envelopes import EnvelopedRecords
+from beam_joins.pipelines.io.sources.event_topics import EnvelopedRecords
 from beam_joins.pipelines.io.sources.records import Records
 from tests.pipelines.events import AVRO, AVRO_ROW, EXPECTED, TYPES, avro, event, read
 from tests.pipelines.streaming.registered import Message, flat, reading, records, rows, unwrapped

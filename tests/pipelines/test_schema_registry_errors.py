@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadKafkaChangeEvents
 from beam_joins.pipelines.base.input_error import InputError
-from beam_joins.pipelines.io.sources.envelopes import EnvelopedRecords
+from beam_joins.pipelines.io.sources.event_topics import EnvelopedRecords
 from beam_joins.pipelines.io.sources.schema_registry import registry_settings
 from tests.pipelines.events import AVRO, AVRO_ROW, TYPES, event
 from tests.pipelines.streaming.registered import QUICK, flat, reading, records, rows, unwrapped
@@ -123,10 +123,10 @@ def test_numbered_values_without_a_registry_are_told_apart_from_json() -> None:
 )
 def test_a_registry_that_is_none_is_refused_before_anything_is_read(registry: Any, format: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        ReadChangelog("t", format=format, key="id", schema_registry=registry, bootstrap_servers="localhost:9092")
+        ReadKafkaChangeEvents("t", format=format, key="id", schema_registry=registry, bootstrap_servers="localhost:9092")
 
 
 def test_a_pipeline_is_built_without_the_registry(registry: Registry) -> None:
     settings = {"url": registry.url, "ssl.ca.location": "/of/the/workers.pem"}
-    ReadChangelog("t", format="debezium", key="id", schema_registry=settings, bootstrap_servers="localhost:9092")
+    ReadKafkaChangeEvents("t", format="debezium", key="id", schema_registry=settings, bootstrap_servers="localhost:9092")
     assert registry.asked == []

@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beam_joins import LatestTable
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadChangeEvents
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.changelogs.changelog import find_files
 from beam_joins.pipelines.formats.columns import Envelopes
@@ -265,5 +265,5 @@ def test_rows_that_come_and_go_in_a_transaction_that_is_sent_again_and_cut_elsew
     rows = logged_together("I", list(range(9)))
     folder_of(tmp_path, a=[begin, *rows], b=[begin, *rows[:4]], c=rows[4:], d=[*logged_together("D", [*range(7)], "0/28"), commit])
     with beam.Pipeline(runner="DirectRunner") as pipeline:
-        rows_left = pipeline | ReadChangelog(f"{tmp_path}/*.jsonl", format="wal2json", table="t", schema=None) | LatestTable()
+        rows_left = pipeline | ReadChangeEvents(f"{tmp_path}/*.jsonl", format="wal2json", table="t", schema=None) | LatestTable()
         assert_that(rows_left, equal_to([(n, {"id": n, "text": str(n)}) for n in (7, 8)]))

@@ -1,4 +1,4 @@
-"""ReadChangelog: the types that Debezium's schemas say."""
+"""ReadChangeEvents: the types that Debezium's schemas say."""
 
 import json
 from base64 import b64encode
@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadChangeEvents
 from beam_joins.pipelines.formats.envelopes.column_kind import NAMED, decimal_kind
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from tests.pipelines.events import COLUMNS, EXPECTED, STORED, TIME, TYPES, event, lines, read, schema_of
@@ -152,7 +152,7 @@ def test_stored_values_and_texts_of_the_same_are_read_alike() -> None:
 
 def test_what_schema_may_be_is_said() -> None:
     with pytest.raises(ValueError, match="schema='all': give a pyarrow.Schema, 'said' or None"):
-        ReadChangelog("t.jsonl", format="debezium", schema="all")  # type: ignore[arg-type]
+        ReadChangeEvents("t.jsonl", format="debezium", schema="all")  # type: ignore[arg-type]
     path = lines("t.jsonl", {"schema": schema_of(COLUMNS[:1]), "payload": event({"id": 1})})
     with pytest.raises(ValueError, match="have no column 'idd' .key=.: t.jsonl has .*id"):
-        ReadChangelog(path, format="debezium", key="idd")
+        ReadChangeEvents(path, format="debezium", key="idd")

@@ -1,4 +1,4 @@
-"""ReadChangelog: the types that wal2json says, and updates without large values."""
+"""ReadChangeEvents: the types that wal2json says, and updates without large values."""
 
 import datetime as dt
 from decimal import Decimal

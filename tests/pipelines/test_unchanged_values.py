@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from beam_joins import InputRefused, LatestTable, TableFromChangelog, TableToChanges
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadChangeEvents, ReadKafkaChangeEvents
 from beam_joins.pipelines.commands import programs as commands
 from tests.pipelines.orders_run import read_lines
 
@@ -70,7 +70,7 @@ def _see(element: Any) -> None:
 def seen(path: str, **options: Any) -> list[Any]:
     _seen.clear()
     with beam.Pipeline(runner="DirectRunner") as pipeline:
-        table = pipeline | ReadChangelog(path, format="debezium", key="id", **options) | LatestTable()
+        table = pipeline | ReadChangeEvents(path, format="debezium", key="id", **options) | LatestTable()
         _ = table | beam.Map(_see)
     return list(_seen)
 
@@ -152,11 +152,11 @@ def test_a_join_takes_old_values_for_its_reference_and_for_what_it_selects(
 def test_a_wrong_option_is_refused_when_it_is_given(tmp_path: Path, option: Row) -> None:
     path = write(tmp_path / "t.jsonl", [event(1, {"id": 1})])
     with pytest.raises(ValueError, match=next(iter(option))):
-        ReadChangelog(path, format="debezium", key="id", **option)
+        ReadChangeEvents(path, format="debezium", key="id", **option)
     with pytest.raises(ValueError, match=next(iter(option))):
-        ReadChangelog("t", format="debezium", key="id", bootstrap_servers="localhost:9092", **option)
+        ReadKafkaChangeEvents("t", format="debezium", key="id", bootstrap_servers="localhost:9092", **option)
     with pytest.raises(ValueError, match="unavailable_value= is for format='debezium'"):
-        ReadChangelog("t", format="maxwell", key="id", bootstrap_servers="localhost:9092", unavailable_value="NA")
+        ReadKafkaChangeEvents("t", format="maxwell", key="id", bootstrap_servers="localhost:9092", unavailable_value="NA")
 
 
 def test_a_function_makes_values_whole_that_are_no_mappings() -> None:

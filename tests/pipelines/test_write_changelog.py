@@ -14,7 +14,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from pyarrow import csv, feather
 
 from beam_joins import Change, LatestTable, TableFromChangelog, TableToChanges
-from beam_joins.io import ReadChangelog, ReadParquet, WriteChangelog, WriteParquet
+from beam_joins.io import ReadChangeEvents, ReadChangelog, ReadParquet, WriteChangelog, WriteParquet
 from beam_joins.pipelines import table as table_command
 from beam_joins.pipelines.base.input_error import OutputError, input_error_in
 from beam_joins.pipelines.formats.change_records import MARKS
@@ -57,7 +57,7 @@ def test_pairs_are_read_as_debeziums_and_give_the_same_table_with_the_same_types
         inputs = table | LatestTable()
         _ = inputs | WriteParquet("latest")
     with beam.Pipeline() as pipeline:
-        table = pipeline | ReadChangelog(f"pairs.{format}", format="debezium", table="t", key="id")
+        table = pipeline | ReadChangeEvents(f"pairs.{format}", format="debezium", table="t", key="id")
         changes_of(table, "found")
         _ = table | LatestTable() | WriteParquet("again")
     assert len(lines_of("given")) == 7
@@ -140,6 +140,7 @@ def test_times_are_read_again_from_pairs_and_upserts_with_a_schema_and_without(u
     values = clocks(unit)
     marks = [field.name for field in MARKS]
     options: dict[str, Any] = {"key": "id", "timestamp_by": marks[0], "sequence_by": marks[1], "apply_as_deletes": marks[2]}
+    readers: dict[str, Any] = {"pairs": ReadChangeEvents, "upserts": ReadChangelog}
     of_kind = {"pairs": {"format": "debezium", "table": "t", "key": "id"}, "upserts": {**options, "except_columns": marks}}
     schemas = {"pairs": values.schema, "upserts": pa.schema([*values.schema, *MARKS])}
     with beam.Pipeline() as pipeline:
@@ -152,8 +153,8 @@ def test_times_are_read_again_from_pairs_and_upserts_with_a_schema_and_without(u
     with beam.Pipeline() as pipeline:
         for path in paths:
             kind = path.partition(".")[0]
-            changes_of(pipeline | f"typed {path}" >> ReadChangelog(path, schema=schemas[kind], **of_kind[kind]), f"typed-{path}")
-            changes_of(pipeline | f"plain {path}" >> ReadChangelog(path, **of_kind[kind]), f"plain-{path}")
+            changes_of(pipeline | f"typed {path}" >> readers[kind](path, schema=schemas[kind], **of_kind[kind]), f"typed-{path}")
+            changes_of(pipeline | f"plain {path}" >> readers[kind](path, **of_kind[kind]), f"plain-{path}")
     assert len(lines_of("given")) == 3
     for path in paths:
         assert lines_of(f"typed-{path}") == lines_of("given"), path
@@ -313,7 +314,7 @@ def test_numbers_that_other_formats_do_not_have_are_wider_there() -> None:
             written(path, as_="pairs")(table)
     for path in ("log.jsonl", "log.avro"):
         with beam.Pipeline() as pipeline:
-            table = pipeline | ReadChangelog(path, format="debezium", key="id")
+            table = pipeline | ReadChangeEvents(path, format="debezium", key="id")
             _ = table | LatestTable() | WriteParquet(path)
         (actual,) = pq.read_table(next(Path().glob(f"{path}-*"))).to_pylist()
         assert {name: int(value) if name == "id" else value for name, value in actual["value"].items()} == {

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from beam_joins import TableToChanges
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadChangeEvents
 from beam_joins.pipelines.commands import programs as commands
 from beam_joins.pipelines.formats.envelopes.row_change import lsn
 from tests.pipelines.orders_run import read_lines
@@ -149,7 +149,7 @@ def test_the_tables_of_the_log_are_those_of_the_server_at_every_commit(
     _changes.clear()
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         for table in TABLES:
-            read = pipeline | table >> ReadChangelog(path, format=format_, table=f"public.{table}", key="key", schema=None)
+            read = pipeline | table >> ReadChangeEvents(path, format=format_, table=f"public.{table}", key="key", schema=None)
             _ = read | f"changes of {table}" >> TableToChanges() | f"see {table}" >> beam.Map(_see, table)
     for table, at in expected.items():
         assert len(at) > TRANSACTIONS // 4

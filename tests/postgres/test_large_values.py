@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from beam_joins import LatestTable
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadChangeEvents
 from beam_joins.pipelines.commands import programs as commands
 from tests.pipelines.orders_run import read_lines
 from tests.postgres.test_slot_files import OPTIONS, database, transactions
@@ -114,7 +114,7 @@ def test_the_tables_of_the_log_are_those_of_the_database_whatever_the_replica_id
     _rows.clear()
     with beam.Pipeline(runner="DirectRunner") as pipeline:
         for table in IDENTITIES:
-            read = pipeline | table >> ReadChangelog(path, format="wal2json", table=f"public.{table}", key=KEYS[table], schema=None)
+            read = pipeline | table >> ReadChangeEvents(path, format="wal2json", table=f"public.{table}", key=KEYS[table], schema=None)
             _ = read | f"latest {table}" >> LatestTable() | f"see {table}" >> beam.Map(_see, table)
     for table, rows in content.items():
         assert sorted(tuple(row[name] for name in ("id", "name", "bio", "notes")) for of, row in _rows if of == table) == rows

@@ -16,7 +16,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import PCollection
 
 from beam_joins import ChangeBatch, ForeignKeyJoin, SumTable
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadChangeEvents
 from beam_joins.keys.columns import factorize
 from beam_joins.sorting import combine_chunks, ends, integers, ordered
 from tests.postgres.workload import CONTENT, Seen, Shop
@@ -57,7 +57,7 @@ def log(postgres: str) -> Any:
 
 def tables_of(pipeline: beam.Pipeline, path: str, key: str | None) -> dict[str, PCollection[Any]]:
     return {
-        name: pipeline | f"read {name}" >> ReadChangelog(path, format="wal2json", table=f"public.{name}", key=key, schema=schema)
+        name: pipeline | f"read {name}" >> ReadChangeEvents(path, format="wal2json", table=f"public.{name}", key=key, schema=schema)
         for name, schema in SCHEMAS.items()
     }
 
@@ -169,7 +169,7 @@ def test_both_formats_of_wal2json_give_the_same_tables(log: Log, tmp_path: Path)
         folder = tmp_path / version
         folder.mkdir()
         with beam.Pipeline(options=PipelineOptions(["--runner=DirectRunner"])) as pipeline:
-            orders = pipeline | ReadChangelog(path, format="wal2json", table="orders", schema=SCHEMAS["orders"])
+            orders = pipeline | ReadChangeEvents(path, format="wal2json", table="orders", schema=SCHEMAS["orders"])
             _ = orders | beam.Map(write, str(folder), "orders")
         actual.append(changes_in(folder, "orders").sort_by([("key", "ascending"), ("position", "ascending")]))
     assert actual[0].equals(actual[1])

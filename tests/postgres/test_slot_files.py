@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from beam_joins import LatestTable
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadChangeEvents
 from beam_joins.pipelines.commands import programs as commands
 from tests import programs
 from tests.pipelines.orders_run import read_lines
@@ -56,7 +56,7 @@ def tables_of(pattern: str) -> dict[str, list[tuple[Any, ...]]]:
         for table in TABLES:
             batches = (
                 pipeline
-                | table >> ReadChangelog(pattern, format="wal2json", table=f"public.{table}")
+                | table >> ReadChangeEvents(pattern, format="wal2json", table=f"public.{table}")
                 | f"latest {table}" >> LatestTable()
             )
             _ = batches | f"collect {table}" >> beam.Map(_collect, table)

@@ -12,7 +12,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import Change, TableFromChangelog, TableToChanges
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadChangeEvents
 from tests.transforms.unbounded_runs import arrivals, given_bounded, given_unbounded, history, two_sources
 
 ROWS = [
@@ -159,6 +159,6 @@ def test_readers_of_envelopes_apply_truncates(tmp_path: Path, name: Any, schema:
     path = tmp_path / "t.jsonl"
     path.write_text("".join(json.dumps(made(*event)) + "\n" for event in events))
     with beam.Pipeline(runner=FnApiRunner()) as p:
-        table = p | ReadChangelog(str(path), format=name, key="id", schema=schema)
+        table = p | ReadChangeEvents(str(path), format=name, key="id", schema=schema)
         seen = table | TableToChanges() | beam.Map(lambda change: (change.key, change.new, change.position))
         assert_that(seen, equal_to([(1, {"id": 1}, 1), (1, None, 3), (2, {"id": 2}, 2), (2, None, 3), (2, {"id": 2}, 4)]))

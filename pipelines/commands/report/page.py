@@ -11,6 +11,7 @@ from beam_joins.pipelines.commands.report.charts import Bar, bars, over_time, pa
 from beam_joins.pipelines.commands.report.picture import picture
 from beam_joins.pipelines.commands.report.slowest import sentences, slowest
 from beam_joins.pipelines.commands.report.style import STYLE
+from beam_joins.pipelines.formats.columns import REFERENCE
 from beam_joins.pipelines.results.figure import (
     CHANGED,
     EXAMPLE,
@@ -140,9 +141,7 @@ def _busiest(references: ReferenceCounts, lefts: str, rights: str) -> str:
     share = sum(row[RESULT] for row in references.busiest) / (changes or 1)
     about = f"{changes:,} changes of the result are of {rows:,} {rights}; the {len(references.busiest)} busiest have {share:.1%}."
     busiest = [
-        Bar(
-            str(row["reference"]), row[RESULT], f"{row[RESULT]:,}", f"{row[LEFT]:,} {lefts} in the end, changed {row[CHANGED]:,} times"
-        )
+        Bar(str(row[REFERENCE]), row[RESULT], f"{row[RESULT]:,}", f"{row[LEFT]:,} {lefts} in the end, changed {row[CHANGED]:,} times")
         for row in references.busiest
     ]
     sizes = [
@@ -178,9 +177,9 @@ def _unmatched(summary: "Summary", references: ReferenceCounts | None) -> str:
             f": {summary.unreferring():,} refer to none, {references.lefts_missing:,} to {references.rights_missing:,} {rights} "
             "that are not there"
         )
-        rows = [*([{**references.none, "reference": "refers to none"}] if references.none else []), *references.missing]
+        rows = [*([{**references.none, REFERENCE: "refers to none"}] if references.none else []), *references.missing]
     body = "".join(
-        f'<tr><td>{escape(str(row["reference"]))}</td><td class="n">{row[LEFT]:,}</td><td>{escape(str(row[EXAMPLE]))}</td></tr>'
+        f'<tr><td>{escape(str(row[REFERENCE]))}</td><td class="n">{row[LEFT]:,}</td><td>{escape(str(row[EXAMPLE]))}</td></tr>'
         for row in rows
         if row[LEFT]
     )

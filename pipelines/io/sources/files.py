@@ -45,8 +45,7 @@ class GrowingFiles(beam.PTransform[PBegin, PCollection[Any]]):
     def __init__(self, pattern: str, elements: Elements, made: Any, event_time: EventTime, *, follow: bool) -> None:
         """Raises ``ValueError`` for a pattern of files that do not grow."""
         super().__init__()
-        if not isinstance(pattern, str) or not pattern.endswith(GROWING):
-            raise ValueError(f"pattern={pattern!r}: give a path or a glob that ends with one of {', '.join(GROWING)}")
+        require_growing(pattern)
         self._pattern = absolute(pattern)
         self._read = read_with(Files(elements, follow), event_time, follow=follow).with_output_types(made)
 
@@ -56,8 +55,15 @@ class GrowingFiles(beam.PTransform[PBegin, PCollection[Any]]):
         return elements
 
 
+def require_growing(path: Any) -> None:
+    """Raise ``ValueError`` for anything but a path of files that may grow."""
+    if not isinstance(path, str) or not path.endswith(GROWING):
+        raise ValueError(f"path={path!r}: give a path or a glob that ends with one of {', '.join(GROWING)}")
+
+
 def growing_schema(pattern: str) -> pa.Schema | None:
     """The columns of the first file, of formats whose files say them. Raises ``ValueError`` if there is no file yet."""
+    require_growing(pattern)
     schema_of = growing_format(pattern).schema
     if schema_of is None:
         return None

@@ -1,10 +1,11 @@
 """Makes the columns of a changelog of plain rows from the options of a reader in Python."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from beam_joins.operations import DELETES, NOT_NULL, NULL, UPSERTS, word
 from beam_joins.pipelines.formats.columns import Columns, Unit
+from beam_joins.transforms import connect
 
 Operations = dict[str, Sequence[str | None]]
 """A column, and some of its values."""
@@ -12,23 +13,27 @@ Operations = dict[str, Sequence[str | None]]
 
 def plain_columns(
     *,
-    by: str,
-    unit: Unit,
-    order: Sequence[str],
-    deletes: str | Operations | None,
-    upserts: Operations | None,
-    truncates: Operations | None,
+    timestamp_by: str,
+    timestamp_unit: Unit,
+    sequence_by: str | Sequence[str] | None,
+    apply_as_deletes: str | Operations | None,
+    apply_as_upserts: Operations | None,
+    apply_as_truncates: Operations | None,
     ignored: Operations | None,
-    csv: tuple[str, str],
 ) -> Columns:
     """The columns that options name, without the key; raises ``ValueError`` for an option of another form.
 
     >>> made = plain_columns(
-    ...     by="at", unit="us", order=["lsn"], deletes={"op": ["d"]}, upserts=None, truncates=None, ignored=None, csv=("", "")
+    ...     timestamp_by="at", timestamp_unit="us", sequence_by="lsn", apply_as_deletes={"op": ["d"]}, apply_as_upserts=None,
+    ...     apply_as_truncates=None, ignored=None,
     ... )
     >>> made.delete, sorted(made.deletes), "u" in made.upserts
     ('op', ['d'], True)
     """
+    connect.text("timestamp_by", timestamp_by, "the column with the event time")
+    connect.choice("timestamp_unit", timestamp_unit, Unit)
+    order = [] if sequence_by is None else connect.columns("sequence_by", sequence_by)
+    deletes, upserts, truncates = apply_as_deletes, apply_as_upserts, apply_as_truncates
     delete, delete_words = (deletes, None) if isinstance(deletes, str) and deletes else _column("apply_as_deletes", deletes)
     upsert, upsert_words = _column("apply_as_upserts", upserts)
     if upsert is not None and upsert != delete:
@@ -43,8 +48,8 @@ def plain_columns(
     others = (others if upsert_words is None else upsert_words) - meant
     return Columns(
         key=(),
-        timestamp=by,
-        unit=unit,
+        timestamp=timestamp_by,
+        unit=timestamp_unit,
         sequence=order[0] if order else None,
         within=tuple(order[1:]),
         delete=delete,
@@ -54,9 +59,16 @@ def plain_columns(
         truncate=truncate,
         ignored=ignored_words or frozenset(),
         ignore=ignore,
-        csv=csv,
         side=None,
     )
+
+
+def read_option(option: str, value: str | None, read: Callable[[str], str]) -> str:
+    """What is read of an option, empty where it is not given; its ``ValueError`` names the option."""
+    try:
+        return "" if value is None else read(value)
+    except ValueError as error:
+        raise ValueError(f"{option}=: {error}") from None
 
 
 def _column(option: str, spec: Any) -> tuple[str | None, frozenset[str] | None]:

@@ -3,18 +3,20 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final, Literal
 
+import msgspec
 import pyarrow as pa
 
-from beam_joins.exact_values import Place, exact_column
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.envelopes.debezium_records import RowsAt
 from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows
-from beam_joins.pipelines.formats.envelopes.typed_texts import typed
-from beam_joins.pipelines.formats.exact_json import loads
+from beam_joins.pipelines.formats.envelopes.row_change import object_text
+from beam_joins.pipelines.formats.exact_json import dumps_line, loads, object_of
+from beam_joins.pipelines.formats.json_rows import json_rows
+from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.io.sources.follow import Piece, Timed
 from beam_joins.pipelines.io.sources.registered_avro import RegisteredAvro
 from beam_joins.pipelines.io.sources.rows import Rows, time_given
@@ -23,13 +25,14 @@ from beam_joins.transforms.connect import choice
 
 Value = Literal["bytes", "json", "avro"]
 _NO_ROW: Final = b"{}"
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _COLUMNS: Final[dict[str, Callable[[Any], Any]]] = {
     "kafka_key": lambda message: message.key(),
     "kafka_partition": lambda message: message.partition(),
     "kafka_offset": lambda message: message.offset(),
     "kafka_timestamp": lambda message: int(message.timestamp()[1]) * 1_000,
 }
-"""Columns of a schema that are filled with what Kafka knows of a record."""
+"""Columns of a schema that are filled with what Kafka says of a record."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +72,8 @@ class Records:
 
         Raises InputError for a value or a time that is not what it should be.
         """
-        if self.rows is not None and self.value == "avro":
-            return self._batches(after, messages, self.rows, self.rows.schema)
-        if self.rows is not None:
-            rows = [self._row(message, self.rows.schema) for message in messages]
-            with said_of(*messages[:1], *messages[-1:]):
-                return self.rows.of_dicts(after, rows)
+        if self.rows is not None and (reading := self.rows.reading) is not None:
+            return self._in_columns(after, messages, self.rows, reading)
         timed = []
         for message in messages:
             with said_of(message):
@@ -92,25 +91,35 @@ class Records:
         assert self.registry is not None
         return RegisteredAvro(self.registry, _columns_of)
 
-    def _batches(self, after: int, messages: Sequence[Any], rows: Rows, schema: pa.Schema) -> Piece:
-        """The elements of values in Avro."""
+    def _in_columns(self, after: int, messages: Sequence[Any], rows: Rows, reading: Reading) -> Piece:
+        """The elements of values in the columns of the schema."""
         texts = []
         for message in messages:
             with said_of(message):
-                texts.append(self._text(message) or _NO_ROW)
-        with said_of(*messages[:1], *messages[-1:]):
-            batch = typed(texts, pa.schema([field for field in schema if field.name not in _COLUMNS]))
-        with said_of(*messages[:1], *messages[-1:]):
-            columns = [
-                exact_column([_value_of(message, field) for message in messages], field.type, Place("a record", field.name))
-                if field.name in _COLUMNS
-                else batch[field.name]
-                for field in schema
-            ]
-        with said_of(*messages[:1], *messages[-1:]):
-            return rows.of_table(after, pa.table(columns, schema=schema))
+                texts.append(self._text(message, reading.value).replace(b"\n", b" "))
+        raw = json_rows(b"\n".join(texts), 0, reading)
+        assert raw is not None
+        made = rows.in_columns(after, [raw._replace(places=pa.array([each.offset() for each in messages], pa.int64()))], reading)
+        if made.fault is not None:
+            offset, fault = made.fault
+            with said_of(*(message for message in messages if message.offset() == offset)):
+                raise ValueError(fault)
+        return made.piece
 
-    def _text(self, message: Any) -> bytes | None:
+    def _text(self, message: Any, columns: pa.Schema) -> bytes:
+        """The JSON object of a value, with the columns of a schema that Kafka fills."""
+        text = (self._avro_text(message) if self.value == "avro" else message.value()) or _NO_ROW
+        filled = {field.name: _value_of(message, field) for field in columns if field.name in _COLUMNS}
+        if not filled:
+            return text
+        try:
+            row = _MEMBERS.decode(text) | {name: msgspec.Raw(dumps_line(value)[:-1]) for name, value in filled.items()}
+        except msgspec.MsgspecError as error:
+            fault = object_of(text)
+            raise ValueError(fault if isinstance(fault, str) else str(error)) from None
+        return object_text(row, row.values())
+
+    def _avro_text(self, message: Any) -> bytes | None:
         """The row of a value in Avro as a JSON object, as its schema means it."""
         value = message.value()
         read = None if value is None else self._avro.read(value)
@@ -121,24 +130,20 @@ class Records:
 
     def _value(self, message: Any) -> Any:
         if self.value == "avro":
-            text = self._text(message)
+            text = self._avro_text(message)
             return None if text is None else loads(text)
         value = message.value()
         return value if value is None or self.value == "bytes" else loads(value)
 
-    def _row(self, message: Any, schema: pa.Schema) -> dict[str, Any]:
-        with said_of(message):
-            row = self._value(message) or {}
-            if not isinstance(row, dict):
-                raise ValueError("the value is not a JSON object")
-        return {**row, **{field.name: _value_of(message, field) for field in schema if field.name in _COLUMNS}}
-
 
 def _value_of(message: Any, field: pa.Field) -> Any:
+    """What Kafka says of a record, as JSON has a value of the type of a column."""
     value = _COLUMNS[field.name](message)
+    if isinstance(value, bytes) and pa.types.is_string(field.type):
+        return value.decode()
     if not pa.types.is_timestamp(field.type):
         return value
-    return datetime(1970, 1, 1, tzinfo=UTC if field.type.tz else None) + timedelta(microseconds=value)
+    return (datetime(1970, 1, 1) + timedelta(microseconds=value)).isoformat() + ("Z" if field.type.tz else "")
 
 
 @contextmanager

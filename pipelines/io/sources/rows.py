@@ -1,26 +1,24 @@
 """The rows of a source as elements: dicts, or Arrow batches of declared columns, with their event times."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from beam_joins.function_failed import failure, shortened
+from beam_joins.function_failed import failure
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.columns import Columns
 from beam_joins.pipelines.formats.files import Block
 from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.io.sources.follow import Piece, Place, Timed
-from beam_joins.pipelines.io.sources.followed_changes import followed
+from beam_joins.pipelines.io.sources.followed_changes import Followed, followed
 from beam_joins.positions import times_of
-from beam_joins.transforms.connect import declared_schema, struct_of
-from beam_joins.typed_rows import column_writer
+from beam_joins.transforms.connect import declared_schema
 
 TimestampBy = str | Callable[[Any], Any]
 """The name of a column, or a function of a row."""
-BATCH_ROWS: Final = 65_536
 
 
 def time_given(label: str, timestamp_by: Callable[..., Any], *record: Any) -> int:
@@ -75,54 +73,42 @@ class Rows:
             require_instants(timestamp_by, columns)
         return cls(timestamp_by, columns)
 
-    def of_dicts(self, after: Place, rows: Sequence[Mapping[str, Any]]) -> Piece:
-        """The elements of rows that are mappings."""
-        if self.schema is not None:
-            names = self.schema.names
-            chosen = ({name: row.get(name) for name in names} for row in rows)
-            return self.of_table(after, pa.Table.from_struct_array(column_writer("a row", self.schema)(chosen)))
-        timed = [Timed(row, self._time(row)) for row in rows]
-        return Piece(after, timed, max((each.micros for each in timed), default=None), len(timed))
-
-    def _time(self, row: Any) -> int:
-        by = self.timestamp_by
-        if not isinstance(row, Mapping):
-            raise InputError(f"a row is no JSON object: {shortened(row)}")
-        if callable(by):
-            return time_given("ReadGrowingFiles", by, row)
-        if by not in row:
-            raise InputError(f"a row has no column {by!r} (timestamp_by=); it has {', '.join(map(str, row))}")
-        return _micros(row[by])
-
     @property
     def columns(self) -> tuple[str, ...] | None:
         """Those of the schema."""
         return None if self.schema is None else tuple(self.schema.names)
 
+    @property
+    def reading(self) -> Reading | None:
+        """What is read of records in the columns of the schema."""
+        if self.schema is None or not isinstance(self.timestamp_by, str):
+            return None
+        return Reading.of_rows(Columns(key=(), timestamp=self.timestamp_by, side=None), self.schema)
+
     def piece(self, after: Place, block: Block) -> Piece:
         """The elements of some records of a file. Raises InputError for a bad one."""
-        if self.schema is not None and isinstance(self.timestamp_by, str):
-            reading = Reading.of_rows(Columns(key=(), timestamp=self.timestamp_by, side=None), self.schema)
-            made = followed(reading, after, block(reading))
+        reading = self.reading
+        if reading is not None:
+            made = self.in_columns(after, block(reading), reading)
             if made.fault is not None:
                 raise InputError(f"a record cannot be read ({made.fault[1]})")
-            names = self.schema.names
-            return made.piece._replace(elements=[Timed(each.value.select(names), each.micros) for each in made.piece.elements])
+            return made.piece
         rows = [row for raw in block(None) for row in raw.objects()]
         if bad := [row for row in rows if isinstance(row, str)]:
             raise InputError(f"a record cannot be read ({bad[0]})")
-        return self.of_dicts(after, [row for row in rows if not isinstance(row, str)])
+        timed = [Timed(row, self._time(row)) for row in rows if not isinstance(row, str)]
+        return Piece(after, timed, max((each.micros for each in timed), default=None), len(timed))
 
-    def of_table(self, after: Place, table: pa.Table) -> Piece:
-        """The elements of rows in columns: one for each 65,536 of them."""
-        assert self.schema is not None
-        assert isinstance(self.timestamp_by, str)
-        rows = pa.RecordBatch.from_struct_array(struct_of(table, self.schema))
-        times = times_of("timestamp_by", rows.column(self.timestamp_by))
-        if times.null_count:
-            raise InputError(f"a row has no time: its column {self.timestamp_by!r} is null")
-        if not len(rows):
-            return Piece(after, [], None, 0)
-        starts = range(0, len(rows), BATCH_ROWS)
-        elements = [Timed(rows.slice(start, BATCH_ROWS), pc.min(times.slice(start, BATCH_ROWS)).as_py()) for start in starts]
-        return Piece(after, elements, pc.max(times).as_py(), len(rows))
+    def in_columns(self, after: Place, raw: Iterable[RawRows], reading: Reading) -> Followed:
+        """The elements of records in columns, without those about the change."""
+        made, names = followed(reading, after, raw), reading.value.names
+        elements = [Timed(each.value.select(names), each.micros) for each in made.piece.elements]
+        return made._replace(piece=made.piece._replace(elements=elements))
+
+    def _time(self, row: Mapping[str, Any]) -> int:
+        by = self.timestamp_by
+        if callable(by):
+            return time_given("ReadGrowingFiles", by, row)
+        if by not in row:
+            raise InputError(f"a row has no column {by!r} (timestamp_by=); it has {', '.join(map(str, row))}")
+        return _micros(row[by])

@@ -22,7 +22,7 @@ from beam_joins import (
     vectorized,
     with_key,
 )
-from beam_joins.io import ReadChangelog, ReadParquet, WriteChangelog
+from beam_joins.io import ReadChangeEvents, ReadParquet, WriteChangelog
 from beam_joins.pipelines.spark import spark_runner
 
 Row = dict[str, Any]
@@ -56,7 +56,7 @@ def run(arguments: list[str]) -> None:
             | "order table"
             >> TableFromChangelog(key="order_id", sequence_by=["commit_lsn", "lsn"], apply_as_deletes={"op": ["d"]}, emit="changes")
         )
-        customers = pipeline | "customers" >> ReadChangelog("customers.jsonl", format="debezium", key="customer_id")
+        customers = pipeline | "customers" >> ReadChangeEvents("customers.jsonl", format="debezium", key="customer_id")
         large = orders | FilterTable(is_large)
         joined = (large, customers) | ForeignKeyJoin(enriched, foreign_key="customer_id", how="left")
         joined | WriteChangelog("enriched.jsonl", as_="pairs", key="order_id", table="enriched")

@@ -1,7 +1,7 @@
 """Mistakes in options, each an error of the type checker in the line that has it."""
 
 from beam_joins import FilterTable, ForeignKeyJoin, TableFromChangelog, TableTableJoin, WindowedStreamJoin
-from beam_joins.io import ReadChangelog, WriteChangelog
+from beam_joins.io import ReadChangeEvents, WriteChangelog
 
 
 def mistakes() -> None:
@@ -14,5 +14,5 @@ def mistakes() -> None:
     ForeignKeyJoin(print, foreign_key=7)  # wrong: arg-type
     WindowedStreamJoin(print, before="5 minutes", after=60, grace=0)  # wrong: arg-type
     WindowedStreamJoin(print, before=5, after=60)  # wrong: call-arg
-    ReadChangelog("x.jsonl", format="xml")  # wrong: arg-type
+    ReadChangeEvents("x.jsonl", format="xml")  # wrong: arg-type
     WriteChangelog("x.jsonl", as_="inserts")  # wrong: arg-type

@@ -6,7 +6,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadChangelog, ReadGrowingChangelog
 from tests.pipelines.streaming.jobs import FIRST, STEP
 
 SIDES = ("orders", "customers")
@@ -45,7 +45,10 @@ def write(folder: Path, numbers: range, name: str) -> None:
 
 def tables_of(pipeline: beam.Pipeline, folder: Path, *, follow: bool) -> tuple[Any, ...]:
     """The orders and the customers."""
-    of_files: dict[str, Any] = {"key": "id", "timestamp_by": "at", "apply_as_deletes": {"op": ["d"]}}
-    if follow:
-        of_files |= {"follow": True, "out_of_orderness": 30}
-    return tuple(pipeline | side >> ReadChangelog(f"{folder / side}/*.jsonl", **of_files) for side in SIDES)
+    of_rows: dict[str, Any] = {"key": "id", "timestamp_by": "at", "apply_as_deletes": {"op": ["d"]}}
+
+    def read(side: str) -> Any:
+        path = f"{folder / side}/*.jsonl"
+        return ReadGrowingChangelog(path, out_of_orderness=30, **of_rows) if follow else ReadChangelog(path, **of_rows)
+
+    return tuple(pipeline | side >> read(side) for side in SIDES)

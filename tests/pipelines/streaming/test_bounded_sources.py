@@ -18,7 +18,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import ForeignKeyJoin, TableFromChangelog
 from beam_joins.corrupt import InputRefused
-from beam_joins.io import ReadChangelog, ReadGrowingFiles
+from beam_joins.io import ReadGrowingFiles, ReadKafkaChangeEvents
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.commands.runner import any_runner
 from beam_joins.pipelines.io.sources import follow
@@ -156,7 +156,8 @@ def test_a_topic_joined_by_reference_gives_the_rows_of_one_read(broker: Any, tmp
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         left, right = (
             pipeline
-            | topic >> ReadChangelog(topic, format="debezium", key="id", schema=schema, bootstrap_servers=broker.address, follow=False)
+            | topic
+            >> ReadKafkaChangeEvents(topic, format="debezium", key="id", schema=schema, bootstrap_servers=broker.address, follow=False)
             for topic, schema in schemas.items()
         )
         joined = (left, right) | ForeignKeyJoin({"name": "right.name"}, foreign_key="customer")

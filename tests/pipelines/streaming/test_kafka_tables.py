@@ -14,7 +14,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import TableToChanges
-from beam_joins.io import ReadChangelog
+from beam_joins.io import ReadChangeEvents, ReadKafkaChangeEvents
 from tests.pipelines.events import AVRO, AVRO_ROW, TYPES, avro, event
 from tests.pipelines.streaming.registry import Registry, encoded
 from tests.pipelines.test_envelopes import debezium, debezium_with_schema, maxwell, unwrapped
@@ -56,10 +56,10 @@ def test_the_table_of_a_topic_is_that_of_the_same_lines_in_a_file(broker, tmp_pa
         broker.put(topic, records * 2, first=partition)
     expected = tmp_path / "expected"
     with pipeline() as files:
-        table = files | ReadChangelog(str(path), format=envelope, key="id", schema=schema)
+        table = files | ReadChangeEvents(str(path), format=envelope, key="id", schema=schema)
         _ = table | TableToChanges() | beam.Map(repr) | beam.io.WriteToText(str(expected), shard_name_template="")
     with pipeline() as topics:
-        source = ReadChangelog(
+        source = ReadKafkaChangeEvents(
             topic, format=envelope, key="id", schema=schema, bootstrap_servers=broker.address, follow=False, table="orders"
         )
         assert_that(topics | source | TableToChanges() | beam.Map(repr), equal_to(expected.read_text().splitlines()))
@@ -84,10 +84,10 @@ def test_the_table_of_a_topic_in_avro_is_that_of_the_same_records_in_a_file(brok
             broker.put(topic, [(b"k", value, 1) for value in (*values, None)] * 2, first=partition)
         expected = tmp_path / "expected"
         with pipeline() as files:
-            table = files | ReadChangelog(path, format="debezium", key="id", schema=schema)
+            table = files | ReadChangeEvents(path, format="debezium", key="id", schema=schema)
             _ = table | TableToChanges() | beam.Map(repr) | beam.io.WriteToText(str(expected), shard_name_template="")
         with pipeline() as topics:
-            source = ReadChangelog(
+            source = ReadKafkaChangeEvents(
                 topic,
                 format="debezium",
                 key="id",
@@ -108,16 +108,16 @@ def test_a_value_that_is_no_envelope_is_named_by_its_offset(broker) -> None:
         pytest.raises(Exception, match="no-envelope, partition 0, offset 0: an event of operation 'd' without its row"),
         pipeline() as p,
     ):
-        p | ReadChangelog("no-envelope", format="debezium", key="id", bootstrap_servers=broker.address, follow=False)
+        p | ReadKafkaChangeEvents("no-envelope", format="debezium", key="id", bootstrap_servers=broker.address, follow=False)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"format": "wal2json"}, "format='wal2json': choose one of 'debezium', 'maxwell'"),
-        ({"format": None}, "bootstrap_servers= is for envelopes: give format="),
+        ({"format": None}, "format=None: choose one of 'debezium', 'maxwell'"),
         ({"key": []}, "give the name of a column, or several"),
-        ({"schema": "id"}, "give a pyarrow.Schema, 'said' or None"),
+        ({"schema": "id"}, "schema='id': give a pyarrow.Schema or None"),
         ({"key": "ID", "schema": SCHEMA}, "schema= has no column 'ID'"),
         ({"start": "first"}, "start='first': choose one of"),
     ],
@@ -125,4 +125,4 @@ def test_a_value_that_is_no_envelope_is_named_by_its_offset(broker) -> None:
 def test_a_wrong_option_lists_the_choices(options: dict[str, Any], message: str) -> None:
     inputs: dict[str, Any] = {"format": "debezium", "key": "id", **options}
     with pytest.raises(ValueError, match=message):
-        ReadChangelog("t", bootstrap_servers="localhost:9092", **inputs)
+        ReadKafkaChangeEvents("t", bootstrap_servers="localhost:9092", **inputs)

@@ -8,14 +8,14 @@ from collections.abc import Callable
 import apache_beam as beam
 import pytest
 
-from beam_joins.io import ReadChangelog, ReadKafka
+from beam_joins.io import ReadKafka, ReadKafkaChangeEvents
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.io.sources import topics
 from beam_joins.pipelines.io.sources.schema_registry import SchemaRegistry, registry_settings
 
 READERS: dict[str, Callable[[str], beam.PTransform]] = {
     "records": lambda address: ReadKafka("orders", bootstrap_servers=address, follow=False),
-    "table": lambda address: ReadChangelog("orders", format="debezium", key="id", bootstrap_servers=address, follow=False),
+    "table": lambda address: ReadKafkaChangeEvents("orders", format="debezium", key="id", bootstrap_servers=address, follow=False),
 }
 
 

@@ -1,4 +1,4 @@
-"""The records of a Kafka topic whose values are envelopes, as the rows that they are about."""
+"""Reads the rows that change events in Kafka topics are about."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -8,17 +8,22 @@ import pyarrow as pa
 from apache_beam.metrics import Metrics
 
 from beam_joins.pipelines.changelogs.read_records import SKIPPED
+from beam_joins.pipelines.formats.columns import enveloped
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.enveloped import changes_of, marked_text
 from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
 from beam_joins.pipelines.formats.envelopes.row_change import Envelope
 from beam_joins.pipelines.formats.json_rows import json_rows
 from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.io.sources.changelog_rows import ChangelogRows, ReadFollowed, reading_of, require_columns, top_columns
+from beam_joins.pipelines.io.sources.event_files import placeholders
 from beam_joins.pipelines.io.sources.follow import Piece
 from beam_joins.pipelines.io.sources.followed_changes import followed
 from beam_joins.pipelines.io.sources.records import said_of
 from beam_joins.pipelines.io.sources.registered_avro import NUMBERED, DebeziumRegistered
-from beam_joins.transforms.connect import NAMESPACE
+from beam_joins.pipelines.io.sources.schema_registry import registry_settings
+from beam_joins.pipelines.io.sources.topic_records import TopicRecords
+from beam_joins.transforms.connect import NAMESPACE, choice
 
 TopicFormat = Literal["debezium", "maxwell"]
 _NO_VALUE: Final = b"null"
@@ -93,3 +98,28 @@ class EnvelopedRecords:
                     raise ValueError(change)
                 texts.append(marked_text(change, message.offset()).replace(b"\n", b" "))
         return texts
+
+
+def rows_of_topics(
+    topics: str | Sequence[str],
+    format: str,
+    table: str,
+    key: list[str],
+    schema: pa.Schema | None,
+    schema_registry: str | Mapping[str, Any] | None,
+    unavailable_value: str | Sequence[str],
+    consumer: Mapping[str, Any],
+) -> ChangelogRows:
+    """The rows that the envelopes in topics are about; ``consumer``: the options of :class:`TopicRecords`."""
+    in_topics = choice("format", format, TopicFormat)
+    tops = top_columns(key)
+    if schema is not None:
+        require_columns("key", key, schema)
+    if schema_registry is not None and format != "debezium":
+        raise ValueError(f"schema_registry= is for format='debezium': Avro is not what format={format!r} is written in")
+    registry = None if schema_registry is None else registry_settings(schema_registry)
+    columns = enveloped(None)
+    reading = reading_of(columns, key, schema, columns.about_the_change())
+    records = EnvelopedRecords(in_topics, table, tops, reading, registry, placeholders(unavailable_value, format))
+    elements = TopicRecords(topics, records, pa.RecordBatch, option="topics", **consumer)
+    return ChangelogRows(ReadFollowed(elements, reading), reading, key)

@@ -1,0 +1,79 @@
+"""ReadGrowingChangelog: reads the table of a changelog of rows in files that arrive or grow."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import pyarrow as pa
+
+from beam_joins.content import Emit
+from beam_joins.pipelines.formats.columns import Unit
+from beam_joins.pipelines.io.sources.changelog_rows import ChangelogRows, ReadFollowed, reading_of, require_columns, schema_or_said
+from beam_joins.pipelines.io.sources.event_time import EventTime
+from beam_joins.pipelines.io.sources.files import GrowingFiles, growing_schema
+from beam_joins.pipelines.io.sources.followed_changes import FollowedChanges
+from beam_joins.pipelines.io.sources.plain_columns import Operations, plain_columns
+from beam_joins.pipelines.io.sources.read_table import ReadTable
+from beam_joins.spans import Span
+from beam_joins.transforms import connect
+
+__all__ = ["ReadGrowingChangelog"]
+
+
+class ReadGrowingChangelog(ReadTable):
+    r"""Reads the table of a changelog of rows in files that match a path or a glob, now and later, without an end.
+
+    Files are read as by :class:`~beam_joins.io.ReadGrowingFiles`, one after the other in the order of their paths: JSON
+    lines, Avro, Parquet and Arrow. A record that cannot be read fails the run.
+
+    * ``path`` and all other options but the last two: as of :class:`~beam_joins.io.ReadChangelog`. Records of one key
+      that neither the sequence nor the event time orders are ``"ambiguous_position"``, counted and all but one dropped.
+    * ``out_of_orderness``: how far behind the largest event time the watermark stays: seconds, a ``timedelta`` or a Beam
+      ``Duration``.
+    * ``idle_after``: after so long without a record the watermark follows the clock, ``out_of_orderness`` behind it. By
+      default it waits for the next record.
+
+    Raises ``ValueError`` at construction for a wrong option; InputError in the run, naming the file, for a bad record.
+
+    >>> ReadGrowingChangelog("orders/*.csv", key="id", timestamp_by="at")  # doctest: +NORMALIZE_WHITESPACE
+    Traceback (most recent call last):
+    ValueError: path='orders/*.csv': give a path or a glob that ends with one of
+        .avro, .jsonl, .json, .ndjson, .parquet, .arrow, .feather
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        key: str | Sequence[str],
+        timestamp_by: str,
+        timestamp_unit: Unit = "us",
+        sequence_by: str | Sequence[str] | None = None,
+        apply_as_deletes: str | Operations | None = None,
+        apply_as_upserts: Operations | None = None,
+        apply_as_truncates: Operations | None = None,
+        ignored: Operations | None = None,
+        except_columns: Sequence[str] = (),
+        schema: pa.Schema | Literal["said"] | None = "said",
+        emit: Emit = "updates",
+        out_of_orderness: Span = 0,
+        idle_after: Span | None = None,
+    ) -> None:
+        columns = plain_columns(
+            timestamp_by=timestamp_by,
+            timestamp_unit=timestamp_unit,
+            sequence_by=sequence_by,
+            apply_as_deletes=apply_as_deletes,
+            apply_as_upserts=apply_as_upserts,
+            apply_as_truncates=apply_as_truncates,
+            ignored=ignored,
+        )
+        names, omitted = connect.columns("key", key), connect.columns("except_columns", except_columns, none=True)
+        connect.choice("emit", emit, Emit)
+        event_time = EventTime.of(out_of_orderness, idle_after)
+        typed = growing_schema(path) if schema_or_said(schema) == "said" else schema
+        if typed is not None:
+            require_columns("key", names, typed)
+        reading = reading_of(columns, names, typed, omitted)
+        changes = GrowingFiles(path, FollowedChanges(reading), pa.RecordBatch, event_time, follow=True)
+        rows = ChangelogRows(ReadFollowed(changes, reading), reading, names)
+        super().__init__(rows.table(emit=emit, except_columns=omitted, ordered=False).of_run)

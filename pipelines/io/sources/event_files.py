@@ -1,0 +1,120 @@
+"""Reads the rows that change events in files are about, with the types and the key of the first run."""
+
+import glob
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+from apache_beam.pvalue import PBegin
+
+from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.pipelines.base.paths import is_local
+from beam_joins.pipelines.changelogs.changelog import Changelog, find_changelog, find_files, look_into, no_key
+from beam_joins.pipelines.changelogs.column_reader import ColumnReader
+from beam_joins.pipelines.changelogs.read_records import OnBadRecord
+from beam_joins.pipelines.formats.columns import Envelopes, enveloped
+from beam_joins.pipelines.formats.envelopes.look import together
+from beam_joins.pipelines.formats.files import File, Part
+from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.io.sources.changelog_rows import ChangelogRows, ReadFiles, top_columns
+from beam_joins.pipelines.io.sources.read_table import paths_of
+from beam_joins.transforms.connect import folder_for, label_of, schema_text, text, text_schema
+
+EventFormat = Literal["debezium", "wal2json", "maxwell"]
+_ENVELOPES: Final = "envelopes of"
+"""What a state remembers of envelopes, with the label of the transform that reads them: key and columns."""
+_HELD: Final = "held"
+"""The files of deletes and truncates alone, which are read with the first row."""
+_log = logging.getLogger(__name__)
+
+
+class EventFiles:
+    """The rows that the envelopes in files are about. Their key and types are those of the options, of the runs before,
+    with a state, or of the first changes.
+    """
+
+    def __init__(
+        self,
+        pattern: str,
+        format: EventFormat,
+        table: str,
+        key: list[str],
+        schema: Any,
+        unavailable_value: str | Sequence[str],
+        on_bad_record: OnBadRecord,
+    ) -> None:
+        self._name, self._pattern, self._key, self._on_bad_record = table or "changelog", pattern, key, on_bad_record
+        self._schema, self._said = schema if isinstance(schema, pa.Schema) else None, schema == "said"
+        self._envelopes = Envelopes(format, table, top_columns(key), self._schema, placeholders(unavailable_value, format))
+        self._changelog = find_changelog(self._name, pattern, enveloped(self._name), (), self._envelopes, keyed_later=True)
+        for column in () if self._schema is None else self._schema.names:  # Arrow would make a column of nulls of a name with a typo
+            self._changelog.require("schema=", column)
+        types = self._changelog.evidence.types if self._said else ()
+        together(self._name, types)
+        for column in self._envelopes.key if types else ():
+            self._changelog.require("key=", column)
+
+    def of_run(self, begin: PBegin) -> ChangelogRows:
+        """The rows of this run; keeps key and types for the next ones."""
+        state, label = folder_for(begin), f"{_ENVELOPES} {label_of(begin.pipeline)}"
+        before: dict[str, Any] = {} if state is None else state.inputs.get(label, {})
+        changelog = self._with_held(before.get(_HELD, []))
+        evidence = changelog.evidence
+        key = self._key or before.get("key") or list(changelog.files[0].key)
+        if not key:
+            raise InputError(changelog.absent or no_key(self._name, changelog.files[0].format, changelog.columns))
+        said = together(self._name, evidence.types) if self._said and evidence.types else None
+        # schemas of Debezium's have all columns, also those of deletes
+        is_said = not self._said or (self._envelopes.format == "debezium" and said is not None)
+        is_decided = "types" in before or not evidence.without_rows or is_said
+        if "types" in before:
+            said = before["types"] and text_schema(before["types"])
+        whole = evidence.whole or (before.get("whole") and text_schema(before["whole"]))
+        if state is not None:
+            held = [] if is_decided or not evidence.is_there else sorted(file.path for file in changelog.files)
+            types = {"types": said and schema_text(said)} if is_decided else {_HELD: held}
+            state.inputs[label] = {"key": key, "whole": whole and schema_text(whole), **types}
+        for doubt in filter(None, ["" if whole or self._schema else evidence.doubt, *(each.sentence for each in changelog.waiting)]):
+            _log.warning("%s", doubt)
+        files = tuple(replace(file, key=top_columns(key), columns=file.columns or whole) for file in changelog.files)
+        typed = said if self._said else self._schema
+        columns = enveloped(self._name)
+        if typed is None:
+            reading = Reading.of_objects(columns, paths_of(key), columns.about_the_change())
+        else:
+            reading = Reading.of_rows(columns, typed, said, changelog.bytes_text)
+        # what deletes nothing waits for the types of a row
+        parts = list[Part]() if state is not None and not is_decided else None
+        read = ReadFiles(replace(changelog, files=files), ColumnReader(reading), self._on_bad_record, parts)
+        return ChangelogRows(read, reading, key)
+
+    def _with_held(self, held: Sequence[str]) -> Changelog:
+        """The changelog of this run's files and of those of earlier ones that had no row, which this one reads."""
+        if not held:
+            return self._changelog
+        files = list[File]()
+        for path in held:
+            of_path = find_files(self._name, glob.escape(path) if is_local(path) else path, self._envelopes)
+            if not of_path:
+                raise InputError(
+                    f"{self._name}: {path} is gone, which no run has read as none had a row: restore it, or begin with an empty state"
+                )
+            files += of_path
+        files += [file for file in find_files(self._name, self._pattern, self._envelopes) if file.path not in held]
+        return look_into(self._name, tuple(files), enveloped(self._name), keyed_later=True)
+
+
+def placeholders(unavailable_value: str | Sequence[str], format: str) -> tuple[str, ...]:
+    """The placeholders for unchanged values, from the option.
+
+    Raises ValueError for other values, and for a format that has none.
+    """
+    several = not isinstance(unavailable_value, str) and isinstance(unavailable_value, Sequence)
+    named: tuple[Any, ...] = tuple(unavailable_value) if several else (unavailable_value,)
+    for each in named:
+        text("unavailable_value", each, "a placeholder, as in the connector's unavailable.value.placeholder")
+    if named and format != "debezium":
+        raise ValueError(f"unavailable_value= is for format='debezium': format={format!r} has no placeholders")
+    return named
