@@ -26,7 +26,7 @@ with beam.Pipeline() as pipeline:
         path, key="id", timestamp_by="at", sequence_by="lsn", apply_as_deletes={"op": ["d"]}, schema=schema if how == "typed" else None
     )
     if how == "typed":
-        _ = table | WriteChangelog(to, format="parquet", as_="rows", key="id")
+        _ = table | WriteChangelog(to, as_="rows", key="id")
     else:
         from beam_joins import LatestTable
         _ = table | LatestTable() | beam.combiners.Count.Globally()

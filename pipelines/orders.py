@@ -110,7 +110,7 @@ def _prepare(args: argparse.Namespace) -> None:
     """The sample, where no inputs are given, and names for the results."""
     if (args.orders is None) != (args.customers is None):
         raise InputError("give both --orders and --customers, or neither for the sample")
-    if not args.output and not args.latest and not args.changes:
+    if not args.output and not args.latest and not args.changes and not args.to:
         args.output = os.path.join(OUTPUT_DIRECTORY, "enriched.jsonl")
         args.latest = os.path.join(OUTPUT_DIRECTORY, "latest.jsonl")
     if args.orders is None:

@@ -24,6 +24,16 @@ def is_postgres(path: object) -> bool:
     return isinstance(path, str) and path.startswith(_SCHEMES)
 
 
+def postgres_table(address: str) -> PostgresAddress:
+    """The parts of the address of a table. Raises InputError for one that names none."""
+    target = postgres_address(address)
+    if target.slot:
+        raise InputError("a slot is for inputs: leave it out of the address")
+    if not target.table:
+        raise InputError("name a table in the address: postgres://HOST/DATABASE?table=NAME")
+    return target
+
+
 def postgres_address(address: str) -> PostgresAddress:
     """The parts of an address. The options of libpq in it, such as ``sslmode``, stay.
 

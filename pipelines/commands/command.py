@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from beam_joins.pipelines.base.interruption import Interruption, interruptible, leave_threads_behind
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.commands.command_line import beam_options, sentence_and_code
-from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, Names
+from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
 from beam_joins.pipelines.commands.options import Arguments, parse
 from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.runs_options import check_runs_options
@@ -66,10 +66,16 @@ def _alone(
     args, result = arguments.args, standard_result(arguments.args)
     with standard_streams(names, args), slot_rows(names, args), topic_records(names, args):
         with progress.phase("start-up"):
+            from beam_joins.pipelines.commands.merged_result import MergedResult
             from beam_joins.pipelines.commands.single_run import job_alone
 
             job, outputs = job_alone(names, args)
-        report, files = job.run(outputs, options, progress)
+            if (merged := MergedResult.of(args)) is not None:
+                outputs += (merged.output(job),)
+                merged.prepare(job, first=True)
+        report, files = job.run(outputs, options, progress, None if merged is None else merged.replace)
+        if merged is not None:
+            files[TO] = [merged.shown]
         if result is not None:
             files |= {CHANGES if result == "output" else LATEST: [STANDARD]}
         summary = job.summary(report, files, progress.seconds)

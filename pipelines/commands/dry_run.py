@@ -9,9 +9,11 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.changelog import Changelog
 from beam_joins.pipelines.changelogs.first_look import is_time
-from beam_joins.pipelines.commands.command_spec import LATEST, Names
+from beam_joins.pipelines.commands.command_spec import TO, Names
 from beam_joins.pipelines.commands.job import Job
+from beam_joins.pipelines.commands.merged_result import MergedResult
 from beam_joins.pipelines.commands.runner import setup_of
+from beam_joins.pipelines.commands.runs_options import changes_as
 from beam_joins.pipelines.commands.single_run import job_alone
 from beam_joins.pipelines.results.outputs import Output
 from beam_joins.pipelines.runners.runner import ENGINE
@@ -29,12 +31,11 @@ def dry_run(names: Names, args: Namespace, options: PipelineOptions) -> str:
     seen = f", of these the files that no run with {args.state_dir} has read" if args.state_dir else ""
     lines = [f"would read{seen}", *(line for changelog in job.changelogs for line in _input(changelog)), "would write"]
     changes = "--changes" if args.state_dir else "--output"
-    written = [f"  {output.name:<12} {output.path}, {output.format}" for output in outputs]
-    if args.to_address is not None:
-        from beam_joins.pipelines.commands.to_postgres import PostgresResult  # noqa: PLC0415  # psycopg is an extra
-
-        written.append(f"  {'to':<12} {PostgresResult(args.to_address, args).looked_at(job)}")
-    lines += written or [f"  nothing: a run needs {changes}, --latest or both"]
+    as_ = {False: f", as {args.output_as}" if changes_as(args) != "changes" else "", True: ""}
+    written = [f"  {output.name:<12} {output.path}, {output.records.format}{as_[output.records.of_finals]}" for output in outputs]
+    if (merged := MergedResult.of(args)) is not None:
+        written.append(f"  {TO:<12} {merged.looked_at(job)}")
+    lines += written or [f"  nothing: a run needs {changes}, --latest or --to"]
     columns = ", ".join(_columns_of(job))
     runner = options.view_as(StandardOptions).runner
     lines += [f"  rows of      {columns}", f"pipeline on {'DirectRunner' if runner == ENGINE else runner}", *_pipeline(job, outputs)]
@@ -91,4 +92,4 @@ def _pipeline(job: Job, outputs: tuple[Output, ...]) -> Iterator[str]:
     if len(tables) > 1:
         on = f"{', '.join(job.foreign_key)} refers to {keys[1]}" if job.foreign_key else f"{keys[0]} = {keys[1]}"
         yield f"  {'ForeignKeyJoin' if job.foreign_key else 'TableTableJoin'}({on}, how={job.how})"
-    yield from (f"  {'LatestTable' if output.name == LATEST else 'changes'} -> {output.path}" for output in outputs)
+    yield from (f"  {'LatestTable' if output.records.of_finals else 'changes'} -> {output.path}" for output in outputs)

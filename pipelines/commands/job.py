@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,19 +21,19 @@ from beam_joins.pipelines.changelogs.read_records import OnBadRecord
 from beam_joins.pipelines.changelogs.row_types import row_types
 from beam_joins.pipelines.changelogs.time_units import remarks_on, require_one_unit
 from beam_joins.pipelines.commands.at_least import AtLeast
-from beam_joins.pipelines.commands.command_spec import LACKING, LATEST, TO, Names
-from beam_joins.pipelines.commands.pipeline import OF_DATABASES, Shape, form_of, pipeline_of
+from beam_joins.pipelines.commands.command_spec import LACKING, Names
+from beam_joins.pipelines.commands.pipeline import Shape, pipeline_of
 from beam_joins.pipelines.commands.runner import any_runner
 from beam_joins.pipelines.commands.select import Item, Share, shares_of
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.commands.watched_run import WatchedRun
-from beam_joins.pipelines.formats.files import Format
+from beam_joins.pipelines.formats.change_records import ChangeRecords, Made, TableRecords, TextRecords
+from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.formats.reading import Form, Kind, Reading
-from beam_joins.pipelines.formats.row_encoding import columns_of_changes
-from beam_joins.pipelines.formats.target_types import target_type
+from beam_joins.pipelines.formats.registry import format_of
 from beam_joins.pipelines.results.outputs import Output, Staging
 from beam_joins.pipelines.results.write_parts import Report
-from beam_joins.transforms.connect import StateFolder
+from beam_joins.transforms.connect import StateFolder, TableType
 
 Kinds: TypeAlias = tuple[tuple[Kind, ...], ...]
 """What the columns of the key of each changelog hold, in words."""
@@ -57,7 +57,8 @@ class Job:
     keeps: AtLeast | None = None
     """Which rows of the first changelog are in its table; None: all."""
     on_bad_record: OnBadRecord
-    one_file: bool
+    in_parts: bool = False
+    """Whether each result in a file stays in the parts in which it was written."""
     reports: bool = False
     """Whether figures for a report are counted."""
     made: tuple[str, ...] = ()
@@ -222,35 +223,74 @@ class Job:
         taken = share.columns if share.columns is not None else zip(types.names, types.names, strict=True)
         return pa.schema([(name, types.field(column).type if column in types.names else pa.string()) for column, name in taken])
 
-    def output(self, name: str, path: str, format_: Format, owner: str = "") -> Output:
-        """An output, with its columns if it is not JSON lines.
+    @property
+    def has_combined_keys(self) -> bool:
+        """Whether a row of the result has the key of a right row beside that of a left one, each of which may be missing."""
+        return bool(self.foreign_key) and 0 in LACKING.get(self.how, ())
 
-        Raises InputError for a column that the format does not take.
-        """
-        if format_ == "json lines":
-            return Output(name, path, format_, owner=owner)
+    @cached_property
+    def table_type(self) -> TableType:
+        """The types of the keys and the rows of the result, in typed columns. Raises InputError."""
         readings = self.readings(("columns",))
         fields = list[Any]()
         for side, share in self.shares.items():
             columns = list(readings[side].typed or ())
             fields += [(share.nested, pa.struct(columns))] if share.nested else columns
-        row = pa.struct(fields)
-        if name != LATEST:
-            key = readings[0].key_type
-            if self.foreign_key and 0 in LACKING.get(self.how, ()):
-                key = pa.struct([("foreign_key", readings[1].key_type), ("primary_key", key)])
-            members = columns_of_changes(key, row, pa.timestamp("us", "UTC"))
-            row = pa.struct([each for each in members if name != TO or each.name in OF_DATABASES])
-        try:
-            schema = pa.schema([(field.name, target_type("parquet", field.name, field.type)) for field in row])
-            output = Output(name, path, format_, schema, owner)
-            _ = output.records
-        except ValueError as error:
-            raise InputError(f"--{name if name in (LATEST, TO) else 'output'}: {path}: {error}") from error
-        return output
+        key = readings[0].key_type
+        if self.has_combined_keys:
+            key = pa.struct([("foreign_key", readings[1].key_type), ("primary_key", key)])
+        return TableType(key, pa.struct(fields))
 
-    def run(self, outputs: tuple[Output, ...], options: PipelineOptions, progress: Progress) -> tuple[Report, dict[str, list[str]]]:
-        """Run it; gives what was counted, and for each output the paths of its files."""
+    def plain_rows(self, option: str, as_: Made) -> PlainRows:
+        """The columns of rows that are written as upserts, pairs and so on. Raises InputError for columns that no file holds."""
+        self._require_apart_from_key(option, as_)
+        try:
+            if as_ not in ("upserts", "pairs"):
+                return PlainRows(option, self.table_type, without_key=True)
+            return PlainRows(option, self.table_type, None if self.has_combined_keys else self.key_names())
+        except ValueError as error:
+            raise InputError(f"{option}: {str(error).removeprefix(f'{option}: ')}") from error
+
+    def _require_apart_from_key(self, option: str, as_: Made) -> None:
+        """Raise InputError for another column of the result with the name of one of the key, which takes its place."""
+        if as_ in ("changes", "rows"):
+            return
+        if self.has_combined_keys:
+            of_key: dict[str, set[tuple[int, str]]] = {"foreign_key": set(), "primary_key": set()}
+        else:
+            keys = [each.columns.key for each in self.changelogs[: 1 if self.foreign_key else 2]]
+            of_key = {name: set(enumerate(columns)) for name, *columns in zip(self.key_names(), *keys, strict=True)}
+        for side, share in self.shares.items():
+            taken = share.columns if share.columns is not None else [(name, name) for name in self.types[side].names]
+            for column, name in [("", share.nested)] if share.nested else taken:
+                if name in of_key and (side, column) not in of_key[name]:
+                    raise InputError(f"{option}: '{name}' is a column of the key and another one of the result: {self.names.rename}")
+
+    def output(self, name: str, option: str, path: str, as_: Made, owner: str = "") -> Output:
+        """An output of an option, whose suffix says its format.
+
+        Raises InputError for a column that the format does not take.
+        """
+        format_ = format_of(option, path).name
+        in_parts = self.in_parts and as_ != "table"
+        records: TableRecords
+        if format_ == "json lines" and as_ in ("changes", "rows"):
+            records = TextRecords(of_finals=as_ == "rows")
+        else:
+            try:
+                records = ChangeRecords(self.plain_rows(option, as_), as_, format_)
+            except InputError:
+                raise
+            except ValueError as error:
+                raise InputError(f"{option}: {path}: {error}") from error
+        return Output(name, path, records, member=records.form, owner=owner, in_parts=in_parts)
+
+    def run(
+        self, outputs: tuple[Output, ...], options: PipelineOptions, progress: Progress, merge: Callable[[str], None] | None = None
+    ) -> tuple[Report, dict[str, list[str]]]:
+        """Run it; gives what was counted, and for each output the paths of its files. ``merge`` takes the file of the
+        output that is merged into a table, the last one.
+        """
         with Staging(outputs) as staging:
             report_path = f"{staging.attempt(outputs[0].claimed)}/report.json"
             with ExitStack() as running:
@@ -260,7 +300,7 @@ class Job:
                 watched = run.run(self.pipeline(outputs, ready, staging, report_path), progress)
             with progress.phase("finishing"):
                 report = run.report(watched)
-                return report, staging.publish_parts(report.parts_of(outputs), one_file=self.one_file)
+                return report, staging.publish_parts(report.parts_of(outputs), merge)
 
     def pipeline(
         self,
@@ -273,10 +313,8 @@ class Job:
         """The pipeline, which writes parts of the outputs, and a report that names them; with a folder it
         goes on where the last run ended.
         """
-        forms = tuple(dict.fromkeys(form_of(output) for output in outputs))
-        shape = Shape(
-            self.changelogs, self.readings(forms), self.shares, self.how, self.keeps, self.on_bad_record, self.reports, self.one_file
-        )
+        forms = tuple(dict.fromkeys(output.records.form for output in outputs))
+        shape = Shape(self.changelogs, self.readings(forms), self.shares, self.how, self.keeps, self.on_bad_record, self.reports)
         return pipeline_of(shape, outputs, options, staging, report_path, folder)
 
 

@@ -16,6 +16,7 @@ from beam_joins.pipelines.commands.slot_inputs import take_addresses
 from beam_joins.pipelines.commands.topic_inputs import take_topics
 from beam_joins.pipelines.formats.columns import NANOSECONDS, Columns, Envelopes, enveloped
 from beam_joins.pipelines.formats.layout import DELIMITER_NAMES, TYPES, Layout, delimiter_of, encoding_of, is_type
+from beam_joins.pipelines.io.targets import target_at
 
 _DEFAULTS: Final[dict[str, Any]] = {
     "timestamp": "updated_at",
@@ -44,6 +45,8 @@ def parse(names: Names, argv: Sequence[str] | None) -> Arguments:
     arguments = Arguments(*parse_known(_parser(names), argv))
     args = arguments.args
     args.by_default = set()
+    args.to_target = None if args.to is None else target_at("--to", args.to)
+    args.to = args.to_target and args.to_target.shown
     take_addresses(names, args)
     take_topics(names, args)
     for side in names.sides:

@@ -4,31 +4,25 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import apache_beam as beam
-import pyarrow as pa
-import pyarrow.compute as pc
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins import ChangeBatch, LatestTable
+from beam_joins import LatestTable
 from beam_joins.how import How
 from beam_joins.pipelines.changelogs.changelog import Changelog
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord, ReadRecords
 from beam_joins.pipelines.commands.at_least import AtLeast
-from beam_joins.pipelines.commands.command_spec import LATEST, TO
 from beam_joins.pipelines.commands.joined import completed, has_both, join_of, refers_to_none
 from beam_joins.pipelines.commands.select import Share
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.commands.watched_run import log_beside
-from beam_joins.pipelines.formats.json_text import joined, stored_key
-from beam_joins.pipelines.formats.reading import Form, Reading
-from beam_joins.pipelines.formats.row_encoding import change_columns, fitted, json_changes
+from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.io.sources.read_table import Reads, ReadTable, table_of
 from beam_joins.pipelines.results.count_figures import Counted, figures, without_reference
 from beam_joins.pipelines.results.counts import TallyDropped, TallyRows, TallyUnreferring
-from beam_joins.pipelines.results.in_order import ChangesInOrder, RowsInOrder
 from beam_joins.pipelines.results.outputs import Output, Staging
 from beam_joins.pipelines.results.write_parts import WriteParts, WriteReport
 from beam_joins.sorting import valid
@@ -39,9 +33,6 @@ from beam_joins.transforms.connect import (
     prepared,
     suggested_partitions,
 )
-
-OF_DATABASES: Final = ("key", "new", "position")
-"""The members of a change that is merged into a database."""
 
 
 class Shape(NamedTuple):
@@ -54,8 +45,6 @@ class Shape(NamedTuple):
     keeps: AtLeast | None
     on_bad_record: OnBadRecord
     reports: bool
-    one_file: bool
-    """Whether the parts of an output are merged into one file."""
 
 
 def pipeline_of(
@@ -79,14 +68,14 @@ def pipeline_of(
     os.rmdir(pipeline.local_tempdir)  # for transforms in other languages; it would stay if the process were killed
     if folder is not None:
         folder.attach(pipeline)
-    of_finals = folder is None and not shape.reports and all(output.name == LATEST for output in outputs)
+    of_finals = folder is None and not shape.reports and all(output.records.of_finals for output in outputs)
     result, facts = _result(pipeline, shape, report_path, goes_on=folder is not None, of_finals=of_finals)
     if len(shape.changelogs) > 1 and shape.how not in ("semi", "anti"):
         matched = TallyRows(shape.changelogs[0].name, {MATCHED: has_both})
         facts.append(result | "Tally matched" >> beam.ParDo(matched))
     for output in outputs:
-        rows = result | "Latest" >> LatestTable() if output.name == LATEST else result
-        written = WriteParts(output, staging.attempt(output.claimed), encode(output), merged=shape.one_file)
+        rows = result | "Latest" >> LatestTable() if output.records.of_finals else result
+        written = WriteParts(output, staging.attempt(output.claimed))
         facts.append(rows | f"Write {output.name}" >> beam.ParDo(written))
     _ = tuple(facts) | "Report" >> WriteReport(report_path)
     return pipeline
@@ -134,37 +123,3 @@ def _result(pipeline: beam.Pipeline, shape: Shape, report_path: str, *, goes_on:
     if shape.reports:
         facts += figures(counted, tables, result)
     return (without_reference(result) if keeps_reference else result), facts
-
-
-def _changes(output: Output, some: ChangeBatch, old: pa.Array, new: pa.Array) -> pa.Array:
-    return json_changes(some, old, new) if output.columns is None else _encoded(output, change_columns(some, old, new))
-
-
-def _merged(output: Output, some: ChangeBatch, old: pa.Array, new: pa.Array) -> pa.Array:
-    return _encoded(output, [stored_key(some.key), new, some.position])
-
-
-def _latest(output: Output, keys: pa.Array, values: pa.Array) -> pa.Array:
-    rows = _row(form_of(output), values)
-    return joined(rows, b"\n") if output.columns is None else _encoded(output, rows.flatten())
-
-
-def _encoded(output: Output, columns: list[pa.Array]) -> pa.Array:
-    schema = pa.schema([]) if output.columns is None else output.columns
-    return output.records.encoded(fitted(columns, schema))
-
-
-def encode(output: Output) -> ChangesInOrder | RowsInOrder:
-    """How the result is encoded for an output."""
-    if output.name == LATEST:
-        return RowsInOrder(partial(_latest, output))
-    return ChangesInOrder(partial(_merged if output.name == TO else _changes, output), partial(_row, form_of(output)))
-
-
-def form_of(output: Output) -> Form:
-    """The form in which rows are kept for an output."""
-    return "json lines" if output.columns is None else "columns"
-
-
-def _row(form: Form, values: pa.Array) -> pa.Array:
-    return pc.struct_field(values, form)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from fnmatch import fnmatch
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -18,9 +18,10 @@ from beam_joins.pipelines.base.progress import Progress, counted
 from beam_joins.pipelines.changelogs.changelog import DatabaseTable, find_files
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
 from beam_joins.pipelines.commands.job import Job
+from beam_joins.pipelines.commands.merged_result import MergedResult
 from beam_joins.pipelines.commands.options import columns_of, envelopes_of, layout_given, what_is_made
 from beam_joins.pipelines.commands.run_memory import Memory
-from beam_joins.pipelines.commands.runs_options import changes_pattern, fixed_options, of_run, require_same
+from beam_joins.pipelines.commands.runs_options import changes_as, changes_pattern, fixed_options, of_run, require_same
 from beam_joins.pipelines.commands.slot_inputs import SlotInputs, is_idle
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.commands.topic_inputs import rounds_in_run
@@ -31,9 +32,6 @@ from beam_joins.pipelines.results.outputs import Output, Staging, absent_folders
 from beam_joins.pipelines.results.publication import Move
 from beam_joins.pipelines.results.write_parts import Report
 from beam_joins.transforms.connect import StateFolder, StateRefused
-
-if TYPE_CHECKING:
-    from beam_joins.pipelines.commands.to_postgres import PostgresResult
 
 Arrived = Mapping[str, Sequence[File]]
 """The files of each input."""
@@ -68,7 +66,7 @@ class Runs:
         self._places = {LATEST: args.latest} if args.latest else {}
         if args.changes:
             self._places = {CHANGES: changes_pattern(args.changes), **self._places}
-        self._database = None if args.to_address is None else _database(args)
+        self._merged = MergedResult.of(args)
         written = self._places if args.json in (None, STDOUT) else {**self._places, "json": args.json}
         for name, place in written.items():
             for side in names.sides:
@@ -76,10 +74,9 @@ class Runs:
                     raise InputError(
                         f"--{name}: --{side.path_option} {side.path(args)} would read what is written to {place}: name another place"
                     )
-        if self._database is not None:
-            self._places[TO] = self._database.file
         self._made = [f"the folder {folder} was not there: it has been made" for folder in absent_folders([args.latest])]
-        self._formats = {name: check_output(f"--{name}", of_run(place, 1)) for name, place in self._places.items()}
+        for name, place in (*self._places.items(), *([(TO, self._merged.file)] if self._merged is not None else [])):
+            check_output(f"--{name}", of_run(place, 1))
 
     def arrived(self) -> Arrived:
         """The existing files of each input; slots and topics are read in the run."""
@@ -113,9 +110,10 @@ class Runs:
             read = {side: [*memory.waiting(side, arrived[side]), *files] for side, files in new.items()}
             job = self._job(memory, read)
             outputs = tuple(self._output(name, folder.run, job) for name in self._places)
-            if self._database is not None:
-                self._database.prepare(job, outputs[-1], first=folder.is_new)
-            memory.learn(job, in_columns=any(output.columns is not None for output in outputs))
+            if self._merged is not None:
+                outputs += (self._merged.output(job),)
+                self._merged.prepare(job, first=folder.is_new)
+            memory.learn(job, in_columns=any(output.records.form == "columns" for output in outputs))
             in_folders = {side: files for side, files in new.items() if self._slot is None and side not in self._args.topics}
             for side, files in in_folders.items():
                 memory.seen[side].add(files)
@@ -134,13 +132,13 @@ class Runs:
                     report = replace(report, tallies=memory.in_all(report.tallies))
                     folder.inputs[self._remembered] = memory.stored()
                     with interruption.later(), staging.until_renamed(StateRefused):
-                        if self._database is not None:
+                        if self._merged is not None:
                             folder.require_current()
-                            self._database.merge(moves.pop().source, first=folder.is_new)
+                            self._merged.merge(moves.pop().source, run=folder.run, first=folder.is_new)
                         folder.commit([(move.source, absolute(move.target)) for move in moves])
             paths = {output.name: [output.path] for output in outputs}
-            if self._database is not None:
-                paths[TO] = [self._database.shown]
+            if self._merged is not None:
+                paths[TO] = [self._merged.shown]
             remarks.insert(0, f"run {folder.run} with {self._args.state_dir}: {self._came(new, 'new file')}")
             waits = [each.sentence for changelog in job.changelogs for each in changelog.waiting if each.sentence]
             return Ended(folder.run, self._came(new), report, lambda seconds: job.summary(report, paths, seconds, remarks), waits)
@@ -191,7 +189,6 @@ class Runs:
             names=self._names,
             made=made,
             changelogs=changelogs,
-            one_file=True,
             known_kinds=memory.kinds,
             known_types=memory.known_types,
             **what_is_made(self._names, self._args),
@@ -207,19 +204,13 @@ class Runs:
                 f"{path} is there already, and is not of a run with {self._args.state_dir}: name another folder for the "
                 "changes, or move it away"
             )
-        return job.output(name, path, self._formats[name], place)
-
-
-def _database(args: Namespace) -> "PostgresResult":
-    from beam_joins.pipelines.commands.to_postgres import PostgresResult  # noqa: PLC0415  # psycopg is an extra
-
-    return PostgresResult(args.to_address, args)
+        return job.output(name, f"--{name}", path, "rows" if name == LATEST else changes_as(self._args), place)
 
 
 def _whole(staging: Staging, outputs: Sequence[Output], report: Report) -> list[Move]:
     """The results, whole, and the names that they are to get."""
     parts = report.parts_of(outputs)
-    moves = [move for output in outputs for move in staging.prepared(output, parts[output.name], one_file=True)]
+    moves = [move for output in outputs for move in staging.prepared(output, parts[output.name])]
     staging.require_held()
     return moves
 

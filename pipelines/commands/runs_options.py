@@ -3,10 +3,14 @@
 import argparse
 import os
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.commands.command_spec import Names
+from beam_joins.pipelines.io.targets import FORMS
+
+if TYPE_CHECKING:
+    from beam_joins.pipelines.formats.change_records import As
 
 SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)?")
@@ -40,7 +44,19 @@ def add_runs_options(parser: argparse.ArgumentParser, names: Names) -> None:
         metavar="PATH",
         help=f"changelog of the result, in the order of positions: key, op, old, new, timestamp, position{names.without_results[0]}",
     )
+    out.add_argument(
+        "--output-as",
+        choices=("changes", "upserts", "pairs"),
+        help="the records of --output and --changes: changes; upserts, the row after each change with timestamp, position and "
+        "deleted; pairs, the row before and after it in Debezium's form (default: changes)",
+    )
     out.add_argument("--latest", metavar="PATH", help=f"the final rows of the result{names.without_results[1]}")
+    out.add_argument(
+        "--to",
+        metavar="ADDRESS",
+        help=f"a table elsewhere, {FORMS}, that is brought up to date in one transaction; made where it is not there. A run that "
+        "stands alone replaces all rows of it, as does the first one with --state-dir",
+    )
     out.add_argument(
         "--parts",
         action="store_true",
@@ -79,12 +95,6 @@ def add_runs_options(parser: argparse.ArgumentParser, names: Names) -> None:
         "changes-000001.jsonl and so on, or a name "
         "with a * for the number of the run",
     )
-    group.add_argument(
-        "--to",
-        metavar="ADDRESS",
-        help="a table of PostgreSQL, postgres://HOST/DATABASE?table=NAME, that each run brings up to date in one transaction; made "
-        "by the first one where it is not there, which replaces all rows of it",
-    )
     group.add_argument("--follow", action="store_true", help="run again and again, until SIGINT or SIGTERM")
     group.add_argument(
         "--every",
@@ -109,8 +119,10 @@ def check_runs_options(args: argparse.Namespace, names: Names) -> None:
         raise InputError("--whole-files is for --follow: a single run takes all files that are there")
     if args.report:
         _check_report(args.report, args.follow)
+    if args.output_as and not args.output and not args.changes:
+        raise InputError("--output-as says how --output or --changes is written: give one of them too")
     if not args.state_dir:
-        for value, option in ((args.changes, "--changes"), (args.to, "--to"), (args.follow, "--follow")):
+        for value, option in ((args.changes, "--changes"), (args.follow, "--follow")):
             if value:
                 raise InputError(f"{option} is for runs that go on: give --state-dir too")
         return
@@ -166,6 +178,12 @@ def changes_pattern(place: str) -> str:
     return os.path.join(place, "changes-*.jsonl")
 
 
+def changes_as(args: argparse.Namespace) -> "As":
+    """How the changes of the result are written."""
+    as_: As = args.output_as or "changes"
+    return as_
+
+
 def of_run(pattern: str, number: int) -> str:
     """The path of a run's changes.
 
@@ -181,8 +199,11 @@ def fixed_options(args: argparse.Namespace, names: Names) -> dict[str, str]:
         f"--{name.replace('_', '-')}": vars(args)[name]
         for name in (*names.fixed, *(side.dest(column) for side in names.sides for column in _COLUMNS))
     }
-    formats = {option: _suffix(place) for option, place in (("--changes", args.changes), ("--latest", args.latest)) if place}
-    values["--to"] = args.to
+    from beam_joins.pipelines.formats.registry import format_of  # noqa: PLC0415  # with Arrow and Beam
+
+    places = {"--changes": changes_pattern(args.changes) if args.changes else None, "--latest": args.latest}
+    formats = {option: format_of(option, place).name for option, place in places.items() if place}
+    values |= {"--to": args.to, "--output-as": changes_as(args) if args.changes else None}
     return {option: str(value) for option, value in values.items() if value is not None} | formats
 
 
@@ -205,12 +226,6 @@ def require_same(options: dict[str, str], before: dict[str, str], state_dir: str
 
 def _shown(value: str | None) -> str:
     return "not given" if value is None else value or "empty"
-
-
-def _suffix(place: str) -> str:
-    """The format of a place as its suffix says it; of a folder JSON lines."""
-    ending = os.path.splitext(place)[1].removeprefix(".")
-    return {"feather": "arrow"}.get(ending, ending) if ending in ("avro", "parquet", "arrow", "feather", "csv") else "json lines"
 
 
 def _seconds(text: str) -> Any:

@@ -12,12 +12,13 @@ from beam_joins.pipelines.commands.absent_defaults import without_absent_default
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, Names, Side
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.options import columns_of, envelopes_of, layout_given, what_is_made
-from beam_joins.pipelines.commands.runs_options import changes_pattern
+from beam_joins.pipelines.commands.runs_options import changes_as, changes_pattern
+from beam_joins.pipelines.formats.change_records import Made
 from beam_joins.pipelines.results.outputs import Output, absent_folders, check_output, refuse_inputs
 
 
 def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool = True) -> tuple[Job, tuple[Output, ...]]:
-    """The job and its results. Raises InputError.
+    """The job and its results in files. Raises InputError.
 
     ``look_bytes`` says how much of a file is looked at, 0 as much as is needed; ``make``: directories for the
     results, and whatever else the command makes on first use. Without it there may be no result.
@@ -26,24 +27,27 @@ def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool 
         raise InputError(f"give {' and '.join(f'--{side.path_option}' for side in names.sides)}: a file or a glob")
     names.prepare(args)
     places = {CHANGES: changes_pattern(args.changes) if args.changes else args.output, LATEST: args.latest}
-    if make and not any(places.values()):
-        raise InputError("give --output, --latest or both, for what the run gives")
+    if make and not any(places.values()) and args.to is None:
+        raise InputError("give --output, --latest or --to, for what the run gives")
     _refuse_same({"--output": args.output, "--latest": args.latest, "--json": None if args.json == "-" else args.json}.items())
     folders = absent_folders(places.values())
-    flags = {CHANGES: "--output", LATEST: "--latest"}
-    formats = {(name, path): check_output(flags[name], path, make=make) for name, path in places.items() if path}
+    flags = {CHANGES: "--changes" if args.changes else "--output", LATEST: "--latest"}
+    written = {name: path for name, path in places.items() if path}
+    for name, path in written.items():
+        check_output(flags[name], path, make=make)
     changelogs = tuple(_changelog(side, args, look_bytes) for side in names.sides)
     remarks = list[str]()
     if not args.state_dir:  # whether there is such a column must be the same in all runs
         changelogs, remarks = without_absent_defaults(names.sides, args.by_default, changelogs)
     for changelog in changelogs:
         changelog.require_table()
-    for path in [path for _, path in formats] + [args.json] * (args.json not in (None, "-")):
+    for path in [*written.values()] + [args.json] * (args.json not in (None, "-")):
         refuse_inputs(path, [file.path for changelog in changelogs for file in changelog.files])
     made = [f"the folder {folder} was not there: {'it has been made' if make else 'a run makes it'}" for folder in folders]
-    job = Job(names=names, changelogs=changelogs, one_file=not args.parts, made=(*made, *remarks), **what_is_made(names, args))
+    job = Job(names=names, changelogs=changelogs, in_parts=args.parts, made=(*made, *remarks), **what_is_made(names, args))
     job.check()
-    return job, tuple(job.output(name, path, format_) for (name, path), format_ in formats.items())
+    as_: dict[str, Made] = {CHANGES: changes_as(args), LATEST: "rows"}
+    return job, tuple(job.output(name, flags[name], path, as_[name]) for name, path in written.items())
 
 
 def _changelog(side: Side, args: Namespace, look_bytes: int) -> Changelog:

@@ -25,15 +25,11 @@ _IDLE_BYTES = 16 << 20
 
 
 def take_addresses(names: Names, args: Namespace) -> None:
-    """Have the sides whose path is an address read lines of a slot, and take the address of the result; path
-    and ``--to`` are then addresses without secrets.
+    """Have the sides whose path is an address read lines of a slot; the path is then an address without secrets.
 
     Raises InputError for addresses that do not go together.
     """
-    args.slot_address, args.to_address, args.slot_tables = None, None, None
-    if args.to is not None:
-        args.to_address = _target(args.to)
-        args.to = f"{args.to_address.shown}, table {args.to_address.table}"
+    args.slot_address, args.slot_tables = None, None
     sides = [side for side in names.sides if is_postgres(side.path(args))]
     if not sides:
         return
@@ -53,17 +49,6 @@ def take_addresses(names: Names, args: Namespace) -> None:
             raise InputError(f"{side.flag('table')} must name a table of the publication {address.publication}, as in public.orders")
         setattr(args, side.path_option, address.shown)
     args.slot_address = first
-
-
-def _target(address: str) -> PostgresAddress:
-    if not is_postgres(address):
-        raise InputError("--to: give the address of a table, postgres://HOST/DATABASE?table=NAME")
-    target = postgres_address(address)
-    if target.slot:
-        raise InputError("--to: a slot is for inputs: leave it out of the address")
-    if not target.table:
-        raise InputError("--to: name a table in the address: postgres://HOST/DATABASE?table=NAME")
-    return target
 
 
 class SlotInputs(NamedTuple):

@@ -2,71 +2,112 @@
 new row, or as those of the command line; or its rows.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Literal, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.batch import ChangeBatch
+from beam_joins.pipelines.formats.arrow_rows import opened
+from beam_joins.pipelines.formats.files import Format
+from beam_joins.pipelines.formats.json_lines import JsonLinesWriter
+from beam_joins.pipelines.formats.json_text import joined, stored_key
 from beam_joins.pipelines.formats.plain_rows import PlainRows
-from beam_joins.pipelines.formats.registry import FILE_FORMATS, Written
-from beam_joins.pipelines.formats.row_encoding import change_columns, columns_of_changes, fitted
+from beam_joins.pipelines.formats.reading import Form
+from beam_joins.pipelines.formats.registry import FILE_FORMATS
+from beam_joins.pipelines.formats.row_encoding import change_columns, columns_of_changes, fitted, json_changes
 from beam_joins.sorting import integers, valid
 
 As = Literal["upserts", "pairs", "changes", "rows"]
+Made = As | Literal["table"]
+"""Beside these the changes of a table for a writer that merges them: key, new row and position."""
 MARKS: Final = pa.schema([("timestamp", pa.timestamp("us", "UTC")), ("position", pa.int64()), ("deleted", pa.bool_())])
 """The columns of upserts about the change."""
 _SOURCE: Final = pa.struct(
     [("connector", pa.string()), ("table", pa.string()), ("lsn", pa.int64()), ("ts_ms", pa.int64()), ("ts_us", pa.int64())]
 )
 _MILLI: Final = 1_000
+_ROWS: Final = 1 << 16
+
+
+class TableRecords(Protocol):
+    """How the changes or the rows of a table are written to a file."""
+
+    @property
+    def format(self) -> Format:
+        """The format of the file."""
+
+    @property
+    def form(self) -> Form:
+        """The form in which rows are taken."""
+
+    @property
+    def of_finals(self) -> bool:
+        """Whether the rows are written that the table has in the end, and no changes."""
+
+    def of_changes(self, changes: ChangeBatch, old: pa.Array, new: pa.Array) -> pa.Array:
+        """The records of changes with their old and new values."""
+
+    def of_rows(self, keys: pa.Array, values: pa.Array) -> pa.Array:
+        """The records of the rows that the table has in the end."""
+
+    def writer(self, file: Any) -> Any:
+        """A writer of records to a file."""
 
 
 class ChangeRecords:
-    """How a table is written: as what, in which format; ``table`` is the name of the table in pairs."""
+    """How a table of typed columns is written: as what, in which format; ``table`` is the name of the table in pairs."""
 
-    def __init__(self, rows: PlainRows, form: As, format_: Written, table: str) -> None:
+    form: Form = "columns"
+
+    def __init__(self, rows: PlainRows, as_: Made, format_: Format, table: str = "") -> None:
         """Raises ``ValueError`` for a column that would be there twice, or of a type that the format does not
         have.
         """
+        self.format, self.of_finals = format_, as_ == "rows"
         self._rows = rows
         self._table = table
-        self._form = form
-        if taken := [name for name in MARKS.names if name in rows.schema.names and form == "upserts"]:
+        self._as = as_
+        if taken := [name for name in MARKS.names if name in rows.schema.names and as_ == "upserts"]:
             raise ValueError(
-                f"the table has a column '{taken[0]}', as the change itself: give it another name with MapTable, or write as_='pairs'"
+                f"the table has a column '{taken[0]}', as the change itself: give it another name (--select, or MapTable), or "
+                "write pairs"
             )
-        if form == "pairs" and format_ == "csv":
-            raise ValueError("format='csv' has no pairs: choose as_='upserts', 'changes' or 'rows'")
+        if as_ == "pairs" and format_ == "csv":
+            raise ValueError("CSV has no rows within rows, as pairs have: choose upserts or changes, or another format")
         row = pa.struct(list(rows.schema))
         pairs = [("before", row), ("after", row), ("op", pa.string()), ("source", _SOURCE), ("ts_ms", pa.int64())]
-        time = pa.int64() if format_ == "jsonl" else MARKS.field("timestamp").type
+        time = pa.int64() if format_ == "json lines" else MARKS.field("timestamp").type
         self.columns = {
             "upserts": pa.schema([*rows.schema, *MARKS]),
             "pairs": pa.schema(pairs),
             "changes": pa.schema([*columns_of_changes(rows.key_type, row, time)]),
             "rows": rows.schema,
-        }[form]
-        records = next(each.records for each in FILE_FORMATS if each.option == format_)
-        self._records = records(self.columns, form == "pairs")
+            "table": pa.schema([("key", rows.key_type), ("new", row), ("position", pa.int64())]),
+        }[as_]
+        records = next(each.records for each in FILE_FORMATS if each.name == format_)
+        self._records = records(self.columns, as_ == "pairs")
 
     def writer(self, file: Any) -> Any:
-        """What writes records to a file."""
+        """A writer of records to a file."""
         return self._records.writer(file)
 
     def of_changes(self, changes: ChangeBatch, old: pa.Array, new: pa.Array) -> pa.Array:
         """The records of changes with their old and new values."""
-        made = {"upserts": self._of_upserts, "pairs": self._of_pairs, "changes": self._of_changes}[self._form]
-        return self._records.encoded(made(changes, old, new))
+        made = {"upserts": self._of_upserts, "pairs": self._of_pairs, "changes": self._of_changes, "table": self._of_table}
+        return self._records.encoded(made[self._as](changes, old, new))
 
     def of_rows(self, keys: pa.Array, values: pa.Array) -> pa.Array:
-        """The records of rows that there are in the end."""
+        """The records of the rows that the table has in the end."""
         return self._records.encoded(self._rows.columns(keys, values))
 
     def _of_changes(self, changes: ChangeBatch, old: pa.Array, new: pa.Array) -> list[pa.Array]:
         before, after = (self._rows.structs(changes.key, values) for values in (old, new))
         return fitted(change_columns(changes, before, after), self.columns)
+
+    def _of_table(self, changes: ChangeBatch, old: pa.Array, new: pa.Array) -> list[pa.Array]:
+        return fitted([stored_key(changes.key), self._rows.structs(changes.key, new), changes.position], self.columns)
 
     def _of_upserts(self, changes: ChangeBatch, old: pa.Array, new: pa.Array) -> list[pa.Array]:
         at = changes.timestamp.cast(MARKS.field("timestamp").type)
@@ -85,3 +126,36 @@ class ChangeRecords:
             pa.StructArray.from_arrays(source, fields=list(_SOURCE)),
             times,
         ]
+
+
+class TextRecords:
+    """How a table whose rows are JSON text is written: its changes or its rows as lines, with the digits of the text."""
+
+    format: Format = "json lines"
+    form: Form = "json lines"
+
+    def __init__(self, *, of_finals: bool = False) -> None:
+        self.of_finals = of_finals
+
+    def writer(self, file: Any) -> JsonLinesWriter:
+        """A writer of lines to a file."""
+        return JsonLinesWriter(file)
+
+    def of_changes(self, changes: ChangeBatch, old: pa.Array, new: pa.Array) -> pa.Array:
+        """The lines of changes with their old and new values."""
+        return json_changes(changes, old, new)
+
+    def of_rows(self, keys: pa.Array, values: pa.Array) -> pa.Array:
+        """The lines of the rows that the table has in the end."""
+        return joined(values, b"\n")
+
+
+def merged_changes(path: str) -> Iterator[ChangeBatch]:
+    """The changes in an Arrow file of a ``"table"``, some at a time, in the order of their positions."""
+    with opened(path) as batches:
+        for number in range(batches.num_record_batches):
+            batch = batches.get_batch(number)
+            for start in range(0, len(batch), _ROWS):
+                rows = batch.slice(start, _ROWS)
+                at = rows["position"]
+                yield ChangeBatch(key=rows["key"], new=rows["new"], before=pa.nulls(len(rows), pa.int64()), timestamp=at, position=at)

@@ -20,7 +20,8 @@ class PlainRows:
     The key's columns are named as ``key`` says, by default as the columns that it was made of, ``key`` where
     there was one. A column of the value that has the name of one of the key gives way to it. A value that is
     no struct is the column ``value``. Types are those of Parquet in
-    :func:`~beam_joins.pipelines.formats.target_types.target_type`.
+    :func:`~beam_joins.pipelines.formats.target_types.target_type`. Rows ``without_key`` have the columns of
+    the value alone.
 
     >>> rows = PlainRows("Write", TableType(pa.int64(), pa.struct([("id", pa.int64()), ("n", pa.string())])), "id")
     >>> rows.schema.names
@@ -29,8 +30,10 @@ class PlainRows:
     [{'id': 7, 'n': 'a'}]
     """
 
-    def __init__(self, transform: str, of_table: TableType, key: str | Sequence[str] | None = None) -> None:
-        """Raises ``ValueError`` for a table of Python objects, for as many names as the key has no columns,
+    def __init__(
+        self, transform: str, of_table: TableType, key: str | Sequence[str] | None = None, *, without_key: bool = False
+    ) -> None:
+        """Raises ``ValueError`` for a table of Python objects, for another number of names than the key has columns,
         and for a name that is there twice.
         """
         if not of_table.is_typed:
@@ -40,7 +43,7 @@ class PlainRows:
                 " key= of columns by name"
             )
         self.nullable_key = is_combined(of_table.key_column)
-        parts = _parts(of_table.key_column)
+        parts = [] if without_key else _parts(of_table.key_column)
         key_names = (key,) if isinstance(key, str) else tuple(key or (name for name, _ in parts))
         if len(key_names) != len(parts):
             raise ValueError(
@@ -63,11 +66,14 @@ class PlainRows:
         """The columns of rows; one whose value is null has its key all the same."""
         storage = keys.storage if isinstance(keys, pa.ExtensionArray) else keys
         of_key = storage.flatten() if pa.types.is_struct(storage.type) else [storage]
+        of_key = of_key if self.keys else []
         of_value = [pc.struct_field(values, name) if self._is_struct else values for name in self._values]
         return [column.cast(field.type) for column, field in zip([*of_key, *of_value], self.schema, strict=True)]
 
     def structs(self, keys: pa.Array, values: pa.Array) -> pa.StructArray:
         """Rows as structs of these columns, null where the value is null."""
+        if not self.keys and self._is_struct:
+            return values.cast(pa.struct(list(self.schema)))
         return pa.StructArray.from_arrays(self.columns(keys, values), fields=list(self.schema), mask=values.is_null())
 
 

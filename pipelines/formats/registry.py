@@ -1,7 +1,7 @@
 """The formats of files: a row of :data:`FILE_FORMATS` for each, and the envelopes that some of them may hold."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -27,27 +27,24 @@ class FileFormat(NamedTuple):
     """What there is for files of a format; what is ``None`` the format does not have.
 
     ``source`` reads changelogs, ``whole`` files that grow, and ``schema`` the columns that a file says it
-    has. ``records`` writes rows of these columns, or changes in pairs; ``option`` is the name of the format
-    in ``WriteChangelog``. ``lines`` is what a format of lines is called; these may be compressed.
+    has. ``records`` writes rows of these columns, or changes in pairs. ``lines`` is what a format of lines is
+    called; these may be compressed.
     """
 
     name: Format
     source: Source
-    option: str
     records: Callable[[pa.Schema, bool], Records]
     whole: Callable[[Growing], Iterator[Whole]] | None = None
     schema: Callable[[str], pa.Schema] | None = None
     lines: str | None = None
 
 
-Written = Literal["jsonl", "avro", "parquet", "arrow", "csv"]
-"""The formats in which changes are written, by their options."""
 FILE_FORMATS: Final = (
-    FileFormat("avro", Avro(), "avro", AvroRecords, whole_avro),
-    FileFormat("json lines", JsonLines(), "jsonl", JsonRecords, whole_json, lines="JSON lines"),
-    FileFormat("parquet", Parquet(), "parquet", ParquetRecords, whole_parquet, parquet_schema),
-    FileFormat("arrow", Arrow(), "arrow", ArrowRecords, whole_arrow, arrow_schema),
-    FileFormat("csv", Csv(), "csv", CsvRecords, lines="CSV"),
+    FileFormat("avro", Avro(), AvroRecords, whole_avro),
+    FileFormat("json lines", JsonLines(), JsonRecords, whole_json, lines="JSON lines"),
+    FileFormat("parquet", Parquet(), ParquetRecords, whole_parquet, parquet_schema),
+    FileFormat("arrow", Arrow(), ArrowRecords, whole_arrow, arrow_schema),
+    FileFormat("csv", Csv(), CsvRecords, lines="CSV"),
 )
 PLAIN_FORMATS: Final = tuple(each.name for each in FILE_FORMATS)
 GROWING: Final = tuple(suffix for each in FILE_FORMATS if each.whole is not None for suffix in each.source.suffixes)

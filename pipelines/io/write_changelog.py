@@ -6,7 +6,6 @@ from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import PCollection
 
@@ -15,15 +14,13 @@ from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import absolute, require_file_system
 from beam_joins.pipelines.formats.change_records import As, ChangeRecords
 from beam_joins.pipelines.formats.plain_rows import PlainRows
-from beam_joins.pipelines.formats.registry import Written, format_of
-from beam_joins.pipelines.results.in_order import ChangesInOrder, RowsInOrder, merge
-from beam_joins.pipelines.results.outputs import split_suffix
+from beam_joins.pipelines.formats.registry import format_of
+from beam_joins.pipelines.results.outputs import Output, split_suffix
 from beam_joins.pipelines.results.publication import Move, Publication
 from beam_joins.pipelines.results.write_parts import WriteParts, WrittenPart
 from beam_joins.transforms.connect import (
     choice,
     columns,
-    create_file,
     folder_for,
     in_batches,
     require_bounded,
@@ -36,12 +33,11 @@ from beam_joins.transforms.connect import (
 class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
     """Writes the changes of a table into one file, in the order of their positions, or its rows; gives its path.
 
-    * ``path``: the file, on any filesystem that Beam knows, with the suffix of its format; JSON lines and CSV
-      also ``.gz``, ``.bz2`` and ``.zst``. With ``--beam_joins_state`` each run writes a file of its own,
+    * ``path``: the file, on any filesystem that Beam knows. Its suffix says the format: ``.jsonl``, ``.avro``,
+      ``.parquet``, ``.arrow`` (Arrow IPC, also called Feather) or ``.csv``; JSON lines and CSV also with
+      ``.gz``, ``.bz2`` or ``.zst``. With ``--beam_joins_state`` each run writes a file of its own,
       ``orders-000001.jsonl`` for ``orders.jsonl``, and so on: one after the other they hold what one run
       would have written.
-    * ``format``: ``"jsonl"``, ``"avro"``, ``"parquet"``, ``"arrow"`` (Arrow IPC, also called Feather) or
-      ``"csv"``.
     * ``as_``: ``"upserts"``, a record for each change with the columns of the key and of the value (null
       after a delete), ``timestamp``, ``position`` and ``deleted``; or ``"pairs"``, the old and the new row in
       Debezium's form (``before``, ``after``, ``op``, ``source`` with ``lsn`` for the position and ``ts_us``
@@ -56,7 +52,7 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
     The file gets its name when it is whole, in the place of one that is there; until then its parts lie in a
     hidden folder beside it.
 
-    Raises ``ValueError`` at construction for a wrong option and for a suffix of another format; when applied
+    Raises ``ValueError`` at construction for a wrong option and for a suffix of no format; when applied
     for a table of Python objects (opaque), for unbounded input, and for columns that the format does not
     have. In the run :class:`~beam_joins.pipelines.base.input_error.InputError` when another run writes to the
     path; OutputError if it cannot be written.
@@ -79,7 +75,6 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
         self,
         path: str,
         *,
-        format: Written = "jsonl",
         as_: As = "upserts",
         key: str | Sequence[str] | None = None,
         table: str = "",
@@ -89,13 +84,9 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
         text("table", table, "the name of a table", empty=True)
         if key is not None:
             columns("key", key)
-        choice("format", format, Written)
         choice("as_", as_, As)
-        named = format_of("path", path).option
-        if named != format:
-            raise ValueError(f"path={path!r} is named as a file of format={named!r}, and format={format!r}: give both alike")
         self._path = path
-        self._format: Written = format
+        self._format = format_of("path", path).name
         self._as: As = as_
         self._key = key
         self._table = table
@@ -111,10 +102,10 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
         of_rows = self._as == "rows"
         path = self._path if folder is None or of_rows else f"{stem}-{folder.run:06d}{suffix}"
         records = ChangeRecords(rows, self._as, self._format, self._table)
-        result = _Result(path, records, RowsInOrder(records.of_rows) if of_rows else ChangesInOrder(records.of_changes))
+        result = _Result(Output("changes", path, records))
         begin = pcoll.pipeline | "Begin" >> beam.Create([(0, None)], reshuffle=False).with_output_types(tuple[int, Any])
         batches: Any = pcoll | "Latest" >> LatestTable() if of_rows else in_batches(pcoll)
-        write = beam.ParDo(WriteParts(result, result.staging, result.encoded)).with_output_types(WrittenPart)
+        write = beam.ParDo(WriteParts(result.output, result.staging, result.encoded)).with_output_types(WrittenPart)
         parts = batches | "Write" >> write
         written: PCollection[str] = (
             (parts | "Parts" >> beam.Map(lambda part: (0, part)).with_output_types(tuple[int, Any]), begin)
@@ -128,27 +119,17 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
 class _Result:
     """What a run writes to a path."""
 
-    name = "changes"
-
-    def __init__(self, path: str, records: ChangeRecords, encode: ChangesInOrder | RowsInOrder) -> None:
-        self.path = path
-        self._target = absolute(path)
-        self._records, self._encode = records, encode
+    def __init__(self, output: Output) -> None:
+        self.output, self._encode = output, output.encode
+        self._path, self._target = output.path, absolute(output.path)
         self.publication = Publication(self._target, in_workers=True)
         self._claimed = False
         self.staging = self.publication.attempt(self._target)
 
-    def create(self, path: str) -> Any:
-        """A writer to a new file."""
-        # a name without the suffix of a compression, but that of the path
-        raw = CompressionTypes.UNCOMPRESSED
-        packed = create_file(path, CompressionTypes.detect_compression_type(self.path) or raw)
-        return self._records.writer(packed)
-
     def encoded(self, batch: Any) -> Iterator[pa.RecordBatch]:
         """The records of a batch of changes or rows, some at a time."""
         if not self._claimed:
-            with writing(self.path):
+            with writing(self._path):
                 self.publication.claim()
             self._claimed = True
         return self._encode(batch)
@@ -156,14 +137,14 @@ class _Result:
     def publish(self, written: Iterable[WrittenPart | None]) -> str:
         """Put the parts of this run together in the file; gives its path."""
         parts = sorted(part.path for part in written if part is not None)
-        with writing(self.path):
+        with writing(self._path):
             if parts and not FileSystems.exists(parts[0]) and FileSystems.exists(self._target):
                 self.publication.release()  # an attempt before this one has done it, and its success was not heard of
-                return self.path
+                return self._path
             if parts:
                 self.publication.require_held()
             with self.publication:  # a run without changes has not claimed the path
                 whole = os.path.join(self.staging, "whole")
-                merge(self, parts, whole, removes=False)  # another attempt may need them
+                self.output.merge(parts, whole, removes=False)  # another attempt may need them
                 self.publication.publish([Move(whole, self._target)])
-        return self.path
+        return self._path

@@ -2,12 +2,14 @@
 
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final
 
 import apache_beam as beam
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 from apache_beam.pvalue import PCollection
 
@@ -19,11 +21,13 @@ from beam_joins.pipelines.base.extras import missing
 from beam_joins.pipelines.base.input_error import InputError, OutputError
 from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.formats.target_types import target_type
+from beam_joins.pipelines.io.targets import MergedTable
 from beam_joins.sorted_bytes import bytes_order
 from beam_joins.sorting import combine_chunks
 from beam_joins.transforms.connect import (
     BlockWriter,
     Route,
+    TableType,
     columns,
     folder_for,
     in_batches,
@@ -99,11 +103,10 @@ class WriteDelta(beam.PTransform[PCollection[Any], PCollection[int]]):
         """Apply the transform."""
         require_global("WriteDelta", pcoll)
         require_bounded("WriteDelta", "write it in runs that go on, with --beam_joins_state", pcoll)
-        rows = PlainRows("WriteDelta", table_type(pcoll), self._key)
         folder = folder_for(pcoll)
         version = self._built if folder is None else folder.run
         application = self._application or pcoll.pipeline.transforms_stack[-1].full_label
-        merged = _Merge(self._path, self._storage, rows, application, version)
+        merged = self._merge(table_type(pcoll), application, version)
         routed = in_batches(pcoll) | "By key" >> Route(_last_rows, to=(_ROWS,))
         begin = pcoll.pipeline | "Begin" >> beam.Create([(0, b"")], reshuffle=False).with_output_types(tuple[int, bytes])
         parts = (
@@ -119,11 +122,18 @@ class WriteDelta(beam.PTransform[PCollection[Any], PCollection[int]]):
         )
         return versions
 
+    def merged(self, of_table: TableType) -> MergedTable:
+        """The Delta table for one process that merges all changes of a run. Raises ``ValueError``."""
+        return _AtOnce(self._merge(of_table, self._application or "WriteDelta", None))
+
+    def _merge(self, of_table: TableType, application: str, version: int | None) -> "_Merge":
+        return _Merge(self._path, self._storage, PlainRows("WriteDelta", of_table, self._key), application, version)
+
 
 class _Merge:
     """What a run does to a Delta table."""
 
-    def __init__(self, path: str, storage: dict[str, str], rows: PlainRows, application: str, version: int) -> None:
+    def __init__(self, path: str, storage: dict[str, str], rows: PlainRows, application: str, version: int | None) -> None:
         self._path = path
         self._storage = storage
         self._rows = rows
@@ -136,7 +146,11 @@ class _Merge:
         """The last changes of a partition's rows as an Arrow stream, in the order of their keys' encodings,
         however they arrived.
         """
-        last = last_of_each(read_blocks(blocks)[_ROWS])
+        return self.part_of(read_blocks(blocks)[_ROWS])
+
+    def part_of(self, rows: pa.Table) -> bytes:
+        """The last of these changes of each row."""
+        last = last_of_each(rows)
         last = last.take(pa.array(bytes_order(encoded_keys(combine_chunks(last["key"])))))
         key, value = (combine_chunks(last[name]) for name in ("key", "value"))
         columns = [column.cast(field.type) for column, field in zip(self._rows.columns(key, value), self.schema, strict=True)]
@@ -146,15 +160,27 @@ class _Merge:
             writer.write_batch(batch)
         return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
-    def merge(self, written: Iterable[bytes]) -> int:
-        """Merge the parts, unless this run has done so; gives the version of the Delta table."""
+    def exists(self) -> bool:
+        """Whether the Delta table is there."""
+        from deltalake import DeltaTable  # noqa: PLC0415  # an extra
+
+        return bool(DeltaTable.is_deltatable(self._path, self._storage))
+
+    def at_version(self, version: int | None) -> "_Merge":
+        """The same for another run."""
+        return _Merge(self._path, self._storage, self._rows, self._application, version)
+
+    def merge(self, written: Iterable[bytes], *, anew: bool = False) -> int:
+        """Merge the parts, unless this run has done so, or write them ``anew``, in place of all rows; gives the version of
+        the Delta table.
+        """
         from deltalake.exceptions import CommitFailedError, DeltaError  # noqa: PLC0415  # an extra
 
         parts = list(filter(None, written))
         checksum = sum(map(xxhash.xxh3_64_intdigest, parts)) % _CHECKSUMS
         for attempt in range(ATTEMPTS):
             try:
-                return self._merged(parts, checksum)
+                return self._merged(parts, checksum, anew=anew)
             except CommitFailedError as error:
                 if attempt + 1 == ATTEMPTS:
                     raise OutputError(
@@ -165,23 +191,43 @@ class _Merge:
                 raise OutputError(f"cannot write {self._path}: {_line(error)}") from error
         raise AssertionError
 
-    def _merged(self, parts: list[bytes], checksum: int) -> int:
-        from deltalake import CommitProperties, DeltaTable, Transaction  # noqa: PLC0415
+    def _table(self, *, create: bool) -> Any:
+        """The Delta table, which has these columns."""
+        from deltalake import DeltaTable  # noqa: PLC0415
 
-        if not DeltaTable.is_deltatable(self._path, self._storage):
+        if create and not self.exists():
             DeltaTable.create(self._path, self.schema, mode="ignore", storage_options=self._storage)
         table = DeltaTable(self._path, storage_options=self._storage)
         self._require_same_columns(pa.schema(table.schema()))
+        return table
+
+    def prepare(self, *, create: bool) -> None:
+        """Creates the Delta table if requested; raises InputError for one that cannot be read or has other columns."""
+        from deltalake.exceptions import DeltaError  # noqa: PLC0415
+
+        try:
+            self._table(create=create)
+        except (DeltaError, OSError) as error:
+            raise InputError(f"cannot write {self._path}: {_line(error)}") from error
+
+    def _merged(self, parts: list[bytes], checksum: int, *, anew: bool) -> int:
+        from deltalake import CommitProperties, Transaction, write_deltalake  # noqa: PLC0415
+
+        table = self._table(create=True)
         name, rows = self._application, f"{self._application}: rows"
         done = table.transaction_version(name)
-        if done is not None and done > self._version:
+        if self._version is not None and done is not None and done > self._version and not anew:
             raise InputError(
-                f"{self._path} has had run {done} of {name!r}, and this is run {self._version}: give application= "
-                "another name if these runs"
-                " begin anew"
+                f"{self._path} has had run {done} of {name!r}, and this is run {self._version}: begin with an empty "
+                "state, or give application= another name"
             )
-        if parts and (done, table.transaction_version(rows)) != (self._version, checksum):
-            properties = CommitProperties(app_transactions=[Transaction(name, self._version), Transaction(rows, checksum)])
+        is_done = (done, table.transaction_version(rows)) == (self._version, checksum)
+        done_by = [] if self._version is None else [Transaction(name, self._version), Transaction(rows, checksum)]
+        properties = CommitProperties(app_transactions=done_by)
+        if anew:
+            there = pa.RecordBatchReader.from_batches(self.schema, (self._without_deleted(each) for each in _batches(parts)))
+            write_deltalake(table, there, mode="overwrite", commit_properties=properties)
+        elif parts and not is_done:
             equal = "IS NOT DISTINCT FROM" if self._rows.nullable_key else "="
             columns = {_quoted(column): f"s.{_quoted(column)}" for column in self.schema.names}
             (
@@ -199,6 +245,9 @@ class _Merge:
             )
         return int(table.version())
 
+    def _without_deleted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return rows.filter(pc.invert(rows[_DELETED])).select(self.schema.names)
+
     def _require_same_columns(self, existing: pa.Schema) -> None:
         if sorted(existing.names) != sorted(self.schema.names):
             raise InputError(f"{self._path} has the columns {', '.join(existing.names)}, and the table {', '.join(self.schema.names)}")
@@ -206,6 +255,24 @@ class _Merge:
             kind = existing.field(field.name).type
             if target_type("parquet", field.name, kind) != field.type:  # of lists whose items may have another name
                 raise InputError(f"{self._path}: column '{field.name}' is {kind} there, and {field.type} in the table")
+
+
+@dataclass(frozen=True)
+class _AtOnce:
+    """All changes of a run, merged by one process."""
+
+    into: _Merge
+
+    def exists(self) -> bool:
+        return self.into.exists()
+
+    def prepare(self, *, create: bool) -> None:
+        self.into.prepare(create=create)
+
+    def merge(self, changes: Callable[[], Iterator[ChangeBatch]], *, run: int | None, anew: bool) -> None:
+        rows = list(map(newest, changes()))
+        into = self.into.at_version(run)
+        into.merge([into.part_of(pa.Table.from_batches(rows))] if rows else [], anew=anew)
 
 
 def _delta_schema(rows: PlainRows) -> pa.Schema:

@@ -2,7 +2,8 @@
 'beam-joins[postgres]'``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import apache_beam as beam
@@ -15,7 +16,8 @@ from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.io.sinks.postgres_forms import require_names
 from beam_joins.pipelines.io.sinks.postgres_table import PostgresTable, checked_conninfo
 from beam_joins.pipelines.io.sinks.table_columns import TableColumns
-from beam_joins.transforms.connect import StateFolder, choice, columns, flag, folder_for, in_batches, table_type, text
+from beam_joins.pipelines.io.targets import MergedTable
+from beam_joins.transforms.connect import StateFolder, TableType, choice, columns, flag, folder_for, in_batches, table_type, text
 
 __all__ = ["WritePostgres"]
 
@@ -88,10 +90,7 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
 
     def expand(self, table: PCollection[Any]) -> PDone:
         """Apply the transform."""
-        columns = TableColumns(table_type(table), self._key, self._schema)
-        if reserved := {self._position, self._deleted} & {*columns.values.names}:
-            raise ValueError(f"the values have a column {', '.join(sorted(reserved))}: give position= or deleted= another name")
-        into = PostgresTable(self._conninfo, self._table, columns, self._position, self._deleted, has_view=self._create)
+        into = self._into(table_type(table))
         state = folder_for(table)
         if state is not None and not state.is_new and self._create and not into.exists():
             raise InputError(
@@ -104,6 +103,20 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
         _ = in_batches(table) | "Merge" >> beam.ParDo(_Merge(into))
         return PDone(table.pipeline)
 
+    def merged(self, of_table: TableType) -> MergedTable:
+        """The table for one process that merges all changes of a run in one transaction. Raises ``ValueError``."""
+        return _InOne(self._into(of_table, in_one=True))
+
+    def _into(self, of_table: TableType, *, in_one: bool = False) -> PostgresTable:
+        columns = TableColumns(of_table, self._key, self._schema)
+        if reserved := {self._position, self._deleted} & {*columns.values.names}:
+            raise ValueError(
+                f"the values have a column {', '.join(sorted(reserved))}: give position= or deleted= another name, or "
+                "the column itself (--select, or MapTable)"
+            )
+        has_view = self._create
+        return PostgresTable(self._conninfo, self._table, columns, self._position, self._deleted, in_one=in_one, has_view=has_view)
+
     def _begin(self, state: StateFolder, into: PostgresTable) -> None:
         """A first run begins with an empty table, or is the one that has begun so before and was not committed."""
         begun = f"begun-{xxh3_64_hexdigest(self._table.encode())}"
@@ -114,6 +127,33 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
             )
         state.files.put(begun, b"")
         state.when_committed.append(lambda: state.files.remove([begun] if state.files.exists(begun) else []))
+
+
+@dataclass(frozen=True)
+class _InOne:
+    """All changes of a run, merged in one transaction."""
+
+    into: PostgresTable
+
+    def exists(self) -> bool:
+        return self.into.exists()
+
+    def prepare(self, *, create: bool) -> None:
+        self.into.prepare(create=create)
+
+    def merge(self, changes: Callable[[], Iterator[ChangeBatch]], *, run: int | None, anew: bool) -> None:
+        self.into.merge(_Lines(self.into, changes), anew=anew)  # which counts once, as positions say
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The lines of changes, some at a time, as often as they are asked for."""
+
+    into: PostgresTable
+    changes: Callable[[], Iterator[ChangeBatch]]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (self.into.lines(self.into.columns.of(batch)) for batch in self.changes())
 
 
 class _Merge(beam.DoFn):

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -37,21 +37,6 @@ _LEAST: Final = -(1 << 63)
 
 AT_A_TIME: Final = 8_192
 """So many records are encoded at a time, and a part that is to be merged has no more."""
-
-
-class Written(Protocol):
-    """A result of this name at a path; ``create`` gives a writer of its format to a new file."""
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-
-    @property
-    def path(self) -> str:
-        """Where it goes, for messages and for the suffix."""
-
-    def create(self, path: str) -> Any:
-        """A writer with ``write``, which takes an array of records, and ``close``."""
 
 
 Encode = Callable[[Any], Iterator[pa.RecordBatch]]
@@ -85,17 +70,18 @@ class ChangesInOrder:
 @dataclass(frozen=True)
 class RowsInOrder:
     """Encodes batches of rows, as :class:`~beam_joins.LatestTable` gives them, by the hashes of their keys;
-    ``records`` gives those of keys and values.
+    ``records`` gives those of keys and values, and ``row`` what of the values are the rows.
     """
 
     records: Callable[[pa.Array, pa.Array], pa.Array]
+    row: Callable[[pa.Array], pa.Array] = lambda values: values
 
     def __call__(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The records of a batch."""
-        hashed = hashes(batch["key"]).view(np.int64)
+        rows, hashed = self.row(batch["value"]), hashes(batch["key"]).view(np.int64)
         for some in _some(np.argsort(hashed)):
             place = pa.array(hashed).take(some)
-            yield _placed(place, place, self.records(batch["key"].take(some), batch["value"].take(some)))
+            yield _placed(place, place, self.records(batch["key"].take(some), rows.take(some)))
 
 
 def _some(order: Ints) -> Iterator[pa.Array]:
@@ -127,14 +113,13 @@ def write_pieces(rows: pa.Table, name: str, directory: str) -> Iterator[tuple[st
         yield path, len(piece)
 
 
-def merge(output: Written, parts: Sequence[str], whole: str, *, removes: bool) -> None:
-    """Merges sorted parts into a new file. Raises OSError.
+def merge(writer: Any, parts: Sequence[str], *, removes: bool) -> None:
+    """Merges sorted parts by a writer of records to a new file, which it closes. Raises OSError.
 
     ``removes``: a part is removed once it is in the whole, so that the disk need not hold the result twice.
     """
-    windows = _windows(parts)
-    writer = output.create(whole)
     try:
+        windows = _windows(parts)
         with ThreadPoolExecutor(1, thread_name_prefix="merge") as thread:
             ahead = thread.submit(next, windows, None)
             while (window := ahead.result()) is not None:

@@ -4,75 +4,87 @@ succeeded.
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from typing import Any, Self
 
-import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.base.input_error import InputError, writing
 from beam_joins.pipelines.base.paths import absolute, is_local, real, require_file_system
-from beam_joins.pipelines.formats.files import Format, Records
-from beam_joins.pipelines.formats.registry import FILE_FORMATS, format_of
-from beam_joins.pipelines.results.in_order import merge
+from beam_joins.pipelines.formats.change_records import TableRecords
+from beam_joins.pipelines.formats.registry import format_of
+from beam_joins.pipelines.results.in_order import ChangesInOrder, RowsInOrder, merge
 from beam_joins.pipelines.results.publication import Move, Publication, part_name, parts_of
 from beam_joins.transforms.connect import create_file
 
 
 @dataclass(frozen=True)
 class Output:
-    """One result: what it is called in the summary, where it goes, its format, and the ``columns`` of its
-    records (``None``: lines that are JSON text already).
+    """One result: what it is called in the summary, where it goes, and how its records are written.
 
-    ``owner`` is what a run claims where several runs have paths of their own.
+    ``member``: which member of the table's values are the rows; empty: they are the rows themselves.
+    ``owner`` is what a run claims where several runs have paths of their own; ``in_parts``: it stays in the parts
+    in which it was written.
     """
 
     name: str
     path: str
-    format: Format
-    columns: pa.Schema | None = None
+    records: TableRecords
+    member: str = ""
     owner: str = ""
+    in_parts: bool = False
 
     @property
     def claimed(self) -> str:
         """The path that one run at a time may claim."""
         return self.owner or self.path
 
-    @cached_property
-    def records(self) -> Records:
-        """How its records are written. Raises ValueError for a column that the format does not take."""
-        made = next(each.records for each in FILE_FORMATS if each.name == self.format)
-        return made(self.columns or pa.schema([]), False)
+    @property
+    def encode(self) -> ChangesInOrder | RowsInOrder:
+        """How batches of changes, or of the rows of the end, become records."""
+        row = partial(_member, self.member) if self.member else _itself
+        return RowsInOrder(self.records.of_rows, row) if self.records.of_finals else ChangesInOrder(self.records.of_changes, row)
 
     def create(self, path: str) -> Any:
-        """A writer of this format to a new file."""
-        return self.records.writer(create_file(path))
+        """A writer of its records to a new file, which is compressed as the result is."""
+        raw = CompressionTypes.UNCOMPRESSED
+        return self.records.writer(create_file(path, CompressionTypes.detect_compression_type(self.path) or raw))
+
+    def merge(self, parts: Sequence[str], whole: str, *, removes: bool) -> None:
+        """Merges sorted parts into a new file, and ``removes`` each that is in it. Raises OSError."""
+        merge(self.create(whole), parts, removes=removes)
 
 
-def check_output(option: str, path: str, *, make: bool = True) -> Format:
-    """The format of a path to be written; makes its directory, unless told not to.
+def _member(name: str, values: Any) -> Any:
+    return pc.struct_field(values, name)
 
-    Raises InputError if nothing can be written there.
-    """
-    format_ = format_of(option, path).name
+
+def _itself(values: Any) -> Any:
+    return values
+
+
+def check_output(option: str, path: str, *, make: bool = True) -> None:
+    """Raises InputError for a path where no result can be written; makes its directory, unless told not to."""
+    format_of(option, path)
     if not is_local(path):
         require_file_system(option, path)
-        return format_
+        return
     if os.path.isdir(path):
         raise InputError(f"{option}: {path} is a directory: name a file in it")
     parent = os.path.dirname(path) or os.curdir
     if not make:
-        return format_
+        return
     try:
         os.makedirs(parent, exist_ok=True)
     except OSError as error:
         raise InputError(f"{option}: cannot make the directory {parent}: {error.strerror}") from error
     if not os.access(parent, os.W_OK):
         raise InputError(f"{option}: the directory {parent} cannot be written")
-    return format_
 
 
 def absent_folders(paths: Iterable[str | None]) -> list[str]:
@@ -119,27 +131,31 @@ class Staging(Publication):
                 sizes += [entry.stat().st_size for entry in os.scandir(directory)]
         return f"{sum(sizes) / 1e6:,.1f} MB written" if sizes else ""
 
-    def publish_parts(self, parts: Mapping[str, Sequence[str]], *, one_file: bool) -> dict[str, list[str]]:
+    def publish_parts(self, parts: Mapping[str, Sequence[str]], merge: Callable[[str], None] | None = None) -> dict[str, list[str]]:
         """Give the outputs their parts, merged or as they are, all outputs or none; gives the paths of each
-        output's files.
+        output's files. The last output gets no name, but is given to ``merge``, if that is not ``None``.
 
         Raises:
             InputError: another run has taken an output over.
             OutputError: they cannot be written.
         """
-        moves = [self.prepared(output, parts[output.name], one_file=one_file) for output in self._outputs]
+        files = {output: self.prepared(output, parts[output.name]) for output in self._outputs}
+        if merge is not None:
+            _, (move,) = files.popitem()
+            self.require_held()
+            merge(move.source)
         with writing(self._outputs[0].path):
-            self.publish([move for each in moves for move in each], [path for output in self._outputs for path in _earlier(output)])
-        return {output.name: [move.target for move in each] for output, each in zip(self._outputs, moves, strict=True)}
+            self.publish([move for each in files.values() for move in each], [path for output in files for path in _earlier(output)])
+        return {output.name: [move.target for move in each] for output, each in files.items()}
 
-    def prepared(self, output: Output, parts: Sequence[str], *, one_file: bool) -> list[Move]:
+    def prepared(self, output: Output, parts: Sequence[str]) -> list[Move]:
         """The files of an output, its parts merged into one and removed, or as they are, and their names.
 
         Raises OutputError.
         """
-        if one_file or not parts:
+        if not output.in_parts or not parts:
             with writing(output.path):
-                merge(output, parts, self.whole(output), removes=True)
+                output.merge(parts, self.whole(output), removes=True)
             return [Move(self.whole(output), output.path)]
         stem, suffix = split_suffix(output.path)
         return [Move(part, part_name(stem, number, len(parts), suffix)) for number, part in enumerate(parts)]

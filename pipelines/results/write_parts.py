@@ -17,7 +17,7 @@ from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import remove
 from beam_joins.pipelines.results.counts import Tally, at_bundle_end
 from beam_joins.pipelines.results.figure import Figure
-from beam_joins.pipelines.results.in_order import Encode, Written, ordered, write_pieces
+from beam_joins.pipelines.results.in_order import Encode, ordered, write_pieces
 from beam_joins.pipelines.results.outputs import Output
 from beam_joins.transforms.connect import rename
 
@@ -52,19 +52,18 @@ class Report:
 
 
 class WriteParts(beam.DoFn):
-    """Elements, as records that ``encode`` makes of each, into sorted parts in the directory; gives a
-    :class:`WrittenPart` for each.
+    """Elements, as records that ``encode`` makes of each (as the output does by default), into sorted parts in the
+    directory; gives a :class:`WrittenPart` for each.
 
     A part that a failed bundle left is never named. Parts are for
-    :func:`~beam_joins.pipelines.results.in_order.merge` if they are to be ``merged``, else in the output's
-    own format.
+    :func:`~beam_joins.pipelines.results.in_order.merge`, but of an output that stays in parts in its own format.
     """
 
-    def __init__(self, output: Written, directory: str, encode: Encode, *, merged: bool = True) -> None:
+    def __init__(self, output: Output, directory: str, encode: Encode | None = None) -> None:
         self._output = output
         self._directory = directory
-        self._encode = encode
-        self._merged = merged
+        self._encode = encode or output.encode
+        self._merged = not output.in_parts
         self._nanoseconds = 0
 
     def start_bundle(self) -> None:

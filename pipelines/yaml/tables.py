@@ -284,7 +284,6 @@ def _changes(plain: PlainRows, batch: ChangeBatch) -> Any:
 
 def write_changelog(
     path: str,
-    format: Literal["jsonl", "avro", "parquet", "arrow", "csv"] = "jsonl",
     records: Literal["upserts", "pairs", "changes", "rows"] = "upserts",
     key: Columns | None = None,
     table: str = "",
@@ -292,14 +291,13 @@ def write_changelog(
     """Writes the changes of a table into a file, in the order of their positions, or its rows.
 
     Args:
-      path: The file.
-      format: How it is written.
+      path: The file, whose suffix says the format.
       records: upserts, the row after each change; pairs of the old and the new row, as Debezium has them;
         changes, as the command line writes them; or rows, those that the table has in the end.
       key: The names of the columns of the key.
       table: The name of the table that pairs say.
     """
-    return WriteChangelog(path, format=format, as_=records, key=key, table=table)
+    return WriteChangelog(path, as_=records, key=key, table=table)
 
 
 def write_postgres(conninfo: str, table: str, key: Columns, create: bool = False) -> beam.PTransform[Any, Any]:

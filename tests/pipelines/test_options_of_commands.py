@@ -104,7 +104,7 @@ def test_a_dry_run_needs_no_result(beam_joins: Run) -> None:
     for state in ([], ["--state-dir", "state"]):
         ran = beam_joins("table", "--input", "l.jsonl", *state, "--dry-run")
         assert (ran.code, ran.err) == (0, "")
-        assert f"  nothing: a run needs {'--changes' if state else '--output'}, --latest or both" in ran.out.splitlines()
+        assert f"  nothing: a run needs {'--changes' if state else '--output'}, --latest or --to" in ran.out.splitlines()
 
 
 def test_a_state_folder_that_is_a_file_is_one_sentence(beam_joins: Run) -> None:

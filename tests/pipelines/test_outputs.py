@@ -13,8 +13,9 @@ import pytest
 
 from beam_joins.pipelines.base.input_error import InputError, OutputError
 from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.formats.change_records import TextRecords
 from beam_joins.pipelines.formats.json_lines import JsonLinesWriter
-from beam_joins.pipelines.results.in_order import merge, write_pieces
+from beam_joins.pipelines.results.in_order import write_pieces
 from beam_joins.pipelines.results.output_lock import Claim, held, lock_of, new_claim, release, staging_of, take
 from beam_joins.pipelines.results.outputs import Output, Staging
 from beam_joins.pipelines.results.publication import Move, rename_all
@@ -109,13 +110,13 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(
 
 def published(*parts: list[int]) -> None:
     """A result of parts with records of these positions, put together."""
-    output = Output("changes", "out/e.jsonl", "json lines")
+    output = Output("changes", "out/e.jsonl", TextRecords())
     with Staging([output]) as staging:
         paths = []
         for numbers in parts:
             rows = {"position": numbers, "key": numbers, "record": [f"{number}\n".encode() for number in numbers]}
             paths += [path for path, _ in write_pieces(pa.table(rows), "changes", staging.attempt(output.claimed))]
-        staging.publish_parts({"changes": paths}, one_file=True)
+        staging.publish_parts({"changes": paths})
 
 
 @pytest.mark.parametrize("window", [1, 2, 100])
@@ -135,13 +136,13 @@ def test_many_records_at_one_position_are_merged_some_at_a_time(own_directory: P
     monkeypatch.setattr(JsonLinesWriter, "write", lambda self, lines: written.append(b"".join(lines.to_pylist())))
     chance = random.Random(1)
     keys = sorted(chance.randrange(-(2**63), 2**63) for _ in range(1_000))
-    output = Output("changes", "out/e.jsonl", "json lines")
+    output = Output("changes", "out/e.jsonl", TextRecords())
     with Staging([output]) as staging:
         paths = []
         for some in (keys[::2], keys[1::2]):
             rows = {"position": [7] * len(some), "key": some, "record": [f"{key}\n".encode() for key in some]}
             paths += [path for path, _ in write_pieces(pa.table(rows), "changes", staging.attempt(output.claimed))]
-        merge(output, paths, staging.whole(output), removes=False)
+        output.merge(paths, staging.whole(output), removes=False)
     assert b"".join(written).split() == [str(key).encode() for key in keys]
     assert max(len(each.splitlines()) for each in written) < 100
 

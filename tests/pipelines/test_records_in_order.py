@@ -10,10 +10,13 @@ import pytest
 
 from beam_joins import ChangeBatch
 from beam_joins.keys.hashes import hashes
+from beam_joins.pipelines.formats.change_records import TextRecords
+from beam_joins.pipelines.formats.parquet_records import ParquetRecords
 from beam_joins.pipelines.formats.row_encoding import json_changes
 from beam_joins.pipelines.results.in_order import ChangesInOrder, RowsInOrder
 from beam_joins.pipelines.results.outputs import Output, Staging
 from beam_joins.pipelines.results.write_parts import WriteParts, WrittenPart
+from beam_joins.transforms.connect import create_file
 
 
 @pytest.fixture(autouse=True)
@@ -68,14 +71,14 @@ def test_large_batches_are_parts_of_their_own_and_small_ones_are_sorted_together
     own_directory: Path, monkeypatch: pytest.MonkeyPatch, piece_bytes: int
 ) -> None:
     monkeypatch.setattr("beam_joins.pipelines.results.write_parts._PIECE_BYTES", piece_bytes)
-    output = Output("changes", "out/e.jsonl", "json lines")
+    output = Output("changes", "out/e.jsonl", TextRecords())
     batches = [random_batch(seed) for seed in range(20, 26)]
     with Staging([output]) as staging:
         writer = WriteParts(output, staging.attempt(output.claimed), ChangesInOrder(json_changes))
         writer.start_bundle()
         parts: list[WrittenPart] = [part for batch in batches for part in writer.process(batch)]
         parts += [each.value for each in writer.finish_bundle()]
-        staging.publish_parts({"changes": [part.path for part in parts]}, one_file=True)
+        staging.publish_parts({"changes": [part.path for part in parts]})
     records = [placed(each.position, each.key, json_changes(each, each.old, each.new)) for each in batches]
     together = sorted(row for each in records for row in each)
     lines = Path("out/e.jsonl").read_bytes().splitlines(keepends=True)
@@ -86,10 +89,10 @@ def test_large_batches_are_parts_of_their_own_and_small_ones_are_sorted_together
 
 
 def test_records_written_a_few_at_a_time_are_one_row_group_of_parquet(own_directory: Path) -> None:
-    output = Output("changes", "e.parquet", "parquet", pa.schema({"n": pa.int64()}))
-    writer = output.create("e.parquet")
+    records = ParquetRecords(pa.schema({"n": pa.int64()}), pairs=False)
+    writer = records.writer(create_file("e.parquet"))
     for numbers in ([1, 2], [3], []):
-        writer.write(output.records.encoded([pa.array(numbers, pa.int64())]))
+        writer.write(records.encoded([pa.array(numbers, pa.int64())]))
     writer.close()
     parquet = pq.ParquetFile("e.parquet")
     assert parquet.num_row_groups == 1

@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from beam_joins.pipelines.formats.change_records import TextRecords
 from beam_joins.pipelines.results.outputs import Output, Staging
 from beam_joins.pipelines.results.write_parts import Report, WriteParts, WrittenPart
 
 LINES = [json.dumps({"n": n}).encode() + b"\n" for n in range(9)]
-OUTPUT = Output("latest", "out/latest.jsonl", "json lines")
 
 
 def encode(lines: list[bytes]) -> Iterator[pa.RecordBatch]:
@@ -40,15 +40,16 @@ def test_the_attempts_that_do_not_count_leave_nothing_in_the_results(
 ) -> None:
     monkeypatch.setattr("beam_joins.pipelines.results.write_parts._SORTED_BYTES", sorted_bytes)
     bundles = [[LINES[7:], LINES[2:4]], [LINES[4:7], LINES[:2]]]
-    with Staging([OUTPUT]) as staging:
-        writers = [WriteParts(OUTPUT, staging.attempt(OUTPUT.claimed), encode, merged=merged) for _ in range(4)]
+    output = Output("latest", "out/latest.jsonl", TextRecords(of_finals=True), in_parts=not merged)
+    with Staging([output]) as staging:
+        writers = [WriteParts(output, staging.attempt(output.claimed), encode) for _ in range(4)]
         attempt(writers[0], bundles[0], dies=True)
         first = attempt(writers[1], bundles[0])
         twin = attempt(writers[2], bundles[0])
         second = attempt(writers[3], bundles[1])
         assert {part.path for part in first}.isdisjoint(part.path for part in twin)
-        paths = Report([], [*second, *twin]).parts_of([OUTPUT])
-        staging.publish_parts(paths, one_file=merged)
+        paths = Report([], [*second, *twin]).parts_of([output])
+        staging.publish_parts(paths)
     files = sorted(Path("out").iterdir())
     written = [line for file in files for line in file.read_bytes().splitlines(keepends=True)]
     if merged:

@@ -154,7 +154,6 @@ def test_files_are_joined_into_a_table_by_keys_of_several_columns(postgres: str,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--to", "{address}?table=t"], "--to is for runs that go on: give --state-dir too"),
         (["--state-dir", "s", "--to", "t.jsonl"], "--to: give the address of a table, postgres://HOST/DATABASE?table=NAME"),
         (["--state-dir", "s", "--to", "{address}"], "--to: name a table in the address"),
         (["--state-dir", "s", "--to", "{address}?table=t&slot=s"], "--to: a slot is for inputs"),
@@ -162,7 +161,7 @@ def test_files_are_joined_into_a_table_by_keys_of_several_columns(postgres: str,
         (["--state-dir", "s", "--to", "{address}?table=narrow"], "the table narrow has no column by, who, position, deleted"),
         (
             ["--state-dir", "s", "--to", "{address}?table=t", "--select", "left.by as position"],
-            "a column of the result is called position",
+            "--to: the values have a column position: give",
         ),
         (["--state-dir", "s", "--to", "{address}?table=t", "--select", "left.by as xmin"], "the name xmin is of a system column"),
         (["--state-dir", "s", "--to", f"{{address}}?table={'n' * 59}"], f"the name of the view {'n' * 59}_live has 64 bytes"),
