@@ -13,8 +13,8 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
+from beam_joins.errors import InputError
 from beam_joins.how import LookupHow
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.commands.command import run_command
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.program import program

@@ -8,7 +8,7 @@ from importlib.metadata import distributions
 from typing import Any, Final, Literal
 from urllib.parse import unquote, urlsplit
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 
 Extra = Literal["delta", "kafka", "postgres", "schema-registry", "yaml"]
 _NEEDS: Final[dict[Extra, str]] = {

@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.base.failure_cause import found_in
 
-__all__ = ["InputError", "OutputError", "input_error_in", "os_sentence", "writing"]
-
 
 def input_error_in(error: BaseException) -> InputError | None:
     r"""The InputError behind a runner's error, or None.

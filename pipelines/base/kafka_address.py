@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 
 _SCHEME: Final = "kafka://"
 _OWN: Final = ("format", "table")

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.transforms.connect import calling, files_below, remove_files, remove_folder, unreachable
 
 _PATTERN: Final = re.compile(r"[*?\[]")

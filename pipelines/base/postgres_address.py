@@ -3,7 +3,7 @@
 from typing import Final, NamedTuple
 from urllib.parse import unquote_plus, urlsplit, urlunsplit
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 
 _SCHEMES: Final = ("postgres://", "postgresql://")
 _OWN: Final = ("slot", "publication", "table")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.columns import Columns
 from beam_joins.pipelines.formats.files import File
 from beam_joins.pipelines.formats.layout import Layout

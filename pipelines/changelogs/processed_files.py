@@ -8,7 +8,7 @@ import xxhash
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import is_local, matching
 from beam_joins.pipelines.formats.files import File
 

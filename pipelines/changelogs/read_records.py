@@ -12,7 +12,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import PBegin, PCollection, TaggedOutput
 
 from beam_joins import Dropped
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.changelogs.read_log import LogEntries
 from beam_joins.pipelines.formats.files import Part
 from beam_joins.pipelines.formats.registry import SOURCES

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.changelogs.changelog import Changelog
 from beam_joins.pipelines.formats.avro_rows import read_schema
 from beam_joins.pipelines.formats.csv_rows import type_named

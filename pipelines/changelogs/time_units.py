@@ -4,7 +4,7 @@ import datetime as dt
 from statistics import median_low
 from typing import Final
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.changelogs.changelog import Changelog
 from beam_joins.pipelines.formats.columns import EPOCH
 

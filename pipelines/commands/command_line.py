@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins import FunctionFailed
+from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.base.failure_cause import found_in
-from beam_joins.pipelines.base.input_error import InputError, OutputError, input_error_in, os_sentence
+from beam_joins.pipelines.base.input_error import input_error_in, os_sentence
 from beam_joins.pipelines.commands.gc_freeze import uncollected_import
 from beam_joins.pipelines.commands.options_file import options_in
 from beam_joins.pipelines.commands.program import nearest

@@ -12,8 +12,8 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from beam_joins.errors import InputError
 from beam_joins.how import How
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.changelogs.changelog import Changelog
 from beam_joins.pipelines.changelogs.first_look import is_time

@@ -5,7 +5,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.command_spec import LACKING, TO
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.formats.change_records import merged_changes

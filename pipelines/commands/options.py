@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from beam_joins.errors import InputError
 from beam_joins.operations import DELETES, NOT_NULL, NULL, UPSERTS
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.commands.command_line import add_runner, parse_known
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.program import Parser, program

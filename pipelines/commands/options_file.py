@@ -5,7 +5,8 @@ import tomllib
 from collections.abc import Callable, Container, Iterator
 from typing import Any
 
-from beam_joins.pipelines.base.input_error import InputError, os_sentence
+from beam_joins.errors import InputError
+from beam_joins.pipelines.base.input_error import os_sentence
 from beam_joins.pipelines.commands.program import nearest
 
 _NOT_IN_FILES = {"options", "help"}

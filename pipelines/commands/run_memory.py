@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.changelogs.changelog import Changelog, DatabaseTable, changelog_of_table, look_into
 from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.processed_files import SeenFiles

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.base.interruption import Interruption
 from beam_joins.pipelines.base.paths import absolute, is_local, real
 from beam_joins.pipelines.base.progress import Progress, counted

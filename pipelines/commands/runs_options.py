@@ -5,7 +5,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.command_spec import Names
 from beam_joins.pipelines.io.targets import FORMS
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 
 ALL: Final = "*"
 ROW: Final = ""

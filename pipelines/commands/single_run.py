@@ -5,7 +5,7 @@ before anything runs.
 from argparse import Namespace
 from collections.abc import Iterable
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import real
 from beam_joins.pipelines.changelogs.changelog import Changelog, changelog_of_table, find_changelog
 from beam_joins.pipelines.commands.absent_defaults import without_absent_defaults

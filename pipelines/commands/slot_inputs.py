@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.base.postgres_address import PostgresAddress, is_postgres, postgres_address
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.commands.command_spec import Names

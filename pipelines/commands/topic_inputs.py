@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.base.kafka_address import KafkaAddress, is_kafka, kafka_address
 from beam_joins.pipelines.commands.command_spec import Names
 

@@ -21,8 +21,8 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.range_trackers import OffsetRangeTracker
 
 from beam_joins.arrow_types import without_uuids
+from beam_joins.errors import InputError
 from beam_joins.exact_values import Place, exact_column
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.columns import Unit, micros_of, whole_number
 from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows, Schema, rows_of_avro
 from beam_joins.pipelines.formats.envelopes.typed_texts import typed

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.pipelines.base.input_error import OutputError
+from beam_joins.errors import OutputError
 from beam_joins.pipelines.formats.json_text import texts_of
 
 _EXACT: Final = Context(prec=100)

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.arrow_rows import Arrow, ArrowRecords, arrow_schema, whole_arrow
 from beam_joins.pipelines.formats.avro_records import AvroRecords
 from beam_joins.pipelines.formats.avro_rows import Avro, whole_avro

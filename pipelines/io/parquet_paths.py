@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from beam_joins.pipelines.base.input_error import InputError, writing
+from beam_joins.errors import InputError
+from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import absolute, real
 from beam_joins.pipelines.results.publication import parts_of
 from beam_joins.transforms.connect import calling

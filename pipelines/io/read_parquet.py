@@ -17,7 +17,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import PBegin, PCollection
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import files_at, require_file_system
 from beam_joins.pipelines.formats.parquet_rows import require_held, require_names
 from beam_joins.pipelines.io.parquet_paths import SUFFIX, ReadsParquet, require_apart, without_run

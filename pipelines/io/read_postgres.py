@@ -11,7 +11,7 @@ import pyarrow as pa
 from apache_beam.pvalue import PBegin
 
 from beam_joins.content import Emit
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import remove_directory
 from beam_joins.pipelines.changelogs.changelog import parts_of
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader

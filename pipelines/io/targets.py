@@ -7,7 +7,7 @@ Nothing is imported before a writer is made, so that the command line knows the 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.base.postgres_address import postgres_table
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins import ChangeBatch
 from beam_joins.coders.block import read_blocks
+from beam_joins.errors import InputError, OutputError
 from beam_joins.keys.encoded import encoded_keys
 from beam_joins.keys.hashes import hashes
 from beam_joins.pipelines.base.extras import missing
-from beam_joins.pipelines.base.input_error import InputError, OutputError
 from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.formats.target_types import target_type
 from beam_joins.pipelines.io.targets import MergedTable

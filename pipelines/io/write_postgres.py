@@ -12,7 +12,7 @@ from apache_beam.pvalue import PCollection, PDone
 from xxhash import xxh3_64_hexdigest
 
 from beam_joins.batch import ChangeBatch
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.io.sinks.postgres_forms import require_names
 from beam_joins.pipelines.io.sinks.postgres_table import PostgresTable, checked_conninfo
 from beam_joins.pipelines.io.sinks.table_columns import TableColumns

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Final, NamedTuple
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import absolute, beginning_with, folders_beginning_with, is_local, remove, remove_directory
 from beam_joins.transforms.connect import FileLock, read_whole, write_whole
 

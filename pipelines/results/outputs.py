@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from beam_joins.pipelines.base.input_error import InputError, writing
+from beam_joins.errors import InputError
+from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import absolute, is_local, real, require_file_system
 from beam_joins.pipelines.formats.change_records import TableRecords
 from beam_joins.pipelines.formats.registry import format_of

@@ -9,7 +9,7 @@ from typing import BinaryIO, Final, NamedTuple, Self
 
 from apache_beam.io.filesystems import FileSystems
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import absolute, beginning_with, is_local, remove_directory
 from beam_joins.pipelines.results.output_lock import held, new_claim, release, staging_of, take
 from beam_joins.transforms.connect import rename

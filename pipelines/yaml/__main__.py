@@ -11,8 +11,8 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.commands.command_line import WRONG_INPUT, sentence_and_code
 from beam_joins.pipelines.commands.program import Parser
 from beam_joins.pipelines.commands.runner import any_runner

@@ -16,7 +16,7 @@ from tests.pipelines.orders_run import ENVIRONMENT
 READS = """
 import resource, sys
 from pathlib import Path
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from tests.hostile.changelogs import read
 
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))

@@ -11,8 +11,8 @@ import apache_beam as beam
 import pytest
 from apache_beam.pvalue import PBegin
 
+from beam_joins.errors import InputError
 from beam_joins.io import ReadChangeEvents
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.changelogs.read_records import ReadParts
 
 MISSING = object()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.sample.files import write_sample
 from beam_joins.pipelines.formats.csv_rows import _row
 from tests.hostile.changelogs import WRITTEN, bz2, json_lines, read

@@ -15,8 +15,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import TableToChanges
 from beam_joins.arrivals import Life
+from beam_joins.errors import InputError
 from beam_joins.io import ReadChangeEvents
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.changelogs.changelog import Changelog, look_into
 from beam_joins.pipelines.commands.sample.files import SampleFiles
 from beam_joins.pipelines.formats.columns import enveloped

@@ -9,8 +9,8 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import Change, TableToChanges, content
+from beam_joins.errors import InputError
 from beam_joins.io import ReadChangeEvents
-from beam_joins.pipelines.base.input_error import InputError
 from tests.pipelines.events import lines, schema_of
 
 pytestmark = pytest.mark.usefixtures("own_directory")

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
+from beam_joins.errors import InputError
 from beam_joins.io import WriteDelta
 from beam_joins.pipelines.base import extras
 from beam_joins.pipelines.base.extras import MissingExtra, installing, needs
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.io import write_delta
 from beam_joins.pipelines.io.sources.topics import kafka
 

@@ -7,7 +7,7 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import Change, FunctionFailed, MapTable
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.command_line import FAILED, WRONG_INPUT, sentence_and_code
 from beam_joins.pipelines.spark import JobFailed
 

@@ -12,7 +12,7 @@ import fastavro
 import pytest
 import zstandard
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.changelogs.changelog import find_changelog
 from beam_joins.pipelines.formats.avro_rows import avro_reason, read_records
 from beam_joins.pipelines.formats.columns import Columns

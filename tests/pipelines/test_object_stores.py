@@ -9,8 +9,8 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 
+from beam_joins.errors import InputError
 from beam_joins.io import ReadChangelog, ReadParquet, WriteChangelog, WriteParquet
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.commands.sample.files import SampleFiles
 from beam_joins.pipelines.results.output_lock import lock_of, new_claim, staging_of, take
 from beam_joins.pipelines.results.publication import Publication

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from beam_joins.errors import InputError
 from beam_joins.operations import DELETES, UPSERTS
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.changelogs.changelog import find_changelog
 from beam_joins.pipelines.changelogs.time_units import remarks_on, require_one_unit
 from beam_joins.pipelines.formats.columns import Columns

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from beam_joins.pipelines.base.input_error import InputError, OutputError
+from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.commands.sample.files import SampleFiles
 from beam_joins.pipelines.formats.change_records import TextRecords
 from beam_joins.pipelines.formats.json_lines import JsonLinesWriter

@@ -8,9 +8,9 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import ForeignKeyJoin, TableFromChangelog
+from beam_joins.errors import InputError
 from beam_joins.io import ReadParquet, WriteParquet
 from beam_joins.keys.opaque import opaque_values
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.transforms.engine.partitions import CORES, DEFAULT_PARTITIONS, PARTITION_BYTES, WORTHWHILE_BYTES, suggested_partitions
 
 ROWS = pa.table({"id": [1, 2, None], "name": ["a", None, "c"], "deleted": [False, True, None]})

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.io.sinks.copy_text import copy_text
 from beam_joins.pipelines.io.sinks.postgres_forms import Form, PostgresType, TargetColumn, form_of, require_names
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.envelopes.pgoutput import Column, LoggedChange, Pgoutput, Table
 from beam_joins.pipelines.formats.envelopes.slot_changes import TableFile
 from beam_joins.pipelines.formats.files import File, Part

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_joins.errors import InputError
 from beam_joins.keys.opaque import python_values
 from beam_joins.operations import DELETES, NOT_NULL
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.changelogs.changelog import find_changelog
 from beam_joins.pipelines.changelogs.column_reader import made_of
 from beam_joins.pipelines.changelogs.row_types import row_types

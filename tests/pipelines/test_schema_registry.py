@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from beam_joins.arrivals import Life
+from beam_joins.errors import InputError
 from beam_joins.keys.opaque import python_values
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.columns import DELETED, LEFT_OUT, LIFE, LOG, ORDER, PLACE, POSITION, TIME
 from beam_joins.pipelines.formats.envelopes.row_change import content
 from beam_joins.pipelines.formats.exact_json import loads

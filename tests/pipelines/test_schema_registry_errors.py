@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from beam_joins.errors import InputError
 from beam_joins.io import ReadKafkaChangeEvents
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.io.sources.event_topics import EnvelopedRecords
 from beam_joins.pipelines.io.sources.schema_registry import registry_settings
 from tests.pipelines.events import AVRO, AVRO_ROW, TYPES, event

@@ -17,8 +17,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beam_joins import LatestTable
+from beam_joins.errors import InputError
 from beam_joins.io import ReadChangeEvents
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.changelogs.changelog import find_files
 from beam_joins.pipelines.formats.columns import Envelopes
 from beam_joins.pipelines.formats.envelopes import slot_lines

@@ -17,8 +17,8 @@ import pytest
 from pyarrow import feather
 
 from beam_joins.arrow_types import python_list
+from beam_joins.errors import InputError, OutputError
 from beam_joins.exact_casts import as_plain
-from beam_joins.pipelines.base.input_error import InputError, OutputError
 from beam_joins.pipelines.formats.arrow_rows import Arrow, arrow_schema, whole_arrow
 from beam_joins.pipelines.formats.avro_records import AvroRecords
 from beam_joins.pipelines.formats.avro_rows import Avro, with_uuids_as_text

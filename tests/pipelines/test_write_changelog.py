@@ -14,9 +14,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from pyarrow import csv, feather
 
 from beam_joins import Change, LatestTable, TableFromChangelog, TableToChanges
+from beam_joins.errors import OutputError
 from beam_joins.io import ReadChangeEvents, ReadChangelog, ReadParquet, WriteChangelog, WriteParquet
 from beam_joins.pipelines import table as table_command
-from beam_joins.pipelines.base.input_error import OutputError, input_error_in
+from beam_joins.pipelines.base.input_error import input_error_in
 from beam_joins.pipelines.formats.change_records import MARKS
 from beam_joins.pipelines.spark import spark_runner
 from tests.pipelines.orders_run import Run

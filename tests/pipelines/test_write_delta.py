@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 from beam_joins import Change, OneToManyJoin, TableFromChangelog
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders.block import write_block
+from beam_joins.errors import InputError, OutputError
 from beam_joins.io import WriteDelta
 from beam_joins.pipelines.base.extras import installing
-from beam_joins.pipelines.base.input_error import InputError, OutputError
 from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.io import write_delta
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder

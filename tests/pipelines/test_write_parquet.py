@@ -7,8 +7,9 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
+from beam_joins.errors import InputError, OutputError
 from beam_joins.io import ReadParquet, WriteParquet
-from beam_joins.pipelines.base.input_error import InputError, OutputError, input_error_in
+from beam_joins.pipelines.base.input_error import input_error_in
 from beam_joins.pipelines.io.write_parquet import _Result
 from beam_joins.pipelines.results.output_lock import new_claim, take
 

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.commands import programs as commands
 from tests import programs
 from tests.pipelines.orders_run import Run

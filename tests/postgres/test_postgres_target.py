@@ -14,8 +14,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import Change, ChangeBatch, TableFromChangelog
+from beam_joins.errors import InputError, OutputError
 from beam_joins.io import WritePostgres
-from beam_joins.pipelines.base.input_error import InputError, OutputError
 from beam_joins.pipelines.io.sinks.postgres_table import PostgresTable
 from beam_joins.pipelines.io.sinks.table_columns import TableColumns
 from beam_joins.transforms.engine.incoming_tables import batch_of

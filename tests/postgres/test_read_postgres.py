@@ -12,8 +12,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import ForeignKeyJoin, LatestTable
+from beam_joins.errors import InputError
 from beam_joins.io import ReadPostgres, WritePostgres
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.io.sources.postgres_server import require_logical
 from tests.postgres.slot_tables import asked, database, run, tables, writing
 

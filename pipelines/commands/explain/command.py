@@ -5,9 +5,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final, get_args
 
+from beam_joins.errors import InputError
 from beam_joins.how import How
 from beam_joins.operations import DELETES, UPSERTS
-from beam_joins.pipelines.base.input_error import InputError, writing
+from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.commands.command_line import sentence_and_code
 from beam_joins.pipelines.commands.program import Parser, program
 

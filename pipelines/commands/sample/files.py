@@ -16,7 +16,8 @@ from typing import Any, BinaryIO, Final, Literal, NamedTuple, Protocol
 import orjson
 from fastavro.write import Writer
 
-from beam_joins.pipelines.base.input_error import InputError, os_sentence
+from beam_joins.errors import InputError
+from beam_joins.pipelines.base.input_error import os_sentence
 from beam_joins.pipelines.commands.program import Parser, program
 from beam_joins.pipelines.commands.sample.shop import CustomerChange, Line, OrderChange, Shop
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, RowChange, is_pattern, require_one_table
 from beam_joins.pipelines.formats.files import File
 from beam_joins.pipelines.formats.lines import PACKED

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.envelopes.slot_lines import TRANSACTION, Line, cut_apart, end_of_cut, line_of, place_text
 from beam_joins.pipelines.formats.files import File, Part
 from beam_joins.pipelines.formats.lines import PACKED, whole_lines

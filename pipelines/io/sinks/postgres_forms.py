@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from beam_joins.arrow_types import is_bytes, is_text, is_uuid
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 
 
 class PostgresType(NamedTuple):

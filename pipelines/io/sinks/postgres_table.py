@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString
 
+from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.base.extras import needs
-from beam_joins.pipelines.base.input_error import InputError, OutputError
 from beam_joins.pipelines.formats.target_types import target_type
 from beam_joins.pipelines.io.sinks.copy_text import copy_text
 from beam_joins.pipelines.io.sinks.postgres_forms import require_names

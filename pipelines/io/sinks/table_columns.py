@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 
 from beam_joins.arrow_types import plain_field
 from beam_joins.batch import ChangeBatch
+from beam_joins.errors import OutputError
 from beam_joins.exact_casts import exact_cast
 from beam_joins.exact_values import Place, exact_column
 from beam_joins.keys.nested import is_combined, is_windowed
 from beam_joins.keys.opaque import is_opaque, python_keys, python_values
-from beam_joins.pipelines.base.input_error import OutputError
 from beam_joins.transforms.connect import TableType
 from beam_joins.typed_rows import column_writer
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 from apache_beam.pvalue import PBegin
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import is_local
 from beam_joins.pipelines.changelogs.changelog import Changelog, find_changelog, find_files, look_into, no_key
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader

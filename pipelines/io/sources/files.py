@@ -11,7 +11,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PBegin, PCollection
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import absolute, matching
 from beam_joins.pipelines.formats.files import Block, Growing, NotWhole
 from beam_joins.pipelines.formats.registry import GROWING, growing_format

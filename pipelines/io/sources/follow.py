@@ -15,7 +15,7 @@ from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
 from beam_joins.coders.values import ValueCoder
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.io.sources.event_time import EventTime, KeepsEventTime
 
 Place: TypeAlias = Any

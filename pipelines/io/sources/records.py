@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 import pyarrow as pa
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.envelopes.debezium_records import RowsAt
 from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows
 from beam_joins.pipelines.formats.envelopes.row_change import object_text

@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from beam_joins.errors import InputError
 from beam_joins.function_failed import failure
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.columns import Columns
 from beam_joins.pipelines.formats.files import Block
 from beam_joins.pipelines.formats.reading import Reading

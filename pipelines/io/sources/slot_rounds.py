@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.envelopes.pgoutput import Pgoutput, Shape
 from beam_joins.pipelines.formats.envelopes.row_change import lsn
 from beam_joins.pipelines.formats.envelopes.slot_changes import TableFile

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from beam_joins.pipelines.base.input_error import InputError, writing
+from beam_joins.errors import InputError
+from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import folders_beginning_with, matching, remove_directory
 from beam_joins.pipelines.formats.envelopes.slot_lines import place_text
 from beam_joins.pipelines.io.sources.slot_rounds import Round, advance, read_round

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.formats.envelopes.slot_lines import place_text
 from beam_joins.pipelines.io.sources.postgres_server import (
     connected,

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from beam_joins.pipelines.base.input_error import InputError
+from beam_joins.errors import InputError
 from beam_joins.pipelines.io.sources.follow import Piece, Timed
 from beam_joins.pipelines.io.sources.round_files import LinesFile, RoundFiles
 from beam_joins.pipelines.io.sources.topics import Topics, identity_of, kafka, partitions_of

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final, Protocol
 
+from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.io.sources.follow import Piece, Range
 
 _BEGINNING: Final = -2

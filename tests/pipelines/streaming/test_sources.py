@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from pyarrow import feather
 
 from beam_joins import FunctionFailed
+from beam_joins.errors import InputError
 from beam_joins.io import ReadGrowingFiles
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.io.sources import event_time, follow
 from beam_joins.pipelines.io.sources.event_time import EventTime, EventTimeEstimator, Seen
 from beam_joins.pipelines.io.sources.files import Files

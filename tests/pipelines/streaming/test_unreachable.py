@@ -8,8 +8,8 @@ from collections.abc import Callable
 import apache_beam as beam
 import pytest
 
+from beam_joins.errors import InputError
 from beam_joins.io import ReadKafka, ReadKafkaChangeEvents
-from beam_joins.pipelines.base.input_error import InputError
 from beam_joins.pipelines.io.sources import topics
 from beam_joins.pipelines.io.sources.schema_registry import SchemaRegistry, registry_settings
 
