@@ -212,7 +212,7 @@ def require_same(options: dict[str, str], before: dict[str, str], state_dir: str
 
     >>> require_same({"--how": "left"}, {"--how": "inner"}, "state")  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
-    beam_joins.pipelines.base.input_error.InputError: --how is left, but inner in the runs before: give it
+    beam_joins.errors.InputError: --how is left, but inner in the runs before: give it
         as it was, or another --state-dir than state
     """
     for option in sorted({*options, *before}):

@@ -58,7 +58,7 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
     and when a row has got another key in an update that leaves a large value of it out.
 
     Raises ``ValueError`` at construction for a wrong option, and
-    :class:`~beam_joins.pipelines.base.input_error.InputError`, a ``ValueError`` too, when it is applied: if
+    :class:`~beam_joins.InputError`, a ``ValueError`` too, when it is applied: if
     the server does not answer or its ``wal_level`` is not logical, for a slot that is not there, lost, in use
     or of another job, a missing privilege, a table that is not published or whose changes do not say of which
     row they are.

@@ -54,7 +54,7 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
 
     Raises ``ValueError`` at construction for a wrong option and for a suffix of no format; when applied
     for a table of Python objects (opaque), for unbounded input, and for columns that the format does not
-    have. In the run :class:`~beam_joins.pipelines.base.input_error.InputError` when another run writes to the
+    have. In the run :class:`~beam_joins.InputError` when another run writes to the
     path; OutputError if it cannot be written.
 
     >>> import tempfile

@@ -70,7 +70,7 @@ class WriteDelta(beam.PTransform[PCollection[Any], PCollection[int]]):
 
     Raises ``ValueError`` at construction without the package (``pip install 'beam-joins[delta]'``) or for a
     wrong option; when applied for a table of Python objects, for unbounded input, and for a column of a type
-    that Delta does not have. In the run :class:`~beam_joins.pipelines.base.input_error.InputError` if the
+    that Delta does not have. In the run :class:`~beam_joins.InputError` if the
     Delta table has other columns, or had a later run of the same application; OutputError if it cannot be
     written.
     """

@@ -47,7 +47,7 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
       ``"refuse"`` them, as those that were deleted meanwhile would stay, or ``"keep"`` them and merge.
 
     Raises ``ValueError`` at construction for a wrong option, and
-    :class:`~beam_joins.pipelines.base.input_error.InputError`, a ``ValueError`` too, when it is applied: if
+    :class:`~beam_joins.InputError`, a ``ValueError`` too, when it is applied: if
     PostgreSQL does not answer, or the table is not there, lacks a column or the unique index, or has a column
     of values that cannot be null. Raises OutputError in the run for a value that does not fit its column,
     when PostgreSQL does not answer for some seconds, and for a row that another transaction keeps locked:

@@ -155,7 +155,7 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
         "without_earlier": ("fail", ""),
     },
     "WriteChangelog": {
-        **{"path": ("w.jsonl", ""), "format": ("jsonl", ""), "as_": ("upserts", ""), "key": ("id", NAME), "table": ("", "empty text")},
+        **{"path": ("w.jsonl", ""), "as_": ("upserts", ""), "key": ("id", NAME), "table": ("", "empty text")},
     },
     "WriteDelta": {
         **{"path": ("d", "text"), "key": ("id", NAME), "application": (None, NAME), "storage_options": (None, "none settings")},
