@@ -43,6 +43,6 @@ def kafka_address(address: str) -> KafkaAddress:
     if twice := [name for name, count in Counter(name for name, _ in settings).items() if count > 1]:
         raise InputError(f"the address of the topic says {', '.join(twice)} twice")
     if "schema_registry" in named:
-        raise InputError("the commands read topics in JSON: for Avro of a schema registry use ReadChangelog in Python")
+        raise InputError("the commands read topics in JSON: for Avro of a schema registry use ReadKafkaChangeEvents in Python")
     config = {"bootstrap.servers": servers, **{name: value for name, value in named.items() if name not in _OWN}}
     return KafkaAddress(topic, config, named.get("format", ""), named.get("table", ""), f"{_SCHEME}{servers}/{topic}")

@@ -41,6 +41,7 @@ _IN_PYTHON: Final = {
     "sequence": "sequence_by=",
     **dict.fromkeys(("delete-column", "deletes"), "apply_as_deletes="),
     "upserts": "apply_as_upserts=",
+    "truncates": "apply_as_truncates=",
 }
 """What options are called in Python where not as on the command line."""
 

@@ -35,8 +35,8 @@ class ExactRows:
         return len(self._lists[PLACE])
 
     def add(self, row: dict[str, Any], place: int, text: bytes = b"{}", key: Any = None, value: Any = None) -> None:
-        """Add a record that has no fault; ``text`` is what :func:`text_of` gives, and ``key`` and ``value`` are those that
-        Python gets.
+        """Add a record that has no fault; ``text`` is the JSON text of its row, or of the whole record with
+        ``of_lines``; ``key`` and ``value`` are those of a table of dicts.
 
         One that empties the table has no key, and null as
         :data:`~beam_joins.pipelines.formats.columns.DELETED`.

@@ -29,7 +29,7 @@ class ReadKafka(beam.PTransform[PBegin, PCollection[Any]]):
       without a value (a tombstone) has None. Those of Avro are dicts, their decimals numbers with all digits,
       dates and times ISO 8601 text.
     * ``schema_registry``: with ``"avro"``, as of
-      :class:`~beam_joins.pipelines.io.read_changelog.ReadChangelog`.
+      :class:`~beam_joins.io.ReadKafkaChangeEvents`.
     * ``schema``: for JSON objects and records of Avro, a ``pyarrow.Schema``, a ``NamedTuple`` or a dataclass.
       Columns named ``kafka_key``, ``kafka_partition``, ``kafka_offset`` and ``kafka_timestamp``
       (microseconds) are filled with what Kafka knows; a tombstone has nulls in all others.

@@ -396,3 +396,9 @@ def test_a_feed_with_old_values_beside_new_ones_gives_the_rows_of_its_last_versi
         )
         latest = pipeline | read | LatestTable()
         assert_that(latest, equal_to([(1, {"id": 1, "state": "paid"}), (3, {"id": 3, "state": "sent"})]))
+
+
+def test_a_column_of_truncates_that_no_record_has_is_named_with_its_option(tmp_path: Path) -> None:
+    write_json_lines(tmp_path / "rows.jsonl")
+    with pytest.raises(ValueError, match=r"no column 'kind' \(apply_as_truncates=\)"):
+        ReadChangelog(str(tmp_path / "rows.jsonl"), key="id", timestamp_by="at", apply_as_truncates={"kind": ["t"]})

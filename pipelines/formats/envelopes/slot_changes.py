@@ -57,12 +57,12 @@ class TableFile:
 
     def write(self, change: LoggedChange, size: int) -> None:
         """Write a change of about so many bytes."""
-        # values and no changes are kept, which would be objects for the garbage collector to follow
+        # a list per column: a tuple kept for each change would be one more object for the garbage collector to traverse
         for values, value in zip(self._values, change.row, strict=True):
             values.append(value)
         operation, time, position, order, _, left_out, life = change
-        for values, said in zip(self._about, (operation, time, position, order, left_out, life), strict=True):
-            values.append(said)
+        for values, mark in zip(self._about, (operation, time, position, order, left_out, life), strict=True):
+            values.append(mark)
         self._count += 1
         self._bytes += size
         # an update stays in the batch of its old row
@@ -70,13 +70,15 @@ class TableFile:
             self._flush()
 
     def write_rows(self, rows: pa.RecordBatch, change: LoggedChange) -> None:
-        """Write rows of the table, each with what is said of the first one; the orders of the others are behind it."""
+        """Write rows that share the operation, time and position of ``change``; its order is that of the first row, and
+        each following row has the next order.
+        """
         self._flush()
         orders = pa.array(np.arange(change.order, change.order + len(rows)))
-        said = (change.operation, change.time, change.position, orders, change.left_out, change.life)
+        marks = (change.operation, change.time, change.position, orders, change.left_out, change.life)
         about = [
             value if isinstance(value, pa.Array) else pa.array([value] * len(rows), field.type)
-            for value, field in zip(said, ABOUT, strict=True)
+            for value, field in zip(marks, ABOUT, strict=True)
         ]
         whole = pa.record_batch([*about, *rows.columns], schema=self._schema)
         with writing(self._path):

@@ -25,8 +25,9 @@ class ReadOutputs(NamedTuple):
 
     ``table`` is the table, and ``dropped`` the rows that it is not made of, as those of
     :class:`~beam_joins.TableFromChangelog`. ``bad_records`` are also :class:`~beam_joins.Dropped`: their
-    ``record`` is a sentence that names file and line, their ``timestamp`` 0. ``rows`` are the rows as they
-    were read, with the columns that say what is changed how, and ``counts`` how many records were read or
+    ``record`` is a sentence that names file and line, their ``timestamp`` 0. A dropped dict has no ``except_columns``.
+    ``rows`` are record batches with the columns about the change, such as ``(time)``, and those of the row, or one
+    column ``object`` of dicts; ``counts`` how many records were read or
     passed over, as ``(place, what, records, examples)``.
     """
 

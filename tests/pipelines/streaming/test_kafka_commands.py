@@ -116,7 +116,10 @@ def test_a_topic_of_both_tables_is_read_once_and_one_that_has_lost_records_or_wa
         ("kafka://localhost:9092/t", "--left: give the envelopes of the topic: ?format=debezium or ?format=maxwell in the address"),
         ("kafka://localhost:9092/?format=debezium", "the address of a topic is of the form kafka://HOST:PORT/TOPIC?format=debezium"),
         ("kafka://localhost:9092/t?format=wal2json", "--left: give the envelopes of the topic"),
-        ("kafka://localhost:9092/t?format=debezium&schema_registry=http://r", "for Avro of a schema registry use ReadChangelog"),
+        (
+            "kafka://localhost:9092/t?format=debezium&schema_registry=http://r",
+            "for Avro of a schema registry use ReadKafkaChangeEvents",
+        ),
         ("kafka://localhost:9092/t?format=debezium&no.such=1", "No such configuration property"),
         ("kafka://{broker}/nowhere?format=debezium", "the topic nowhere cannot be read"),
     ],
