@@ -297,7 +297,7 @@ def write_changelog(
       key: The names of the columns of the key.
       table: The name of the table that pairs say.
     """
-    return WriteChangelog(path, as_=records, key=key, table=table)
+    return WriteChangelog(path, records=records, key=key, table=table)
 
 
 def write_postgres(conninfo: str, table: str, key: Columns, create: bool = False) -> beam.PTransform[Any, Any]:
