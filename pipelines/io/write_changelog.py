@@ -95,7 +95,7 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[str]:
         """Apply the transform."""
         require_global("WriteChangelog", pcoll)
-        require_bounded("WriteChangelog", "write it in runs that go on, with --beam_joins_state", pcoll)
+        require_bounded("WriteChangelog", "write it in incremental runs, with --beam_joins_state", pcoll)
         require_file_system("WriteChangelog", self._path)
         rows = PlainRows("WriteChangelog", table_type(pcoll), self._key)
         folder = folder_for(pcoll)

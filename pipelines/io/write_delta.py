@@ -102,7 +102,7 @@ class WriteDelta(beam.PTransform[PCollection[Any], PCollection[int]]):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[int]:
         """Apply the transform."""
         require_global("WriteDelta", pcoll)
-        require_bounded("WriteDelta", "write it in runs that go on, with --beam_joins_state", pcoll)
+        require_bounded("WriteDelta", "write it in incremental runs, with --beam_joins_state", pcoll)
         folder = folder_for(pcoll)
         version = self._built if folder is None else folder.run
         application = self._application or pcoll.pipeline.transforms_stack[-1].full_label

@@ -1,4 +1,4 @@
-"""The files of one changelog agree on what their columns are, in one run and in runs that go on."""
+"""The files of one changelog agree on what their columns are, in one run and in incremental runs."""
 
 import json
 from collections.abc import Callable, Sequence

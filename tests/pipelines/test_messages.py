@@ -58,12 +58,6 @@ def test_an_unknown_option_is_one_line(beam_joins: Run) -> None:
     assert refused(beam_joins("join", *FILES, "--letf-key", "id")).startswith("unknown option: --letf-key id: do you mean --left-key?")
 
 
-def test_help_names_options_as_they_are_written(beam_joins: Run) -> None:
-    said = beam_joins("join", "--help").out
-    assert "the unit of whole numbers in --left-timestamp-by" in " ".join(said.split())
-    assert "the unit of whole numbers in --right-timestamp-by" in " ".join(said.split())
-
-
 def test_a_result_on_standard_output_is_told_as_such_and_a_folder_that_was_made(
     beam_joins: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -120,8 +120,8 @@ def test_an_option_that_is_another_than_before_is_refused_by_name(run: Run, smal
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--changes", "out/changes"], "--changes is for runs that go on: give --state-dir too"),
-        (["--follow"], "--follow is for runs that go on: give --state-dir too"),
+        (["--changes", "out/changes"], "--changes is for incremental runs: give --state-dir too"),
+        (["--follow"], "--follow is for incremental runs: give --state-dir too"),
         (["--whole-files"], "--whole-files is for --follow"),
         (["--state-dir", "s", "--output", "o.jsonl"], "with --state-dir name a folder with --changes"),
         (["--state-dir", "s", "--latest", "l.jsonl", "--parts"], "--parts is for a run that stands alone"),
