@@ -43,7 +43,7 @@ class WindowedAggregate(WithOutputs[StreamInput, Table, WindowedTableOutputs, Ha
       With ``None``, and without ``sequence_by``, no record is late.
     * ``key``, ``timestamp_by``: only for a stream of Arrow batches, ``PCollection[pyarrow.Table]`` or
       ``PCollection[pyarrow.RecordBatch]``: the columns of the key, one or several, and of the event time. The
-      rows are the values. ``schema`` is the stream's ``pyarrow.Schema``, if its reader does not know it.
+      rows are the values. ``stream_schema`` is the stream's ``pyarrow.Schema``, if its reader does not know it.
 
     All records of one key and position are added in the order of the further numbers of ``sequence_by``, of
     time, then of their encoded values, with one change for each window. The timestamp of a result is the
@@ -92,15 +92,15 @@ class WindowedAggregate(WithOutputs[StreamInput, Table, WindowedTableOutputs, Ha
         key: str | Sequence[str] | None = None,
         timestamp_by: str | None = None,
         sequence_by: Fields | OfRow | None = None,
-        schema: pa.Schema | None = None,
+        stream_schema: pa.Schema | None = None,
     ) -> None:
         super().__init__()
         self._window_fn = without_merging(window_fn)
         self._initial = initial_of(initial)
         self._add = function("add", add, OF_AGGREGATE)
         self._grace = None if grace is None else span_micros("grace", grace)
-        self._streams = StreamOptions.of("WindowedAggregate", key, timestamp_by, sequence_by, [schema])
-        self._schema = schema
+        self._streams = StreamOptions.of("WindowedAggregate", key, timestamp_by, sequence_by, [stream_schema])
+        self._schema = stream_schema
 
     def build(self, pvalue: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any] | None, PCollection[Any] | None]:
         """The windowed table, the dropped records and the late ones."""
