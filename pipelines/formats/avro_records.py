@@ -11,9 +11,9 @@ import pyarrow as pa
 from fastavro.write import Writer
 
 from beam_joins.arrow_types import is_uuid, uuid_texts
-from beam_joins.pipelines.formats.envelopes.record_kinds import Schema
-from beam_joins.pipelines.formats.json_text import at_any_depth, content_of, stored
-from beam_joins.pipelines.formats.target_types import target_type
+from beam_joins.pipelines.formats.types.json_text import at_any_depth, content_of, stored
+from beam_joins.pipelines.formats.types.record_kinds import Schema
+from beam_joins.pipelines.formats.types.target_types import target_type
 
 _RECORDS: Final = 4096
 

@@ -24,14 +24,14 @@ from beam_joins.arrow_types import without_uuids
 from beam_joins.errors import InputError
 from beam_joins.exact_values import Place, exact_column
 from beam_joins.pipelines.formats.columns import Unit, micros_of, whole_number
-from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows, Schema, rows_of_avro
-from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
-from beam_joins.pipelines.formats.json_text import at_any_depth
 from beam_joins.pipelines.formats.lines import parts_by_bytes
 from beam_joins.pipelines.formats.parquet_rows import no_instants
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of
+from beam_joins.pipelines.formats.types.json_text import at_any_depth
+from beam_joins.pipelines.formats.types.record_kinds import RecordRows, Schema, rows_of_avro
+from beam_joins.pipelines.formats.types.typed_texts import typed
 
 _RECORDS: Final = 4096
 _MOST_CHARACTERS: Final = 100

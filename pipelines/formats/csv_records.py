@@ -9,8 +9,7 @@ import pyarrow.csv
 
 from beam_joins.arrow_types import is_bytes
 from beam_joins.errors import OutputError
-from beam_joins.pipelines.formats.connect_json import iso_texts
-from beam_joins.pipelines.formats.json_text import nested_texts, texts_of, texts_without_units
+from beam_joins.pipelines.formats.types.json_text import iso_texts, nested_texts, texts_of, texts_without_units
 
 
 class CsvRecords:

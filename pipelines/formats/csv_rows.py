@@ -27,13 +27,13 @@ from beam_joins.pipelines.formats.csv_text import (
     record_pattern,
     records_of,
 )
-from beam_joins.pipelines.formats.exact_json import loads
 from beam_joins.pipelines.formats.files import File, Part
-from beam_joins.pipelines.formats.json_text import objects, texts_of
 from beam_joins.pipelines.formats.layout import DECIMAL, UNKNOWN, Layout, widest
 from beam_joins.pipelines.formats.lines import cut_lines, line_number, parts_by_bytes, whole_lines
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
+from beam_joins.pipelines.formats.types.exact_json import loads
+from beam_joins.pipelines.formats.types.json_text import objects, texts_of
 
 _WHOLE: Final = r"^-?(0|[1-9][0-9]{0,17})$"
 _NUMBER: Final = r"^-?(0|[1-9][0-9]{0,200})(\.[0-9]{1,200})?([eE][+-]?[0-9]{1,2})?$"

@@ -11,15 +11,15 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.formats.columns import Unit
-from beam_joins.pipelines.formats.connect_json import connect_texts, iso_texts
-from beam_joins.pipelines.formats.exact_json import object_of
 from beam_joins.pipelines.formats.files import File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.json_rows import json_rows
-from beam_joins.pipelines.formats.json_text import NULL, content_of, joined, nested_texts, objects, texts_of
 from beam_joins.pipelines.formats.lines import line_number, lines_of, parts_by_bytes, whole_lines
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
-from beam_joins.pipelines.formats.target_types import target_type
+from beam_joins.pipelines.formats.types.exact_json import object_of
+from beam_joins.pipelines.formats.types.json_text import NULL, content_of, iso_texts, joined, nested_texts, objects, texts_of
+from beam_joins.pipelines.formats.types.kafka_connect import connect_texts
+from beam_joins.pipelines.formats.types.target_types import target_type
 
 _CHUNK: Final = 4 << 20
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"

@@ -21,10 +21,10 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from beam_joins.keys.columns import Bools, Ints
-from beam_joins.pipelines.formats.exact_json import object_of
 from beam_joins.pipelines.formats.lines import cut_lines
 from beam_joins.pipelines.formats.reading import KEY_TYPES, Reading, kind
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
+from beam_joins.pipelines.formats.types.exact_json import object_of
 from beam_joins.sorting import valid
 
 _LOOKED_AT: Final = 20

@@ -25,9 +25,9 @@ from beam_joins.exact_values import Place
 from beam_joins.pipelines.base.paths import is_local
 from beam_joins.pipelines.formats.columns import Unit
 from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
-from beam_joins.pipelines.formats.json_text import at_any_depth, is_nested, objects, texts_without_units, without_units
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of
+from beam_joins.pipelines.formats.types.json_text import at_any_depth, is_nested, objects, texts_without_units, without_units
 
 _RECORDS: Final = 1 << 16
 _MAGIC: Final = b"PAR1"

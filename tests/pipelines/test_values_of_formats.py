@@ -24,13 +24,13 @@ from beam_joins.pipelines.formats.avro_records import AvroRecords
 from beam_joins.pipelines.formats.avro_rows import Avro, with_uuids_as_text
 from beam_joins.pipelines.formats.columns import Columns
 from beam_joins.pipelines.formats.csv_records import CsvRecords
-from beam_joins.pipelines.formats.envelopes.connect_schema import rows_of
-from beam_joins.pipelines.formats.exact_json import dumps_line, loads
 from beam_joins.pipelines.formats.files import File, Growing, NotWhole, Part
 from beam_joins.pipelines.formats.json_lines import JsonLines, JsonRecords, whole_json
-from beam_joins.pipelines.formats.json_text import at_any_depth, nested_texts, stored, texts_of, texts_without_units
 from beam_joins.pipelines.formats.parquet_rows import Parquet, column_rows, parquet_schema, row_dicts, whole_parquet
 from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.types.exact_json import dumps_line, loads
+from beam_joins.pipelines.formats.types.json_text import at_any_depth, nested_texts, stored, texts_of, texts_without_units
+from beam_joins.pipelines.formats.types.kafka_connect import rows_of
 from beam_joins.pipelines.io.sources.files import Files
 from beam_joins.pipelines.io.sources.rows import Rows
 from tests.beam_joins.types_of_columns import value_types

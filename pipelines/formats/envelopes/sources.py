@@ -14,12 +14,12 @@ from beam_joins.pipelines.formats.envelopes.debezium import NULL
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.debezium_records import DebeziumRecords
 from beam_joins.pipelines.formats.envelopes.enveloped import Enveloped
-from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows, rows_of_avro, rows_of_columns
 from beam_joins.pipelines.formats.envelopes.row_change import Envelope
 from beam_joins.pipelines.formats.files import File, Part
 from beam_joins.pipelines.formats.json_lines import BYTE_ORDER_MARK, JsonLines
 from beam_joins.pipelines.formats.lines import whole_lines
 from beam_joins.pipelines.formats.parquet_rows import Parquet, opened, readable
+from beam_joins.pipelines.formats.types.record_kinds import RecordRows, rows_of_avro, rows_of_columns
 
 _RECORDS: Final = 4096
 OfLines = Callable[[tuple[str, ...], str, pa.Schema | None], Envelope]
