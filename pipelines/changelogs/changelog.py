@@ -16,9 +16,9 @@ from apache_beam.io.filesystems import FileSystems
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import absolute, files_at, require_file_system
 from beam_joins.pipelines.changelogs.first_look import LOOK_RECORDS, absent_columns, first_records, types_of_files
-from beam_joins.pipelines.formats import avro_rows
+from beam_joins.pipelines.formats.avro import require_one_schema
 from beam_joins.pipelines.formats.columns import Columns, Envelopes
-from beam_joins.pipelines.formats.csv_rows import in_one_layout, layout_of
+from beam_joins.pipelines.formats.csv import in_one_layout, layout_of
 from beam_joins.pipelines.formats.csv_text import with_its_text
 from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of, require_one_type
 from beam_joins.pipelines.formats.envelopes.readers import DEBEZIUM, ENVELOPES, NOT_READ, READERS
@@ -318,7 +318,7 @@ def look_into(
             columns = replace(columns, key=key)
         files = in_one_layout([_looked_into(name, file, columns, layout, remembered) for file in files])
         if files and all(file.format == "avro" for file in files):
-            avro_rows.require_one_schema(name, files)
+            require_one_schema(name, files)
         types = types_of_files(name, files, columns, held_times)
         first = tuple(first_records(name, files))
     except (OSError, EOFError) as error:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins import FilterTable, vectorized
-from beam_joins.pipelines.formats.json_rows import read_columns
+from beam_joins.pipelines.formats.json_lines import read_columns
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.types.exact_json import loads
 from beam_joins.pipelines.formats.types.json_text import content_of, joined

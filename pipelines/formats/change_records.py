@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.batch import ChangeBatch
-from beam_joins.pipelines.formats.arrow_rows import opened
+from beam_joins.pipelines.formats.arrow import opened
 from beam_joins.pipelines.formats.files import Format
 from beam_joins.pipelines.formats.json_lines import JsonLinesWriter
 from beam_joins.pipelines.formats.plain_rows import PlainRows

@@ -6,16 +6,13 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.formats.arrow_rows import Arrow, ArrowRecords, arrow_schema, whole_arrow
-from beam_joins.pipelines.formats.avro_records import AvroRecords
-from beam_joins.pipelines.formats.avro_rows import Avro, whole_avro
-from beam_joins.pipelines.formats.csv_records import CsvRecords
-from beam_joins.pipelines.formats.csv_rows import Csv
+from beam_joins.pipelines.formats.arrow import ArrowEncoder, ArrowReader, arrow_schema, whole_arrow
+from beam_joins.pipelines.formats.avro import AvroEncoder, AvroReader, whole_avro
+from beam_joins.pipelines.formats.csv import CsvEncoder, CsvReader
 from beam_joins.pipelines.formats.files import Format, Growing, Records, Source, Whole
-from beam_joins.pipelines.formats.json_lines import JsonLines, JsonRecords, whole_json
+from beam_joins.pipelines.formats.json_lines import JsonEncoder, JsonLinesReader, whole_json
 from beam_joins.pipelines.formats.lines import PACKED
-from beam_joins.pipelines.formats.parquet_records import ParquetRecords
-from beam_joins.pipelines.formats.parquet_rows import Parquet, parquet_schema, whole_parquet
+from beam_joins.pipelines.formats.parquet import ParquetEncoder, ParquetReader, parquet_schema, whole_parquet
 
 
 class FileFormat(NamedTuple):
@@ -35,11 +32,11 @@ class FileFormat(NamedTuple):
 
 
 FILE_FORMATS: Final = (
-    FileFormat("avro", Avro(), AvroRecords, whole_avro),
-    FileFormat("json lines", JsonLines(), JsonRecords, whole_json, lines="JSON lines"),
-    FileFormat("parquet", Parquet(), ParquetRecords, whole_parquet, parquet_schema),
-    FileFormat("arrow", Arrow(), ArrowRecords, whole_arrow, arrow_schema),
-    FileFormat("csv", Csv(), CsvRecords, lines="CSV"),
+    FileFormat("avro", AvroReader(), AvroEncoder, whole_avro),
+    FileFormat("json lines", JsonLinesReader(), JsonEncoder, whole_json, lines="JSON lines"),
+    FileFormat("parquet", ParquetReader(), ParquetEncoder, whole_parquet, parquet_schema),
+    FileFormat("arrow", ArrowReader(), ArrowEncoder, whole_arrow, arrow_schema),
+    FileFormat("csv", CsvReader(), CsvEncoder, lines="CSV"),
 )
 PLAIN_FORMATS: Final = tuple(each.name for each in FILE_FORMATS)
 GROWING: Final = tuple(suffix for each in FILE_FORMATS if each.whole is not None for suffix in each.source.suffixes)
