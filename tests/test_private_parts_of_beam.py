@@ -32,7 +32,7 @@ from beam_joins.transforms.engine.transform import label_of
 
 ROOT = Path(__file__).parent.parent
 PRIVATE = {
-    "pipelines/formats/avro_rows.py": {"_FastAvroSource"},
+    "pipelines/formats/avro_blocks.py": {"_FastAvroSource"},
     "pipelines/runners/direct_channel.py": {"_data_buffer_time_limit_ms", "_exception", "_external_payload", "_futures_by_id"},
     "pipelines/runners/flink_job.py": {"_job_id"},
     "transforms/engine/stored_files.py": {"_pipeline_options"},
@@ -157,7 +157,7 @@ def test_pipeline_options_have_the_flags_that_they_were_made_of() -> None:
 
 
 def test_avro_records_are_read_from_a_range_by_the_source_of_beam() -> None:
-    look = "Beam's source of Avro records has changed: look at read_records in pipelines/formats/avro_rows.py"
+    look = "Beam's source of Avro records has changed: look at records_of_blocks in pipelines/formats/avro_blocks.py"
     assert "validate" in signature(_FastAvroSource).parameters, look
     assert [*signature(_FastAvroSource.read_records).parameters] == ["self", "file_name", "range_tracker"], look
 

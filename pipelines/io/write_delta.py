@@ -20,7 +20,7 @@ from beam_joins.keys.encoded import encoded_keys
 from beam_joins.keys.hashes import hashes
 from beam_joins.pipelines.base.extras import missing
 from beam_joins.pipelines.formats.plain_rows import PlainRows
-from beam_joins.pipelines.formats.target_types import target_type
+from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.pipelines.io.targets import MergedTable
 from beam_joins.sorted_bytes import bytes_order
 from beam_joins.sorting import combine_chunks

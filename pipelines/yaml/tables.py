@@ -12,8 +12,8 @@ from apache_beam.pvalue import PCollection
 
 import beam_joins
 from beam_joins import ChangeBatch, Dropped
-from beam_joins.pipelines.formats.exact_json import dumps_line
 from beam_joins.pipelines.formats.plain_rows import PlainRows
+from beam_joins.pipelines.formats.types.exact_json import dumps_line
 from beam_joins.pipelines.io.read_change_events import ReadChangeEvents
 from beam_joins.pipelines.io.read_changelog import ReadChangelog
 from beam_joins.pipelines.io.sources.read_table import ReadTable

@@ -7,7 +7,7 @@ import pytest
 
 from beam_joins.exact_casts import as_plain, exact_cast
 from beam_joins.exact_values import Place
-from beam_joins.pipelines.formats.target_types import Target, target_type
+from beam_joins.pipelines.formats.types.target_types import Target, target_type
 from tests.beam_joins.types_of_columns import LEAVES, VALUES_ONLY, Sample
 
 SAMPLES = [Sample(kind, list(values)) for kind, values in (LEAVES | VALUES_ONLY).items()]

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from beam_joins.arrow_types import is_bytes, is_uuid, python_list, uuid_texts
 from beam_joins.exact_casts import exact_cast
 from beam_joins.exact_values import Place
-from beam_joins.pipelines.formats.exact_json import dumps_line
+from beam_joins.pipelines.formats.types.exact_json import dumps_line
 from beam_joins.pipelines.io.sinks.postgres_forms import TargetColumn
 
 _TEXT = pa.large_string()

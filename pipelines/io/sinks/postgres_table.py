@@ -9,7 +9,7 @@ from typing import Any, Final, LiteralString
 
 from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.base.extras import needs
-from beam_joins.pipelines.formats.target_types import target_type
+from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.pipelines.io.sinks.copy_text import copy_text
 from beam_joins.pipelines.io.sinks.postgres_forms import require_names
 from beam_joins.pipelines.io.sinks.postgres_target import Target, TargetReader, is_changed, unbounded

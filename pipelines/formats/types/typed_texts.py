@@ -15,9 +15,8 @@ import pyarrow.json
 
 from beam_joins.exact_casts import exact_cast
 from beam_joins.exact_values import Place, exact_column
-from beam_joins.pipelines.formats.columns import BytesText
-from beam_joins.pipelines.formats.envelopes.column_kind import text_of
-from beam_joins.pipelines.formats.exact_json import loads
+from beam_joins.pipelines.formats.types.column_kind import text_of
+from beam_joins.pipelines.formats.types.exact_json import BytesText, loads
 
 _NULL: Final = b"null"
 _QUOTE: Final = b'"'
