@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Final, get_args
 
 from beam_joins.how import How
-from beam_joins.pipelines.commands.command import run_command
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.program import program
+from beam_joins.pipelines.commands.run_command import run_command
 from beam_joins.pipelines.commands.select import ALL, Item, parse_select
 
 PROGRAM: Final = program("join")

@@ -8,7 +8,7 @@ from typing import Any
 from beam_joins.fields import Fields
 from beam_joins.how import LookupHow
 from beam_joins.transforms.engine.input_checks import common_key_type, perhaps_windowed
-from beam_joins.transforms.engine.options import function
+from beam_joins.transforms.engine.option_checks import function
 from beam_joins.transforms.engine.stream_lookup import StreamLookupJoin
 from beam_joins.transforms.engine.streams import OfRow
 from beam_joins.transforms.engine.table_type import TableType

@@ -20,13 +20,13 @@ from beam_joins.transforms.engine.arrow_input import as_arrow, is_arrow
 from beam_joins.transforms.engine.block_writer import DROPPED, MAIN
 from beam_joins.transforms.engine.input_checks import common_key_type, two_inputs
 from beam_joins.transforms.engine.notes import keys_may_meet
-from beam_joins.transforms.engine.options import choice
+from beam_joins.transforms.engine.option_checks import choice
 from beam_joins.transforms.engine.output_types import HandledWindowedStreamOutputs, StreamInput, WindowedStreamOutputs
-from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.replay import Replay
 from beam_joins.transforms.engine.stream_join import SIDES, batches_joined, joined_streams, pairs_joined
 from beam_joins.transforms.engine.streams import OfRow, Stream, StreamOptions
 from beam_joins.transforms.engine.table_type import TableType
+from beam_joins.transforms.engine.transform_outputs import WithOutputs
 from beam_joins.typed_rows import Schema
 
 _NAME = "WindowedStreamJoin"

@@ -15,7 +15,7 @@ from beam_joins.pipelines.base.paths import absolute, require_file_system
 from beam_joins.pipelines.formats.change_records import As, ChangeRecords
 from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.formats.registry import format_of
-from beam_joins.pipelines.results.outputs import Output, split_suffix
+from beam_joins.pipelines.results.output_files import Output, split_suffix
 from beam_joins.pipelines.results.publication import Move, Publication
 from beam_joins.pipelines.results.write_parts import WriteParts, WrittenPart
 from beam_joins.transforms.connect import (

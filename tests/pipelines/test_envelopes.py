@@ -18,7 +18,7 @@ from beam_joins.arrivals import Life
 from beam_joins.errors import InputError
 from beam_joins.io import ReadChangeEvents
 from beam_joins.pipelines.changelogs.changelog import Changelog, look_into
-from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.formats.columns import enveloped
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_joins.pipelines.changelogs.read_log import WasRead
-from beam_joins.pipelines.commands import slot
+from beam_joins.pipelines.commands import slot_command
+from beam_joins.pipelines.commands.command_options import parse
 from beam_joins.pipelines.commands.engine_figures import EngineFigures, StepFigures
-from beam_joins.pipelines.commands.options import parse
 from beam_joins.pipelines.commands.report.page import page_of
 from beam_joins.pipelines.commands.runs import Runs
 from beam_joins.pipelines.commands.steps import Step
@@ -214,7 +214,7 @@ def test_an_address_of_a_slot_without_psycopg_is_one_sentence(
         ["join", *BY, *to, "--state-dir", "s2", "--dry-run"],
     ):
         assert refused(beam_joins(*arguments)).startswith("PostgreSQL needs psycopg: pip install ")
-    ran = run_of(slot.main, capsys)("create", address, "--tables", "public.o")
+    ran = run_of(slot_command.main, capsys)("create", address, "--tables", "public.o")
     assert refused(ran).startswith("PostgreSQL needs psycopg: pip install ")
 
 

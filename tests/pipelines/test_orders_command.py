@@ -13,7 +13,7 @@ import pytest
 
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.commands import programs
-from beam_joins.pipelines.commands.sample.files import SampleFiles, write_sample
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles, write_sample
 from tests.pipelines.orders_run import ENVIRONMENT, Run, inputs, nothing_is_left, one_sentence
 
 

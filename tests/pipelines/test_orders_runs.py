@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from tests.pipelines.history import BOTH, FORMATS, IN_RUNS, arrive, changes, cut, records, tree
 from tests.pipelines.naive_orders import Row, in_order
 from tests.pipelines.orders_run import GOOD, Run, changes_in, naive, numbers, one_sentence

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from beam_joins.copying import copied
 from beam_joins.how import WindowedHow
-from beam_joins.interval import Matches, Spans, State, step
+from beam_joins.interval import IntervalState, Matches, Spans, step
 from beam_joins.joiner import TypedJoin
 from beam_joins.keys.columns import Ints, joined_keys
 from beam_joins.pairs import Pairs, each_joined
@@ -82,7 +82,7 @@ def batches_joined(join: TypedJoin) -> Results:
 def joined_streams(how: WindowedHow, spans: Spans, results: Results, types: tuple[TableType, TableType]) -> Operator:
     """The join of the records of a partition; ``types`` is what is known of the two streams."""
 
-    def joined(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[Any, None, State]:
+    def joined(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[Any, None, IntervalState]:
         arrived = [in_time(inputs.get(side, no_rows(of_stream)), turn.passed) for side, of_stream in zip(SIDES, types, strict=True)]
         matches, state = step(turn.state, arrived[0][0], arrived[1][0], how, spans, turn.until)
         for side, late, (_, behind), of_stream in zip(SIDES, matches.late, arrived, types, strict=True):

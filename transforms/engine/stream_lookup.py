@@ -27,18 +27,18 @@ from beam_joins.transforms.engine.input_checks import two_inputs
 from beam_joins.transforms.engine.metrics import UNMATCHED, count
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.operator import Operator, Turn, in_time
-from beam_joins.transforms.engine.options import choice
+from beam_joins.transforms.engine.option_checks import choice
 from beam_joins.transforms.engine.output_types import HandledStreamOutputs, Stream, StreamOutputs, TableInput
-from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.prepared import prepared
-from beam_joins.transforms.engine.records import Option, RecordRoute, Records, pairs, present
 from beam_joins.transforms.engine.referring import KeyColumn, keys_like
 from beam_joins.transforms.engine.replay import Replay, Route
+from beam_joins.transforms.engine.routed_records import Option, RecordRoute, RoutedRecords, pairs, present
+from beam_joins.transforms.engine.stage_functions import StageFunctions
 from beam_joins.transforms.engine.stream_join import keyed_results
 from beam_joins.transforms.engine.streams import NO_PAIR, OfRow, require_one_order, sequence_of, stream_type
 from beam_joins.transforms.engine.table_rows import batch_rows, no_rows, records_of
 from beam_joins.transforms.engine.table_type import TableType, table_type
-from beam_joins.transforms.engine.user_functions import StageFunctions
+from beam_joins.transforms.engine.transform_outputs import WithOutputs
 from beam_joins.versions import as_of
 
 STREAM, TABLE = "stream", "table"
@@ -98,10 +98,10 @@ class StreamLookupJoin(WithOutputs[tuple[Stream, TableInput], Stream, StreamOutp
 
 def _stream_rows(
     row_key: OfRow, sequence: Option | None, keys: KeyColumn, null_reason: str, keeps_all: bool
-) -> Callable[[Records], None]:
+) -> Callable[[RoutedRecords], None]:
     """The rows of records; one that looks nothing up is dropped for the reason, unless all are kept."""
 
-    def rows(records: Records) -> None:
+    def rows(records: RoutedRecords) -> None:
         key, value = pairs(records.elements, NO_PAIR)
         records.drop("null_value", value)
         looked_up = records.each(row_key, key, value, stays=keeps_all)

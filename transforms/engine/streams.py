@@ -19,10 +19,10 @@ from beam_joins.keys.opaque import opaque_values, python_keys, python_values
 from beam_joins.positions import places_of, times_of
 from beam_joins.transforms.engine.arrow_input import arrow_schema, declared_schema, is_arrow, struct_of
 from beam_joins.transforms.engine.element_types import pair_types
-from beam_joins.transforms.engine.options import columns
-from beam_joins.transforms.engine.outputs import Handling
-from beam_joins.transforms.engine.records import Option, RecordRoute, Records, pairs, present
+from beam_joins.transforms.engine.option_checks import columns
+from beam_joins.transforms.engine.routed_records import Option, RecordRoute, RoutedRecords, pairs, present
 from beam_joins.transforms.engine.table_type import TableType, is_batches, is_changes
+from beam_joins.transforms.engine.transform_outputs import Handling
 
 OfRow = Callable[[Any, Any], Any]
 """A function of key and value."""
@@ -138,7 +138,7 @@ class Stream:
         what = f"the key of {options.transform}"
         coder = None if in_columns else key_coder(key_type or self.type.key, what)
 
-        def rows(records: Records) -> None:
+        def rows(records: RoutedRecords) -> None:
             if in_columns:
                 key, value = keys_of("key", options.key, records.elements), records.elements
             else:

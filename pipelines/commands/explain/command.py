@@ -73,7 +73,7 @@ def _explain(args: argparse.Namespace) -> None:
 
 def _side(name: str, path: str, args: argparse.Namespace) -> Any:
     from beam_joins.pipelines.changelogs.changelog import find_changelog
-    from beam_joins.pipelines.commands.explain.events import Side
+    from beam_joins.pipelines.commands.explain.events import ExplainedSide
     from beam_joins.pipelines.formats.columns import Columns
 
     key = vars(args)[f"{name}_key"] or args.key
@@ -94,7 +94,7 @@ def _side(name: str, path: str, args: argparse.Namespace) -> Any:
         if unknown := {record[delete] for record in records} - DELETES - UPSERTS:
             words = ", ".join(sorted(unknown))
             raise InputError(f"{path}: --apply-as-deletes: '{delete}' has {words}: neither an upsert nor a delete")
-    return Side(records, key, args.sequence_by, delete)
+    return ExplainedSide(records, key, args.sequence_by, delete)
 
 
 def _parser() -> Parser:
