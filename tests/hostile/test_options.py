@@ -111,7 +111,7 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
             "add": (max, "function"),
         },
         **{"grace": (1, "none seconds"), "key": ("k", NAMES), "timestamp_by": ("t", NAMES), "sequence_by": ("s", NAMES)},
-        "schema": (SCHEMA, "none schema"),
+        "stream_schema": (SCHEMA, "none schema"),
     },
     "WindowedStreamJoin": {
         **{
@@ -121,7 +121,7 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
             "after": (1, "seconds"),
             "grace": (1, "seconds"),
         },
-        **{"key": ("k", NAMES), "timestamp_by": ("t", NAMES), "sequence_by": ("s", NAMES), "schemas": ((SCHEMA, SCHEMA), "none")},
+        **{"key": ("k", NAMES), "timestamp_by": ("t", NAMES), "sequence_by": ("s", NAMES), "stream_schemas": ((SCHEMA, SCHEMA), "none")},
         "schema": (None, "none schema"),
     },
     "WindowedTableJoin": {
@@ -155,12 +155,12 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
         "without_earlier": ("fail", ""),
     },
     "WriteChangelog": {
-        **{"path": ("w.jsonl", ""), "as_": ("upserts", ""), "key": ("id", NAME), "table": ("", "empty text")},
+        **{"path": ("w.jsonl", ""), "records": ("upserts", ""), "key": ("id", NAME), "table": ("", "empty text")},
     },
     "WriteDelta": {
         **{"path": ("d", "text"), "key": ("id", NAME), "application": (None, NAME), "storage_options": (None, "none settings")},
     },
-    "WriteParquet": {"prefix": ("p", "text"), "schema": (None, "none schema"), "compression": ("snappy", "")},
+    "WriteParquet": {"path": ("p", "text"), "schema": (None, "none schema"), "compression": ("snappy", "")},
     "WritePostgres": {
         **{"conninfo": ("dbname=x", "empty"), "table": ("t", "text"), "key": ("id", "text"), "schema": (SCHEMA, "none schema")},
         **{"position": ("p", "text"), "deleted": ("d", "text"), "create": (False, "flag"), "existing": ("refuse", "")},
