@@ -121,7 +121,8 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
             "after": (1, "seconds"),
             "grace": (1, "seconds"),
         },
-        **{"key": ("k", NAMES), "timestamp_by": ("t", NAMES), "sequence_by": ("s", NAMES), "stream_schemas": ((SCHEMA, SCHEMA), "none")},
+        **{"key": ("k", NAMES), "timestamp_by": ("t", NAMES), "sequence_by": ("s", NAMES)},
+        "stream_schemas": ((SCHEMA, SCHEMA), "none"),
         "schema": (None, "none schema"),
     },
     "WindowedTableJoin": {
