@@ -4,13 +4,15 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import deltalake
+import duckdb
 import pyarrow as pa
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders.block import write_block
-from beam_joins.io import WriteDelta
+from beam_joins.io import WriteDelta, WriteDuckLake
 from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.io.sinks.merge_once import MergeOfRun, MergeOnce
+from beam_joins.pipelines.io.write_duck_lake import load
 from beam_joins.transforms.engine.table_rows import newest
 from beam_joins.transforms.engine.table_type import TableType
 from tests.pipelines.tables import Row
@@ -59,4 +61,38 @@ DELTA = Merged(
     lambda: int(deltalake.DeltaTable("delta").version()),
     _make_delta,
 )
-MERGED = {"delta": DELTA}
+
+
+def lake() -> duckdb.DuckDBPyConnection:
+    """A connection to the lake in the working directory."""
+    connection = duckdb.connect()
+    load(connection)
+    connection.execute("ATTACH 'ducklake:lake.ducklake' AS lake; SET TimeZone = 'UTC'")
+    return connection
+
+
+def _rows_of_lake() -> list[Row]:
+    with lake() as connection:
+        return connection.sql("FROM lake.prices").to_arrow_table().to_pylist()  # type: ignore[no-any-return]
+
+
+def _merges_of_lake() -> int:
+    with lake() as connection:
+        changes = connection.sql("SELECT changes FROM lake.snapshots()").fetchall()
+    return sum({"tables_created", "schemas_created"}.isdisjoint(each) for (each,) in changes)
+
+
+def _make_in_lake(schema: pa.Schema) -> None:
+    with lake() as connection:
+        connection.register("made", schema.empty_table())
+        connection.execute("CREATE TABLE lake.prices AS FROM made")
+
+
+DUCKLAKE = Merged(
+    "lake.ducklake, table prices",
+    lambda **options: WriteDuckLake("lake.ducklake", "prices", **options),
+    _rows_of_lake,
+    _merges_of_lake,
+    _make_in_lake,
+)
+MERGED = {"delta": DELTA, "ducklake": DUCKLAKE}
