@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from beam_joins.pipelines.io.read_postgres import ReadPostgres
     from beam_joins.pipelines.io.write_changelog import WriteChangelog
     from beam_joins.pipelines.io.write_delta import WriteDelta
+    from beam_joins.pipelines.io.write_duck_lake import WriteDuckLake
     from beam_joins.pipelines.io.write_parquet import WriteParquet
     from beam_joins.pipelines.io.write_postgres import WritePostgres
 
@@ -36,6 +37,7 @@ __all__ = [
     "ReadPostgres",
     "WriteChangelog",
     "WriteDelta",
+    "WriteDuckLake",
     "WriteParquet",
     "WritePostgres",
 ]

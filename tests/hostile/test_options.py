@@ -25,6 +25,7 @@ from beam_joins.io import (
     ReadPostgres,
     WriteChangelog,
     WriteDelta,
+    WriteDuckLake,
     WriteParquet,
     WritePostgres,
 )
@@ -161,6 +162,10 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     "WriteDelta": {
         **{"path": ("d", "text"), "key": ("id", NAME), "application": (None, NAME), "storage_options": (None, "none settings")},
     },
+    "WriteDuckLake": {
+        **{"catalog": ("l", "text"), "table": ("t", "text"), "key": ("id", NAME), "application": (None, NAME)},
+        "data_path": (None, NAME),
+    },
     "WriteParquet": {"path": ("p", "text"), "schema": (None, "none schema"), "compression": ("snappy", "")},
     "WritePostgres": {
         **{"conninfo": ("dbname=x", "empty"), "table": ("t", "text"), "key": ("id", "text"), "schema": (SCHEMA, "none schema")},
@@ -171,7 +176,7 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
 READERS_AND_WRITERS = (
     *(ReadChangelog, ReadGrowingChangelog, ReadChangeEvents, ReadKafkaChangeEvents),
     *(ReadKafka, ReadGrowingFiles, ReadParquet, ReadPostgres),
-    *(WriteChangelog, WriteDelta, WriteParquet, WritePostgres),
+    *(WriteChangelog, WriteDelta, WriteDuckLake, WriteParquet, WritePostgres),
 )
 TRANSFORMS: dict[str, Callable[..., Any]] = {
     transform.__name__: transform
