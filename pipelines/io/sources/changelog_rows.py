@@ -11,7 +11,7 @@ from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.content import Emit
 from beam_joins.errors import InputError
-from beam_joins.pipelines.changelogs.changelog import Changelog, parts_of
+from beam_joins.pipelines.changelogs.changelog import Changelog, bytes_of, parts_of
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord, ReadRecords, RecordReader
 from beam_joins.pipelines.formats.columns import KEY, Columns, enveloped
@@ -129,7 +129,7 @@ def rows_of_table(files: Sequence[File], key: Sequence[str], schema: pa.Schema |
         reading = Reading.of_objects(columns, paths, columns.about_the_change())
     else:
         reading = Reading.of_rows(columns, schema)
-    read = ReadRecords("rows", parts_of(files), ColumnReader(reading), bytes=sum(file.bytes for file in files))
+    read = ReadRecords("rows", parts_of(files), ColumnReader(reading), bytes=bytes_of(files))
     return ChangelogRows(read, reading, key, nested)
 
 
