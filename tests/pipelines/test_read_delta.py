@@ -19,6 +19,7 @@ from beam_joins import Change, TableTableJoin, TableToChanges
 from beam_joins.errors import InputError
 from beam_joins.io import ReadDelta, WriteDelta
 from beam_joins.pipelines.io.sources.delta_rounds import DeltaSource, read_delta
+from tests.pipelines.orders_run import Run, read_lines
 from tests.pipelines.tables import SMALL, WIDE, WIDE_ROWS, run, shown, small
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -317,3 +318,34 @@ def _z85(data: bytes) -> str:
     letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
     numbers = struct.unpack(f">{len(data) // 4}I", data)
     return "".join(letters[number // 85**n % 85] for number in numbers for n in (4, 3, 2, 1, 0))
+
+
+@pytest.mark.slow
+def test_a_command_joins_delta_tables_in_runs(beam_joins: Run) -> None:
+    made("orders", pa.schema([("id", pa.int64()), ("by", pa.int64())]))
+    made("people")
+    command = ["join", "--left", "delta:orders", "--left-key", "id", "--right", "delta:people", "--right-key", "id", "--foreign-key"]
+    command += ["by", "--state-dir", "state", "--latest", "now.jsonl"]
+    added((7, 1), (8, 2), path="orders", schema=pa.schema([("id", pa.int64()), ("by", pa.int64())]))
+    merged((1, "a"), path="people")
+    ran = beam_joins(*command)
+    assert (ran.code, "Delta table people: version 1, read as it is" in ran.out) == (0, True), ran
+    merged((1, None), (2, "b"), path="people")
+    assert beam_joins(*command).code == 0
+    assert read_lines(Path("now.jsonl")) == [{"left_id": 8, "by": 2, "right_id": 2, "name": "b"}]
+    assert "no new versions: nothing to do" in beam_joins(*command).out
+
+
+@pytest.mark.parametrize(
+    ("right", "sentence"),
+    [
+        (["r.jsonl"], "--left and --right: give a Delta table for each"),
+        (["delta:"], "--right: name a folder behind delta:"),
+        (["delta:x", "--right-table", "t"], "--right-table is not for Delta tables"),
+    ],
+)
+def test_a_command_refuses_what_is_no_input_beside_a_delta_table(beam_joins: Run, right: list[str], sentence: str) -> None:
+    ran = beam_joins(
+        "join", "--left", "delta:orders", "--left-key", "id", "--foreign-key", "by", "--output", "o.jsonl", "--right", *right
+    )
+    assert (ran.code, sentence in ran.err) == (2, True), ran
