@@ -12,7 +12,7 @@ from beam_joins.errors import InputError
 
 Extra = Literal["delta", "ducklake", "kafka", "postgres", "schema-registry", "yaml"]
 _NEEDS: Final[dict[Extra, str]] = {
-    "delta": "WriteDelta needs deltalake",
+    "delta": "Delta tables need deltalake",
     "ducklake": "WriteDuckLake needs duckdb",
     "kafka": "Kafka needs confluent-kafka",
     "postgres": "PostgreSQL needs psycopg",

@@ -21,7 +21,7 @@ from beam_joins.pipelines.formats.columns import Columns, Envelopes
 from beam_joins.pipelines.formats.csv import in_one_layout, layout_of
 from beam_joins.pipelines.formats.csv_text import with_its_text
 from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of, require_one_type
-from beam_joins.pipelines.formats.envelopes.readers import DEBEZIUM, ENVELOPES, NOT_READ, READERS
+from beam_joins.pipelines.formats.envelopes.readers import DEBEZIUM, ENVELOPES, NOT_READ, READERS, SLOT
 from beam_joins.pipelines.formats.envelopes.row_change import is_pattern
 from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, SlotLog, Waiting, slot_log
 from beam_joins.pipelines.formats.files import File, Part
@@ -106,7 +106,7 @@ class Changelog:
     @property
     def bytes(self) -> int:
         """About the size of all records, before compression."""
-        return sum(file.bytes * (1 if file.path.endswith(_PLAIN) else _COMPRESSION) for file in self.files)
+        return bytes_of(self.files)
 
     def parts(self) -> list[Part]:
         """The files in parts of about PART_BYTES; a compressed one cannot be cut."""
@@ -194,6 +194,11 @@ def parts_of(files: Iterable[File], first: int = 0) -> list[Part]:
     """The files in parts of about PART_BYTES, numbered from ``first`` on; a compressed one cannot be cut."""
     cuts = [(file, cut) for file in files for cut in READERS[file.format].cuts(file, PART_BYTES)]
     return [Part(number, file, start, stop) for number, (file, (start, stop)) in enumerate(cuts, first)]
+
+
+def bytes_of(files: Iterable[File]) -> int:
+    """About the size of the records of files, before compression."""
+    return sum(file.bytes * (1 if file.path.endswith(_PLAIN) or file.format == SLOT else _COMPRESSION) for file in files)
 
 
 def changelog_of_table(name: str, files: Sequence[File], columns: Columns, table: DatabaseTable) -> Changelog:

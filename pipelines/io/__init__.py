@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from beam_joins.pipelines.io.read_change_events import ReadChangeEvents
     from beam_joins.pipelines.io.read_changelog import ReadChangelog
+    from beam_joins.pipelines.io.read_delta import ReadDelta
     from beam_joins.pipelines.io.read_growing_changelog import ReadGrowingChangelog
     from beam_joins.pipelines.io.read_growing_files import ReadGrowingFiles
     from beam_joins.pipelines.io.read_kafka import ReadKafka
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ReadChangeEvents",
     "ReadChangelog",
+    "ReadDelta",
     "ReadGrowingChangelog",
     "ReadGrowingFiles",
     "ReadKafka",

@@ -85,6 +85,7 @@ INPUTS: Final = (
         f"{_SOURCES}.topic_inputs",
         "TopicInputs",
     ),
+    _Kind("delta:PATH", "a Delta table, by its Change Data Feed", ("delta:",), f"{_SOURCES}.delta_inputs", "DeltaInputs"),
 )
 FORMS: Final = " ".join(f"{each.form}: {each.about}." for each in INPUTS)
 """The forms of addresses, for people."""

@@ -17,6 +17,7 @@ import beam_joins
 from beam_joins.io import (
     ReadChangeEvents,
     ReadChangelog,
+    ReadDelta,
     ReadGrowingChangelog,
     ReadGrowingFiles,
     ReadKafka,
@@ -151,6 +152,10 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     },
     "ReadKafkaChangeEvents": {**EVENTS, **KAFKA, "key": ("id", "text"), "schema": (None, "none schema")},
     "ReadParquet": {"path": ("p.parquet", "text"), "columns": (None, "none nothing")},
+    "ReadDelta": {
+        **{"path": ("d", "text"), "key": ("id", "text"), "schema": ("said", "none schema"), "sequence_by": ("_commit_version", "")},
+        **{"storage_options": (None, "none settings"), "emit": ("updates", "")},
+    },
     "ReadPostgres": {
         **{"conninfo": ("dbname=x", "empty"), "slot": ("s", "text"), "publication": (None, "none text"), "table": ("t", "text")},
         **{"tables": ((), "nothing"), "key": (None, "none text"), "schema": ("said", "none schema"), "emit": ("updates", "")},
@@ -175,7 +180,7 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
 """Of each option a value of its form, and what else is one."""
 READERS_AND_WRITERS = (
     *(ReadChangelog, ReadGrowingChangelog, ReadChangeEvents, ReadKafkaChangeEvents),
-    *(ReadKafka, ReadGrowingFiles, ReadParquet, ReadPostgres),
+    *(ReadKafka, ReadGrowingFiles, ReadParquet, ReadDelta, ReadPostgres),
     *(WriteChangelog, WriteDelta, WriteDuckLake, WriteParquet, WritePostgres),
 )
 TRANSFORMS: dict[str, Callable[..., Any]] = {

@@ -78,7 +78,7 @@ def test_what_cannot_be_written_is_refused_when_the_transform_is_applied(monkeyp
     with pytest.raises(ValueError, match="path=.*: give the path of a folder"):
         WriteDelta("")
     monkeypatch.setattr(write_delta, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=f"^WriteDelta needs deltalake: {re.escape(installing('delta'))}$"):
+    with pytest.raises(ValueError, match=f"^Delta tables need deltalake: {re.escape(installing('delta'))}$"):
         WriteDelta("delta")
 
 
