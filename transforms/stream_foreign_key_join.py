@@ -2,13 +2,15 @@
 record's position (KIP-99).
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 from beam_joins.fields import Fields, of_row
 from beam_joins.how import LookupHow
+from beam_joins.joiner import Joiner
 from beam_joins.transforms.engine.stream_lookup import StreamLookupJoin
 from beam_joins.transforms.engine.streams import OfRow
+from beam_joins.typed_rows import Schema
 
 
 class StreamForeignKeyJoin(StreamLookupJoin):
@@ -45,15 +47,21 @@ class StreamForeignKeyJoin(StreamLookupJoin):
 
     def __init__(
         self,
-        joiner: Callable[..., Any],
+        joiner: Joiner,
         *,
         foreign_key: Fields | OfRow,
         how: LookupHow = "inner",
+        key: str | Sequence[str] | None = None,
+        timestamp_by: str | None = None,
         sequence_by: Fields | OfRow | None = None,
+        schema: Schema | None = None,
     ) -> None:
-        super().__init__(joiner, how, sequence_by)
+        super().__init__(joiner, how, key, timestamp_by, sequence_by, schema)
         self._called, self._foreign_key = of_row("foreign_key", foreign_key), foreign_key
 
     def _row_key(self) -> OfRow:
         row_key: OfRow = self.handling.functions.function("foreign_key", self._foreign_key, self._called)
         return row_key
+
+    def _row_key_columns(self) -> tuple[str, Any]:
+        return "foreign_key", self._foreign_key

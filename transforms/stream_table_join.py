@@ -2,16 +2,18 @@
 position (KIP-77).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from beam_joins.fields import Fields
 from beam_joins.how import LookupHow
+from beam_joins.joiner import Joiner
 from beam_joins.transforms.engine.input_checks import common_key_type, perhaps_windowed
 from beam_joins.transforms.engine.options import function
 from beam_joins.transforms.engine.stream_lookup import StreamLookupJoin
 from beam_joins.transforms.engine.streams import OfRow
 from beam_joins.transforms.engine.table_type import TableType
+from beam_joins.typed_rows import Schema
 from beam_joins.windowed import Window, Windowed
 
 
@@ -61,13 +63,16 @@ class StreamTableJoin(StreamLookupJoin):
 
     def __init__(
         self,
-        joiner: Callable[..., Any],
+        joiner: Joiner,
         *,
         how: LookupHow = "inner",
+        key: str | Sequence[str] | None = None,
+        timestamp_by: str | None = None,
         sequence_by: Fields | OfRow | None = None,
         window_of: Callable[[Any, Any], Window | None] | None = None,
+        schema: Schema | None = None,
     ) -> None:
-        super().__init__(joiner, how, sequence_by)
+        super().__init__(joiner, how, key, timestamp_by, sequence_by, schema)
         self._window_of = None if window_of is None else function("window_of", window_of, "of key and value that gives a Window")
 
     def _check(self, stream: TableType, table: TableType) -> None:
@@ -88,3 +93,6 @@ class StreamTableJoin(StreamLookupJoin):
             return None if window is None else Windowed(key, window)
 
         return row_key
+
+    def _row_key_columns(self) -> tuple[str, Any]:
+        return ("key", self._streams.key) if self._window_of is None else ("window_of", self._window_of)

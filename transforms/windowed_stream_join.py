@@ -2,7 +2,7 @@
 corrected by KIP-633).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,10 +10,9 @@ from apache_beam.pvalue import PCollection
 from apache_beam.typehints.typehints import KV
 
 from beam_joins.fields import Fields
-from beam_joins.functions import vectorized
 from beam_joins.how import WindowedHow, keeps_unmatched
 from beam_joins.interval import Spans
-from beam_joins.joiner import Joiner, TypedJoin, joiner_in_columns, of_records
+from beam_joins.joiner import Joiner, joiner_in_columns
 from beam_joins.keys.columns import joined_keys
 from beam_joins.spans import Span, span_micros
 from beam_joins.transforms.engine.arrow_input import as_arrow, is_arrow
@@ -24,9 +23,16 @@ from beam_joins.transforms.engine.options import choice
 from beam_joins.transforms.engine.output_types import HandledWindowedStreamOutputs, StreamInput, WindowedStreamOutputs
 from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.replay import Replay
-from beam_joins.transforms.engine.stream_join import SIDES, batches_joined, joined_streams, pairs_joined
+from beam_joins.transforms.engine.stream_join import (
+    SIDES,
+    batches_joined,
+    join_in_columns,
+    joined_streams,
+    joiner_of_pairs,
+    pairs_joined,
+    result_schema,
+)
 from beam_joins.transforms.engine.streams import OfRow, Stream, StreamOptions
-from beam_joins.transforms.engine.table_type import TableType
 from beam_joins.typed_rows import Schema
 
 _NAME = "WindowedStreamJoin"
@@ -130,17 +136,15 @@ class WindowedStreamJoin(
         left, right = (Stream(self._streams, stream, schema) for stream, schema in zip(streams, self._schemas, strict=True))
         types, handling, schema = (left.type, right.type), self.handling, None
         if left.in_columns:
-            join = self._join_in_columns(types)
+            values = types[0].value_column, types[1].value_column
+            join = join_in_columns(_NAME, self._joiner, handling.functions, self._schema, values, SIDES)
             results = batches_joined(join)
             key_type, element_type = None, pa.RecordBatch
-            if join.type is not None:
-                key = joined_keys(*(pa.nulls(0, of_stream.key_column) for of_stream in types)).type
-                schema = pa.schema({"key": key, "value": join.type, "timestamp": pa.int64()})
-        elif self._schema is not None:
-            raise ValueError(f"{_NAME} joins records here, and schema= is for streams in columns: leave it out")
+            schema = result_schema(joined_keys(*(pa.nulls(0, of_stream.key_column) for of_stream in types)).type, join)
         else:
+            joiner = joiner_of_pairs(_NAME, self._joiner, self._schema)
             key_type, element_type = common_key_type(_NAME, *types), KV[Any, Any]
-            results = pairs_joined(of_records(_NAME, self._joiner), handling.functions, types)
+            results = pairs_joined(joiner, handling.functions, types)
         routed = [
             stream.routed(side.capitalize(), side, handling, self.dropping, null_keys=keeps_alone, key_type=key_type)
             for side, stream, keeps_alone in zip(SIDES, (left, right), keeps_unmatched(self._how), strict=True)
@@ -156,15 +160,6 @@ class WindowedStreamJoin(
         handling.collect(*routed, replayed)
         joined = replayed[MAIN] if schema is None else as_arrow(replayed[MAIN], schema)
         return joined, self.all_dropped(*routed), replayed.get(DROPPED)
-
-    def _join_in_columns(self, types: tuple[TableType, TableType]) -> TypedJoin:
-        if self._schema is None and not isinstance(self._joiner, Mapping | vectorized):
-            raise ValueError(
-                f"{_NAME} of streams in columns gives record batches, and a joiner of one record does not say what columns they"
-                " have: give schema=, a pyarrow.Schema, or a joiner of columns"
-            )
-        values = types[0].value_column, types[1].value_column
-        return joiner_in_columns(self._joiner, self.handling.functions, self._schema, types=values)
 
 
 def _require_one_form(*in_columns: bool) -> None:

@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from beam_joins.pipelines.yaml import __main__ as program
-from beam_joins.pipelines.yaml import tables
+from beam_joins.pipelines.yaml import provided
 from tests.docs.page import DOCS, blocks
 
 pytestmark = pytest.mark.xdist_group("yaml")  # Beam YAML takes twelve seconds to load: in one process
-PROVIDED = yaml.safe_load((Path(tables.__file__).with_name("providers.yaml")).read_text(encoding="utf-8"))[0]["transforms"]
+PROVIDED = yaml.safe_load((Path(provided.__file__).with_name("providers.yaml")).read_text(encoding="utf-8"))[0]["transforms"]
 ORDERS = [
     {"id": 1, "customer": "ann", "amount": 5, "op": "c", "at": 1},
     {"id": 2, "customer": "bob", "amount": 7.25, "op": "c", "at": 2},
@@ -79,7 +79,7 @@ def test_records_that_are_dropped_are_rows_of_the_output_that_error_handling_nam
 def test_beams_own_program_runs_it_with_the_providers(pipeline: str) -> None:
     from apache_beam.yaml import main
 
-    include = Path(tables.__file__).with_name("providers.yaml")
+    include = Path(provided.__file__).with_name("providers.yaml")
     Path("orders.yaml").write_text(f"{pipeline}\nproviders:\n  - include: {include}\n")
     main.run(["--yaml_pipeline_file=orders.yaml", "--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner"])
     assert enriched() == ENRICHED
@@ -93,7 +93,7 @@ def test_beams_own_program_runs_it_with_the_providers(pipeline: str) -> None:
             "foreign_key: custumer",
             r'"ForeignKeyJoin" at line \d+: foreign_key=.custumer.: there is no such',
         ),
-        ("type: left,", "type: middle,", r'"ForeignKeyJoin" at line \d+: .*choose one of'),
+        ("how: left", "how: middle", r'"ForeignKeyJoin" at line \d+: .*choose one of'),
         ("{left: Orders, right: Customers}", "[Orders, Customers]", r"at line \d+: give the inputs names: input: .left: NAME"),
         ("amount: double", "amount: dubble", r'"Orders" at line \d+.*schema: amount: dubble is no type of Arrow'),
         ("amount: double", "amount: int64", r"orders.jsonl, line 2: .*amount"),
@@ -119,7 +119,7 @@ def test_the_table_has_the_transforms_and_their_words() -> None:
     for row in table.splitlines()[2:]:
         names, _, config = (re.findall(r"`(\w+)`", cell) for cell in row.strip("|").split("|"))
         written |= dict.fromkeys(names, config)
-    reference = {name: list(inspect.signature(getattr(tables, path.rpartition(".")[2])).parameters) for name, path in PROVIDED.items()}
+    reference = {name: list(inspect.signature(getattr(provided, name)).parameters) for name in PROVIDED}
     assert written == reference
 
 
@@ -130,9 +130,9 @@ def test_rows_come_out_as_they_went_in_with_their_types() -> None:
 
     row = beam.Row(id=1, at=Timestamp(micros=1_700_000_000_123_456), tags=["a"], inner=beam.Row(x=1.5, y=b"z"), lsn=3)
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        table = pipeline | beam.Create([row]) | "table" >> tables.table_from_changelog(["id"], "at", ["lsn"], except_columns=["lsn"])
+        table = pipeline | beam.Create([row]) | "table" >> provided.TableFromChangelog(key=["id"], timestamp_by="at", sequence_by=["lsn"], except_columns=["lsn"])
         assert_that(
-            table | "latest" >> tables.latest_table(["id"]), equal_to([beam.Row(id=1, at=row.at, tags=["a"], inner=row.inner)])
+            table | "latest" >> provided.LatestTable(key=["id"]), equal_to([beam.Row(id=1, at=row.at, tags=["a"], inner=row.inner)])
         )
 
 
