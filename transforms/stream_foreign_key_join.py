@@ -21,11 +21,12 @@ class StreamForeignKeyJoin(StreamLookupJoin):
     the row is that of another key, as in Kafka Streams' join of a stream with a global table. The result has
     the stream's key, which may be ``None``.
 
-    * ``foreign_key(key, value)`` returns the key of the row, or ``None``; or a field name of the value, or
-      several names for a compound key.
-    * ``joiner``, ``how``, ``sequence_by``: as :class:`StreamTableJoin`.
+    * ``foreign_key``: the field of the stream's value with the key of the row, or several fields for a
+      compound key; or a function of key and value, ``None`` for no row.
+    * ``joiner``, ``how``, ``key``, ``timestamp_by``, ``sequence_by``, ``schema``: as in
+      :class:`~beam_joins.StreamTableJoin`.
 
-    Records with a ``"null_value"``, a ``"null_sequence"`` or, in an inner join, a ``"null_foreign_key"`` are
+    Records with a ``"null_value"``, a ``"null_sequence"``, of Arrow batches a ``"null_timestamp"`` or, in an inner join, a ``"null_foreign_key"`` are
     dropped: counted, and an output of :meth:`with_outputs` (``stream``, ``dropped``). A left join emits
     records with a null foreign key as ``(key, joiner(value, None))``.
 

@@ -21,23 +21,30 @@ class StreamTableJoin(StreamLookupJoin):
     """Joins each record of a stream with the table row of the same key, as the row was at the record's
     position.
 
-    ``(PCollection[tuple[K, V]], Table[K, W]) -> PCollection[tuple[K, R]]``. Only records of the stream cause
+    ``(PCollection[tuple[K, V]], Table[K, W]) -> PCollection[tuple[K, R]]``, or a stream of Arrow batches, whose
+    values are its rows; the result is then record batches with the columns ``key``, ``value`` and ``timestamp``. Only records of the stream cause
     results, at most one each: ``(key, joiner(value, row))`` at the record's event time. The row is the
     table's after all changes up to and including the record's position; later changes of the table do not
     change the result.
 
-    * ``joiner(value, row)``, or ``with_key(fn)`` with ``fn(key, value, row)``; if it returns ``None`` the
-      result is ``(key, None)``, as in Kafka Streams: a value of a stream may be ``None``.
+    * ``joiner``: a function of the stream's value and the table's, or ``with_key(fn)`` with ``fn(key, value,
+      row)``; if it returns ``None`` the result is ``(key, None)``, as in Kafka Streams: a value of a stream
+      may be ``None``. Of a stream of Arrow batches also columns, ``{"count": "stream.count", "price":
+      "table.price"}``.
     * ``how``: ``"inner"``; ``"left"`` also emits records without a row, ``joiner(value, None)``.
-    * ``sequence_by(key, value)``, or a field name of the values: the position of a record, for a table with
-      ``sequence_by`` from the same sequence. Of several numbers, as in
+    * ``key``, ``timestamp_by``: only for a stream of Arrow batches, ``PCollection[pyarrow.Table]`` or
+      ``PCollection[pyarrow.RecordBatch]``, whose columns its reader knows: the column or columns of the key,
+      and the column of the event time (microseconds, or an Arrow timestamp with a time zone).
+    * ``sequence_by``: a field of the values, or a function of key and value: the position of a record, for a
+      table with ``sequence_by`` from the same sequence. Of several numbers, as in
       :class:`~beam_joins.TableFromChangelog`, the first is the position. By default the position is the event
-      time, cut to the millisecond, as Beam carries it.
-    * ``window_of(key, value)``, for windowed tables only: the window to look up under the record's key.
-      ``None`` counts as a null key.
+      time; that of a pair is cut to the millisecond, as Beam carries it.
+    * ``window_of``: for windowed tables only, a function of key and value that returns the window to look up
+      under the record's key. ``None`` counts as a null key.
+    * ``schema``: of Arrow batches with a joiner of one record, the ``pyarrow.Schema`` of its results.
 
-    Records with a ``"null_value"``, a ``"null_sequence"`` or, in an inner join, a ``"null_key"`` are dropped:
-    counted, and an output of :meth:`with_outputs` (``stream``, ``dropped``). A left join emits records with a
+    Records with a ``"null_value"``, a ``"null_sequence"``, of Arrow batches a ``"null_timestamp"`` or, in an
+    inner join, a ``"null_key"`` are dropped: counted, and an output of :meth:`with_outputs` (``stream``, ``dropped``). A left join emits records with a
     null key as ``(None, joiner(value, None))``.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless

@@ -47,14 +47,15 @@ class WindowedStreamJoin(
     record match if ``left time - before <= right time <= left time + after``, bounds included; every matching
     pair gives one result ``(key, joiner(left value, right value))``, at the larger of both times.
 
-    * ``joiner(left value, right value)``, or ``with_key(fn)`` with ``fn(key, left value, right value)``; if
-      it returns ``None`` the result is ``(key, None)``, as in Kafka Streams: a value of a stream may be
-      ``None``.
+    * ``joiner``: a function of the left and the right value, or ``with_key(fn)`` with ``fn(key, left value,
+      right value)``; if it returns ``None`` the result is ``(key, None)``, as in Kafka Streams: a value of a
+      stream may be ``None``. Of streams of Arrow batches also columns, ``{"ad": "left.ad", "url":
+      "right.url"}``.
     * ``how``: ``"inner"``; ``"left"`` also emits a left record without a match, ``joiner(left value, None)``,
       at its own time; ``"outer"`` does so for both sides. A record with a match has no unmatched result.
     * ``before``, ``after``, ``grace``: seconds, a ``timedelta`` or a Beam ``Duration``; 0 or more.
-    * ``sequence_by(key, value)``, or a field name of the values: the order of arrival, a whole number of 64
-      bits, comparable between both streams. Of several numbers, as in
+    * ``sequence_by``: a field of the values, or a function of key and value: the order of arrival, a whole
+      number of 64 bits, comparable between both streams. Of several numbers, as in
       :class:`~beam_joins.TableFromChangelog`, the first is the position: records of one position arrive
       together. By default records arrive in the order of event time, and none is late. The event time of a
       pair is its element's timestamp, cut to the millisecond, as Beam carries it between stages.
@@ -63,10 +64,10 @@ class WindowedStreamJoin(
       (microseconds, or an Arrow timestamp with a time zone).
     * ``schemas``: the ``pyarrow.Schema`` of the left and of the right stream of Arrow batches, if their
       readers do not know them.
+    * ``schema``: of Arrow batches with a joiner of one record, the ``pyarrow.Schema`` of its results.
 
-    The values of a stream of Arrow batches are its rows. The joiner may be of columns, as in
-    :class:`~beam_joins.ForeignKeyJoin`; the result is record batches with the columns ``key``, ``value`` and
-    ``timestamp``. A joiner of one record needs ``schema`` there, the ``pyarrow.Schema`` of its results.
+    The values of a stream of Arrow batches are its rows. The result is record batches with the columns
+    ``key``, ``value`` and ``timestamp``.
 
     The stream time of a key is the largest timestamp of its earlier records in the sequence, of both sides.
     (In Kafka Streams other keys of the task count too, so lateness depends on the partitions.) A record more
