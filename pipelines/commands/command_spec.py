@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from beam_joins.how import How
 from beam_joins.pipelines.commands.select import Item
+from beam_joins.pipelines.formats.columns import flag_of
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.commands.at_least import AtLeast
@@ -54,7 +55,7 @@ class Side(NamedTuple):
         >>> Side("orders", "orders").flag("timestamp_unit")
         '--orders-timestamp-unit'
         """
-        return f"--{self.dest(name).replace('_', '-')}"
+        return flag_of(self.option, name)
 
     def value_of(self, args: Namespace, name: str) -> Any:
         """The value of one of its options."""

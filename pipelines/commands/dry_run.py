@@ -31,7 +31,7 @@ def dry_run(names: Names, args: Namespace, options: PipelineOptions) -> str:
     seen = f", of these the files that no run with {args.state_dir} has read" if args.state_dir else ""
     lines = [f"would read{seen}", *(line for changelog in job.changelogs for line in _input(changelog)), "would write"]
     changes = "--changes" if args.state_dir else "--output"
-    as_ = {False: f", as {args.output_as}" if changes_as(args) != "changes" else "", True: ""}
+    as_ = {False: f", as {args.output_records}" if changes_as(args) != "changes" else "", True: ""}
     written = [f"  {output.name:<12} {output.path}, {output.records.format}{as_[output.records.of_finals]}" for output in outputs]
     if (merged := MergedResult.of(args)) is not None:
         written.append(f"  {TO:<12} {merged.looked_at(job)}")

@@ -85,9 +85,11 @@ class Job:
             columns = changelog.columns
             of_record = (
                 *(("key", column) for column in columns.key),
-                ("timestamp", columns.timestamp),
-                *(("sequence", column) for column in (columns.sequence, *columns.within)),
-                ("delete-column", columns.delete),
+                ("timestamp_by", columns.timestamp),
+                *(("sequence_by", column) for column in (columns.sequence, *columns.within)),
+                ("apply_as_deletes", columns.delete),
+                ("apply_as_truncates", columns.truncate),
+                ("ignored", columns.ignore),
                 *(("schema", column) for column, _ in (changelog.declared if changelog.files else ())),
             )
             named = [(columns.flag(option), column) for option, column in of_record if column is not None]
@@ -108,7 +110,7 @@ class Job:
 
     def _check_pair(self, left: Changelog, right: Changelog) -> None:
         if (left.columns.sequence is None) != (right.columns.sequence is None):
-            flags = " and ".join(each.columns.flag("sequence") for each in (left, right))
+            flags = " and ".join(each.columns.flag("sequence_by") for each in (left, right))
             raise InputError(f"{flags} must both name a column or both be empty: positions are compared")
         require_one_unit(left, right)
         columns, keys = self.foreign_key or left.columns.key, right.columns.key

@@ -49,7 +49,7 @@ def _arguments(name: str, value: Any, action: argparse.Action | None) -> Iterato
         raise ValueError("has a value that is neither text nor a number, nor a list of these")
     if is_flag:
         yield from [f"--{name}"] * value
-    elif action:
+    elif action and not isinstance(action, argparse._AppendAction):
         yield f"--{name}={','.join(map(str, values))}"
     else:
         yield from (f"--{name}={each}" for each in values)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.command_spec import Names
+from beam_joins.pipelines.commands.reader_options import READER_OPTIONS
 from beam_joins.pipelines.io.targets import FORMS
 
 if TYPE_CHECKING:
@@ -14,21 +15,6 @@ if TYPE_CHECKING:
 
 SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)?")
-_COLUMNS: Final = (
-    "format",
-    "table",
-    "key",
-    "schema",
-    "delimiter",
-    "encoding",
-    "sequence",
-    "timestamp",
-    "timestamp_unit",
-    "delete_column",
-    "deletes",
-    "upserts",
-    "ignored",
-)
 
 
 def add_runs_options(parser: argparse.ArgumentParser, names: Names) -> None:
@@ -45,10 +31,10 @@ def add_runs_options(parser: argparse.ArgumentParser, names: Names) -> None:
         help=f"changelog of the result, in the order of positions: key, op, old, new, timestamp, position{names.without_results[0]}",
     )
     out.add_argument(
-        "--output-as",
+        "--output-records",
         choices=("changes", "upserts", "pairs"),
-        help="the records of --output and --changes: changes; upserts, the row after each change with timestamp, position and "
-        "deleted; pairs, the row before and after it in Debezium's form (default: changes)",
+        help="the records of --output and --changes: upserts, the row after each change with timestamp, position and deleted; "
+        "pairs, the rows before and after it in Debezium's form (default: changes)",
     )
     out.add_argument("--latest", metavar="PATH", help=f"the final rows of the result{names.without_results[1]}")
     out.add_argument(
@@ -119,8 +105,8 @@ def check_runs_options(args: argparse.Namespace, names: Names) -> None:
         raise InputError("--whole-files is for --follow: a single run takes all files that are there")
     if args.report:
         _check_report(args.report, args.follow)
-    if args.output_as and not args.output and not args.changes:
-        raise InputError("--output-as says how --output or --changes is written: give one of them too")
+    if args.output_records and not args.output and not args.changes:
+        raise InputError("--output-records says how --output or --changes is written: give one of them too")
     if not args.state_dir:
         for value, option in ((args.changes, "--changes"), (args.follow, "--follow")):
             if value:
@@ -180,7 +166,7 @@ def changes_pattern(place: str) -> str:
 
 def changes_as(args: argparse.Namespace) -> "As":
     """How the changes of the result are written."""
-    as_: As = args.output_as or "changes"
+    as_: As = args.output_records or "changes"
     return as_
 
 
@@ -197,13 +183,13 @@ def fixed_options(args: argparse.Namespace, names: Names) -> dict[str, str]:
     """The options that must be the same in all runs, those that are given or have a default."""
     values = {
         f"--{name.replace('_', '-')}": vars(args)[name]
-        for name in (*names.fixed, *(side.dest(column) for side in names.sides for column in _COLUMNS))
+        for name in (*names.fixed, *(side.dest(column) for side in names.sides for column in READER_OPTIONS))
     }
     from beam_joins.pipelines.formats.registry import format_of  # noqa: PLC0415  # with Arrow and Beam
 
     places = {"--changes": changes_pattern(args.changes) if args.changes else None, "--latest": args.latest}
     formats = {option: format_of(option, place).name for option, place in places.items() if place}
-    values |= {"--to": args.to, "--output-as": changes_as(args) if args.changes else None}
+    values |= {"--to": args.to, "--output-records": changes_as(args) if args.changes else None}
     return {option: str(value) for option, value in values.items() if value is not None} | formats
 
 

@@ -198,7 +198,7 @@ class Summary:
 
     def reason(self, tally: Tally) -> str:
         """Why records were dropped or late, in words."""
-        flag = next((side.flag("sequence") for side in self.names.sides if side.name == tally.place), "")
+        flag = next((side.flag("sequence_by") for side in self.names.sides if side.name == tally.place), "")
         reason = {**REASONS, **LATE}.get(tally.what, tally.what)
         return f"{reason.format(flag=flag, unreferring=self.names.unreferring)} ({tally.what})"
 

@@ -43,7 +43,7 @@ class ReadKafka(beam.PTransform[PBegin, PCollection[Any]]):
       when records come; a partition that stays empty then holds all up.
     * ``start``: ``"earliest"`` or ``"latest"``: where to begin without a checkpoint.
     * ``config``: further settings of librdkafka's consumer, such as those for security.
-    * ``follow=False`` reads what is there when the run begins, and ends.
+    * ``follow``: ``False`` reads the records that are there when the run begins, and ends.
 
     Raises ``ValueError`` at construction for an option that is not of its form, ImportError without
     confluent-kafka, and InputError at run time for a topic that is not there and a value that is not what it

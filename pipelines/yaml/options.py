@@ -4,12 +4,14 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from importlib import import_module
 from types import UnionType
 from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
 import apache_beam as beam
 import pyarrow as pa
 
+from beam_joins.pipelines.base.declared_options import bullets
 from beam_joins.pipelines.yaml.expression import Expression, Expressions
 
 _OF_FUNCTION: Final = "the type of what a function returns"
@@ -63,29 +65,24 @@ def options_of(transform: type[beam.PTransform[Any, Any]]) -> dict[str, Option]:
     """
     if transform.__init__ is beam.PTransform.__init__:
         return {}
-    texts, options = bullets(transform.__doc__ or ""), {}
+    options = {}
     for name, parameter in inspect.signature(transform).parameters.items():
         if not {name, f"{transform.__name__}.{name}"} & {*NOT_IN_YAML}:
             form = _form(transform, parameter)
-            options[name] = Option(name, " ".join(filter(None, (texts.get(name, ""), form.note))), form, parameter.default)
+            options[name] = Option(name, " ".join(filter(None, (_text(transform, name), form.note))), form, parameter.default)
     return options
+
+
+def _text(transform: type[Any], name: str) -> str:
+    """The text of an option in the docstring of its class, or of the class that this text refers to."""
+    text = bullets(inspect.cleandoc(transform.__doc__ or "")).get(name, "")
+    other = re.fullmatch(r"as (?:of|in) :class:`~([\w.]+)\.(\w+)`\.", text)
+    return _text(getattr(import_module(other[1]), other[2]), name) if other else _plain(text)
 
 
 def summary(transform: type[beam.PTransform[Any, Any]]) -> str:
     """The first paragraph of the docstring."""
     return _plain(inspect.cleandoc(transform.__doc__ or "").partition("\n\n")[0])
-
-
-def bullets(docstring: str) -> dict[str, str]:
-    r"""The text of each option in a docstring, whose bullets are ``* ``name``: text`` or ``* ``a``, ``b``: text``.
-
-    >>> bullets("Does it.\n\n* ``a``, ``b``: of\n  both, ``'x'``.\n* ``c``: of :class:`~beam_joins.Change`.\n\nMore.")
-    {'a': "of both, `'x'`.", 'b': "of both, `'x'`.", 'c': 'of `Change`.'}
-    """
-    texts: dict[str, str] = {}
-    for names, text in re.findall(r"^\* ((?:``\w+``(?:, )?)+): (.*(?:\n  .*)*)", inspect.cleandoc(docstring), re.MULTILINE):
-        texts |= dict.fromkeys(re.findall(r"\w+", names), _plain(text))
-    return texts
 
 
 def _plain(text: str) -> str:

@@ -65,9 +65,9 @@ def ran(folder: Path, *options: str, left: list[dict[str, Any]] = ORDERS) -> int
     [
         (["--right-key", "key", "--foreign-key", "customer"], ORDERS, "has no column 'customer': it has id, by, position, op"),
         ([], ORDERS, "right have no column 'id' (--key)"),
-        (["--right-key", "key", "--position", "lsn"], ORDERS, "left have no column 'lsn' (--position)"),
+        (["--right-key", "key", "--sequence-by", "lsn"], ORDERS, "left have no column 'lsn' (--sequence-by)"),
         (["--right-key", "key"], [{"id": 1, "position": 1}], "right.jsonl holds text: no row would find another"),
-        (["--right-key", "key"], [{"id": 1, "position": "x"}], "--position: 'position' is not a whole number"),
+        (["--right-key", "key"], [{"id": 1, "position": "x"}], "--sequence-by: 'position' is not a whole number"),
         (["--right-key", "key"], [{"id": 1, "position": 1, "op": "zap"}], "'op' has zap: neither an upsert nor a delete"),
         (["--right-key", "key"], [{"id": 1, "position": n} for n in range(501)], "more than 500 records"),
     ],

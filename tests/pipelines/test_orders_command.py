@@ -108,7 +108,7 @@ def test_beams_and_sparks_options_are_known(run: Run, small: SampleFiles) -> Non
 def test_help_has_examples_and_names_every_option(run: Run) -> None:
     ran = run("--help")
     assert ran.code == 0
-    for word in ("examples:", "--orders-key", "--customers-upserts", "--on-bad-record", "--runner", "--min-amount"):
+    for word in ("examples:", "--orders-key", "--customers-apply-as-upserts", "--on-bad-record", "--runner", "--min-amount"):
         assert word in ran.out
 
 
