@@ -26,9 +26,10 @@ class StreamForeignKeyJoin(StreamLookupJoin):
     * ``joiner``, ``how``, ``key``, ``timestamp_by``, ``sequence_by``, ``schema``: as in
       :class:`~beam_joins.StreamTableJoin`.
 
-    Records with a ``"null_value"``, a ``"null_sequence"``, of Arrow batches a ``"null_timestamp"`` or, in an inner join, a ``"null_foreign_key"`` are
-    dropped: counted, and an output of :meth:`with_outputs` (``stream``, ``dropped``). A left join emits
-    records with a null foreign key as ``(key, joiner(value, None))``.
+    Records with a ``"null_value"``, a ``"null_sequence"``, of Arrow batches a ``"null_timestamp"`` or, in an
+    inner join, a ``"null_foreign_key"`` are dropped: counted, and an output of :meth:`with_outputs`
+    (``stream``, ``dropped``). A left join emits records with a null foreign key as ``(key, joiner(value,
+    None))``.
 
     Raises ``ValueError`` as :class:`StreamTableJoin`, and in the run for foreign keys that no key of the
     table can equal.

@@ -21,11 +21,11 @@ class StreamTableJoin(StreamLookupJoin):
     """Joins each record of a stream with the table row of the same key, as the row was at the record's
     position.
 
-    ``(PCollection[tuple[K, V]], Table[K, W]) -> PCollection[tuple[K, R]]``, or a stream of Arrow batches, whose
-    values are its rows; the result is then record batches with the columns ``key``, ``value`` and ``timestamp``. Only records of the stream cause
+    ``(PCollection[tuple[K, V]], Table[K, W]) -> PCollection[tuple[K, R]]``. Only records of the stream cause
     results, at most one each: ``(key, joiner(value, row))`` at the record's event time. The row is the
     table's after all changes up to and including the record's position; later changes of the table do not
-    change the result.
+    change the result. The stream may be of Arrow batches, whose rows are its values; the result is then
+    record batches with the columns ``key``, ``value`` and ``timestamp``.
 
     * ``joiner``: a function of the stream's value and the table's, or ``with_key(fn)`` with ``fn(key, value,
       row)``; if it returns ``None`` the result is ``(key, None)``, as in Kafka Streams: a value of a stream
@@ -44,8 +44,8 @@ class StreamTableJoin(StreamLookupJoin):
     * ``schema``: of Arrow batches with a joiner of one record, the ``pyarrow.Schema`` of its results.
 
     Records with a ``"null_value"``, a ``"null_sequence"``, of Arrow batches a ``"null_timestamp"`` or, in an
-    inner join, a ``"null_key"`` are dropped: counted, and an output of :meth:`with_outputs` (``stream``, ``dropped``). A left join emits records with a
-    null key as ``(None, joiner(value, None))``.
+    inner join, a ``"null_key"`` are dropped: counted, and an output of :meth:`with_outputs` (``stream``,
+    ``dropped``). A left join emits records with a null key as ``(None, joiner(value, None))``.
 
     A function that raises fails the run with :class:`~beam_joins.FunctionFailed`, unless
     :meth:`with_exception_handling` is used.

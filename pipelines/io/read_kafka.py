@@ -24,7 +24,8 @@ class ReadKafka(beam.PTransform[PBegin, PCollection[Any]]):
     goes on from a savepoint or a checkpoint, each partition goes on at its offset: nothing is committed to
     Kafka.
 
-    * ``topics``: a name or several. ``bootstrap_servers``: HOST:PORT, several with commas between.
+    * ``topics``: a name or several.
+    * ``bootstrap_servers``: HOST:PORT, several with commas between.
     * ``value``: ``"bytes"``, ``"json"``, or ``"avro"`` for records whose schemas are in a registry; a record
       without a value (a tombstone) has None. Those of Avro are dicts, their decimals numbers with all digits,
       dates and times ISO 8601 text.
