@@ -135,6 +135,7 @@ _FORMS: Final[Sequence[tuple[Callable[[Sequence[Any]], bool], Form]]] = (
     (lambda types: str in types and Sequence[str] in types, Form(Sequence[str], convert=_one_or_several)),
     (lambda types: any(get_origin(each) in (Mapping, dict) for each in types), Form(Mapping[str, Any])),
     (lambda types: bool in types, Form(bool)),
+    (lambda types: int in types, Form(int)),
     (lambda types: str in types or any(get_origin(each) is Literal for each in types), Form(str)),
     (lambda types: Sequence[str] in types, Form(Sequence[str])),
 )

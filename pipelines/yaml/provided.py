@@ -20,7 +20,10 @@ from beam_joins.pipelines.yaml.expression import Expression, Expressions
 from beam_joins.pipelines.yaml.options import Form, Option, options_of, summary
 from beam_joins.transforms.connect import arrow_schema, is_batches, table_type
 
-_STREAMS_FIRST: Final = ("StreamTableJoin", "StreamForeignKeyJoin")
+_OF_STREAM: Final = ("StreamTableJoin", "StreamForeignKeyJoin")
+"""The joins whose inputs are ``stream`` and ``table``."""
+_TAKE_ROWS: Final = ("TableFromChangelog", "WindowedStreamJoin", "WriteParquet")
+"""The transforms that take no tables."""
 _AS_ROWS: Final = {
     "LatestTable": rows.latest_rows,
     "TableToChanges": rows.change_rows,
@@ -105,31 +108,37 @@ class _Provided(beam.PTransform[Any, Any]):
         return {"good": self._output(outputs[0]), self._errors: rows.dropped_rows(others)}
 
     def _inputs(self, pcolls: Any) -> Any:
-        sides = ("stream", "table") if self._name in _STREAMS_FIRST else self._options.get("tables", ("left", "right"))
         if isinstance(pcolls, PBegin):
             return pcolls
         if not self._name.endswith("Join"):
-            return self._input("rows", pcolls)
+            return self._input("", pcolls)
+        sides = ("stream", "table") if self._name in _OF_STREAM else self._options.get("tables", ("left", "right"))
         if not isinstance(pcolls, Mapping) or {*pcolls} != {*sides}:
             raise ValueError(f"give the inputs names: input: {{{', '.join(f'{side}: NAME' for side in sides)}}}")
         return tuple(self._input(side, pcolls[side]) for side in sides)
 
     def _input(self, side: str, pcoll: Any) -> Any:
+        """A table as it is, or rows as batches of columns. Raises ``ValueError`` for what the transform does not take."""
         if not isinstance(pcoll, PCollection):
             raise ValueError(f"{self._name} takes one input")
-        if not is_batches(pcoll):
-            return rows.as_columns(pcoll, f" {side}")
+        takes_rows, is_table = self._name in _TAKE_ROWS or side == "stream", is_batches(pcoll)
+        if takes_rows and is_table:
+            raise ValueError(
+                f"{self._name} takes rows{f' as {side}' if side else ''}, not a table: apply TableToStream or LatestTable to it"
+            )
+        if not takes_rows and not is_table:
+            raise ValueError(
+                f"{self._name} takes a table{f' as {side}' if side else ''}, not rows: make a table of them with TableFromChangelog"
+            )
+        if takes_rows:
+            return rows.as_columns(pcoll, side)
+        value = table_type(pcoll).value
         for function in self._options.values():
-            if isinstance(function, Expression | Expressions):
-                function.require(_names_of(table_type(pcoll).value_column))
+            if isinstance(function, Expression | Expressions) and isinstance(value, pa.DataType):
+                function.require([field.name for field in value] if pa.types.is_struct(value) else ["value"])
         return pcoll
 
     def _output(self, pcoll: Any) -> Any:
         """The results of a join of streams as rows; tables, and what writers give, are as they are."""
         schema = arrow_schema(pcoll) if isinstance(pcoll, PCollection) else None
         return pcoll if schema is None else rows.result_rows(pcoll, schema, self._options.get("key"))
-
-
-def _names_of(value: pa.DataType) -> list[str]:
-    """The columns of values; none of values that are Python objects, whose columns are not known."""
-    return [field.name for field in value] if pa.types.is_struct(value) else ["value"]

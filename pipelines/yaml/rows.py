@@ -14,7 +14,7 @@ from apache_beam.typehints.schemas import schema_from_element_type, typing_from_
 from apache_beam.typehints.typehints import UnionConstraint
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_joins import ChangeBatch, Dropped, LatestTable
+from beam_joins import Change, ChangeBatch, Dropped, LatestTable
 from beam_joins.pipelines.formats.exact_json import dumps_line
 from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.transforms.connect import TableType, as_arrow, in_batches, table_type
@@ -76,11 +76,11 @@ def _column(name: str, kind: schema_pb2.FieldType) -> pa.DataType:
     raise ValueError(f"the field {name!r} is of a type that no column has: {kind.WhichOneof('type_info')}")
 
 
-def as_columns(rows: PCollection[Any], label: str = "") -> PCollection[Any]:
+def as_columns(rows: PCollection[Any], side: str = "") -> PCollection[Any]:
     """The rows as record batches. Raises ``ValueError`` as :func:`columns_of`."""
     schema = columns_of(rows)
-    batches = rows | f"Batch{label}" >> beam.BatchElements(min_batch_size=1, max_batch_size=10_000)
-    columns = batches | f"Columns{label}" >> beam.Map(_record_batch, schema).with_output_types(pa.RecordBatch)
+    batches = rows | f"Batch {side}".rstrip() >> beam.BatchElements(min_batch_size=1, max_batch_size=10_000)
+    columns = batches | f"Columns {side}".rstrip() >> beam.Map(_record_batch, schema).with_output_types(pa.RecordBatch)
     return as_arrow(columns, schema)
 
 
@@ -176,13 +176,14 @@ def dropped_rows(dropped: Sequence[PCollection[Dropped]]) -> PCollection[Any]:
     """Records that are in no result: ``reason``, ``record`` in JSON, and ``timestamp`` in microseconds."""
     schema = pa.schema([("reason", pa.string()), ("record", pa.string()), _TIMESTAMP])
     rows: PCollection[Any] = (
-        tuple(dropped) | "All" >> beam.Flatten() | "Rows" >> beam.Map(_dropped).with_output_types(row_type(schema))
+        tuple(dropped) | "Errors" >> beam.Flatten() | "Error" >> beam.Map(_dropped).with_output_types(row_type(schema))
     )
     return rows
 
 
 def _dropped(dropped: Dropped) -> Any:
-    record = dropped.record if isinstance(dropped.record, str) else dumps_line(dropped.record).decode().rstrip()
+    record = dropped.record.new if isinstance(dropped.record, Change) else dropped.record
+    record = record if isinstance(record, str) else dumps_line(record).decode().rstrip()
     return beam.Row(reason=dropped.reason, record=record, timestamp=dropped.timestamp)
 
 
