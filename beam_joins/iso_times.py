@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _NANOSECONDS: Final = re.compile(r"[.,][0-9]{6}0*[1-9]")
 _BARE: Final = re.compile(r"[0-9]{9}|[0-9]+$")
@@ -24,7 +24,7 @@ def micros_of_text(text: str) -> int:
     if _BARE.match(text):
         raise ValueError("not a time")
     time = datetime.fromisoformat(text)
-    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
+    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - EPOCH) // _MICROSECOND
 
 
 def has_nanoseconds(text: str) -> bool:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.commands.sample.files import JsonLines, SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import JsonLines, SampleFiles
 from beam_joins.pipelines.results.publication import appear_whole
 
 Row = dict[str, Any]

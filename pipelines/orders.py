@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from beam_joins.errors import InputError
 from beam_joins.how import LookupHow
-from beam_joins.pipelines.commands.command import run_command
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.program import program
+from beam_joins.pipelines.commands.run_command import run_command
 from beam_joins.pipelines.commands.select import ALL, ROW, Item
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _prepare(args: argparse.Namespace) -> None:
         args.output = os.path.join(OUTPUT_DIRECTORY, "enriched.jsonl")
         args.latest = os.path.join(OUTPUT_DIRECTORY, "latest.jsonl")
     if args.orders is None:
-        from beam_joins.pipelines.commands.sample.files import sample_on_first_use
+        from beam_joins.pipelines.commands.sample.sample_files import sample_on_first_use
 
         if args.dry_run and not os.path.isdir(SAMPLE_DIRECTORY):
             raise InputError("--dry-run makes no sample: give --orders and --customers, or run once without it")

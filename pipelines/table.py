@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from beam_joins.pipelines.commands.command import run_command
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.program import program
+from beam_joins.pipelines.commands.run_command import run_command
 from beam_joins.pipelines.commands.select import parse_select
 
 PROGRAM: Final = program("table")

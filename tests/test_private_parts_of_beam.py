@@ -32,7 +32,7 @@ from beam_joins.transforms.engine.transform import label_of
 
 ROOT = Path(__file__).parent.parent
 PRIVATE = {
-    "pipelines/formats/avro_rows.py": {"_FastAvroSource"},
+    "pipelines/formats/avro_blocks.py": {"_FastAvroSource"},
     "pipelines/runners/direct_channel.py": {"_data_buffer_time_limit_ms", "_exception", "_external_payload", "_futures_by_id"},
     "pipelines/runners/flink_job.py": {"_job_id"},
     "transforms/engine/stored_files.py": {"_pipeline_options"},
@@ -157,7 +157,7 @@ def test_pipeline_options_have_the_flags_that_they_were_made_of() -> None:
 
 
 def test_avro_records_are_read_from_a_range_by_the_source_of_beam() -> None:
-    look = "Beam's source of Avro records has changed: look at read_records in pipelines/formats/avro_rows.py"
+    look = "Beam's source of Avro records has changed: look at records_of_blocks in pipelines/formats/avro_blocks.py"
     assert "validate" in signature(_FastAvroSource).parameters, look
     assert [*signature(_FastAvroSource.read_records).parameters] == ["self", "file_name", "range_tracker"], look
 
@@ -212,7 +212,7 @@ def test_beam_reads_what_a_method_takes_from_its_signature() -> None:
     parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", "element")]
     timestamp = Parameter("at", Parameter.POSITIONAL_OR_KEYWORD, default=beam.DoFn.TimestampParam)
     _Signed.process.__signature__ = Signature([*parameters, timestamp])  # type: ignore[attr-defined]
-    look = "Beam no longer heeds __signature__: look at turn_dofn in transforms/engine/unbounded/replay.py"
+    look = "Beam no longer heeds __signature__: look at turn_dofn in transforms/engine/unbounded/tick_turns.py"
     assert MethodWrapper(_Signed(), "process").defaults == [beam.DoFn.TimestampParam], look
 
 

@@ -23,7 +23,7 @@ from beam_joins.transforms.engine.metrics import (
     TURN_MICROS,
     UNMATCHED,
 )
-from beam_joins.transforms.engine.options import choice, columns, flag, text
+from beam_joins.transforms.engine.option_checks import choice, columns, flag, text
 from beam_joins.transforms.engine.output_types import TableOutputs
 from beam_joins.transforms.engine.partitions import growing_partitions, suggested_partitions
 from beam_joins.transforms.engine.prepared import prepared

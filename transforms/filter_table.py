@@ -18,11 +18,11 @@ from beam_joins.keys.columns import Bools
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.each_value import each_value
 from beam_joins.transforms.engine.incoming_tables import batch_of, in_batches
-from beam_joins.transforms.engine.options import flag, function
+from beam_joins.transforms.engine.option_checks import flag, function
 from beam_joins.transforms.engine.output_types import Handled
-from beam_joins.transforms.engine.outputs import HandlesExceptions
 from beam_joins.transforms.engine.table_rows import changes_in_python
 from beam_joins.transforms.engine.table_type import TableType, as_table, is_batches, is_changes, physical_of, table_type
+from beam_joins.transforms.engine.transform_outputs import HandlesExceptions
 
 
 class FilterTable(HandlesExceptions[PCollection[Any], PCollection[Any], Handled[PCollection[Any]]]):

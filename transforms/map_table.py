@@ -9,17 +9,17 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import Place
+from beam_joins.exact_values import ValuePlace
 from beam_joins.filter import with_values
 from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import by_row, vectorized
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.each_value import each_value, refusing
 from beam_joins.transforms.engine.incoming_tables import in_batches
-from beam_joins.transforms.engine.options import function
+from beam_joins.transforms.engine.option_checks import function
 from beam_joins.transforms.engine.output_types import Handled, Table, TableInput
-from beam_joins.transforms.engine.outputs import HandlesExceptions
 from beam_joins.transforms.engine.table_type import as_table, physical_of, table_type
+from beam_joins.transforms.engine.transform_outputs import HandlesExceptions
 from beam_joins.typed_rows import Schema, column_writer, type_of_schema
 
 
@@ -70,7 +70,7 @@ class MapTable(HandlesExceptions[TableInput, Table, Handled[Table]]):
             value: Any = _type_given(called, of_table.value_column)
 
             def mapped_values(batch: ChangeBatch) -> pa.Array:
-                return exact_cast(by_row("fn", called, batch.values), value, Place("fn"))
+                return exact_cast(by_row("fn", called, batch.values), value, ValuePlace("fn"))
         else:
             value = Any if self._schema is None else type_of_schema(self._schema)
 

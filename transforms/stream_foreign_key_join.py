@@ -5,6 +5,8 @@ record's position (KIP-99).
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from beam_joins.fields import Fields, of_row
 from beam_joins.how import LookupHow
 from beam_joins.joiner import Joiner
@@ -23,7 +25,7 @@ class StreamForeignKeyJoin(StreamLookupJoin):
 
     * ``foreign_key``: the field of the stream's value with the key of the row, or several fields for a
       compound key; or a function of key and value, ``None`` for no row.
-    * ``joiner``, ``how``, ``key``, ``timestamp_by``, ``sequence_by``, ``schema``: as in
+    * ``joiner``, ``how``, ``key``, ``timestamp_by``, ``sequence_by``, ``stream_schema``, ``schema``: as in
       :class:`~beam_joins.StreamTableJoin`.
 
     Records with a ``"null_value"``, a ``"null_sequence"``, of Arrow batches a ``"null_timestamp"`` or, in an
@@ -56,9 +58,10 @@ class StreamForeignKeyJoin(StreamLookupJoin):
         key: str | Sequence[str] | None = None,
         timestamp_by: str | None = None,
         sequence_by: Fields | OfRow | None = None,
+        stream_schema: pa.Schema | None = None,
         schema: Schema | None = None,
     ) -> None:
-        super().__init__(joiner, how, key, timestamp_by, sequence_by, schema)
+        super().__init__(joiner, how, key, timestamp_by, sequence_by, stream_schema, schema)
         self._called, self._foreign_key = of_row("foreign_key", foreign_key), foreign_key
 
     def _row_key(self) -> OfRow:

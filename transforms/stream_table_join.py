@@ -5,11 +5,13 @@ position (KIP-77).
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from beam_joins.fields import Fields
 from beam_joins.how import LookupHow
 from beam_joins.joiner import Joiner
 from beam_joins.transforms.engine.input_checks import common_key_type, perhaps_windowed
-from beam_joins.transforms.engine.options import function
+from beam_joins.transforms.engine.option_checks import function
 from beam_joins.transforms.engine.stream_lookup import StreamLookupJoin
 from beam_joins.transforms.engine.streams import OfRow
 from beam_joins.transforms.engine.table_type import TableType
@@ -33,14 +35,15 @@ class StreamTableJoin(StreamLookupJoin):
       "table.price"}``.
     * ``how``: ``"inner"``; ``"left"`` also emits records without a row, ``joiner(value, None)``.
     * ``key``, ``timestamp_by``: only for a stream of Arrow batches, ``PCollection[pyarrow.Table]`` or
-      ``PCollection[pyarrow.RecordBatch]``, whose columns its reader knows: the column or columns of the key,
-      and the column of the event time (microseconds, or an Arrow timestamp with a time zone).
+      ``PCollection[pyarrow.RecordBatch]``: the column or columns of the key, and the column of the event time
+      (microseconds, or an Arrow timestamp with a time zone).
     * ``sequence_by``: a field of the values, or a function of key and value: the position of a record, for a
       table with ``sequence_by`` from the same sequence. Of several numbers, as in
       :class:`~beam_joins.TableFromChangelog`, the first is the position. By default the position is the event
       time; that of a pair is cut to the millisecond, as Beam carries it.
     * ``window_of``: for windowed tables only, a function of key and value that returns the window to look up
       under the record's key. ``None`` counts as a null key.
+    * ``stream_schema``: the ``pyarrow.Schema`` of a stream of Arrow batches, if its reader does not know it.
     * ``schema``: of Arrow batches with a joiner of one record, the ``pyarrow.Schema`` of its results.
 
     Records with a ``"null_value"``, a ``"null_sequence"``, of Arrow batches a ``"null_timestamp"`` or, in an
@@ -77,9 +80,10 @@ class StreamTableJoin(StreamLookupJoin):
         timestamp_by: str | None = None,
         sequence_by: Fields | OfRow | None = None,
         window_of: Callable[[Any, Any], Window | None] | None = None,
+        stream_schema: pa.Schema | None = None,
         schema: Schema | None = None,
     ) -> None:
-        super().__init__(joiner, how, key, timestamp_by, sequence_by, schema)
+        super().__init__(joiner, how, key, timestamp_by, sequence_by, stream_schema, schema)
         self._window_of = None if window_of is None else function("window_of", window_of, "of key and value that gives a Window")
 
     def _check(self, stream: TableType, table: TableType) -> None:

@@ -19,9 +19,8 @@ from beam_joins.transforms.engine.arrow_input import as_arrow, is_arrow
 from beam_joins.transforms.engine.block_writer import DROPPED, MAIN
 from beam_joins.transforms.engine.input_checks import common_key_type, two_inputs
 from beam_joins.transforms.engine.notes import keys_may_meet
-from beam_joins.transforms.engine.options import choice
+from beam_joins.transforms.engine.option_checks import choice
 from beam_joins.transforms.engine.output_types import HandledWindowedStreamOutputs, StreamInput, WindowedStreamOutputs
-from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.replay import Replay
 from beam_joins.transforms.engine.stream_join import (
     SIDES,
@@ -33,6 +32,7 @@ from beam_joins.transforms.engine.stream_join import (
     result_schema,
 )
 from beam_joins.transforms.engine.streams import OfRow, Stream, StreamOptions
+from beam_joins.transforms.engine.transform_outputs import WithOutputs
 from beam_joins.typed_rows import Schema
 
 _NAME = "WindowedStreamJoin"
@@ -62,7 +62,7 @@ class WindowedStreamJoin(
     * ``key``, ``timestamp_by``: only for streams of Arrow batches, ``PCollection[pyarrow.Table]`` or
       ``PCollection[pyarrow.RecordBatch]``: the column or columns of the key, and the column of the event time
       (microseconds, or an Arrow timestamp with a time zone).
-    * ``schemas``: the ``pyarrow.Schema`` of the left and of the right stream of Arrow batches, if their
+    * ``stream_schemas``: the ``pyarrow.Schema`` of the left and of the right stream of Arrow batches, if their
       readers do not know them.
     * ``schema``: of Arrow batches with a joiner of one record, the ``pyarrow.Schema`` of its results.
 
@@ -116,7 +116,7 @@ class WindowedStreamJoin(
         key: str | Sequence[str] | None = None,
         timestamp_by: str | None = None,
         sequence_by: Fields | OfRow | None = None,
-        schemas: tuple[pa.Schema, pa.Schema] | None = None,
+        stream_schemas: tuple[pa.Schema, pa.Schema] | None = None,
         schema: Schema | None = None,
     ) -> None:
         super().__init__()
@@ -124,9 +124,9 @@ class WindowedStreamJoin(
         self._joiner = joiner
         self._how: WindowedHow = choice("how", how, WindowedHow)
         self._spans = Spans(span_micros("before", before), span_micros("after", after), span_micros("grace", grace))
-        if schemas is not None and (not isinstance(schemas, tuple) or len(schemas) != 2):
-            raise ValueError(f"schemas={schemas!r}: give the pyarrow.Schema of the left and of the right stream")
-        self._schemas = schemas or (None, None)
+        if stream_schemas is not None and (not isinstance(stream_schemas, tuple) or len(stream_schemas) != 2):
+            raise ValueError(f"stream_schemas={stream_schemas!r}: give the pyarrow.Schema of the left and of the right stream")
+        self._schemas = stream_schemas or (None, None)
         self._streams = StreamOptions.of(_NAME, key, timestamp_by, sequence_by, self._schemas)
         self._schema = schema
 

@@ -16,26 +16,19 @@ from apache_beam.io.filesystems import FileSystems
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import absolute, files_at, require_file_system
 from beam_joins.pipelines.changelogs.first_look import LOOK_RECORDS, absent_columns, first_records, types_of_files
-from beam_joins.pipelines.formats import avro_rows
-from beam_joins.pipelines.formats.columns import BytesText, Columns, Envelopes
-from beam_joins.pipelines.formats.csv_rows import in_one_layout, layout_of
+from beam_joins.pipelines.formats.avro import require_one_schema
+from beam_joins.pipelines.formats.columns import Columns, Envelopes
+from beam_joins.pipelines.formats.csv import in_one_layout, layout_of
 from beam_joins.pipelines.formats.csv_text import with_its_text
 from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of, require_one_type
+from beam_joins.pipelines.formats.envelopes.readers import DEBEZIUM, ENVELOPES, NOT_READ, READERS
 from beam_joins.pipelines.formats.envelopes.row_change import is_pattern
 from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, SlotLog, Waiting, slot_log
 from beam_joins.pipelines.formats.files import File, Part
 from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.reading import KEY_TYPES, Kind, kind
-from beam_joins.pipelines.formats.registry import (
-    DEBEZIUM,
-    ENVELOPES,
-    FILE_FORMATS,
-    NOT_READ,
-    PLAIN_FORMATS,
-    SOURCES,
-    format_of,
-    has_format,
-)
+from beam_joins.pipelines.formats.registry import FILE_FORMATS, PLAIN_FORMATS, format_of, has_format
+from beam_joins.pipelines.formats.types.exact_json import BytesText
 from beam_joins.transforms.connect import calling, cause
 
 PART_BYTES: Final = 16 << 20
@@ -199,7 +192,7 @@ class Changelog:
 
 def parts_of(files: Iterable[File], first: int = 0) -> list[Part]:
     """The files in parts of about PART_BYTES, numbered from ``first`` on; a compressed one cannot be cut."""
-    cuts = [(file, cut) for file in files for cut in SOURCES[file.format].cuts(file, PART_BYTES)]
+    cuts = [(file, cut) for file in files for cut in READERS[file.format].cuts(file, PART_BYTES)]
     return [Part(number, file, start, stop) for number, (file, (start, stop)) in enumerate(cuts, first)]
 
 
@@ -325,7 +318,7 @@ def look_into(
             columns = replace(columns, key=key)
         files = in_one_layout([_looked_into(name, file, columns, layout, remembered) for file in files])
         if files and all(file.format == "avro" for file in files):
-            avro_rows.require_one_schema(name, files)
+            require_one_schema(name, files)
         types = types_of_files(name, files, columns, held_times)
         first = tuple(first_records(name, files))
     except (OSError, EOFError) as error:
@@ -360,12 +353,12 @@ def _looked_into(name: str, file: File, columns: Columns, layout: Layout, rememb
     """The file with what it says itself of its columns."""
     try:
         of_order = filter(None, (columns.timestamp, columns.sequence, *columns.within))
-        unit, *_ = [SOURCES[file.format].unit(file, column) for column in of_order]  # all refuse times of day
+        unit, *_ = [READERS[file.format].unit(file, column) for column in of_order]  # all refuse times of day
         if file.format == "csv":
             file = with_its_text(file, *columns.csv, columns.flag("encoding"))
             return replace(file, unit=unit, layout=layout_of(file, layout, remembered), declared=tuple(name for name, _ in layout))
         # what says the operation is text: a writer that does not mark that marks no text
-        unmarked = file.format == "parquet" and dict(SOURCES[file.format].types(file)).get(columns.delete or "") == "binary"
+        unmarked = file.format == "parquet" and dict(READERS[file.format].types(file)).get(columns.delete or "") == "binary"
         return replace(file, unit=unit, is_unmarked=unmarked)
     except OSError:
         raise

@@ -10,6 +10,7 @@ from beam_joins.keys.canonical import encode
 from beam_joins.keys.opaque import opaque_keys, opaque_values
 from beam_joins.pipelines.changelogs.read_records import MadeRows
 from beam_joins.pipelines.formats.columns import KEY
+from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.exact_rows import ExactRows, row_text
 from beam_joins.pipelines.formats.files import Part
 from beam_joins.pipelines.formats.reading import Reading
@@ -20,7 +21,6 @@ from beam_joins.pipelines.formats.record_batch_parser import (
     record_batch,
     structs_one_by_one,
 )
-from beam_joins.pipelines.formats.registry import SOURCES
 
 IGNORED: Final = "ignored_operation"
 
@@ -43,7 +43,7 @@ class ColumnReader:
     def made(self, part: Part) -> Iterator[MadeRows]:
         """The records of a part, some at a time."""
         reading = self._reading.of_unit(part.file.unit, digits=bool(part.file.layout))
-        return (made_of(raw, reading) for raw in SOURCES[part.file.format].rows(part, reading))
+        return (made_of(raw, reading) for raw in READERS[part.file.format].rows(part, reading))
 
 
 def made_of(raw: RawRows, reading: Reading) -> MadeRows:

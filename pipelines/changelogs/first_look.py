@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.columns import Columns
+from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.files import File
 from beam_joins.pipelines.formats.layout import Layout
-from beam_joins.pipelines.formats.registry import SOURCES
 
 LOOK_RECORDS: Final = 10_000
 """How many records are looked at to learn what columns there are."""
@@ -41,7 +41,7 @@ def types_of_files(name: str, files: Sequence[File], columns: Columns, before: M
     timed = () if columns.sequence is not None and columns.timestamp in (columns.sequence, *columns.within) else (columns.timestamp,)
     places = [column for column in (columns.sequence, *columns.within) if column is not None and not columns.enveloped]
     for file in files:
-        said = dict(SOURCES[file.format].types(file))
+        said = dict(READERS[file.format].types(file))
         for column, kind in (said or dict.fromkeys(places if file.format == "json lines" else (), "int64")).items():
             if (held := is_time(kind)) is None or column in timed:  # what an event time counts is known of each file
                 continue
@@ -80,7 +80,7 @@ def first_records(name: str, files: Sequence[File]) -> Iterator[tuple[File, dict
 def _records(name: str, files: Sequence[File]) -> Iterator[tuple[File, dict[str, Any]]]:
     for file in files:
         try:
-            yield from ((file, row) for row in SOURCES[file.format].first(file))
+            yield from ((file, row) for row in READERS[file.format].first(file))
         except OSError:
             raise
         except ValueError as error:

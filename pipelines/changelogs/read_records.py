@@ -14,8 +14,8 @@ from apache_beam.pvalue import PBegin, PCollection, TaggedOutput
 from beam_joins import Dropped
 from beam_joins.errors import InputError
 from beam_joins.pipelines.changelogs.read_log import LogEntries
+from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.files import Part
-from beam_joins.pipelines.formats.registry import SOURCES
 from beam_joins.pipelines.results.counts import Tally, at_bundle_end
 from beam_joins.transforms.connect import NAMESPACE, as_arrow
 
@@ -157,7 +157,7 @@ class ReadParts(beam.DoFn):
 
     def _dropped(self, part: Part, place: int, fault: str) -> Dropped:
         fault = fault if len(fault) <= _LONGEST_FAULT else f"{fault[:_LONGEST_FAULT]}..."
-        sentence = f"{self._begin}{part.file.shown}, {SOURCES[part.file.format].where(part, place)}: {fault}"
+        sentence = f"{self._begin}{part.file.shown}, {READERS[part.file.format].where(part, place)}: {fault}"
         if self._on_bad_record == "fail":
             raise InputError(f"{sentence}{self._remedy}")
         return Dropped(BAD_RECORD, sentence, 0)

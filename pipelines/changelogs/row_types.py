@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.changelogs.changelog import Changelog
-from beam_joins.pipelines.formats.avro_rows import read_schema
-from beam_joins.pipelines.formats.csv_rows import type_named
+from beam_joins.pipelines.formats.avro import read_schema
+from beam_joins.pipelines.formats.columnar import marked
+from beam_joins.pipelines.formats.csv import type_named
 from beam_joins.pipelines.formats.envelopes.look import together
-from beam_joins.pipelines.formats.envelopes.record_kinds import rows_of_avro
-from beam_joins.pipelines.formats.parquet_rows import marked
 from beam_joins.pipelines.formats.registry import FILE_FORMATS
+from beam_joins.pipelines.formats.types.record_kinds import rows_of_avro
 from beam_joins.schema_union import common_schema
 from beam_joins.transforms.connect import plain_schema
 

@@ -5,8 +5,8 @@ from statistics import median_low
 from typing import Final
 
 from beam_joins.errors import InputError
+from beam_joins.iso_times import EPOCH
 from beam_joins.pipelines.changelogs.changelog import Changelog
-from beam_joins.pipelines.formats.columns import EPOCH
 
 FAR_APART: Final = 500
 """Units are factors of a thousand apart; the inputs may be of different years, up to a factor of two."""

@@ -8,7 +8,7 @@ from typing import Final
 from beam_joins.operations import DELETES, NULL, UPSERTS, word
 from beam_joins.pipelines.changelogs.changelog import Changelog, look_into
 from beam_joins.pipelines.commands.command_spec import Side
-from beam_joins.pipelines.formats.registry import SOURCES
+from beam_joins.pipelines.formats.envelopes.readers import READERS
 
 _WORDS: Final = {
     "sequence": {"lsn", "scn", "csn", "gtid", "seq", "sequence", "offset", "position", "version", "xid", "txid", "commit", "binlog"},
@@ -62,7 +62,7 @@ def without_absent_defaults(
 
 def _lacking(side: Side, by_default: Collection[str], changelog: Changelog) -> set[str]:
     """Which of ``sequence`` and ``delete`` the files do not have, under any name."""
-    said = [[name for name, _ in SOURCES[file.format].types(file)] for file in changelog.files]
+    said = [[name for name, _ in READERS[file.format].types(file)] for file in changelog.files]
     if changelog.columns.enveloped or not all(said):
         return set()
     names = {name for of_file in said for name in of_file}

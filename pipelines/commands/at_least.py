@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins import FilterTable, vectorized
-from beam_joins.pipelines.formats.exact_json import loads
-from beam_joins.pipelines.formats.json_rows import read_columns
-from beam_joins.pipelines.formats.json_text import content_of, joined
+from beam_joins.pipelines.formats.json_lines import read_columns
 from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.types.exact_json import loads
+from beam_joins.pipelines.formats.types.json_text import content_of, joined
 from beam_joins.sorting import valid
 
 

@@ -70,7 +70,7 @@ class Side(NamedTuple):
 class Names:
     """A command: its inputs, one or two, its help, and how its messages and results call things.
 
-    ``add_options`` adds options of its own; those in ``fixed`` must be the same in all runs that go on.
+    ``add_options`` adds options of its own; those in ``fixed`` must be the same in all incremental runs.
     ``items`` says what a row of the result is made of, and ``keeps`` which rows of the first input are in its
     table (None: all). ``prepare`` sees to defaults before a run that stands alone.
     """

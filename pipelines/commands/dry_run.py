@@ -12,10 +12,10 @@ from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.commands.command_spec import TO, Names
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.merged_result import MergedResult
-from beam_joins.pipelines.commands.runner import setup_of
+from beam_joins.pipelines.commands.runner_setup import setup_of
 from beam_joins.pipelines.commands.runs_options import changes_as
 from beam_joins.pipelines.commands.single_run import job_alone
-from beam_joins.pipelines.results.outputs import Output
+from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.runners.runner import ENGINE
 
 _LOOK_BYTES: Final = 1 << 20

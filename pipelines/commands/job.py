@@ -22,8 +22,8 @@ from beam_joins.pipelines.changelogs.row_types import row_types
 from beam_joins.pipelines.changelogs.time_units import remarks_on, require_one_unit
 from beam_joins.pipelines.commands.at_least import AtLeast
 from beam_joins.pipelines.commands.command_spec import LACKING, Names
-from beam_joins.pipelines.commands.pipeline import Shape, pipeline_of
-from beam_joins.pipelines.commands.runner import any_runner
+from beam_joins.pipelines.commands.pipeline import JobShape, pipeline_of
+from beam_joins.pipelines.commands.runner_setup import any_runner
 from beam_joins.pipelines.commands.select import Item, Share, shares_of
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.commands.watched_run import WatchedRun
@@ -31,7 +31,7 @@ from beam_joins.pipelines.formats.change_records import ChangeRecords, Made, Tab
 from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.formats.reading import Form, Kind, Reading
 from beam_joins.pipelines.formats.registry import format_of
-from beam_joins.pipelines.results.outputs import Output, Staging
+from beam_joins.pipelines.results.output_files import Output, Staging
 from beam_joins.pipelines.results.write_parts import Report
 from beam_joins.transforms.connect import StateFolder, TableType
 
@@ -316,7 +316,7 @@ class Job:
         goes on where the last run ended.
         """
         forms = tuple(dict.fromkeys(output.records.form for output in outputs))
-        shape = Shape(self.changelogs, self.readings(forms), self.shares, self.how, self.keeps, self.on_bad_record, self.reports)
+        shape = JobShape(self.changelogs, self.readings(forms), self.shares, self.how, self.keeps, self.on_bad_record, self.reports)
         return pipeline_of(shape, outputs, options, staging, report_path, folder)
 
 

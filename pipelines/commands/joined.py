@@ -13,9 +13,9 @@ from beam_joins.how import How
 from beam_joins.keys.columns import Bools
 from beam_joins.pipelines.commands.select import Share
 from beam_joins.pipelines.formats.columns import REFERENCE
-from beam_joins.pipelines.formats.envelopes.row_change import object_text
 from beam_joins.pipelines.formats.reading import Form, Reading
 from beam_joins.pipelines.formats.row_encoding import Piece, blank_of, spliced
+from beam_joins.pipelines.formats.types.exact_json import object_text
 from beam_joins.sorting import valid
 from beam_joins.unchanged import merged
 

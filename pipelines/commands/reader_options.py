@@ -2,7 +2,7 @@
 
 import ast
 import re
-from argparse import Namespace
+from argparse import SUPPRESS, Namespace
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
@@ -36,19 +36,21 @@ _SHOWN_DEFAULTS: Final = {
 _LITERAL: Final = re.compile(r"``(.+?)``|:(class|data):`~?([\w.]+)`")
 
 
-def add_reader_options(group: Any, side: Side) -> None:
-    """Add the options of an input to a group of the parser."""
+def add_reader_options(group: Any, side: Side, *, shown: bool = True) -> None:
+    """Add the options of an input to a group of the parser; ``shown``: with their help."""
     for name, option in _OPTIONS.items():
         kind: dict[str, Any] = {"choices": option.choices} if option.choices else {"metavar": _metavar(option)}
         if _is_repeated(option):
             kind["action"] = "append"
-        group.add_argument(side.flag(name), help=_help(option, side), **kind)
+        group.add_argument(side.flag(name), help=_help(option, side) if shown else SUPPRESS, **kind)
     group.add_argument(
         side.flag("schema_overrides"),
         default="",
         metavar="TYPES",
         help=f"types of columns, as in id:int64,amount:decimal(12,2): {', '.join(TYPES)}; by default as files and envelopes say "
-        "them, and of CSV files as their first megabyte has them",
+        "them, and of CSV files as their first megabyte has them"
+        if shown
+        else SUPPRESS,
     )
 
 

@@ -17,19 +17,19 @@ from beam_joins.pipelines.base.interruption import Interruption
 from beam_joins.pipelines.base.paths import absolute, is_local, real
 from beam_joins.pipelines.base.progress import Progress, counted
 from beam_joins.pipelines.changelogs.changelog import DatabaseTable, find_files
+from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.merged_result import MergedResult
-from beam_joins.pipelines.commands.options import what_is_made
 from beam_joins.pipelines.commands.reader_options import columns_of, envelopes_of, schema_overrides
-from beam_joins.pipelines.commands.run_memory import Memory
+from beam_joins.pipelines.commands.run_memory import CommandMemory
 from beam_joins.pipelines.commands.runs_options import changes_as, changes_pattern, fixed_options, of_run, require_same
 from beam_joins.pipelines.commands.spooled_inputs import spooled
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.commands.watched_run import WatchedRun
 from beam_joins.pipelines.commands.write_json import STDOUT
 from beam_joins.pipelines.formats.files import File
-from beam_joins.pipelines.results.outputs import Output, Staging, absent_folders, check_output
+from beam_joins.pipelines.results.output_files import Output, Staging, absent_folders, check_output
 from beam_joins.pipelines.results.publication import Move
 from beam_joins.pipelines.results.write_parts import Report
 from beam_joins.transforms.connect import StateFolder, StateRefused
@@ -154,17 +154,17 @@ class Runs:
         kinds = [*Counter(noun for noun, _ in sources).items(), *([(file, len(files))] if files or not sources else [])]
         return ", ".join(counted(count, noun) for noun, count in kinds)
 
-    def _memory(self, folder: StateFolder) -> Memory:
+    def _memory(self, folder: StateFolder) -> CommandMemory:
         options = fixed_options(self._args, self._names)
         if folder.is_new:
-            return Memory({"options": options}, self._names)
+            return CommandMemory({"options": options}, self._names)
         if self._remembered not in folder.inputs:
             raise InputError(f"--state-dir: {self._args.state_dir} is of another program: name another folder")
-        memory = Memory(folder.inputs[self._remembered], self._names)
+        memory = CommandMemory(folder.inputs[self._remembered], self._names)
         require_same(options, memory.options, self._args.state_dir)
         return memory
 
-    def _job(self, memory: Memory, new: Arrived) -> Job:
+    def _job(self, memory: CommandMemory, new: Arrived) -> Job:
         changelogs = tuple(
             memory.changelog(side, new[side.name], columns, self._layouts[side], self._tables.get(side.name))
             for side, columns in self._columns.items()

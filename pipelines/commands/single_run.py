@@ -10,13 +10,13 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import real
 from beam_joins.pipelines.changelogs.changelog import Changelog, changelog_of_table, find_changelog, look_into
 from beam_joins.pipelines.commands.absent_defaults import without_absent_defaults
+from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, Names, Side
 from beam_joins.pipelines.commands.job import Job
-from beam_joins.pipelines.commands.options import what_is_made
 from beam_joins.pipelines.commands.reader_options import columns_of, envelopes_of, schema_overrides
 from beam_joins.pipelines.commands.runs_options import changes_as, changes_pattern
 from beam_joins.pipelines.formats.change_records import Made
-from beam_joins.pipelines.results.outputs import Output, absent_folders, check_output, refuse_inputs
+from beam_joins.pipelines.results.output_files import Output, absent_folders, check_output, refuse_inputs
 
 
 def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool = True) -> tuple[Job, tuple[Output, ...]]:

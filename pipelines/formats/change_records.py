@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.batch import ChangeBatch
-from beam_joins.pipelines.formats.arrow_rows import opened
+from beam_joins.pipelines.formats.arrow import opened
 from beam_joins.pipelines.formats.files import Format
 from beam_joins.pipelines.formats.json_lines import JsonLinesWriter
-from beam_joins.pipelines.formats.json_text import joined, stored_key
 from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.formats.reading import Form
 from beam_joins.pipelines.formats.registry import FILE_FORMATS
 from beam_joins.pipelines.formats.row_encoding import change_columns, columns_of_changes, fitted, json_changes
+from beam_joins.pipelines.formats.types.json_text import joined, stored_key
 from beam_joins.sorting import integers, valid
 
 As = Literal["upserts", "pairs", "changes", "rows"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from beam_joins.iso_times import has_nanoseconds, micros_of_text
+from beam_joins.iso_times import EPOCH, has_nanoseconds, micros_of_text
 from beam_joins.operations import DELETES, NOT_NULL, NULL, UPSERTS, deletes_by, word
 
 if TYPE_CHECKING:
@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = Mapping[str, Any]
 Unit = Literal["us", "ms", "s", "ns"]
-BytesText = Literal["base64", "hexadecimal"]
-"""How bytes are written as text."""
 NANOSECONDS: Final[dict[Unit, int]] = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "ns": 1}
-EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 KEY, REFERENCE, TIME, POSITION, ORDER = "(key)", "(reference)", "(time)", "(position)", "(order)"
 OPERATION, DELETED, LOG, LEFT_OUT, LIFE, PLACE = "(operation)", "(deleted)", "(log)", "(left out)", "(life)", "(place)"

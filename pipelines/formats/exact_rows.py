@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from beam_joins.keys.opaque import opaque_keys, opaque_values
 from beam_joins.pipelines.formats.columns import DELETED, KEY, PLACE, REFERENCE, TIME, plain_key
-from beam_joins.pipelines.formats.exact_json import dumps_line
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import record_batch, structs_one_by_one
+from beam_joins.pipelines.formats.types.exact_json import dumps_line
 
 
 class ExactRows:

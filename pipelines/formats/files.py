@@ -14,7 +14,7 @@ from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 
 Format: TypeAlias = str
-"""The name of a format: one of :data:`~beam_joins.pipelines.formats.registry.SOURCES`."""
+"""The name of a format: one of :data:`~beam_joins.pipelines.formats.envelopes.readers.READERS`."""
 Line: TypeAlias = bytes
 PLACES: Final = 1 << 40
 """A place is the number of its part times this, and the place in the part."""

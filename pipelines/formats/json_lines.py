@@ -1,29 +1,56 @@
-"""Reads and writes JSON lines, one object a line: in parts by byte offset, and a part per bundle."""
+r"""Reads and writes JSON lines, one object a line; many lines are parsed at a time with Arrow: the columns that are read, and
+the text of each row without the columns about the change.
 
-from collections.abc import Iterator
+The text is cut and never printed again, so that no number is altered. What is cut out are members by name:
+`"op"\s*:`, where the quote is not escaped, is the name of a member and never part of a text. Whether it is a
+member of the row or of an object within it is known by counting: Arrow says which of the names the row has
+itself.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, BinaryIO, Final
 
 import msgspec
+import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.json
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
+from beam_joins.keys.columns import Bools, Ints
 from beam_joins.pipelines.formats.columns import Unit
-from beam_joins.pipelines.formats.connect_json import connect_texts, iso_texts
-from beam_joins.pipelines.formats.exact_json import object_of
 from beam_joins.pipelines.formats.files import File, Growing, NotWhole, Part, Whole
-from beam_joins.pipelines.formats.json_rows import json_rows
-from beam_joins.pipelines.formats.json_text import NULL, content_of, joined, nested_texts, objects, texts_of
-from beam_joins.pipelines.formats.lines import line_number, lines_of, parts_by_bytes, whole_lines
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.lines import cut_lines, line_number, lines_of, parts_by_bytes, whole_lines
+from beam_joins.pipelines.formats.reading import KEY_TYPES, Reading, kind
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
-from beam_joins.pipelines.formats.target_types import target_type
+from beam_joins.pipelines.formats.types.exact_json import object_of
+from beam_joins.pipelines.formats.types.json_text import NULL, content_of, iso_texts, joined, nested_texts, objects, texts_of
+from beam_joins.pipelines.formats.types.kafka_connect import connect_texts
+from beam_joins.pipelines.formats.types.target_types import target_type
+from beam_joins.sorting import valid
 
 _CHUNK: Final = 4 << 20
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 """What some writers begin a file of UTF-8 with."""
+_LOOKED_AT: Final = 20
+_OPEN, _CLOSE = b"{}"
+_SPACE: Final = b" \t\r\n"
+_DEEP: Final = 1_000
+"""So many brackets, and a row may be nested deeper than JSON is read otherwise."""
+_TEXT: Final = r'"(?:[^"\\]|\\.)*"'
+_SCALAR: Final = rf"(?:{_TEXT}|[^\s\",\[\]{{}}]+)"
+_NOT_PLAIN: Final = r"\\u|[:,\[]\s*(?:NaN|-?Inf|-?[0-9]+(?:\.[0-9]+)?[eE][+-]?[0-9]{3})|[0-9]{200}"
+"""What Arrow takes and JSON does not, or what may be beyond the range of doubles; a name spelt with escapes;
+a text that looks like these.
+"""
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_PLAIN_NAME: Final = re.compile(r'[^"\\/\x00-\x1f]+')
 
 
 def objects_in(file: File) -> Iterator[dict[str, Any]]:
@@ -35,7 +62,7 @@ def objects_in(file: File) -> Iterator[dict[str, Any]]:
     return (row for line in lines if line.strip() and isinstance(row := object_of(line), dict))
 
 
-class JsonLines:
+class JsonLinesReader:
     """How files of JSON lines are read: a :class:`~beam_joins.pipelines.formats.files.Source`."""
 
     suffixes = (".jsonl", ".json", ".ndjson")
@@ -97,7 +124,7 @@ def _lines(data: bytes, start: int, reading: Reading | None) -> Iterator[RawRows
         yield rows
 
 
-class JsonRecords:
+class JsonEncoder:
     """Rows as lines of JSON: with ISO times, or in pairs as Kafka Connect's JsonConverter writes them, with
     their schema.
     """
@@ -138,3 +165,145 @@ class JsonLinesWriter:
     def close(self) -> None:
         """Write what is left and close the file."""
         self._file.close()
+
+
+def json_rows(data: bytes, start: int, reading: Reading | None) -> RawRows | None:
+    """The records of whole lines, None if all are blank; ``start`` is the place of the first byte.
+
+    Without ``reading`` they are read one by one.
+    """
+    begins, ends, lines, is_line = cut_lines(data, _SPACE)
+    if not is_line.any():
+        return None
+
+    def line(n: int) -> bytes:
+        return data[begins[n] : ends[n]]
+
+    def row(n: int) -> dict[str, Any] | str:
+        return object_of(line(n))
+
+    places = pa.array(begins + start)
+    columns = None if reading is None or not lines_are_text(lines) else _columns(data, begins, ends, reading)
+    if reading is None or columns is None:
+        return RawRows(places, row, line=line)
+    if is_line.all() and data.endswith(b"\n") and int((ends - begins).sum()) == len(data) - len(lines):
+        lines = pc.binary_slice(lines, 0, -1)
+    else:
+        lines = pc.ascii_trim(lines.cast(pa.string()), " \t\r\n").filter(pa.array(is_line)).cast(pa.binary())
+    if "json lines" not in reading.forms:
+        return RawRows(places, row, columns, None, _plain(lines, reading), lines=lines, line=line)
+    texts, sure = _without(lines, columns, reading, flat=data.count(b"{") == len(lines))
+    return RawRows(places, row, columns, texts if reading.taken is None else _taken(texts, sure, reading), sure, line=line)
+
+
+def lines_are_text(lines: pa.Array) -> bool:
+    """Whether lines are of UTF-8."""
+    try:
+        lines.view(pa.string()).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def read_columns(
+    data: bytes | memoryview, schema: pa.Schema, count: int, allowed: frozenset[str] | None = None
+) -> dict[str, pa.Array] | None:
+    """Columns of so many objects, one after the other, null where one has none; None if Arrow cannot read
+    them so, or where there are others than those ``allowed``.
+    """
+    others = "ignore" if allowed is None else "infer"
+    options = pa.json.ParseOptions(explicit_schema=schema, newlines_in_values=False, unexpected_field_behavior=others)
+    try:
+        table = pa.json.read_json(pa.BufferReader(data), pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1), options)
+    except (pa.ArrowInvalid, UnicodeDecodeError):
+        return None
+    if len(table) != count or not (allowed is None or allowed.issuperset(table.column_names)):
+        return None
+    return {name: column.combine_chunks() for name, column in zip(table.column_names, table.columns, strict=True)}
+
+
+def _columns(data: bytes, begins: Ints, ends: Ints, reading: Reading) -> dict[str, pa.Array] | None:
+    """The columns that are read, None if the lines are not all objects whose columns are of one type each."""
+    octets = np.frombuffer(data, np.uint8)
+    # lines that begin and end so, as many as Arrow finds objects, are one object each
+    if not ((octets[begins] == _OPEN) & (octets[ends - 1] == _CLOSE)).all():
+        return None
+    schema = _schema(itertools.islice((data[i:j] for i, j in zip(begins, ends, strict=True)), _LOOKED_AT), reading)
+    if schema is None:
+        return None
+    return read_columns(data, schema, len(begins), None if "json lines" in reading.forms else reading.allowed)
+
+
+def _schema(lines: Iterable[bytes], reading: Reading) -> pa.Schema | None:
+    """The columns that are read, of the types that they have in these lines; None if that cannot be told."""
+    rows = [row for row in map(object_of, lines) if isinstance(row, dict)]
+    types = reading.keys
+    for name in reading.numbers:
+        types.setdefault(name, pa.float64())
+    for name in reading.names():
+        held = next((kind(row[name]) for row in rows if row.get(name) is not None), "text")
+        types.setdefault(name, KEY_TYPES.get(held, pa.string()))
+    if pa.binary() in types.values():
+        return None
+    return pa.schema(list(types.items()))
+
+
+def _without(lines: pa.Array, columns: dict[str, pa.Array], reading: Reading, *, flat: bool) -> tuple[pa.Array, Bools]:
+    """The lines without the columns about the change, and for which of them that is right; ``flat`` lines
+    have no objects within the row.
+    """
+    names, sure = reading.columns.about_the_change(), _plain(lines, reading)
+    if not all(map(_PLAIN_NAME.fullmatch, (*names, *filter(None, [reading.added])))):
+        return lines, np.zeros(len(lines), np.bool_)
+    if not names:
+        return lines, sure
+    name = _member_name(names)
+    if not flat or any(columns[column].null_count for column in names):
+        counted = pc.count_substring_regex(lines, name).to_numpy(zero_copy_only=False)
+        written = len(names) if reading.columns.enveloped else sum(valid(columns[column]).astype(np.int64) for column in names)
+        sure &= counted == written
+    first = rf"^\{{\s*{name}\s*{_SCALAR}\s*,?"
+    texts = pc.replace_substring_regex(lines, rf",\s*{name}\s*{_SCALAR}", "")
+    if pc.any(pc.match_substring_regex(texts, first)).as_py():
+        texts = pc.replace_substring_regex(texts, first, "{")
+    return texts, sure
+
+
+def _plain(lines: pa.Array, reading: Reading) -> Bools:
+    """Which lines Arrow reads as JSON means them, and have no member of the name that is added later."""
+    doubtful = _NOT_PLAIN if reading.added is None else rf"{_NOT_PLAIN}|{_member_name([reading.added])}"
+    sure: Bools = ~pc.match_substring_regex(lines, doubtful).to_numpy(zero_copy_only=False)
+    lengths = pc.binary_length(lines)
+    if pc.max(lengths).as_py() > _DEEP:
+        brackets = pc.add(pc.count_substring(lines, "["), pc.count_substring(lines, "{"))
+        sure &= pc.less(brackets, _DEEP).to_numpy(zero_copy_only=False)
+    return sure
+
+
+def _taken(texts: pa.Array, sure: Bools, reading: Reading) -> pa.Array:
+    """The columns taken of the texts that are right, as they are written; what turns out to need a closer
+    look is no longer ``sure``.
+    """
+    heads = [(column, orjson.dumps(name) + b":") for column, name in reading.taken or ()]
+    rows: list[bytes | None] = []
+    for n, text in enumerate(texts.to_pylist()):
+        members: dict[str, Any] = {}
+        try:
+            members = _MEMBERS.decode(text) if sure[n] else members
+        except msgspec.MsgspecError:
+            sure[n] = False
+        sure[n] &= reading.allowed is None or reading.allowed.issuperset(members)
+        rows.append(
+            b"{" + b",".join([head + bytes(members.get(column, b"null")) for column, head in heads]) + b"}" if sure[n] else None
+        )
+    return pa.array(rows, pa.binary())
+
+
+def _member_name(names: Iterable[str]) -> str:
+    """A pattern of the name of a member, one of these."""
+    return rf'"(?:{"|".join(map(_quoted, names))})"\s*:'
+
+
+def _quoted(name: str) -> str:
+    """The name as it is written in JSON, as a pattern."""
+    return re.escape(json.dumps(name, ensure_ascii=False)[1:-1])

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.keys.nested import is_combined, is_windowed
-from beam_joins.pipelines.formats.target_types import target_type
+from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.transforms.connect import TableType
 
 _OF_WINDOWS: Final = ("key", "window_start", "window_end")
@@ -20,7 +20,7 @@ class PlainRows:
     The key's columns are named as ``key`` says, by default as the columns that it was made of, ``key`` where
     there was one. A column of the value that has the name of one of the key gives way to it. A value that is
     no struct is the column ``value``. Types are those of Parquet in
-    :func:`~beam_joins.pipelines.formats.target_types.target_type`. Rows ``without_key`` have the columns of
+    :func:`~beam_joins.pipelines.formats.types.target_types.target_type`. Rows ``without_key`` have the columns of
     the value alone.
 
     >>> rows = PlainRows("Write", TableType(pa.int64(), pa.struct([("id", pa.int64()), ("n", pa.string())])), "id")

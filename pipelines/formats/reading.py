@@ -19,7 +19,6 @@ from beam_joins.pipelines.formats.columns import (
     POSITION,
     REFERENCE,
     TIME,
-    BytesText,
     Columns,
     Row,
     Unit,
@@ -27,6 +26,7 @@ from beam_joins.pipelines.formats.columns import (
     plain_key,
     shown,
 )
+from beam_joins.pipelines.formats.types.exact_json import BytesText
 
 T = TypeVar("T")
 Form = Literal["columns", "json lines", "row", "object"]

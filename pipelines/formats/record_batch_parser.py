@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from beam_joins.keys.columns import Bools
 from beam_joins.operations import deletes_by, word
 from beam_joins.pipelines.formats.columns import DELETED, EXACT_IN_DOUBLES, KEY, NANOSECONDS, PLACE, REFERENCE, TIME, Unit
-from beam_joins.pipelines.formats.envelopes.typed_texts import require_double, typed
-from beam_joins.pipelines.formats.exact_json import loads
-from beam_joins.pipelines.formats.json_text import without_units
 from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.types.exact_json import loads
+from beam_joins.pipelines.formats.types.json_text import without_units
+from beam_joins.pipelines.formats.types.typed_texts import require_double, typed
 from beam_joins.sorting import combine_chunks, valid
 
 _ISO: Final = r"^[1-9]\d{3}-\d{2}-\d{2}[T ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?"

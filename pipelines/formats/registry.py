@@ -1,4 +1,4 @@
-"""The formats of files: a row of :data:`FILE_FORMATS` for each, and the envelopes that some of them may hold."""
+"""The formats of files: a row of :data:`FILE_FORMATS` for each."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -6,21 +6,13 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.formats.arrow_rows import Arrow, ArrowRecords, arrow_schema, whole_arrow
-from beam_joins.pipelines.formats.avro_records import AvroRecords
-from beam_joins.pipelines.formats.avro_rows import Avro, whole_avro
-from beam_joins.pipelines.formats.csv_records import CsvRecords
-from beam_joins.pipelines.formats.csv_rows import Csv
-from beam_joins.pipelines.formats.envelopes.maxwell import IS_DDL, NO_CANAL, Maxwell
-from beam_joins.pipelines.formats.envelopes.slot_changes import SlotChanges
-from beam_joins.pipelines.formats.envelopes.slot_lines import SlotLines
-from beam_joins.pipelines.formats.envelopes.sources import DebeziumArrow, DebeziumAvro, DebeziumLines, DebeziumParquet, EnvelopeLines
-from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
+from beam_joins.pipelines.formats.arrow import ArrowEncoder, ArrowReader, arrow_schema, whole_arrow
+from beam_joins.pipelines.formats.avro import AvroEncoder, AvroReader, whole_avro
+from beam_joins.pipelines.formats.csv import CsvEncoder, CsvReader
 from beam_joins.pipelines.formats.files import Format, Growing, Records, Source, Whole
-from beam_joins.pipelines.formats.json_lines import JsonLines, JsonRecords, whole_json
+from beam_joins.pipelines.formats.json_lines import JsonEncoder, JsonLinesReader, whole_json
 from beam_joins.pipelines.formats.lines import PACKED
-from beam_joins.pipelines.formats.parquet_records import ParquetRecords
-from beam_joins.pipelines.formats.parquet_rows import Parquet, parquet_schema, whole_parquet
+from beam_joins.pipelines.formats.parquet import ParquetEncoder, ParquetReader, parquet_schema, whole_parquet
 
 
 class FileFormat(NamedTuple):
@@ -40,36 +32,15 @@ class FileFormat(NamedTuple):
 
 
 FILE_FORMATS: Final = (
-    FileFormat("avro", Avro(), AvroRecords, whole_avro),
-    FileFormat("json lines", JsonLines(), JsonRecords, whole_json, lines="JSON lines"),
-    FileFormat("parquet", Parquet(), ParquetRecords, whole_parquet, parquet_schema),
-    FileFormat("arrow", Arrow(), ArrowRecords, whole_arrow, arrow_schema),
-    FileFormat("csv", Csv(), CsvRecords, lines="CSV"),
+    FileFormat("avro", AvroReader(), AvroEncoder, whole_avro),
+    FileFormat("json lines", JsonLinesReader(), JsonEncoder, whole_json, lines="JSON lines"),
+    FileFormat("parquet", ParquetReader(), ParquetEncoder, whole_parquet, parquet_schema),
+    FileFormat("arrow", ArrowReader(), ArrowEncoder, whole_arrow, arrow_schema),
+    FileFormat("csv", CsvReader(), CsvEncoder, lines="CSV"),
 )
 PLAIN_FORMATS: Final = tuple(each.name for each in FILE_FORMATS)
 GROWING: Final = tuple(suffix for each in FILE_FORMATS if each.whole is not None for suffix in each.source.suffixes)
 """The suffixes of files that may grow."""
-ENVELOPES: Final[dict[Format, EnvelopeLines | DebeziumAvro | DebeziumParquet | DebeziumArrow]] = {
-    "debezium": DebeziumLines(),
-    "debezium avro": DebeziumAvro(),
-    "debezium parquet": DebeziumParquet(),
-    "debezium arrow": DebeziumArrow(),
-    "wal2json": SlotLines(Wal2Json),
-    "maxwell": EnvelopeLines(Maxwell),
-}
-DEBEZIUM: Final[dict[Format, Format]] = {
-    "json lines": "debezium",
-    **{each: f"debezium {each}" for each in ("avro", "parquet", "arrow")},
-}
-"""The formats in which Debezium's events may be written."""
-NOT_READ: Final = {
-    "_meta": "what Estuary says of a change lies within _meta, where no option reads it: make columns of it first",
-    IS_DDL: NO_CANAL,
-}
-"""Envelopes that no format reads, by a column that shows them: what to do."""
-SLOT: Final = "pgoutput"
-"""The format of the changes that are spooled of a slot."""
-SOURCES: Final[dict[Format, Source]] = {**{each.name: each.source for each in FILE_FORMATS}, **ENVELOPES, SLOT: SlotChanges()}
 
 
 def format_of(what: str, path: str, formats: Sequence[Format] = PLAIN_FORMATS) -> FileFormat:

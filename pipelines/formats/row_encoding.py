@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.batch import ChangeBatch
-from beam_joins.pipelines.formats.json_text import NULL, joined, stored_key, texts_of
+from beam_joins.pipelines.formats.types.json_text import NULL, joined, stored_key, texts_of
 
 _EMPTY: Final = r"^\{\s*\}$"
 _OPERATIONS: Final = ("insert", "update", "delete")

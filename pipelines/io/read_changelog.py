@@ -11,7 +11,7 @@ from beam_joins.pipelines.changelogs.changelog import Changelog, find_changelog
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
 from beam_joins.pipelines.formats.columns import Columns, Unit
-from beam_joins.pipelines.formats.csv_rows import layout_by
+from beam_joins.pipelines.formats.csv import layout_by
 from beam_joins.pipelines.formats.registry import FILE_FORMATS
 from beam_joins.pipelines.io.sources.changelog_rows import (
     ChangelogRows,

@@ -19,7 +19,8 @@ from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import files_at, require_file_system
-from beam_joins.pipelines.formats.parquet_rows import require_held, require_names
+from beam_joins.pipelines.formats.columnar import require_names
+from beam_joins.pipelines.formats.parquet import require_held
 from beam_joins.pipelines.io.parquet_paths import SUFFIX, ReadsParquet, require_apart, without_run
 from beam_joins.schema_union import common_schema
 from beam_joins.transforms import connect

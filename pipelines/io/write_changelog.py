@@ -15,7 +15,7 @@ from beam_joins.pipelines.base.paths import absolute, require_file_system
 from beam_joins.pipelines.formats.change_records import As, ChangeRecords
 from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.formats.registry import format_of
-from beam_joins.pipelines.results.outputs import Output, split_suffix
+from beam_joins.pipelines.results.output_files import Output, split_suffix
 from beam_joins.pipelines.results.publication import Move, Publication
 from beam_joins.pipelines.results.write_parts import WriteParts, WrittenPart
 from beam_joins.transforms.connect import (
@@ -95,7 +95,7 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[str]:
         """Apply the transform."""
         require_global("WriteChangelog", pcoll)
-        require_bounded("WriteChangelog", "write it in runs that go on, with --beam_joins_state", pcoll)
+        require_bounded("WriteChangelog", "write it in incremental runs, with --beam_joins_state", pcoll)
         require_file_system("WriteChangelog", self._path)
         rows = PlainRows("WriteChangelog", table_type(pcoll), self._key)
         folder = folder_for(pcoll)

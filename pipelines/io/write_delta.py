@@ -20,7 +20,7 @@ from beam_joins.keys.encoded import encoded_keys
 from beam_joins.keys.hashes import hashes
 from beam_joins.pipelines.base.extras import missing
 from beam_joins.pipelines.formats.plain_rows import PlainRows
-from beam_joins.pipelines.formats.target_types import target_type
+from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.pipelines.io.targets import MergedTable
 from beam_joins.sorted_bytes import bytes_order
 from beam_joins.sorting import combine_chunks
@@ -102,7 +102,7 @@ class WriteDelta(beam.PTransform[PCollection[Any], PCollection[int]]):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[int]:
         """Apply the transform."""
         require_global("WriteDelta", pcoll)
-        require_bounded("WriteDelta", "write it in runs that go on, with --beam_joins_state", pcoll)
+        require_bounded("WriteDelta", "write it in incremental runs, with --beam_joins_state", pcoll)
         folder = folder_for(pcoll)
         version = self._built if folder is None else folder.run
         application = self._application or pcoll.pipeline.transforms_stack[-1].full_label

@@ -15,8 +15,8 @@ from apache_beam.typehints.typehints import UnionConstraint
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins import Change, ChangeBatch, Dropped, LatestTable
-from beam_joins.pipelines.formats.exact_json import dumps_line
 from beam_joins.pipelines.formats.plain_rows import PlainRows
+from beam_joins.pipelines.formats.types.exact_json import dumps_line
 from beam_joins.transforms.connect import TableType, as_arrow, in_batches, table_type
 from beam_joins.typed_rows import column_writer
 

@@ -19,13 +19,13 @@ from pyarrow import feather
 from beam_joins.pipelines.changelogs.changelog import find_changelog
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader, made_of
 from beam_joins.pipelines.changelogs.read_records import MadeRows, OnBadRecord, ReadParts, RecordReader
-from beam_joins.pipelines.commands.sample.files import ORDER_SCHEMA
+from beam_joins.pipelines.commands.sample.sample_files import ORDER_SCHEMA
 from beam_joins.pipelines.formats.columns import PLACE, Columns, Envelopes, enveloped
-from beam_joins.pipelines.formats.exact_json import loads
+from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.files import Part
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
-from beam_joins.pipelines.formats.registry import SOURCES
+from beam_joins.pipelines.formats.types.exact_json import loads
 from tests.pipelines.naive_orders import Row
 
 _DEBEZIUM: Final = {"schema": "shop", "table": "orders"}
@@ -146,7 +146,7 @@ class _OneByOne:
 
     def made(self, part: Part) -> Iterator[MadeRows]:
         reading = self._reading.of_unit(part.file.unit, digits=bool(part.file.layout))
-        for raw in SOURCES[part.file.format].rows(part, reading):
+        for raw in READERS[part.file.format].rows(part, reading):
             yield made_of(RawRows(raw.places, raw.row), reading)
 
 

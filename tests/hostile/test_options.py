@@ -88,11 +88,17 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     },
     "StreamForeignKeyJoin": {
         **{"joiner": (max, "function"), "foreign_key": ("x", "text function"), "how": ("inner", "")},
-        **{"key": (None, NAMES), "timestamp_by": (None, NAMES), "sequence_by": ("s", NAMES), "schema": (None, "none schema")},
+        **{"key": (None, NAMES), "timestamp_by": (None, NAMES), "sequence_by": ("s", NAMES)},
+        **{"stream_schema": (None, "none schema"), "schema": (None, "none schema")},
     },
     "StreamTableJoin": {
         **{"joiner": (max, "function"), "how": ("inner", ""), "sequence_by": ("s", NAMES), "window_of": (None, "none function")},
-        **{"key": (None, NAMES), "timestamp_by": (None, NAMES), "schema": (None, "none schema")},
+        **{
+            "key": (None, NAMES),
+            "timestamp_by": (None, NAMES),
+            "stream_schema": (None, "none schema"),
+            "schema": (None, "none schema"),
+        },
     },
     "TableFromChangelog": {
         **{"key": ("id", NAMES), "timestamp_by": ("t", NAMES), "sequence_by": ("s", NAMES), "tie_break_by": ("u", NAMES)},
@@ -112,7 +118,7 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
             "add": (max, "function"),
         },
         **{"grace": (1, "none seconds"), "key": ("k", NAMES), "timestamp_by": ("t", NAMES), "sequence_by": ("s", NAMES)},
-        "schema": (SCHEMA, "none schema"),
+        "stream_schema": (SCHEMA, "none schema"),
     },
     "WindowedStreamJoin": {
         **{
@@ -122,7 +128,12 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
             "after": (1, "seconds"),
             "grace": (1, "seconds"),
         },
-        **{"key": ("k", NAMES), "timestamp_by": ("t", NAMES), "sequence_by": ("s", NAMES), "schemas": ((SCHEMA, SCHEMA), "none")},
+        **{
+            "key": ("k", NAMES),
+            "timestamp_by": ("t", NAMES),
+            "sequence_by": ("s", NAMES),
+            "stream_schemas": ((SCHEMA, SCHEMA), "none"),
+        },
         "schema": (None, "none schema"),
     },
     "WindowedTableJoin": {
@@ -156,12 +167,12 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
         "without_earlier": ("fail", ""),
     },
     "WriteChangelog": {
-        **{"path": ("w.jsonl", ""), "as_": ("upserts", ""), "key": ("id", NAME), "table": ("", "empty text")},
+        **{"path": ("w.jsonl", ""), "records": ("upserts", ""), "key": ("id", NAME), "table": ("", "empty text")},
     },
     "WriteDelta": {
         **{"path": ("d", "text"), "key": ("id", NAME), "application": (None, NAME), "storage_options": (None, "none settings")},
     },
-    "WriteParquet": {"prefix": ("p", "text"), "schema": (None, "none schema"), "compression": ("snappy", "")},
+    "WriteParquet": {"path": ("p", "text"), "schema": (None, "none schema"), "compression": ("snappy", "")},
     "WritePostgres": {
         **{"conninfo": ("dbname=x", "empty"), "table": ("t", "text"), "key": ("id", "text"), "schema": (SCHEMA, "none schema")},
         **{"position": ("p", "text"), "deleted": ("d", "text"), "create": (False, "flag"), "existing": ("refuse", "")},

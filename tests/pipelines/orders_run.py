@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import fastavro
 import pytest
 
-from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from tests.pipelines.naive_orders import Answer, Row, in_order, naive_orders
 
 

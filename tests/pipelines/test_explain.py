@@ -11,7 +11,7 @@ import pytest
 
 from beam_joins.pipelines.commands.explain.command import main
 from beam_joins.pipelines.commands.explain.drawing import draw
-from beam_joins.pipelines.commands.explain.events import DROPPED, RESULT, Event, Side, events_of
+from beam_joins.pipelines.commands.explain.events import DROPPED, RESULT, Event, ExplainedSide, events_of
 
 ORDERS = [
     {"id": 1, "by": "ann", "position": 1, "op": "upsert"},
@@ -26,7 +26,9 @@ PEOPLE = [
 
 
 def explained(how: str, foreign_key: str | None = "by") -> list[str]:
-    events = events_of(Side(ORDERS, "id", "position", "op"), Side(PEOPLE, "key", "position", "op"), how=how, foreign_key=foreign_key)
+    events = events_of(
+        ExplainedSide(ORDERS, "id", "position", "op"), ExplainedSide(PEOPLE, "key", "position", "op"), how=how, foreign_key=foreign_key
+    )
     return [f"{event.position} {event.change}" for event in events if event.table == RESULT]
 
 

@@ -1,4 +1,4 @@
-"""The files of one changelog agree on what their columns are, in one run and in runs that go on."""
+"""The files of one changelog agree on what their columns are, in one run and in incremental runs."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_joins import LatestTable
 from beam_joins.io import ReadChangelog
 from beam_joins.pipelines.formats.columns import Columns
-from beam_joins.pipelines.formats.envelopes.typed_texts import typed
+from beam_joins.pipelines.formats.types.typed_texts import typed
 from tests.pipelines.orders_run import Run, read_lines
 
 AT = 1_772_352_000

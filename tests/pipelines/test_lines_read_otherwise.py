@@ -14,11 +14,11 @@ import zstandard
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.changelogs.changelog import find_changelog
-from beam_joins.pipelines.formats.avro_rows import avro_reason, read_records
+from beam_joins.pipelines.formats.avro import avro_reason, read_records
 from beam_joins.pipelines.formats.columns import Columns
-from beam_joins.pipelines.formats.csv_rows import Csv
+from beam_joins.pipelines.formats.csv import CsvReader
 from beam_joins.pipelines.formats.files import File, Part
-from beam_joins.pipelines.formats.json_lines import JsonLines
+from beam_joins.pipelines.formats.json_lines import JsonLinesReader
 from beam_joins.pipelines.formats.reading import Reading
 from tests.pipelines.orders_run import GOOD, Run, dropped_in, numbers, one_sentence, read_lines, write
 from tests.pipelines.test_rows_in_columns import GOOD as TEXTS
@@ -37,14 +37,14 @@ def fields(by: str) -> str:
 @pytest.mark.parametrize("by", ['"a"b', '"a" ', '""x', '"a""b"c"', 'a"b', '"a\rb"', "a\rb"])
 def test_a_line_of_csv_is_a_bad_record_or_not_whatever_lines_are_beside_it(by: str) -> None:
     for beside in (fields("ann"), "one field"):
-        fast, exact = both(Csv(), "\n".join([HEADER, fields("ann"), fields(by), beside]).encode(), READING, LAYOUT)
+        fast, exact = both(CsvReader(), "\n".join([HEADER, fields("ann"), fields(by), beside]).encode(), READING, LAYOUT)
         assert fast == exact
         assert len(fast[0]) + fast[2] == 3
 
 
 def test_a_carriage_return_within_a_line_of_csv_begins_no_record_and_a_newline_in_quotes_ends_none() -> None:
     two_in_one, one_in_two = f"{fields('ann')}\r{fields('bob')}", fields('"a\nb"')
-    fast, exact = both(Csv(), "\n".join([HEADER, fields("ann"), two_in_one, one_in_two]).encode(), READING, LAYOUT)
+    fast, exact = both(CsvReader(), "\n".join([HEADER, fields("ann"), two_in_one, one_in_two]).encode(), READING, LAYOUT)
     assert fast == exact
     assert (len(fast[0]), fast[2]) == (2, 1)
 
@@ -58,7 +58,7 @@ def test_a_csv_file_whose_lines_end_in_carriage_returns_alone_is_refused_and_not
 @pytest.mark.parametrize("quote", ["", '"'])
 def test_a_field_of_csv_may_be_as_long_as_its_line(quote: str) -> None:
     long = f"{quote}{'x' * 200_000}{quote}"
-    fast, exact = both(Csv(), "\n".join([HEADER, fields("ann"), fields(long), fields("+")]).encode(), READING, LAYOUT)
+    fast, exact = both(CsvReader(), "\n".join([HEADER, fields("ann"), fields(long), fields("+")]).encode(), READING, LAYOUT)
     assert fast == exact
     assert len(fast[0]) == 3
 
@@ -66,14 +66,14 @@ def test_a_field_of_csv_may_be_as_long_as_its_line(quote: str) -> None:
 @pytest.mark.parametrize("column", ["amount", "x"])
 def test_a_long_number_with_a_short_exponent_may_be_beyond_the_range_of_doubles(column: str) -> None:
     beyond = ",".join(f'"{name}":{value}' for name, value in {**TEXTS, column: "9" * 250 + "e99"}.items())
-    fast, exact = both(JsonLines(), f"{{{LINE}}}\n{{{beyond}}}\n".encode(), READING)
+    fast, exact = both(JsonLinesReader(), f"{{{LINE}}}\n{{{beyond}}}\n".encode(), READING)
     assert fast == exact
     assert (len(fast[0]), fast[2]) == (1, 1)
 
 
 def test_an_orders_own_column_is_found_however_it_is_spelt() -> None:
     reading = replace(READING, columns=Columns(key=("id",), timestamp="at"), added="a/b")
-    fast, exact = both(JsonLines(), f'{{{LINE}}}\n{{{LINE},"a\\/b":1}}\n'.encode(), reading)
+    fast, exact = both(JsonLinesReader(), f'{{{LINE}}}\n{{{LINE},"a\\/b":1}}\n'.encode(), reading)
     assert fast == exact
     assert (len(fast[0]), fast[2]) == (1, 1)
 
@@ -128,13 +128,13 @@ def test_digits_that_may_be_no_number_are_refused_in_a_column_that_is_not_declar
     file = File(path=str(path), bytes=path.stat().st_size, shown=path.name, format="csv", layout=(("zip", kind), ("id", "int64")))
     reading = Reading(columns=Columns(key=("id",), timestamp="id", side="left"), key=("whole numbers",))
     for read in (reading, None):
-        raw = next(Csv().rows(Part(0, file, 0, file.bytes), read))
+        raw = next(CsvReader().rows(Part(0, file, 0, file.bytes), read))
         fault = raw.row(1)
         assert raw.sure is None or not raw.sure[1]
         assert isinstance(fault, str)
         assert fault.startswith(f"column 'zip' is '{text}', which may be no number")
         assert f"{'schema=' if read is None else '--left-schema-overrides'} (zip:string or zip:{kind})" in fault
-    row = next(Csv().rows(Part(0, replace(file, declared=("zip",)), 0, file.bytes), reading)).row(1)
+    row = next(CsvReader().rows(Part(0, replace(file, declared=("zip",)), 0, file.bytes), reading)).row(1)
     assert isinstance(row, dict)
     assert float(row["zip"]) == float(text)
 
@@ -145,7 +145,7 @@ def test_a_file_without_any_byte_has_no_rows(tmp_path: Path, suffix: str) -> Non
     path.touch()
     changelog = find_changelog("rows", str(path), Columns(key=("id",), timestamp="at"))
     assert (changelog.first, changelog.types) == ((), ())
-    source = Csv() if "csv" in suffix else JsonLines()
+    source = CsvReader() if "csv" in suffix else JsonLinesReader()
     assert [raw for part in changelog.parts() for raw in source.rows(part, None)] == []
 
 

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_joins.pipelines.changelogs.read_log import WasRead
-from beam_joins.pipelines.commands import slot
+from beam_joins.pipelines.commands import slot_command
+from beam_joins.pipelines.commands.command_options import parse
 from beam_joins.pipelines.commands.engine_figures import EngineFigures, StepFigures
-from beam_joins.pipelines.commands.options import parse
 from beam_joins.pipelines.commands.report.page import page_of
 from beam_joins.pipelines.commands.runs import Runs
 from beam_joins.pipelines.commands.steps import Step
@@ -56,12 +56,6 @@ def test_a_wrong_choice_is_one_line_with_the_nearest_one(beam_joins: Run, argume
 
 def test_an_unknown_option_is_one_line(beam_joins: Run) -> None:
     assert refused(beam_joins("join", *FILES, "--letf-key", "id")).startswith("unknown option: --letf-key id: do you mean --left-key?")
-
-
-def test_help_names_options_as_they_are_written(beam_joins: Run) -> None:
-    said = beam_joins("join", "--help").out
-    assert "the unit of whole numbers in --left-timestamp-by" in " ".join(said.split())
-    assert "the unit of whole numbers in --right-timestamp-by" in " ".join(said.split())
 
 
 def test_a_result_on_standard_output_is_told_as_such_and_a_folder_that_was_made(
@@ -220,7 +214,7 @@ def test_an_address_of_a_slot_without_psycopg_is_one_sentence(
         ["join", *BY, *to, "--state-dir", "s2", "--dry-run"],
     ):
         assert refused(beam_joins(*arguments)).startswith("PostgreSQL needs psycopg: pip install ")
-    ran = run_of(slot.main, capsys)("create", address, "--tables", "public.o")
+    ran = run_of(slot_command.main, capsys)("create", address, "--tables", "public.o")
     assert refused(ran).startswith("PostgreSQL needs psycopg: pip install ")
 
 

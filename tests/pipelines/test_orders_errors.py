@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from tests.pipelines.orders_run import (
     BAD,
     GOOD,

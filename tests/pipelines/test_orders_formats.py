@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from beam_joins.pipelines.commands.sample.files import ORDER_SCHEMA, SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import ORDER_SCHEMA, SampleFiles
 from tests.pipelines.naive_orders import Row, in_order
 from tests.pipelines.orders_run import GOOD, Run, changes_in, naive, nothing_is_left, numbers, one_sentence, read_lines, write
 

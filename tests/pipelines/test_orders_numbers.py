@@ -10,7 +10,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from beam_joins.pipelines.formats.exact_json import dumps_line, loads
+from beam_joins.pipelines.formats.types.exact_json import dumps_line, loads
 from tests.pipelines.orders_run import GOOD, Run, nothing_is_left, one_sentence, read_lines, write
 
 NUMBERS = [

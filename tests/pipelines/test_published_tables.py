@@ -7,9 +7,9 @@ import pytest
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.envelopes.pgoutput import Column, LoggedChange, Pgoutput, Table
+from beam_joins.pipelines.formats.envelopes.readers import READERS, SLOT
 from beam_joins.pipelines.formats.envelopes.slot_changes import TableFile
 from beam_joins.pipelines.formats.files import File, Part
-from beam_joins.pipelines.formats.registry import SLOT, SOURCES
 from beam_joins.pipelines.io.sources.published_tables import PublishedTable
 
 TABLE = PublishedTable(
@@ -128,7 +128,7 @@ def rows(path: Path, changes: list[tuple[Table, LoggedChange]], key: tuple[str, 
     for _, change in changes:
         table_file.write(change, 0)
     file = File(path=str(path), bytes=table_file.close(), shown="slot, t", format=SLOT, key=key)
-    return [{name: value for name, value in row.items() if value is not None} for row in SOURCES[SLOT].first(file)]
+    return [{name: value for name, value in row.items() if value is not None} for row in READERS[SLOT].first(file)]
 
 
 T = {7: Table("public", "t", (), ("id",))}
@@ -177,7 +177,7 @@ def test_an_update_whose_old_key_the_log_does_not_have_is_a_fault_that_names_the
     update = b"U" + (7).to_bytes(4, "big") + b"N" + values("2", "b")
     changes, _ = read(T, relation(7, "t", "id", "email"), update)
     assert rows(tmp_path / "t.arrow", changes, ("email",)) == []
-    (fault,) = [raw.row(0) for raw in SOURCES[SLOT].rows(part_of(tmp_path / "t.arrow", ("email",)), None)]
+    (fault,) = [raw.row(0) for raw in READERS[SLOT].rows(part_of(tmp_path / "t.arrow", ("email",)), None)]
     assert isinstance(fault, str)
     assert fault.startswith("an update of the table with the primary key id without the old email, so that the row may have left ")
     assert fault.endswith('without the change the row {"email":"b"} of public.t is not right')

@@ -11,10 +11,10 @@ import pytest
 from beam_joins import ChangeBatch
 from beam_joins.keys.hashes import hashes
 from beam_joins.pipelines.formats.change_records import TextRecords
-from beam_joins.pipelines.formats.parquet_records import ParquetRecords
+from beam_joins.pipelines.formats.parquet import ParquetEncoder
 from beam_joins.pipelines.formats.row_encoding import json_changes
 from beam_joins.pipelines.results.in_order import ChangesInOrder, RowsInOrder
-from beam_joins.pipelines.results.outputs import Output, Staging
+from beam_joins.pipelines.results.output_files import Output, Staging
 from beam_joins.pipelines.results.write_parts import WriteParts, WrittenPart
 from beam_joins.transforms.connect import create_file
 
@@ -89,7 +89,7 @@ def test_large_batches_are_parts_of_their_own_and_small_ones_are_sorted_together
 
 
 def test_records_written_a_few_at_a_time_are_one_row_group_of_parquet(own_directory: Path) -> None:
-    records = ParquetRecords(pa.schema({"n": pa.int64()}), pairs=False)
+    records = ParquetEncoder(pa.schema({"n": pa.int64()}), pairs=False)
     writer = records.writer(create_file("e.parquet"))
     for numbers in ([1, 2], [3], []):
         writer.write(records.encoded([pa.array(numbers, pa.int64())]))

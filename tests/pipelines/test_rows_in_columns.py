@@ -27,14 +27,14 @@ from beam_joins.pipelines.changelogs.column_reader import made_of
 from beam_joins.pipelines.changelogs.row_types import row_types
 from beam_joins.pipelines.commands.joined import joiner_of
 from beam_joins.pipelines.commands.select import Share
-from beam_joins.pipelines.formats.avro_rows import Avro
+from beam_joins.pipelines.formats.avro import AvroReader
+from beam_joins.pipelines.formats.columnar import column_rows, readable, unit_of
 from beam_joins.pipelines.formats.columns import Columns
-from beam_joins.pipelines.formats.csv_rows import Csv
+from beam_joins.pipelines.formats.csv import CsvReader
 from beam_joins.pipelines.formats.files import File, Part
-from beam_joins.pipelines.formats.json_lines import JsonLines
-from beam_joins.pipelines.formats.json_rows import json_rows
+from beam_joins.pipelines.formats.json_lines import JsonLinesReader, json_rows
 from beam_joins.pipelines.formats.layout import Layout
-from beam_joins.pipelines.formats.parquet_rows import Parquet, column_rows, readable, require_held, unit_of
+from beam_joins.pipelines.formats.parquet import ParquetReader, require_held
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, ignored_rows, many_at_a_time
 from tests.examples import examples
@@ -168,7 +168,7 @@ FORMS = (Reading.of_rows(COLUMNS, TYPED), Reading.of_objects(COLUMNS, [("id",)],
 @examples(200)
 @given(st.lists(st.deferred(tame_lines), max_size=5), st.sampled_from(FORMS))
 def test_lines_are_the_same_typed_rows_and_the_same_dicts_many_at_a_time_and_one_by_one(rows: list[str], reading: Reading) -> None:
-    fast, exact = both(JsonLines(), "\n".join(rows).encode(), reading)
+    fast, exact = both(JsonLinesReader(), "\n".join(rows).encode(), reading)
     assert fast == exact
 
 
@@ -178,7 +178,7 @@ def test_a_row_with_any_other_member_is_the_same_in_both_ways(name: str) -> None
     spelt = good.replace('"op"', r'"\u006fp"')
     for value in EVERY:
         for line in (f'{{{good},"{name}":{value}}}', f'{{ "{name}" : {value} , {good}, "last": 1 }}', f'{{"{name}":{value},{spelt}}}'):
-            fast, exact = both(JsonLines(), f"{{{good}}}\n{line}\n".encode(), READING)
+            fast, exact = both(JsonLinesReader(), f"{{{good}}}\n{line}\n".encode(), READING)
             assert fast == exact, line
 
 
@@ -334,18 +334,18 @@ def test_values_of_avros_logical_types_have_no_unit(tmp_path: Path, kind: dict[s
         fields = [{"name": "v", "type": ["null", kind]}]
         fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, [{"v": aware}, {"v": None}])
     file_ = File(path=str(path), bytes=path.stat().st_size, shown="a.avro", format="avro")
-    assert list(Avro().first(file_)) == [{"v": told}, {"v": None}]
+    assert list(AvroReader().first(file_)) == [{"v": told}, {"v": None}]
     if kind["logicalType"].startswith("time-"):
         with pytest.raises(ValueError, match="has times of day in column 'v' .*: take a column with the date as well"):
-            Avro().unit(file_, "v")
+            AvroReader().unit(file_, "v")
     else:
-        assert Avro().unit(file_, "v") == (None if kind["logicalType"] == "uuid" else "us")
+        assert AvroReader().unit(file_, "v") == (None if kind["logicalType"] == "uuid" else "us")
 
 
 @pytest.mark.parametrize("broken", EVERY_BROKEN)
 def test_rows_beside_any_broken_line_are_the_same_in_both_ways(broken: str) -> None:
     good = "{" + ",".join(f'"{column}":{value}' for column, value in GOOD.items()) + "}"
-    fast, exact = both(JsonLines(), f"{good}\n{broken}\n{good}".encode(), READING)
+    fast, exact = both(JsonLinesReader(), f"{good}\n{broken}\n{good}".encode(), READING)
     assert fast == exact
     assert len(fast[0]) == 2 or broken.startswith("\ufeff")
 
@@ -353,7 +353,7 @@ def test_rows_beside_any_broken_line_are_the_same_in_both_ways(broken: str) -> N
 @examples(300)
 @given(st.lists(tame_lines(), min_size=1, max_size=3), st.sampled_from(["\n", "\r\n"]), st.booleans())
 def test_lines_that_arrow_takes_are_the_same_rows_many_at_a_time_and_one_by_one(rows: list[str], newline: str, ends: bool) -> None:
-    fast, exact = both(JsonLines(), (newline.join(rows) + newline * ends).encode(), READING)
+    fast, exact = both(JsonLinesReader(), (newline.join(rows) + newline * ends).encode(), READING)
     assert fast == exact
 
 
@@ -362,7 +362,7 @@ def test_lines_that_arrow_takes_are_the_same_rows_many_at_a_time_and_one_by_one(
 def test_lines_among_which_one_is_refused_are_the_same_rows_many_at_a_time_and_one_by_one(
     before: list[str], line: str, after: list[str]
 ) -> None:
-    fast, exact = both(JsonLines(), "\n".join([*before, line, *after]).encode(), READING)
+    fast, exact = both(JsonLinesReader(), "\n".join([*before, line, *after]).encode(), READING)
     assert fast == exact
 
 
@@ -376,7 +376,7 @@ def test_lines_among_which_one_is_refused_are_the_same_rows_many_at_a_time_and_o
 def test_times_and_sequences_as_text_are_the_same_many_at_a_time_and_one_by_one(texts: list[tuple[str, str]]) -> None:
     rows = [{**GOOD, "at": at, "lsn": lsn} for at, lsn in [('"2026-01-01T00:00:00"', '"1"'), *texts] if at.startswith('"')]
     data = "\n".join("{" + ",".join(f'"{name}":{value}' for name, value in row.items()) + "}" for row in rows).encode()
-    fast, exact = both(JsonLines(), data, READING)
+    fast, exact = both(JsonLinesReader(), data, READING)
     assert fast == exact
 
 
@@ -384,7 +384,7 @@ def test_times_and_sequences_as_text_are_the_same_many_at_a_time_and_one_by_one(
 @given(tame_lines(), st.binary(max_size=3))
 def test_lines_that_are_not_utf_8_are_bad_records_however_they_are_read(line: str, octets: bytes) -> None:
     data = line.encode() + b"\n" + json.dumps({"x": "_"}).encode().replace(b"_", octets) + b"\n"
-    fast, exact = both(JsonLines(), data, READING)
+    fast, exact = both(JsonLinesReader(), data, READING)
     assert fast == exact
 
 
@@ -424,7 +424,7 @@ def fields(draw: Any) -> str:
 def test_lines_of_csv_are_the_same_rows_many_at_a_time_and_one_by_one(rows: list[str], newline: str) -> None:
     header = ",".join(name for name, _ in LAYOUT)
     for reading in (READING, *FORMS):
-        fast, exact = both(Csv(), newline.join([header, *rows, ""]).encode(), reading, LAYOUT)
+        fast, exact = both(CsvReader(), newline.join([header, *rows, ""]).encode(), reading, LAYOUT)
         assert fast == exact
 
 
@@ -444,7 +444,7 @@ def test_rows_as_they_usually_are_are_never_read_one_by_one(written: Callable[[A
     path = tmp_path / "o.jsonl"
     path.write_text("".join(f"{written({**row, 'id': n})}\n" for n in range(50)))
     part = Part(0, File(path=str(path), bytes=path.stat().st_size, shown="o", format="json lines"), 0, 0)
-    (raw,) = JsonLines().rows(part, READING)
+    (raw,) = JsonLinesReader().rows(part, READING)
     batch, sure = many_at_a_time(raw, READING)
     assert sure.all()
     assert batch is not None
@@ -506,7 +506,7 @@ def test_text_of_parquet_without_its_mark_is_text_where_that_of_the_operation_is
     changelog = find_changelog("rows", str(path), columns)
     assert changelog.first == ({"id": "a1", "op": "c", "lsn": 7, "at": 5},)
     assert row_types(changelog) == pa.schema([("id", pa.string()), ("at", pa.int64())])
-    (raw,) = Parquet().rows(changelog.parts()[0], Reading(columns=columns))
+    (raw,) = ParquetReader().rows(changelog.parts()[0], Reading(columns=columns))
     batch, sure = many_at_a_time(raw, Reading(columns=columns))
     assert sure.all()
     assert batch is not None

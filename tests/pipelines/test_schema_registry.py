@@ -16,7 +16,7 @@ from beam_joins.errors import InputError
 from beam_joins.keys.opaque import python_values
 from beam_joins.pipelines.formats.columns import DELETED, LEFT_OUT, LIFE, LOG, ORDER, PLACE, POSITION, TIME
 from beam_joins.pipelines.formats.envelopes.row_change import content
-from beam_joins.pipelines.formats.exact_json import loads
+from beam_joins.pipelines.formats.types.exact_json import loads
 from beam_joins.pipelines.io.sources.event_topics import EnvelopedRecords
 from beam_joins.pipelines.io.sources.records import Records
 from tests.pipelines.events import AVRO, AVRO_ROW, EXPECTED, TYPES, avro, event, read

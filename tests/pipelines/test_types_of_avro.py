@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from beam_joins.pipelines.formats.envelopes.record_kinds import rows_of_avro, rows_of_columns
 from beam_joins.pipelines.formats.envelopes.sources import DebeziumLines
 from beam_joins.pipelines.formats.files import File
+from beam_joins.pipelines.formats.types.record_kinds import rows_of_avro, rows_of_columns
 
 SEVEN = uuid.UUID(int=7)
 UUID = {"type": "string", "logicalType": "uuid"}

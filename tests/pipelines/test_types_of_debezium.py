@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from beam_joins.io import ReadChangeEvents
-from beam_joins.pipelines.formats.envelopes.column_kind import NAMED, decimal_kind
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
+from beam_joins.pipelines.formats.types.column_kind import NAMED, decimal_kind
 from tests.pipelines.events import COLUMNS, EXPECTED, STORED, TIME, TYPES, event, lines, read, schema_of
 from tests.pipelines.orders_run import Run
 from tests.pipelines.test_envelopes import changes

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from beam_joins.pipelines.formats.envelopes.postgres_types import arrow_type
+from beam_joins.pipelines.formats.types.postgres_types import arrow_type
 from tests.pipelines.events import (
     AT,
     UTC_2026,

@@ -19,18 +19,18 @@ from pyarrow import feather
 from beam_joins.arrow_types import python_list
 from beam_joins.errors import InputError, OutputError
 from beam_joins.exact_casts import as_plain
-from beam_joins.pipelines.formats.arrow_rows import Arrow, arrow_schema, whole_arrow
-from beam_joins.pipelines.formats.avro_records import AvroRecords
-from beam_joins.pipelines.formats.avro_rows import Avro, with_uuids_as_text
+from beam_joins.pipelines.formats.arrow import ArrowReader, arrow_schema, whole_arrow
+from beam_joins.pipelines.formats.avro import AvroEncoder, AvroReader, with_uuids_as_text
+from beam_joins.pipelines.formats.columnar import column_rows, row_dicts
 from beam_joins.pipelines.formats.columns import Columns
-from beam_joins.pipelines.formats.csv_records import CsvRecords
-from beam_joins.pipelines.formats.envelopes.connect_schema import rows_of
-from beam_joins.pipelines.formats.exact_json import dumps_line, loads
+from beam_joins.pipelines.formats.csv import CsvEncoder
 from beam_joins.pipelines.formats.files import File, Growing, NotWhole, Part
-from beam_joins.pipelines.formats.json_lines import JsonLines, JsonRecords, whole_json
-from beam_joins.pipelines.formats.json_text import at_any_depth, nested_texts, stored, texts_of, texts_without_units
-from beam_joins.pipelines.formats.parquet_rows import Parquet, column_rows, parquet_schema, row_dicts, whole_parquet
+from beam_joins.pipelines.formats.json_lines import JsonEncoder, JsonLinesReader, whole_json
+from beam_joins.pipelines.formats.parquet import ParquetReader, parquet_schema, whole_parquet
 from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.types.exact_json import dumps_line, loads
+from beam_joins.pipelines.formats.types.json_text import at_any_depth, nested_texts, stored, texts_of, texts_without_units
+from beam_joins.pipelines.formats.types.kafka_connect import rows_of
 from beam_joins.pipelines.io.sources.files import Files
 from beam_joins.pipelines.io.sources.rows import Rows
 from tests.beam_joins.types_of_columns import value_types
@@ -49,14 +49,14 @@ def within(column: pa.Array, name: str = "x") -> pa.StructArray:
 
 
 def csv_of(**columns: pa.Array) -> str:
-    records = CsvRecords(pa.schema([(name, column.type) for name, column in columns.items()]), pairs=False)
+    records = CsvEncoder(pa.schema([(name, column.type) for name, column in columns.items()]), pairs=False)
     written = io.BytesIO()
     records.writer(written).write(records.encoded(list(columns.values())))
     return written.getvalue().decode()
 
 
 def avro_of(**columns: pa.Array) -> list[Any]:
-    records = AvroRecords(pa.schema([(name, column.type) for name, column in columns.items()]), pairs=False)
+    records = AvroEncoder(pa.schema([(name, column.type) for name, column in columns.items()]), pairs=False)
     encoded, written = records.encoded(list(columns.values())), io.BytesIO()
     writer = records.writer(written)
     writer.write(encoded)
@@ -93,9 +93,9 @@ def test_texts_of_any_type_are_json_and_its_rows_are_the_same_one_by_one(sample:
 def test_uuids_are_text_in_json_lines_at_any_depth() -> None:
     columns = [UUIDS, within(UUIDS)]
     expected = {"u": str(SEVEN), "s": {"x": str(SEVEN)}}
-    (line, _) = JsonRecords(pa.schema([("u", pa.uuid()), ("s", columns[1].type)]), pairs=False).encoded(columns).to_pylist()
+    (line, _) = JsonEncoder(pa.schema([("u", pa.uuid()), ("s", columns[1].type)]), pairs=False).encoded(columns).to_pylist()
     assert json.loads(line) == expected
-    (pair, _) = JsonRecords(pa.schema([("u", pa.uuid()), ("s", columns[1].type)]), pairs=True).encoded(columns).to_pylist()
+    (pair, _) = JsonEncoder(pa.schema([("u", pa.uuid()), ("s", columns[1].type)]), pairs=True).encoded(columns).to_pylist()
     (field, _) = json.loads(pair)["schema"]["fields"]
     assert (field["type"], field["name"], json.loads(pair)["payload"]) == ("string", "io.debezium.data.Uuid", expected)
     _, columns_of_pairs = rows_of(json.dumps(json.loads(pair)["schema"]).encode())
@@ -152,7 +152,7 @@ def test_a_far_time_within_a_list_is_refused_with_the_name_of_its_column() -> No
     with pytest.raises(OutputError, match=r"column 's' has a time of type duration\[s\] that microseconds"):
         csv_of(s=pa.array([2**62], pa.duration("s")))
     assert avro_of(s=pa.array([[0]], pa.list_(pa.timestamp("ms")))) == [{"s": [dt.datetime(1970, 1, 1)]}]
-    assert AvroRecords(pa.schema([("s", pa.list_(pa.timestamp("ms")))]), pairs=False).encoded(
+    assert AvroEncoder(pa.schema([("s", pa.list_(pa.timestamp("ms")))]), pairs=False).encoded(
         [pa.array([[FAR * 1000]], pa.list_(pa.timestamp("ms")))]
     )
 
@@ -180,7 +180,7 @@ def test_nanoseconds_of_avro_are_read_and_written_in_their_type(tmp_path: Path, 
     file = write_avro(tmp_path / "a.avro", nested, {"x": MICROS * 1_000 + 1, "u": SEVEN}, {"x": None, "u": SEVEN})
     typed = pa.schema([("v", pa.struct([("x", kind), ("u", pa.string())]))])
     reading = Reading(columns=Columns(key=("id",), timestamp="at"), forms=("columns",), typed=typed)
-    (raw,) = Avro().rows(Part(0, file, 0, file.bytes), reading)
+    (raw,) = AvroReader().rows(Part(0, file, 0, file.bytes), reading)
     assert raw.structs is not None
     assert raw.structs.flatten()[0].flatten()[0].cast(pa.int64()).to_pylist() == [MICROS * 1_000 + 1, None]
     assert avro_of(n=pa.array([MICROS * 1_000 + 1, None], kind)) == [{"n": MICROS * 1_000 + 1}, {"n": None}]
@@ -211,12 +211,12 @@ def test_values_of_avro_are_what_they_are_in_unions_and_where_a_logical_type_is_
 ) -> None:
     aware = [value.replace(tzinfo=dt.UTC) if isinstance(value, dt.datetime) else value for value in values]
     file = write_avro(tmp_path / "a.avro", kind, *aware)
-    assert list(Avro().first(file)) == [{"v": value} for value in told]
+    assert list(AvroReader().first(file)) == [{"v": value} for value in told]
     if unit == "(times of day)":
         with pytest.raises(ValueError, match="has times of day in column 'v'"):
-            Avro().unit(file, "v")
+            AvroReader().unit(file, "v")
     else:
-        assert Avro().unit(file, "v") == unit
+        assert AvroReader().unit(file, "v") == unit
 
 
 @pytest.mark.parametrize("columns", [None, ("a.b",), ("a",)])
@@ -242,7 +242,9 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path, suffix: str, nested
         pq.write_table(table, path)
     else:
         feather.write_feather(table, str(path))
-    source, schema, whole = (Parquet(), parquet_schema, whole_parquet) if suffix == "parquet" else (Arrow(), arrow_schema, whole_arrow)
+    source, schema, whole = (
+        (ParquetReader(), parquet_schema, whole_parquet) if suffix == "parquet" else (ArrowReader(), arrow_schema, whole_arrow)
+    )
     growing = Growing(str(path), 0, True, None)
     for read in (lambda: source.types(file_of(path, suffix)), lambda: schema(str(path)), lambda: list(whole(growing))):
         with pytest.raises(ValueError, match=r"^has two columns 'a\.b', where each has a name of its own"):
@@ -271,9 +273,9 @@ def test_a_byte_order_mark_before_lines_of_json_is_none_of_them(tmp_path: Path, 
         path.write_bytes(mark + lines.encode())
         file, length = file_of(path, "json lines"), len(mark)
         rows = [{"id": 1, "at": 1, "lsn": 1, "v": "a"}, {"id": 2, "at": 1, "lsn": 2, "v": "b"}]
-        assert list(JsonLines().first(file)) == rows
+        assert list(JsonLinesReader().first(file)) == rows
         for reading in (None, READING):
-            (raw,) = JsonLines().rows(Part(0, file, 0, file.bytes), reading)
+            (raw,) = JsonLinesReader().rows(Part(0, file, 0, file.bytes), reading)
             assert (raw.columns is None) == (reading is None), "many at a time"
             assert [raw.row(n) for n in range(2)] == rows
             assert raw.places.to_pylist() == [length, length + lines.index("\n") + 1]
@@ -289,7 +291,7 @@ def test_a_byte_order_mark_before_lines_of_json_is_none_of_them(tmp_path: Path, 
 
 def test_nested_pairs_are_written_as_their_schema_says() -> None:
     rows = pa.StructArray.from_arrays([pa.array([1], pa.date32()), pa.array([1], pa.timestamp("us", "UTC"))], names=["d", "z"])
-    (line,) = JsonRecords(pa.schema([("s", rows.type)]), pairs=True).encoded([rows]).to_pylist()
+    (line,) = JsonEncoder(pa.schema([("s", rows.type)]), pairs=True).encoded([rows]).to_pylist()
     assert json.loads(line)["payload"] == {"s": {"d": 1, "z": "1970-01-01T00:00:00.000001Z"}}
     assert nested_texts(rows, texts_of).to_pylist() == [b'{"d":1,"z":1}']
 
@@ -302,7 +304,7 @@ def test_a_column_may_be_declared_to_be_of_uuids(tmp_path: Path, suffix: str) ->
     else:
         pq.write_table(pa.table({"v": UUIDS.slice(0, 1)}), path)
     reading = Reading(columns=Columns(key=(), timestamp="v"), key=(), forms=("row",), taken=(("v", "v"),), typed=schema)
-    (raw,) = (Avro() if suffix == "avro" else Parquet()).rows(
+    (raw,) = (AvroReader() if suffix == "avro" else ParquetReader()).rows(
         Part(0, file_of(path, suffix), 0, path.stat().st_size if suffix == "avro" else 1), reading
     )
     assert raw.structs is not None

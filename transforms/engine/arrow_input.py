@@ -13,7 +13,7 @@ from apache_beam.typehints.schemas import named_fields_to_schema
 
 from beam_joins.arrow_types import plain_field
 from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import Place
+from beam_joins.exact_values import ValuePlace
 from beam_joins.schema_union import common_schema
 from beam_joins.sorting import combine_chunks
 from beam_joins.transforms.engine.element_types import type_or_any
@@ -100,7 +100,7 @@ def struct_of(batch: Any, schema: pa.Schema, named: Iterable[tuple[str, str]] = 
             f"a batch has the column {unknown[0]!r}, and the columns are known to be {', '.join(schema.names)}: give all with schema="
         )
     columns = [
-        exact_cast(combine_chunks(batch.column(field.name)), field.type, Place("a batch", field.name))
+        exact_cast(combine_chunks(batch.column(field.name)), field.type, ValuePlace("a batch", field.name))
         if field.name in batch.schema.names
         else pa.nulls(len(batch), field.type)
         for field in schema

@@ -12,7 +12,7 @@ import pyarrow as pa
 from beam_joins.copying import copied
 from beam_joins.functions import vectorized
 from beam_joins.how import WindowedHow
-from beam_joins.interval import Matches, Spans, State, step
+from beam_joins.interval import IntervalState, Matches, Spans, step
 from beam_joins.joiner import Joiner, TypedJoin, joiner_in_columns, of_records
 from beam_joins.keys.columns import Ints, joined_keys
 from beam_joins.pairs import Pairs, each_joined
@@ -116,7 +116,7 @@ def joiner_of_pairs(transform: str, joiner: Joiner, schema: Schema | None) -> Ca
 def joined_streams(how: WindowedHow, spans: Spans, results: Results, types: tuple[TableType, TableType]) -> Operator:
     """The join of the records of a partition; ``types`` is what is known of the two streams."""
 
-    def joined(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[Any, None, State]:
+    def joined(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[Any, None, IntervalState]:
         arrived = [in_time(inputs.get(side, no_rows(of_stream)), turn.passed) for side, of_stream in zip(SIDES, types, strict=True)]
         matches, state = step(turn.state, arrived[0][0], arrived[1][0], how, spans, turn.until)
         for side, late, (_, behind), of_stream in zip(SIDES, matches.late, arrived, types, strict=True):

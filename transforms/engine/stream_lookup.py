@@ -29,18 +29,18 @@ from beam_joins.transforms.engine.input_checks import common_key_type, two_input
 from beam_joins.transforms.engine.metrics import UNMATCHED, count
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.operator import Operator, Turn, in_time
-from beam_joins.transforms.engine.options import choice
+from beam_joins.transforms.engine.option_checks import choice
 from beam_joins.transforms.engine.output_types import HandledStreamOutputs, StreamInput, StreamOutputs, TableInput
-from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.prepared import prepared
-from beam_joins.transforms.engine.records import Records, present
 from beam_joins.transforms.engine.referring import KeyColumn, keys_like
 from beam_joins.transforms.engine.replay import Replay, Route
+from beam_joins.transforms.engine.routed_records import RoutedRecords, present
+from beam_joins.transforms.engine.stage_functions import StageFunctions
 from beam_joins.transforms.engine.stream_join import join_in_columns, joiner_of_pairs, keyed_batch, keyed_results, result_schema
 from beam_joins.transforms.engine.streams import OfRow, Stream, StreamOptions, require_one_order
 from beam_joins.transforms.engine.table_rows import batch_rows, no_rows, records_of
 from beam_joins.transforms.engine.table_type import TableType, table_type
-from beam_joins.transforms.engine.user_functions import StageFunctions
+from beam_joins.transforms.engine.transform_outputs import WithOutputs
 from beam_joins.typed_rows import Schema
 from beam_joins.versions import as_of
 
@@ -60,13 +60,15 @@ class StreamLookupJoin(WithOutputs[tuple[StreamInput, TableInput], PCollection[A
         key: str | Sequence[str] | None,
         timestamp_by: str | None,
         sequence_by: Fields | OfRow | None,
+        stream_schema: pa.Schema | None,
         schema: Schema | None,
     ) -> None:
         super().__init__()
         joiner_in_columns(joiner, schema=schema, names=(STREAM, TABLE))
         self._joiner, self._schema = joiner, schema
         self._how: LookupHow = choice("how", how, LookupHow)
-        self._streams = StreamOptions.of(type(self).__name__, key, timestamp_by, sequence_by)
+        self._streams = StreamOptions.of(type(self).__name__, key, timestamp_by, sequence_by, [stream_schema])
+        self._stream_schema = stream_schema
 
     def _check(self, stream: TableType, table: TableType) -> None:
         """Raise ``ValueError`` for a stream and a table that this transform does not join."""
@@ -85,7 +87,7 @@ class StreamLookupJoin(WithOutputs[tuple[StreamInput, TableInput], PCollection[A
         stream, table = two_inputs(name, pvalue, "a stream and a table: (stream, table)")
         if isinstance(table.element_type, typehints.TupleConstraint):
             raise ValueError(f"{name} looks up a table, but its right side is a stream: make a table of it with TableFromChangelog")
-        incoming = Stream(self._streams, stream)
+        incoming = Stream(self._streams, stream, self._stream_schema)
         of_stream, of_table = incoming.type, table_type(table)
         require_one_order(name, of_stream, of_table)
         self._check(of_stream, of_table)
@@ -128,11 +130,11 @@ def _stream_rows(
     keys: KeyColumn,
     null_reason: str,
     keeps_all: bool,
-) -> Callable[[Records], None]:
+) -> Callable[[RoutedRecords], None]:
     """The rows of records; one that looks nothing up is dropped for the reason, unless all are kept."""
     sequence = incoming.sequence(functions)
 
-    def rows(records: Records) -> None:
+    def rows(records: RoutedRecords) -> None:
         key, value, arguments = incoming.keyed(records)
         looked_up = records.each(row_key, *arguments(), stays=keeps_all) if columns is None else columns(value)
         if not keeps_all:

@@ -19,11 +19,11 @@ from beam_joins.keys.opaque import opaque_values, python_keys, python_values
 from beam_joins.positions import places_of, times_of
 from beam_joins.transforms.engine.arrow_input import arrow_schema, declared_schema, is_arrow, struct_of
 from beam_joins.transforms.engine.element_types import pair_types
-from beam_joins.transforms.engine.options import columns
-from beam_joins.transforms.engine.outputs import Handling
-from beam_joins.transforms.engine.records import Option, RecordRoute, Records, pairs, present
+from beam_joins.transforms.engine.option_checks import columns
+from beam_joins.transforms.engine.routed_records import Option, RecordRoute, RoutedRecords, pairs, present
+from beam_joins.transforms.engine.stage_functions import StageFunctions
 from beam_joins.transforms.engine.table_type import TableType, is_batches, is_changes
-from beam_joins.transforms.engine.user_functions import StageFunctions
+from beam_joins.transforms.engine.transform_outputs import Handling
 
 OfRow = Callable[[Any, Any], Any]
 """A function of key and value."""
@@ -135,7 +135,7 @@ class Stream:
         what = f"the key of {self._options.transform}"
         coder = None if self.in_columns else key_coder(key_type or self.type.key, what)
 
-        def rows(records: Records) -> None:
+        def rows(records: RoutedRecords) -> None:
             key, value, arguments = self.keyed(records, null_values=null_values)
             if not null_keys:
                 records.drop("null_key", key)
@@ -154,7 +154,7 @@ class Stream:
 
         return self.read(label, rows, functions, (to, *tags, *handling.tags))
 
-    def read(self, label: str, rows: Callable[[Records], None], functions: StageFunctions, to: tuple[str, ...]) -> Any:
+    def read(self, label: str, rows: Callable[[RoutedRecords], None], functions: StageFunctions, to: tuple[str, ...]) -> Any:
         """The outputs ``to`` of what makes rows of the stream's records."""
         specs = [(name, getattr(self._options, name)) for name in ("key", "timestamp_by", "sequence_by")]
         return self._stream | label >> RecordRoute(rows, functions, schema=self._schema, options=specs, to=to)
@@ -165,7 +165,7 @@ class Stream:
         return None if sequence is None else sequence.of(functions)
 
     def keyed(
-        self, records: Records, *, null_values: bool = False
+        self, records: RoutedRecords, *, null_values: bool = False
     ) -> tuple[Any, Any, Callable[[], tuple[Sequence[Any], Sequence[Any]]]]:
         """The keys and the values of records, which get their event times, and a function that gives both as Python objects.
 

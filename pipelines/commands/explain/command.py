@@ -73,7 +73,7 @@ def _explain(args: argparse.Namespace) -> None:
 
 def _side(name: str, path: str, args: argparse.Namespace) -> Any:
     from beam_joins.pipelines.changelogs.changelog import find_changelog
-    from beam_joins.pipelines.commands.explain.events import Side
+    from beam_joins.pipelines.commands.explain.events import ExplainedSide
     from beam_joins.pipelines.formats.columns import Columns
 
     key = vars(args)[f"{name}_key"] or args.key
@@ -94,7 +94,7 @@ def _side(name: str, path: str, args: argparse.Namespace) -> Any:
         if unknown := {record[delete] for record in records} - DELETES - UPSERTS:
             words = ", ".join(sorted(unknown))
             raise InputError(f"{path}: --apply-as-deletes: '{delete}' has {words}: neither an upsert nor a delete")
-    return Side(records, key, args.sequence_by, delete)
+    return ExplainedSide(records, key, args.sequence_by, delete)
 
 
 def _parser() -> Parser:
@@ -106,7 +106,7 @@ def _parser() -> Parser:
     )
     parser.add_argument("left", metavar="LEFT", help="changelog of the left table: JSON lines, CSV, Parquet, Avro or Arrow")
     parser.add_argument("right", metavar="RIGHT", help="changelog of the right table")
-    parser.add_argument("--how", choices=get_args(How), default="inner", help="which rows the result has (default: %(default)s)")
+    parser.add_argument("--how", choices=get_args(How), default="inner", help="the rows of the result (default: %(default)s)")
     parser.add_argument(
         "--foreign-key",
         metavar="COLUMN",
@@ -114,11 +114,14 @@ def _parser() -> Parser:
     )
     parser.add_argument("--key", default="id", metavar="COLUMN", help="the key of both tables (default: %(default)s)")
     for side in ("left", "right"):
-        parser.add_argument(f"--{side}-key", metavar="COLUMN", help=f"the key of the {side} table, where it is called otherwise")
+        parser.add_argument(f"--{side}-key", metavar="COLUMN", help=f"the key of the {side} table (default: as --key says)")
     parser.add_argument("--sequence-by", default="position", metavar="COLUMN", help="the order of all changes (default: %(default)s)")
     parser.add_argument(
-        "--apply-as-deletes", default="op", metavar="COLUMN", help="the operation, if there is such a column (default: %(default)s)"
+        "--apply-as-deletes",
+        default="op",
+        metavar="COLUMN",
+        help="the operation, if the files have this column (default: %(default)s)",
     )
-    parser.add_argument("--title", metavar="TEXT", help="what stands above (default: the kind of the join)")
-    parser.add_argument("--svg", metavar="FILE", help="draw the timeline into a file, too")
+    parser.add_argument("--title", metavar="TEXT", help="the title (default: the kind of the join)")
+    parser.add_argument("--svg", metavar="FILE", help="also draw the timeline into a file")
     return parser

@@ -7,10 +7,11 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from beam_joins.pipelines.formats.envelopes.connect_schema import Rows, rows_of
 from beam_joins.pipelines.formats.envelopes.debezium import MARKS, MESSAGE, NULL, Debezium, marks_in
 from beam_joins.pipelines.formats.envelopes.log_places import Source
-from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, RowChange, object_text
+from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, RowChange
+from beam_joins.pipelines.formats.types.exact_json import object_text
+from beam_joins.pipelines.formats.types.kafka_connect import Rows, rows_of
 
 _NONE: Final = msgspec.Raw(NULL)
 _UPDATE: Final = "u"

@@ -7,8 +7,8 @@ import msgspec
 
 from beam_joins.pipelines.formats.envelopes.debezium import MARKS, MESSAGE, NULL, Debezium, marks_in
 from beam_joins.pipelines.formats.envelopes.log_places import Source
-from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, RowChange
+from beam_joins.pipelines.formats.types.record_kinds import RecordRows
 
 RowsAt = Callable[..., RecordRows | None]
 """The columns of the record at a path within those of a schema."""

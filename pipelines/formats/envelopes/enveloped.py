@@ -10,13 +10,13 @@ import msgspec
 import pyarrow as pa
 
 from beam_joins.arrivals import Life
-from beam_joins.pipelines.formats.columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, POSITION, TIME, BytesText, Unit
+from beam_joins.pipelines.formats.columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, POSITION, TIME, Unit
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, Envelope, RowChange, require_one_table
-from beam_joins.pipelines.formats.exact_json import object_of
 from beam_joins.pipelines.formats.files import File, Part
-from beam_joins.pipelines.formats.json_rows import json_rows
+from beam_joins.pipelines.formats.json_lines import json_rows
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
+from beam_joins.pipelines.formats.types.exact_json import BytesText, object_of
 
 _NO_ROW: Final = b"null"
 

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from beam_joins.arrivals import Life
-from beam_joins.pipelines.formats.envelopes.postgres_types import Texts
 from beam_joins.pipelines.formats.envelopes.row_change import DELETE, INSERT, TRUNCATE, UPSERT, content
+from beam_joins.pipelines.formats.types.postgres_types import Texts
 
 _SINCE_1970: Final = 946_684_800_000_000
 """The microseconds of the year 2000, from which PostgreSQL counts."""

@@ -11,7 +11,9 @@ import msgspec
 import pyarrow as pa
 from xxhash import xxh3_64_hexdigest
 
-EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+from beam_joins.iso_times import EPOCH
+from beam_joins.pipelines.formats.types.exact_json import object_text
+
 INSERT, UPSERT, DELETE, TRUNCATE = "i", "u", "d", "t"
 """An insert comes to its key, as does an update that has changed it; others are upserts."""
 _LSN: Final = re.compile("([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
@@ -123,16 +125,6 @@ def require_one_table(wanted: str, tables: Collection[str]) -> None:
     if len(tables) > 1 and not is_pattern(wanted):
         names = " and ".join(sorted(tables)[:_TABLES_SHOWN])
         raise ValueError(f"has rows of {names}: name one as the table, or several by a pattern such as '*'")
-
-
-def object_text(names: Iterable[str], values: Iterable[msgspec.Raw]) -> bytes:
-    """A JSON object of members that are JSON texts.
-
-    >>> object_text(["a"], [msgspec.Raw(b"1.10")])
-    b'{"a":1.10}'
-    """
-    members = (msgspec.json.encode(name) + b":" + bytes(value) for name, value in zip(names, values, strict=True))
-    return b"{" + b",".join(members) + b"}"
 
 
 def microseconds(text: str) -> int:

@@ -17,15 +17,15 @@ from beam_joins.arrivals import Life
 from beam_joins.errors import InputError
 from beam_joins.keys.columns import Bools, Ints
 from beam_joins.pipelines.base.input_error import writing
-from beam_joins.pipelines.formats.arrow_rows import opened, record_batches
+from beam_joins.pipelines.formats.arrow import opened, record_batches
 from beam_joins.pipelines.formats.columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, POSITION, TIME, Unit
 from beam_joins.pipelines.formats.envelopes.pgoutput import BEFORE, Column, LoggedChange, Table, no_text
-from beam_joins.pipelines.formats.envelopes.postgres_types import column_of_numbers, json_texts, python_values, typed_values
 from beam_joins.pipelines.formats.envelopes.row_change import DELETE, INSERT, TRUNCATE, UPSERT, WHOLE_ROWS, lists_of_names
 from beam_joins.pipelines.formats.files import PLACES, File, Part
-from beam_joins.pipelines.formats.json_text import NULL, joined, objects
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of
+from beam_joins.pipelines.formats.types.json_text import NULL, joined, objects
+from beam_joins.pipelines.formats.types.postgres_types import column_of_numbers, json_texts, python_values, typed_values
 from beam_joins.sorting import valid
 
 ABOUT: Final = pa.schema(

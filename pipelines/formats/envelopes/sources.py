@@ -1,4 +1,4 @@
-"""The serializations that envelopes are read from: lines of JSON, Avro records, rows of Parquet and Arrow."""
+"""The serializations that envelopes are read from: lines of JSON, AvroReader records, rows of ParquetReader and ArrowReader."""
 
 import io
 import itertools
@@ -8,25 +8,26 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from beam_joins.pipelines.formats.arrow_rows import Arrow, arrow_schema, record_batches
-from beam_joins.pipelines.formats.avro_rows import Avro, read_records, read_schema
+from beam_joins.pipelines.formats.arrow import ArrowReader, arrow_schema, record_batches
+from beam_joins.pipelines.formats.avro import AvroReader, read_records, read_schema
+from beam_joins.pipelines.formats.columnar import readable
 from beam_joins.pipelines.formats.envelopes.debezium import NULL
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.debezium_records import DebeziumRecords
 from beam_joins.pipelines.formats.envelopes.enveloped import Enveloped
-from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows, rows_of_avro, rows_of_columns
 from beam_joins.pipelines.formats.envelopes.row_change import Envelope
 from beam_joins.pipelines.formats.files import File, Part
-from beam_joins.pipelines.formats.json_lines import BYTE_ORDER_MARK, JsonLines
+from beam_joins.pipelines.formats.json_lines import BYTE_ORDER_MARK, JsonLinesReader
 from beam_joins.pipelines.formats.lines import whole_lines
-from beam_joins.pipelines.formats.parquet_rows import Parquet, opened, readable
+from beam_joins.pipelines.formats.parquet import ParquetReader, opened
+from beam_joins.pipelines.formats.types.record_kinds import RecordRows, rows_of_avro, rows_of_columns
 
 _RECORDS: Final = 4096
 OfLines = Callable[[tuple[str, ...], str, pa.Schema | None], Envelope]
 """Makes what understands lines, given the columns of the key, the table, and the columns of its rows."""
 
 
-class EnvelopeLines(Enveloped, JsonLines):
+class EnvelopeLines(Enveloped, JsonLinesReader):
     """Lines of JSON."""
 
     def __init__(self, envelope: OfLines) -> None:
@@ -65,8 +66,8 @@ class DebeziumLines(EnvelopeLines):
             )
 
 
-class DebeziumAvro(Enveloped, Avro):
-    """Debezium's events as records of Avro."""
+class DebeziumAvro(Enveloped, AvroReader):
+    """Debezium's events as records of AvroReader."""
 
     def _envelope(self, file: File) -> Envelope:
         return DebeziumRecords(partial(rows_of_avro, read_schema(file.path)), file.table, file.placeholders, file.key)
@@ -77,8 +78,8 @@ class DebeziumAvro(Enveloped, Avro):
             yield [(part.first_place + number, record) for number, record in some]
 
 
-class DebeziumParquet(Enveloped, Parquet):
-    """Debezium's events as rows of Parquet."""
+class DebeziumParquet(Enveloped, ParquetReader):
+    """Debezium's events as rows of ParquetReader."""
 
     def _envelope(self, file: File) -> Envelope:
         with opened(file.path) as parquet:
@@ -93,8 +94,8 @@ class DebeziumParquet(Enveloped, Parquet):
                 place += len(batch)
 
 
-class DebeziumArrow(Enveloped, Arrow):
-    """Debezium's events as rows of Arrow IPC."""
+class DebeziumArrow(Enveloped, ArrowReader):
+    """Debezium's events as rows of ArrowReader IPC."""
 
     def _envelope(self, file: File) -> Envelope:
         return DebeziumRecords(partial(_columns_at, arrow_schema(file.path)), file.table, file.placeholders, file.key)

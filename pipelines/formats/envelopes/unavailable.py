@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from beam_joins.pipelines.formats.envelopes.row_change import object_text
+from beam_joins.pipelines.formats.types.exact_json import object_text
 
 T = TypeVar("T")
 

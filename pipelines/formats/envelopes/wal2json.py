@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from beam_joins.pipelines.formats.envelopes.postgres_types import arrow_type, may_be_left_out
 from beam_joins.pipelines.formats.envelopes.row_change import (
     DELETE,
     INSERT,
@@ -28,9 +27,10 @@ from beam_joins.pipelines.formats.envelopes.row_change import (
     key_left,
     lsn,
     microseconds,
-    object_text,
     require_whole,
 )
+from beam_joins.pipelines.formats.types.exact_json import object_text
+from beam_joins.pipelines.formats.types.postgres_types import arrow_type, may_be_left_out
 
 _KINDS = {"insert": "I", "update": "U", "delete": "D", "truncate": "T"}
 _Row = dict[str, msgspec.Raw]

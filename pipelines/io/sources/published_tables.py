@@ -8,9 +8,9 @@ import pyarrow as pa
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.envelopes.pgoutput import Column, Table
-from beam_joins.pipelines.formats.envelopes.postgres_types import arrow_type, may_be_left_out
 from beam_joins.pipelines.formats.envelopes.row_change import is_meant
 from beam_joins.pipelines.formats.reading import Kind
+from beam_joins.pipelines.formats.types.postgres_types import arrow_type, may_be_left_out
 
 with needs("postgres"):
     from psycopg import sql

@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.envelopes.debezium_records import RowsAt
-from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows
-from beam_joins.pipelines.formats.envelopes.row_change import object_text
-from beam_joins.pipelines.formats.exact_json import dumps_line, loads, object_of
-from beam_joins.pipelines.formats.json_rows import json_rows
+from beam_joins.pipelines.formats.json_lines import json_rows
 from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.types.exact_json import dumps_line, loads, object_of, object_text
+from beam_joins.pipelines.formats.types.record_kinds import RecordRows
 from beam_joins.pipelines.io.sources.follow import Piece, Timed
 from beam_joins.pipelines.io.sources.registered_avro import RegisteredAvro
 from beam_joins.pipelines.io.sources.rows import Rows, time_given

@@ -9,11 +9,11 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import fastavro
 
-from beam_joins.pipelines.formats.avro_rows import avro_reason
+from beam_joins.pipelines.formats.avro import avro_reason
 from beam_joins.pipelines.formats.envelopes.debezium import NULL
 from beam_joins.pipelines.formats.envelopes.debezium_records import EventRows, RecordEvents, RowsAt
-from beam_joins.pipelines.formats.envelopes.record_kinds import rows_of_avro
 from beam_joins.pipelines.formats.envelopes.row_change import RowChange
+from beam_joins.pipelines.formats.types.record_kinds import rows_of_avro
 from beam_joins.pipelines.io.sources.schema_registry import AvroSchema, SchemaRegistry
 
 NUMBERED: Final = b"\0"

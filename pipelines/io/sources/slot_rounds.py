@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.envelopes.pgoutput import Pgoutput, Shape
+from beam_joins.pipelines.formats.envelopes.readers import SLOT
 from beam_joins.pipelines.formats.envelopes.row_change import lsn
 from beam_joins.pipelines.formats.envelopes.slot_changes import TableFile
 from beam_joins.pipelines.formats.envelopes.slot_lines import place_text
 from beam_joins.pipelines.formats.files import File
-from beam_joins.pipelines.formats.registry import SLOT
 from beam_joins.pipelines.io.sources.postgres_server import (
     LogIdentity,
     connected,

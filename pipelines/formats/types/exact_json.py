@@ -4,10 +4,15 @@ import base64
 import json
 import math
 import re
+from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+import msgspec
 import orjson
+
+BytesText = Literal["base64", "hexadecimal"]
+"""How bytes are written as text."""
 
 # what a fast parser might round: 19 digits and more, 16 digits and a point or an exponent, exponents below
 # -99
@@ -82,6 +87,16 @@ def dumps_line(row: Any) -> bytes:
     if line and (b"null" not in line or not _holds_not_finite(row)):
         return line
     return orjson.dumps(_spelt_out(row), default=_other, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def object_text(names: Iterable[str], values: Iterable[msgspec.Raw]) -> bytes:
+    """A JSON object of members that are JSON texts.
+
+    >>> object_text(["a"], [msgspec.Raw(b"1.10")])
+    b'{"a":1.10}'
+    """
+    members = (msgspec.json.encode(name) + b":" + bytes(value) for name, value in zip(names, values, strict=True))
+    return b"{" + b",".join(members) + b"}"
 
 
 def _fraction(text: str) -> float | Decimal:

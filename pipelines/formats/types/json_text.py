@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.arrow_types import is_list, is_uuid, lists_of, uuid_texts
-from beam_joins.pipelines.formats.exact_json import dumps_line
+from beam_joins.errors import OutputError
+from beam_joins.pipelines.formats.types.exact_json import dumps_line
 from beam_joins.sorting import valid
 
 NULL: Final = b"null"
@@ -193,6 +194,25 @@ def texts_without_units(column: pa.Array) -> pa.Array:
     if not pa.types.is_decimal(plain.type) or pa.types.is_decimal(column.type):
         return texts_of(plain)
     return pc.replace_substring_regex(plain.cast(pa.string()), r"\.000$|0{1,2}$", "").cast(pa.binary())
+
+
+def iso_texts(column: pa.Array) -> pa.Array:
+    """Times and dates in ISO 8601; other columns as they are.
+
+    Raises OutputError for a time that has no such text.
+
+    >>> iso_texts(pa.array([1], pa.timestamp("ms", "UTC"))).to_pylist()
+    ['1970-01-01T00:00:00.001Z']
+    """
+    kind = column.type
+    if not pa.types.is_timestamp(kind):
+        return column.cast(pa.string()) if pa.types.is_date(kind) or pa.types.is_time(kind) else column
+    plain = column.cast(pa.timestamp(kind.unit)).cast(pa.string())
+    if pc.any(far := pc.starts_with(plain, "<")).as_py():  # Arrow says so of what its texts cannot say
+        number = column.cast(pa.int64()).filter(far)[0]
+        raise OutputError(f"there is a time beyond the year 32767, {number} {kind.unit} since 1970: is it of another unit?")
+    texts = pc.replace_substring(plain, " ", "T", max_replacements=1)
+    return texts if kind.tz is None else pc.binary_join_element_wise(texts, "Z", "")
 
 
 def _clock_texts(column: pa.Array) -> pa.Array:

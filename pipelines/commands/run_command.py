@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from beam_joins.pipelines.base.interruption import Interruption, interruptible, leave_threads_behind
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.commands.command_line import beam_options, sentence_and_code
+from beam_joins.pipelines.commands.command_options import Arguments, parse
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
-from beam_joins.pipelines.commands.options import Arguments, parse
 from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.runs_options import check_runs_options
 from beam_joins.pipelines.commands.spooled_inputs import spooled_inputs
@@ -100,8 +100,8 @@ def _in_runs(
     names: Names, arguments: Arguments, options: "PipelineOptions", progress: Progress, interruption: Interruption
 ) -> str | None:
     with progress.phase("start-up"):
-        from beam_joins.pipelines.commands.follow import follow
-        from beam_joins.pipelines.commands.runner import any_runner
+        from beam_joins.pipelines.commands.repeated_runs import follow
+        from beam_joins.pipelines.commands.runner_setup import any_runner
         from beam_joins.pipelines.commands.runs import Runs
 
         args = arguments.args

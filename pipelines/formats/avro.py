@@ -1,7 +1,6 @@
-"""Reads Avro files: timestamps as microseconds, times of day and UUIDs as text, and errors that name
-the file.
-"""
+"""Reads and writes Avro files; in rows timestamps are microseconds, times of day and UUIDs text."""
 
+import copy
 import datetime as dt
 import io
 import itertools
@@ -9,29 +8,30 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from functools import partial
-from typing import Any, Final
+from functools import cached_property, partial
+from typing import Any, BinaryIO, Final, NamedTuple
 from uuid import UUID
 
 import fastavro
 import pyarrow as pa
-from apache_beam.io.avroio import _FastAvroSource
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.io.range_trackers import OffsetRangeTracker
+from fastavro.write import Writer
 
-from beam_joins.arrow_types import without_uuids
+from beam_joins.arrow_types import is_uuid, uuid_texts, without_uuids
 from beam_joins.errors import InputError
-from beam_joins.exact_values import Place, exact_column
+from beam_joins.exact_values import ValuePlace, exact_column
+from beam_joins.pipelines.formats.avro_blocks import records_of_blocks
+from beam_joins.pipelines.formats.columnar import no_instants
 from beam_joins.pipelines.formats.columns import Unit, micros_of, whole_number
-from beam_joins.pipelines.formats.envelopes.record_kinds import RecordRows, Schema, rows_of_avro
-from beam_joins.pipelines.formats.envelopes.typed_texts import typed
 from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
-from beam_joins.pipelines.formats.json_text import at_any_depth
 from beam_joins.pipelines.formats.lines import parts_by_bytes
-from beam_joins.pipelines.formats.parquet_rows import no_instants
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of
+from beam_joins.pipelines.formats.types.json_text import at_any_depth, content_of, stored
+from beam_joins.pipelines.formats.types.record_kinds import RecordRows, Schema, rows_of_avro
+from beam_joins.pipelines.formats.types.target_types import target_type
+from beam_joins.pipelines.formats.types.typed_texts import typed
 
 _RECORDS: Final = 4096
 _MOST_CHARACTERS: Final = 100
@@ -151,7 +151,7 @@ def read_records(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[s
         OSError: it cannot be read.
     """
     read_schema(path)
-    records = _FastAvroSource(path, validate=False).read_records(path, OffsetRangeTracker(start, stop))
+    records = records_of_blocks(path, start, stop)
     number = 0
     while True:
         try:
@@ -207,7 +207,7 @@ def avro_reason(error: Exception) -> str:
     return reason if len(reason) <= _MOST_CHARACTERS else f"{reason[:_MOST_CHARACTERS]}..."
 
 
-class Avro:
+class AvroReader:
     """How Avro files are read: a :class:`~beam_joins.pipelines.formats.files.Source`."""
 
     suffixes = (".avro",)
@@ -268,7 +268,7 @@ def _column(records: list[dict[str, Any]], column: str, kind: pa.DataType, rows:
     values = values if without_uuids(kind) != kind else list(map(_uuids_as_text, values))
     stored = at_any_depth(pa.nulls(0, kind), _with_numbers).type
     try:
-        made = exact_column(values, stored, Place("a record", column))
+        made = exact_column(values, stored, ValuePlace("a record", column))
         return made if stored == kind else made.cast(kind)
     except ValueError:
         texts = [rows.text({column: value}) if column in record else b"{}" for record, value in zip(records, values, strict=True)]
@@ -315,3 +315,82 @@ def _may_be_cut_off() -> Iterator[None]:
         yield
     except (ValueError, EOFError, StopIteration) as error:
         raise NotWhole from error
+
+
+class AvroEncoder:
+    """Rows as records of a schema."""
+
+    def __init__(self, columns: pa.Schema, pairs: bool) -> None:
+        """Raises ``ValueError`` for a column of a type or a name that Avro does not have."""
+        self._columns = columns
+        self._schema = target_type("avro", "", pa.struct(list(columns)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_parsed"}
+
+    @cached_property
+    def _parsed(self) -> Any:
+        return fastavro.parse_schema(self._schema)
+
+    def encoded(self, columns: list[pa.Array]) -> pa.Array:
+        """The rows, each encoded without a header."""
+        return pa.array(map(self._encoded, _records_of(columns, self._schema)), pa.binary())
+
+    def _encoded(self, row: dict[str, Any]) -> bytes:
+        written = io.BytesIO()
+        fastavro.schemaless_writer(written, self._parsed, row)
+        return written.getvalue()
+
+    def writer(self, file: BinaryIO) -> "AvroWriter":
+        """What writes encoded rows to a file."""
+        return AvroWriter(file, self._schema)
+
+
+def _records_of(columns: list[pa.Array], record: Schema) -> Iterator[dict[str, Any]]:
+    """The rows of columns as fastavro takes records of a schema."""
+    names = [field["name"] for field in record["fields"]]
+    values = [_column_values(column, field["type"][1]) for column, field in zip(columns, record["fields"], strict=True)]
+    return (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
+
+
+def _column_values(column: pa.Array, type_: Any) -> list[Any]:
+    """The values of a column: times and dates as the numbers that are stored, UUIDs as text, rows with the name of
+    their type, so that fastavro need not look for it among those of a union.
+    """
+    if not pa.types.is_struct(column.type) or not column.type.num_fields:
+        values: list[Any] = at_any_depth(column, _stored_column).to_pylist()
+        return values
+    rows = _records_of(column.flatten(), type_)
+    return [(type_["name"], row) if is_valid else None for row, is_valid in zip(rows, column.is_valid().to_pylist(), strict=True)]
+
+
+def _stored_column(column: pa.Array) -> pa.Array:
+    return uuid_texts(column) if is_uuid(column.type) else stored(column)
+
+
+class Block(NamedTuple):
+    """Encoded records, as fastavro writes those of a block."""
+
+    num_records: int
+    bytes_: io.BytesIO
+
+
+class AvroWriter:
+    """Writes encoded records of a schema, compressed with deflate as Beam does."""
+
+    def __init__(self, file: BinaryIO, schema: Schema) -> None:
+        self._file = file
+        self._writer = Writer(file, fastavro.parse_schema(copy.deepcopy(schema)), codec="deflate")
+
+    def write(self, records: pa.Array) -> None:
+        """Write records, each encoded without a header."""
+        for start in range(0, len(records), _RECORDS):
+            some = records.slice(start, _RECORDS)
+            self._writer.write_block(Block(len(some), io.BytesIO(content_of(some))))
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
+        try:
+            self._writer.flush()
+        finally:
+            self._file.close()

@@ -1,6 +1,8 @@
-"""Reads the schema part of a JSON event: the types of the rows' columns, and the conversion of their values."""
+"""Converts between values and the JSON of Kafka Connect: reads rows by the schema part of an event, and writes columns."""
 
+import base64
 from collections.abc import Callable, Mapping
+from decimal import Context
 from functools import partial
 from typing import Any, Final
 
@@ -8,10 +10,11 @@ import msgspec
 import pyarrow as pa
 
 from beam_joins.function_failed import shortened
-from beam_joins.pipelines.formats.envelopes.column_kind import DECIMAL, NAMED, Kind, Types, decimal_kind, text_of, whole_digits
-from beam_joins.pipelines.formats.envelopes.row_change import object_text
-from beam_joins.pipelines.formats.exact_json import loads
+from beam_joins.pipelines.formats.types.column_kind import DECIMAL, NAMED, Kind, Types, decimal_kind, text_of, whole_digits
+from beam_joins.pipelines.formats.types.exact_json import loads, object_text
+from beam_joins.pipelines.formats.types.json_text import iso_texts, texts_of
 
+_EXACT: Final = Context(prec=100)
 _NULL: Final = b"null"
 _PLAIN: Final = {
     "int8": pa.int8(),
@@ -68,6 +71,14 @@ def rows_of(schema: bytes) -> tuple[Rows | None, Rows | None]:
     return (_rows(fields) if fields else None), _rows(root.fields)
 
 
+def connect_texts(column: pa.Array) -> pa.Array:
+    """The JSON text of each value, null for null."""
+    kind = column.type
+    if pa.types.is_decimal(kind):
+        return pa.array([None if value is None else _unscaled(value, kind.scale) for value in column.to_pylist()], pa.binary())
+    return texts_of(iso_texts(column) if pa.types.is_timestamp(kind) and kind.tz is not None else column)
+
+
 def _rows(fields: list[Field]) -> Rows:
     return Rows({field.field: _kind(field) for field in fields})
 
@@ -105,3 +116,8 @@ def _meant(value: msgspec.Raw, text: Callable[[Any], bytes] | None) -> msgspec.R
         return msgspec.Raw(text(loads(bytes(value))))
     except (TypeError, AttributeError, ArithmeticError, LookupError):
         raise ValueError(f"the value {shortened(loads(bytes(value)))} is not what its schema says") from None
+
+
+def _unscaled(number: Any, scale: int) -> bytes:
+    whole = int(number.scaleb(scale, _EXACT))
+    return b'"' + base64.b64encode(whole.to_bytes((whole.bit_length() + 8) // 8, "big", signed=True)) + b'"'

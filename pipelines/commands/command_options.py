@@ -47,7 +47,9 @@ def what_is_made(names: Names, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _parser(names: Names) -> Parser:
-    parser = Parser(prog=program(names.command), description=names.about, epilog=names.examples)
+    paths = " ".join(f"--{side.path_option} PATH" for side in names.sides)
+    called = program(names.command)
+    parser = Parser(prog=called, usage=f"{called} {paths} [option ...]", description=names.about, epilog=names.examples)
     files = parser.add_argument_group(
         "inputs",
         f"PATH is {reader_help('path', names.sides[0])}. An input may have files of several formats. -: JSON lines of the "
@@ -63,7 +65,11 @@ def _parser(names: Names) -> Parser:
     )
     names.add_options(parser)
     add_runs_options(parser, names)
-    for side in names.sides:
-        add_reader_options(parser.add_argument_group(f"columns of the {side.name}"), side)
+    first, *others = names.sides
+    add_reader_options(parser.add_argument_group(f"columns of the {first.name}"), first)
+    for side in others:
+        like = f"The options of the {first.name} with {side.flag('')} in place of {first.flag('')}; {side.flag('key')} is "
+        like += f"{side.key} by default."
+        add_reader_options(parser.add_argument_group(f"columns of the {side.name}", like), side, shown=False)
     add_runner(parser)
     return parser

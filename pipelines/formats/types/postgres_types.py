@@ -7,9 +7,9 @@ from typing import Any, Final, Literal, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.pipelines.formats.envelopes.typed_texts import BYTES_OF, cast_text, is_bytes, is_large, one_by_one, require_double
-from beam_joins.pipelines.formats.exact_json import loads
-from beam_joins.pipelines.formats.json_text import quoted
+from beam_joins.pipelines.formats.types.exact_json import loads
+from beam_joins.pipelines.formats.types.json_text import quoted
+from beam_joins.pipelines.formats.types.typed_texts import BYTES_OF, cast_text, is_bytes, is_large, one_by_one, require_double
 
 Texts: TypeAlias = Literal["numbers", "booleans", "bytes", "text"]
 """What the texts of a column are."""

@@ -1,93 +1,36 @@
-"""Reads Parquet files.
+"""Records in Arrow columns, as files of Parquet and Arrow IPC have them: read as rows, and written.
 
-In changelogs timestamps are microseconds, dates and UUIDs text; a growing file is read by row groups once it is
-whole.
+In changelogs timestamps are microseconds, dates and UUIDs text.
 """
 
 import datetime as dt
-import io
-import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.arrow_types import plain_type, python_list, without_uuids
 from beam_joins.exact_casts import as_plain, exact_cast
-from beam_joins.exact_values import Place
-from beam_joins.pipelines.base.paths import is_local
+from beam_joins.exact_values import ValuePlace
 from beam_joins.pipelines.formats.columns import Unit
-from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
-from beam_joins.pipelines.formats.json_text import at_any_depth, is_nested, objects, texts_without_units, without_units
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of
+from beam_joins.pipelines.formats.types.json_text import at_any_depth, is_nested, objects, texts_without_units, without_units
 
-_RECORDS: Final = 1 << 16
-_MAGIC: Final = b"PAR1"
-_INT96: Final = "INT96"
+RECORDS: Final = 1 << 16
+"""How many rows are read at a time."""
 _FIRST_DAY: Final = pa.scalar(dt.date.min, pa.date32())
 _LAST_DAY: Final = pa.scalar(dt.date.max, pa.date32())
-
-
-class Parquet:
-    """How Parquet files are read: a :class:`~beam_joins.pipelines.formats.files.Source`."""
-
-    suffixes = (".parquet",)
-
-    def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
-        """By row groups."""
-        with opened(file.path) as parquet:
-            return [(group, group + 1) for group in range(parquet.num_row_groups)]
-
-    def unit(self, file: File, column: str) -> Unit | None:
-        """That of a column of timestamps."""
-        with opened(file.path) as parquet:
-            return unit_of(parquet.schema_arrow, column)
-
-    def types(self, file: File) -> list[tuple[str, str]]:
-        """Those of its schema."""
-        with opened(file.path) as parquet:
-            schema = parquet.schema_arrow
-        return [(field.name, str(field.type)) for field in (marked(schema.empty_table()).schema if file.is_unmarked else schema)]
-
-    def first(self, file: File) -> Iterator[dict[str, Any]]:
-        """The rows."""
-        with opened(file.path) as parquet:
-            sizes = [parquet.metadata.row_group(group).total_byte_size for group in range(parquet.num_row_groups)]
-            whole = [n for n, size in enumerate(itertools.accumulate(sizes)) if size <= file.look_bytes or not file.look_bytes]
-            require_held(file.path, parquet, whole)
-            for batch in parquet.iter_batches(1_000, row_groups=whole):
-                rows = readable(batch)
-                yield from row_dicts(marked(rows) if file.is_unmarked else rows)
-
-    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
-        """The rows of a row group, some at a time."""
-        begin = part.first_place
-        with opened(part.file.path) as parquet:
-            columns = None if reading is None else reading.needed(parquet.schema_arrow.names)
-            require_held(part.file.path, parquet, [part.start], columns)
-            for raw in parquet.iter_batches(_RECORDS, row_groups=[part.start], columns=columns):
-                batch = readable(raw, None if reading is None else reading.typed)
-                batch = marked(batch) if part.file.is_unmarked else batch
-                places = pa.array(np.arange(begin, begin + len(batch)))
-                begin += len(batch)
-                yield column_rows(batch, places, reading)
-
-    def where(self, part: Part, place: int) -> str:
-        """The number of the row in its row group."""
-        return f"row {place % PLACES + 1:,} of row group {part.start + 1:,}"
+_ROWS: Final = 1 << 16
+_BYTES: Final = 1 << 27
 
 
 def rows_of_table(table: pa.Table, first_place: int, reading: Reading | None) -> Iterator[RawRows]:
     """The rows of a table, some at a time; the places begin with the first."""
-    for raw in table.to_batches(_RECORDS):
+    for raw in table.to_batches(RECORDS):
         batch = readable(raw, None if reading is None else reading.typed)
         yield column_rows(batch, pa.array(np.arange(first_place, first_place + len(batch))), reading)
         first_place += len(batch)
@@ -130,7 +73,7 @@ def _structs(values: Mapping[str, pa.Array], typed: pa.Schema, start: int, stop:
     made = []
     for field in typed:
         column = values[field.name].slice(start, stop - start) if field.name in values else pa.nulls(stop - start)
-        made.append(exact_cast(column, field.type, Place("a row", field.name)))
+        made.append(exact_cast(column, field.type, ValuePlace("a row", field.name)))
     return structs_of(made, typed, stop - start)
 
 
@@ -165,7 +108,7 @@ def readable(batch: pa.RecordBatch, typed: pa.Schema | None = None) -> pa.Record
     """The batch in plain types, UUIDs as text, but in columns that are to be of UUIDs."""
     kept = {field.name for field in typed or () if without_uuids(field.type) != field.type}
     columns = [
-        exact_cast(as_plain(column), plain if name in kept else without_uuids(plain), Place("a column"))
+        exact_cast(as_plain(column), plain if name in kept else without_uuids(plain), ValuePlace("a column"))
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
         for plain in [plain_type(column.type)]
     ]
@@ -226,63 +169,42 @@ def _named(column: pa.Array, name: str, made: Callable[[pa.Array], pa.Array]) ->
         raise ValueError(f"column '{name}' {error}") from None
 
 
-@contextmanager
-def opened(path: str, **options: Any) -> Iterator[pq.ParquetFile]:
-    """The file, read with these options of pyarrow; raises ValueError, a sentence without the path, for one that is not of Parquet,
-    or has two columns of one name.
-    """
-    file: Any = pa.OSFile(path) if is_local(path) else FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
-    with file:
+class StructEncoder:
+    """Rows as structs."""
+
+    def __init__(self, columns: pa.Schema, pairs: bool) -> None:
+        self._columns = columns
+
+    def encoded(self, columns: list[pa.Array]) -> pa.Array:
+        """The rows."""
+        return pa.StructArray.from_arrays(columns, fields=list(self._columns))
+
+
+class RowsWriter:
+    """Writes rows that are structs, many at a time: those that are written together are a row group of Parquet."""
+
+    def __init__(self, file: Any, writer: Any) -> None:
+        self._file = file
+        self._writer = writer
+        self._rows: list[pa.RecordBatch] = []
+
+    def write(self, rows: pa.StructArray) -> None:
+        """Write rows, or keep them until they are many."""
+        self._rows.append(pa.RecordBatch.from_struct_array(rows))
+        if sum(map(len, self._rows)) >= _ROWS or sum(each.nbytes for each in self._rows) >= _BYTES:
+            self._write()
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
         try:
-            parquet = pq.ParquetFile(file, page_checksum_verification=True, **options)
-            require_names(parquet.schema_arrow)
-            yield parquet
-        except (pa.ArrowException, UnicodeDecodeError) as error:
-            if isinstance(error, OSError):
-                raise
-            raise ValueError(f"is not a Parquet file, or is damaged ({str(error).splitlines()[0]})") from error
+            try:
+                self._write()
+            finally:
+                self._writer.close()
+        finally:
+            self._file.close()
 
-
-def whole_parquet(file: Growing) -> Iterator[Whole]:
-    """Row groups, once the footer is there; the place is the number of a row group."""
-    with FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED) as opened:
-        size = opened.seek(0, io.SEEK_END)
-        opened.seek(max(0, size - len(_MAGIC)))
-        if opened.read() != _MAGIC or size <= 2 * len(_MAGIC):
-            raise NotWhole
-        try:
-            groups = pq.ParquetFile(opened)
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"is no Parquet file: {error}") from error
-        require_names(groups.schema_arrow)
-        columns = None if file.columns is None else [name for name in file.columns if name in groups.schema_arrow.names]
-        for group in range(file.place, groups.num_row_groups):
-            require_held(file.path, groups, [group], file.columns)
-            yield group + 1, partial(rows_of_table, groups.read_row_group(group, columns=columns), group * PLACES)
-
-
-def parquet_schema(path: str) -> pa.Schema:
-    """The columns of a file; raises ValueError as :func:`opened` does."""
-    with opened(path) as parquet:
-        return readable_schema(parquet.schema_arrow)
-
-
-def require_held(path: str, parquet: pq.ParquetFile, groups: list[int], columns: Collection[str] | None = None) -> None:
-    """Raises ValueError, a sentence without the path, for a time of 96 bits that nanoseconds in 64 bits do not
-    hold, which would be read as another one.
-    """
-    leaves = [parquet.schema.column(n) for n in range(len(parquet.schema))]
-    names = [leaf.path for leaf in leaves if leaf.physical_type == _INT96]
-    names = [name for name in names if columns is None or any(f"{name}.".startswith(f"{column}.") for column in columns)]
-    if not names:
-        return
-    nanos = parquet.read_row_groups(groups, columns=names)
-    with opened(path, coerce_int96_timestamp_unit="us") as other:
-        micros = other.read_row_groups(groups, columns=names)
-    for name, column in zip(micros.column_names, micros.columns, strict=True):
-        is_read = columns is None or name in columns
-        if is_read and not nanos.column(name).cast(column.type, safe=False).equals(column):
-            raise ValueError(
-                f"has a time in column '{name}' (INT96) that nanoseconds in 64 bits do not hold, which end in 2262: write it as a"
-                " timestamp in microseconds"
-            )
+    def _write(self) -> None:
+        rows, self._rows = self._rows, []
+        if rows:
+            self._writer.write_table(pa.Table.from_batches(rows))

@@ -1,8 +1,4 @@
-"""Reads and writes Arrow IPC files, which are Feather version 2.
-
-In changelogs timestamps are microseconds, dates and UUIDs text; a growing file is read by record batches once it is
-whole.
-"""
+"""Reads and writes Arrow IPC files, which are Feather version 2, by record batches; a growing file is read once it is whole."""
 
 import io
 from collections.abc import Iterable, Iterator
@@ -16,10 +12,10 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.base.paths import is_local
-from beam_joins.pipelines.formats.columns import Unit
-from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
-from beam_joins.pipelines.formats.parquet_records import ParquetRecords, RowsWriter
-from beam_joins.pipelines.formats.parquet_rows import (
+from beam_joins.pipelines.formats.columnar import (
+    RECORDS,
+    RowsWriter,
+    StructEncoder,
     column_rows,
     readable,
     readable_schema,
@@ -28,14 +24,15 @@ from beam_joins.pipelines.formats.parquet_rows import (
     rows_of_table,
     unit_of,
 )
+from beam_joins.pipelines.formats.columns import Unit
+from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 
-_RECORDS: Final = 1 << 16
 _MAGIC: Final = b"ARROW1"
 
 
-class Arrow:
+class ArrowReader:
     """How Arrow files are read: a :class:`~beam_joins.pipelines.formats.files.Source`."""
 
     suffixes = (".arrow", ".feather")
@@ -72,8 +69,8 @@ class Arrow:
             batch = _batch(batches, part.start)
         if reading is not None and (columns := reading.needed(batch.schema.names)) is not None:
             batch = batch.select(columns)
-        for start in range(0, len(batch), _RECORDS):
-            some = readable(batch.slice(start, _RECORDS), None if reading is None else reading.typed)
+        for start in range(0, len(batch), RECORDS):
+            some = readable(batch.slice(start, RECORDS), None if reading is None else reading.typed)
             begin = part.first_place + start
             yield column_rows(some, pa.array(np.arange(begin, begin + len(some))), reading)
 
@@ -110,8 +107,8 @@ def record_batches(path: str, numbers: Iterable[int] | None = None) -> Iterator[
             yield _batch(batches, number)
 
 
-class ArrowRecords(ParquetRecords):
-    """Rows as structs."""
+class ArrowEncoder(StructEncoder):
+    """Rows of record batches."""
 
     def writer(self, file: Any) -> RowsWriter:
         """What writes rows to a file, compressed as Feather does by default."""

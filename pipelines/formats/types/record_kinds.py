@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from beam_joins.arrow_types import without_uuids
-from beam_joins.pipelines.formats.envelopes.column_kind import (
+from beam_joins.pipelines.formats.types.column_kind import (
     DECIMAL,
     NAMED,
     Kind,
@@ -21,7 +21,7 @@ from beam_joins.pipelines.formats.envelopes.column_kind import (
     timestamp_text,
     whole_digits,
 )
-from beam_joins.pipelines.formats.envelopes.row_change import object_text
+from beam_joins.pipelines.formats.types.exact_json import object_text
 
 Schema: TypeAlias = dict[str, Any]
 _PLAIN: Final = {

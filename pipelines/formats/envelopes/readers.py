@@ -1,0 +1,34 @@
+"""What reads records, plain ones and envelopes, by the name of their format."""
+
+from typing import Final
+
+from beam_joins.pipelines.formats.envelopes.maxwell import IS_DDL, NO_CANAL, Maxwell
+from beam_joins.pipelines.formats.envelopes.slot_changes import SlotChanges
+from beam_joins.pipelines.formats.envelopes.slot_lines import SlotLines
+from beam_joins.pipelines.formats.envelopes.sources import DebeziumArrow, DebeziumAvro, DebeziumLines, DebeziumParquet, EnvelopeLines
+from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
+from beam_joins.pipelines.formats.files import Format, Source
+from beam_joins.pipelines.formats.registry import FILE_FORMATS
+
+ENVELOPES: Final[dict[Format, EnvelopeLines | DebeziumAvro | DebeziumParquet | DebeziumArrow]] = {
+    "debezium": DebeziumLines(),
+    "debezium avro": DebeziumAvro(),
+    "debezium parquet": DebeziumParquet(),
+    "debezium arrow": DebeziumArrow(),
+    "wal2json": SlotLines(Wal2Json),
+    "maxwell": EnvelopeLines(Maxwell),
+}
+DEBEZIUM: Final[dict[Format, Format]] = {
+    "json lines": "debezium",
+    **{each: f"debezium {each}" for each in ("avro", "parquet", "arrow")},
+}
+"""The formats in which Debezium's events may be written."""
+NOT_READ: Final = {
+    "_meta": "what Estuary says of a change lies within _meta, where no option reads it: make columns of it first",
+    IS_DDL: NO_CANAL,
+}
+"""Envelopes that no format reads, by a column that shows them: what to do."""
+SLOT: Final = "pgoutput"
+"""The format of the changes that are spooled of a slot."""
+READERS: Final[dict[Format, Source]] = {**{each.name: each.source for each in FILE_FORMATS}, **ENVELOPES, SLOT: SlotChanges()}
+"""What reads records, by the name of their format."""

@@ -1,0 +1,155 @@
+"""Reads and writes Parquet files by row groups; a growing file is read once it is whole."""
+
+import io
+import itertools
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from beam_joins.pipelines.base.paths import is_local
+from beam_joins.pipelines.formats.columnar import (
+    RECORDS,
+    RowsWriter,
+    StructEncoder,
+    column_rows,
+    marked,
+    readable,
+    readable_schema,
+    require_names,
+    row_dicts,
+    rows_of_table,
+    unit_of,
+)
+from beam_joins.pipelines.formats.columns import Unit
+from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
+from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.record_batch_parser import RawRows
+
+_MAGIC: Final = b"PAR1"
+_INT96: Final = "INT96"
+
+
+class ParquetReader:
+    """How Parquet files are read: a :class:`~beam_joins.pipelines.formats.files.Source`."""
+
+    suffixes = (".parquet",)
+
+    def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
+        """By row groups."""
+        with opened(file.path) as parquet:
+            return [(group, group + 1) for group in range(parquet.num_row_groups)]
+
+    def unit(self, file: File, column: str) -> Unit | None:
+        """That of a column of timestamps."""
+        with opened(file.path) as parquet:
+            return unit_of(parquet.schema_arrow, column)
+
+    def types(self, file: File) -> list[tuple[str, str]]:
+        """Those of its schema."""
+        with opened(file.path) as parquet:
+            schema = parquet.schema_arrow
+        return [(field.name, str(field.type)) for field in (marked(schema.empty_table()).schema if file.is_unmarked else schema)]
+
+    def first(self, file: File) -> Iterator[dict[str, Any]]:
+        """The rows."""
+        with opened(file.path) as parquet:
+            sizes = [parquet.metadata.row_group(group).total_byte_size for group in range(parquet.num_row_groups)]
+            whole = [n for n, size in enumerate(itertools.accumulate(sizes)) if size <= file.look_bytes or not file.look_bytes]
+            require_held(file.path, parquet, whole)
+            for batch in parquet.iter_batches(1_000, row_groups=whole):
+                rows = readable(batch)
+                yield from row_dicts(marked(rows) if file.is_unmarked else rows)
+
+    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+        """The rows of a row group, some at a time."""
+        begin = part.first_place
+        with opened(part.file.path) as parquet:
+            columns = None if reading is None else reading.needed(parquet.schema_arrow.names)
+            require_held(part.file.path, parquet, [part.start], columns)
+            for raw in parquet.iter_batches(RECORDS, row_groups=[part.start], columns=columns):
+                batch = readable(raw, None if reading is None else reading.typed)
+                batch = marked(batch) if part.file.is_unmarked else batch
+                places = pa.array(np.arange(begin, begin + len(batch)))
+                begin += len(batch)
+                yield column_rows(batch, places, reading)
+
+    def where(self, part: Part, place: int) -> str:
+        """The number of the row in its row group."""
+        return f"row {place % PLACES + 1:,} of row group {part.start + 1:,}"
+
+
+@contextmanager
+def opened(path: str, **options: Any) -> Iterator[pq.ParquetFile]:
+    """The file, read with these options of pyarrow; raises ValueError, a sentence without the path, for one that is not of Parquet,
+    or has two columns of one name.
+    """
+    file: Any = pa.OSFile(path) if is_local(path) else FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+    with file:
+        try:
+            parquet = pq.ParquetFile(file, page_checksum_verification=True, **options)
+            require_names(parquet.schema_arrow)
+            yield parquet
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            if isinstance(error, OSError):
+                raise
+            raise ValueError(f"is not a Parquet file, or is damaged ({str(error).splitlines()[0]})") from error
+
+
+def whole_parquet(file: Growing) -> Iterator[Whole]:
+    """Row groups, once the footer is there; the place is the number of a row group."""
+    with FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED) as opened:
+        size = opened.seek(0, io.SEEK_END)
+        opened.seek(max(0, size - len(_MAGIC)))
+        if opened.read() != _MAGIC or size <= 2 * len(_MAGIC):
+            raise NotWhole
+        try:
+            groups = pq.ParquetFile(opened)
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"is no Parquet file: {error}") from error
+        require_names(groups.schema_arrow)
+        columns = None if file.columns is None else [name for name in file.columns if name in groups.schema_arrow.names]
+        for group in range(file.place, groups.num_row_groups):
+            require_held(file.path, groups, [group], file.columns)
+            yield group + 1, partial(rows_of_table, groups.read_row_group(group, columns=columns), group * PLACES)
+
+
+def parquet_schema(path: str) -> pa.Schema:
+    """The columns of a file; raises ValueError as :func:`opened` does."""
+    with opened(path) as parquet:
+        return readable_schema(parquet.schema_arrow)
+
+
+def require_held(path: str, parquet: pq.ParquetFile, groups: list[int], columns: Collection[str] | None = None) -> None:
+    """Raises ValueError, a sentence without the path, for a time of 96 bits that nanoseconds in 64 bits do not
+    hold, which would be read as another one.
+    """
+    leaves = [parquet.schema.column(n) for n in range(len(parquet.schema))]
+    names = [leaf.path for leaf in leaves if leaf.physical_type == _INT96]
+    names = [name for name in names if columns is None or any(f"{name}.".startswith(f"{column}.") for column in columns)]
+    if not names:
+        return
+    nanos = parquet.read_row_groups(groups, columns=names)
+    with opened(path, coerce_int96_timestamp_unit="us") as other:
+        micros = other.read_row_groups(groups, columns=names)
+    for name, column in zip(micros.column_names, micros.columns, strict=True):
+        is_read = columns is None or name in columns
+        if is_read and not nanos.column(name).cast(column.type, safe=False).equals(column):
+            raise ValueError(
+                f"has a time in column '{name}' (INT96) that nanoseconds in 64 bits do not hold, which end in 2262: write it as a"
+                " timestamp in microseconds"
+            )
+
+
+class ParquetEncoder(StructEncoder):
+    """Rows of row groups."""
+
+    def writer(self, file: Any) -> RowsWriter:
+        """What writes rows to a file."""
+        return RowsWriter(file, pq.ParquetWriter(file, self._columns))
