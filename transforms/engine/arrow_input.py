@@ -54,8 +54,8 @@ def arrow_schema(pcoll: PCollection[Any]) -> pa.Schema | None:
     return common_schema(map(plain_schema, batches), of="batches") if batches else None
 
 
-def declared_schema(schema: Any) -> pa.Schema:
-    """The columns that ``schema=`` declares: those of a ``pyarrow.Schema``, a ``NamedTuple`` or a dataclass.
+def declared_schema(schema: Any, option: str = "schema") -> pa.Schema:
+    """The columns that an option declares: those of a ``pyarrow.Schema``, a ``NamedTuple`` or a dataclass.
 
     >>> from typing import NamedTuple
     >>> class Order(NamedTuple):
@@ -68,7 +68,7 @@ def declared_schema(schema: Any) -> pa.Schema:
     if isinstance(schema, type) and (is_dataclass(schema) or hasattr(schema, "_fields")):
         fields: list[Any] = [(name, typehints.Optional[type_or_any(hint)]) for name, hint in get_type_hints(schema).items()]
         return plain_schema(arrow_schema_from_beam_schema(named_fields_to_schema(fields)))
-    raise ValueError(f"schema={schema!r}: give a pyarrow.Schema, a NamedTuple class or a dataclass")
+    raise ValueError(f"{option}={schema!r}: give a pyarrow.Schema, a NamedTuple class or a dataclass")
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:

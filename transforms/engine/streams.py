@@ -73,7 +73,7 @@ class StreamOptions(NamedTuple):
         sequence_of(sequence_by)
         for schema in schemas:
             if schema is not None:
-                declared_schema(schema)
+                declared_schema(schema, "stream_schema")
         return cls(transform, key, timestamp_by, sequence_by)
 
 
