@@ -34,9 +34,10 @@ class StreamTableJoin(StreamLookupJoin):
       may be ``None``. Of a stream of Arrow batches also columns, ``{"count": "stream.count", "price":
       "table.price"}``.
     * ``how``: ``"inner"``; ``"left"`` also emits records without a row, ``joiner(value, None)``.
-    * ``key``, ``timestamp_by``: only for a stream of Arrow batches, ``PCollection[pyarrow.Table]`` or
-      ``PCollection[pyarrow.RecordBatch]``: the column or columns of the key, and the column of the event time
-      (microseconds, or an Arrow timestamp with a time zone).
+    * ``key``: only for a stream of Arrow batches, ``PCollection[pyarrow.Table]`` or
+      ``PCollection[pyarrow.RecordBatch]``: the column of the key, or several.
+    * ``timestamp_by``: only for a stream of Arrow batches: the column of the event time, microseconds or an
+      Arrow timestamp with a time zone.
     * ``sequence_by``: a field of the values, or a function of key and value: the position of a record, for a
       table with ``sequence_by`` from the same sequence. Of several numbers, as in
       :class:`~beam_joins.TableFromChangelog`, the first is the position. By default the position is the event

@@ -53,15 +53,18 @@ class WindowedStreamJoin(
       "right.url"}``.
     * ``how``: ``"inner"``; ``"left"`` also emits a left record without a match, ``joiner(left value, None)``,
       at its own time; ``"outer"`` does so for both sides. A record with a match has no unmatched result.
-    * ``before``, ``after``, ``grace``: seconds, a ``timedelta`` or a Beam ``Duration``; 0 or more.
+    * ``before``, ``after``: how far the right record's time may lie before and after the left record's:
+      seconds, a ``timedelta`` or a Beam ``Duration``; 0 or more.
+    * ``grace``: how far behind the stream time of its key a record may be, in the same form.
     * ``sequence_by``: a field of the values, or a function of key and value: the order of arrival, a whole
       number of 64 bits, comparable between both streams. Of several numbers, as in
       :class:`~beam_joins.TableFromChangelog`, the first is the position: records of one position arrive
       together. By default records arrive in the order of event time, and none is late. The event time of a
       pair is its element's timestamp, cut to the millisecond, as Beam carries it between stages.
-    * ``key``, ``timestamp_by``: only for streams of Arrow batches, ``PCollection[pyarrow.Table]`` or
-      ``PCollection[pyarrow.RecordBatch]``: the column or columns of the key, and the column of the event time
-      (microseconds, or an Arrow timestamp with a time zone).
+    * ``key``: only for streams of Arrow batches, ``PCollection[pyarrow.Table]`` or
+      ``PCollection[pyarrow.RecordBatch]``: the column of the key, or several.
+    * ``timestamp_by``: only for streams of Arrow batches: the column of the event time, microseconds or an
+      Arrow timestamp with a time zone.
     * ``stream_schemas``: the ``pyarrow.Schema`` of the left and of the right stream of Arrow batches, if their
       readers do not know them.
     * ``schema``: of Arrow batches with a joiner of one record, the ``pyarrow.Schema`` of its results.
