@@ -34,6 +34,14 @@ class _Help(argparse.RawDescriptionHelpFormatter):
         return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 
 
+class Repeated(argparse.Action):
+    """An option that may be given several times: the list of its values."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None) -> None:
+        """Add a value."""
+        setattr(namespace, self.dest, [*(getattr(namespace, self.dest) or ()), values])
+
+
 class Parser(argparse.ArgumentParser):
     """Parses options, none of them abbreviated; says in one line what is wrong, with the nearest choice, and exits with code 2."""
 

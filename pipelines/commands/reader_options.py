@@ -12,6 +12,7 @@ from beam_joins.errors import InputError
 from beam_joins.operations import DELETES
 from beam_joins.pipelines.base.declared_options import DeclaredOption, declared_options
 from beam_joins.pipelines.commands.command_spec import Side
+from beam_joins.pipelines.commands.program import Repeated
 from beam_joins.pipelines.formats.columns import Columns, Envelopes, enveloped
 from beam_joins.pipelines.formats.layout import TYPES, Layout, is_type
 
@@ -27,7 +28,7 @@ _OPTIONS: Final = {**_OF_EVENTS, **_OF_ROWS}
 READER_OPTIONS: Final = (*_OPTIONS, "schema_overrides")
 """The names of the options of an input."""
 _DEFAULTS: Final = {"timestamp_by": "updated_at", "sequence_by": "lsn", "apply_as_deletes": f"op={','.join(sorted(DELETES))}"}
-"""What options of inputs without envelopes are where nobody gives them, as they are written."""
+"""The defaults of options of inputs without envelopes, as they are written."""
 _SHOWN_DEFAULTS: Final = {
     "timestamp_by": "updated_at",
     "sequence_by": "lsn; empty: none",
@@ -41,7 +42,7 @@ def add_reader_options(group: Any, side: Side, *, shown: bool = True) -> None:
     for name, option in _OPTIONS.items():
         kind: dict[str, Any] = {"choices": option.choices} if option.choices else {"metavar": _metavar(option)}
         if _is_repeated(option):
-            kind["action"] = "append"
+            kind["action"] = Repeated
         group.add_argument(side.flag(name), help=_help(option, side) if shown else SUPPRESS, **kind)
     group.add_argument(
         side.flag("schema_overrides"),
