@@ -26,16 +26,19 @@ from beam_joins.transforms.engine.transform_outputs import HandlesExceptions
 
 
 class FilterTable(HandlesExceptions[PCollection[Any], PCollection[Any], Handled[PCollection[Any]]]):
-    """Keeps the rows of a table for which ``predicate(key, value)`` is true, or false with ``negate=True``.
+    """Keeps the rows of a table that satisfy a predicate.
+
+    * ``predicate``: a function of key and value that is true for a row that stays. For typed values it may be
+      :class:`~beam_joins.vectorized`: it gets the values as a record batch and returns an array of booleans,
+      and is called with no rows when the pipeline is built.
+    * ``negate``: ``True`` keeps the rows for which it is false.
 
     A row is inserted when it begins to satisfy the predicate, and deleted when it no longer does; a row that
     never satisfies it has no changes. A raw changelog, ``PCollection[tuple[K, V | None]]``, stays a raw
     changelog: every value that fails becomes a tombstone, since its old value is unknown.
 
-    For typed values ``predicate`` may be :class:`~beam_joins.vectorized`: it gets the values as a record
-    batch and returns an array of booleans, and is called with no rows when the pipeline is built. Under
-    :meth:`with_exception_handling` a value for which ``predicate`` raises is not in the table, negated or
-    not.
+    Under :meth:`with_exception_handling` a value for which ``predicate`` raises is not in the table, negated
+    or not.
 
     Raises ``ValueError`` at construction for a ``predicate`` that is not a function; when applied, for a
     vectorized predicate of opaque values, or of another result than booleans; and in the run for an element

@@ -24,17 +24,18 @@ from beam_joins.typed_rows import Schema, column_writer, type_of_schema
 
 
 class MapTable(HandlesExceptions[TableInput, Table, Handled[Table]]):
-    """Replaces each value of a table with ``fn(key, value)``, or with the result of a
-    :class:`~beam_joins.vectorized` function of the columns of values.
+    """Replaces each value of a table with the result of a function.
 
-    Keys, timestamps and positions stay. If ``fn`` returns ``None``, or raises under
-    :meth:`with_exception_handling`, the row is absent. ``fn`` must be deterministic, since old values may be
-    mapped again. It may change its argument, a copy.
+    * ``fn``: a function of key and value that returns the new value, ``None`` for no row; or a
+      :class:`~beam_joins.vectorized` function of the columns of values, which gives typed columns and is
+      called with no rows when the pipeline is built.
+    * ``schema``: the type of the results of a function of one record: a ``pyarrow.Schema`` of the columns,
+      where it returns dicts, or a ``pyarrow.DataType``. A value that the type cannot hold exactly fails the
+      run. Without it the results are Python objects (opaque).
 
-    The results of ``fn`` are Python objects (opaque) unless ``schema`` declares their type: a
-    ``pyarrow.Schema`` of the columns, where ``fn`` returns dicts, or a ``pyarrow.DataType``. A value that the
-    type cannot hold exactly fails the run. A vectorized function gives typed columns; it is called with no
-    rows when the pipeline is built.
+    Keys, timestamps and positions stay. If ``fn`` raises under :meth:`with_exception_handling`, the row is
+    absent. ``fn`` must be deterministic, since old values may be mapped again. It may change its argument, a
+    copy.
 
     Raises ``ValueError`` at construction for a ``fn`` that is not a function and for ``schema`` with a
     vectorized one; when applied, for a vectorized function of opaque values.

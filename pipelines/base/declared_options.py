@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-_BULLET: Final = re.compile(r"\* ``(?P<name>\w+)``: (?P<text>.*)", re.DOTALL)
+_BULLET: Final = re.compile(r"\* (?P<names>``\w+``(?:, ``\w+``)*): (?P<text>.*)", re.DOTALL)
 
 
 class DeclaredOption(NamedTuple):
@@ -53,14 +53,15 @@ def declared_options(module: str, cls: str) -> dict[str, DeclaredOption]:
 
 
 def bullets(docstring: str) -> dict[str, str]:
-    r"""The texts of the bullets of a docstring, ``* ``name``: text``, by their names, each in one line.
+    r"""The texts of the bullets of a docstring, ``* ``name``: text`` or ``* ``a``, ``b``: text``, by their names, each in
+    one line.
 
-    >>> bullets("Reads.\n\n* ``path``: a path\n  or a glob.\n* ``key``: the key.\n\nRaises.")
-    {'path': 'a path or a glob.', 'key': 'the key.'}
+    >>> bullets("Reads.\n\n* ``path``: a path\n  or a glob.\n* ``key``, ``table``: of both.\n\nRaises.")
+    {'path': 'a path or a glob.', 'key': 'of both.', 'table': 'of both.'}
     """
     items = re.findall(r"^(\* .*(?:\n  .*)*)", docstring, re.MULTILINE)
     matches = [match for item in items if (match := _BULLET.match(item))]
-    return {match["name"]: " ".join(match["text"].split()) for match in matches}
+    return {name: " ".join(match["text"].split()) for match in matches for name in re.findall(r"\w+", match["names"])}
 
 
 @cache

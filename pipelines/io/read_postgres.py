@@ -40,11 +40,12 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
       builds the pipeline connects.
     * ``slot``, ``publication``: their names; the publication has the slot's name by default.
       ``beam-joins slot create`` makes both.
-    * ``table``: the name of a table, or SCHEMA.NAME; gives the table. ``tables``: several of one pipeline,
-      which are then read up to the same place; gives a dict of them.
-    * ``key``: the columns of the primary key; by default as the database has it. ``schema``: the columns of
-      the values, a ``pyarrow.Schema``, by default those of the first run and their types; ``None``: values
-      are dicts. Of several tables both are a dict, by the names in ``tables``.
+    * ``table``: the name of a table, or SCHEMA.NAME; gives the table.
+    * ``tables``: the names of several tables, which are read up to the same place; gives a dict of them.
+    * ``key``: the columns of the primary key; by default as the database has it. Of several tables a dict, by
+      the names in ``tables``.
+    * ``schema``: the columns of the values, a ``pyarrow.Schema``, by default those of the first run and their
+      types; ``None``: values are dicts. Of several tables a dict, by the names in ``tables``.
     * ``emit``, ``without_earlier``: as of :class:`~beam_joins.TableFromChangelog`.
 
     A table is read anew, at one place, where the log does not tell its rows: once its columns have changed,

@@ -22,8 +22,8 @@ class WriteDelta(MergeOnce):
     last change of each row counts. Without ``--beam_joins_state`` each run has to read the whole changelog: a
     delete of a row that a run does not know changes nothing.
 
-    * ``path``: a folder, or an address that the package ``deltalake`` knows (``s3://...``), with its
-      ``storage_options``.
+    * ``path``: a folder, or an address that the package ``deltalake`` knows (``s3://...``).
+    * ``storage_options``: the options of ``deltalake`` for such an address.
     * ``key``: how the columns of the key are named there; by default as those that it was made of, ``key``
       where there was one. A column of the value with such a name gives way to it.
     * ``application``: what Delta's log names these runs by (the ``appId`` of a transaction identifier), by

@@ -90,10 +90,17 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     },
     "StreamForeignKeyJoin": {
         **{"joiner": (max, "function"), "foreign_key": ("x", "text function"), "how": ("inner", "")},
-        "sequence_by": ("s", NAMES),
+        **{"key": (None, NAMES), "timestamp_by": (None, NAMES), "sequence_by": ("s", NAMES)},
+        **{"stream_schema": (None, "none schema"), "schema": (None, "none schema")},
     },
     "StreamTableJoin": {
         **{"joiner": (max, "function"), "how": ("inner", ""), "sequence_by": ("s", NAMES), "window_of": (None, "none function")},
+        **{
+            "key": (None, NAMES),
+            "timestamp_by": (None, NAMES),
+            "stream_schema": (None, "none schema"),
+            "schema": (None, "none schema"),
+        },
     },
     "TableFromChangelog": {
         **{"key": ("id", NAMES), "timestamp_by": ("t", NAMES), "sequence_by": ("s", NAMES), "tie_break_by": ("u", NAMES)},

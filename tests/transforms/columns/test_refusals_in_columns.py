@@ -182,7 +182,8 @@ def test_a_joiner_of_columns_is_refused_where_values_are_python_objects(direct, 
             ):
                 _ = tables | f"{type(join).__name__} {label}" >> join
     with pytest.raises(ValueError, match="StreamTableJoin joins records, and its joiner is of columns: give a function of two values"):
-        StreamTableJoin(joiner, sequence_by=lambda key, value: 1)
+        of_stream = {"name": "stream.name"} if joiner is NAMES else joiner
+        _ = (p | beam.Create([(1, {})]), columns) | StreamTableJoin(of_stream, sequence_by=lambda key, value: 1)
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "right", "outer"])
