@@ -30,30 +30,30 @@ _READ: Final = "_beam_joins_delta"
 
 
 class ReadDelta(ReadTable):
-    """Reads the table of a Delta Lake table: its rows, and with ``--beam_joins_state`` every change since the run before,
+    """Reads the table of a Delta Lake table: its rows, and with ``--beam_joins_state`` every change since the last run,
     from the table's Change Data Feed.
 
-    The first run reads the rows of the newest version, each later run the versions since. What was read counts when the
-    run is committed: a run that fails or is killed is followed by one that begins at the same version. Without a state the
-    rows are read. The version is that of the time when the pipeline is built, the same for all uses in a pipeline. The
-    files of the table are read in parts, side by side; only the log is read by the process that builds the pipeline.
+    The first run reads the rows of the newest version, each later run the versions since. The version counts as read when
+    the run is committed: a run that fails or is killed reads the same again. Without a state the rows are read. All uses of
+    a path in a pipeline read the version of the time when the pipeline is built. Workers read the files of the table in
+    parts, side by side; the process that builds the pipeline reads only the log.
 
-    * ``path``: a folder, or an address that the package ``deltalake`` knows (``s3://...``), with its
-      ``storage_options``, which workers get too.
+    * ``path``: a folder, or an address that the package ``deltalake`` knows (``s3://...``).
+    * ``storage_options``: the options of ``deltalake`` for such an address; workers get them too.
     * ``key``: the columns of the key, which Delta does not know: rows with an equal key are one row, the last one. A dot
       leads into a nested column.
     * ``schema``: the columns of the values, a ``pyarrow.Schema``. By default, ``"said"``, those of the Delta table in the
       first run, with their types; ``None``: values are dicts.
     * ``sequence_by``: the position of a change, ``"_commit_version"`` or ``"_commit_timestamp"``; its event time is the
       commit's timestamp. Versions order one table alone: two Delta tables have no common sequence. To join a table with
-      another one, read both by ``"_commit_timestamp"``: microseconds since 1970, where each version is later than the one
-      before even if a writer's clock was not. A table of another reader then needs its event
+      another one, read both by ``"_commit_timestamp"``: microseconds since 1970, where each version is later than the
+      previous one even if a writer's clock was set back. A table of another reader then needs its event
       time, in microseconds, as ``sequence_by``.
     * ``emit``: as of :class:`~beam_joins.TableFromChangelog`.
 
     Raises ``ValueError`` at construction for a wrong option, and :class:`~beam_joins.InputError`, a ``ValueError`` too,
     when it is applied: if there is no such table, or it has no column of the key; with a state if its Change Data Feed is
-    not enabled, if versions since the last run were removed, or if the table was made anew; and for two tables in one
+    not enabled, if versions since the last run were removed, or if the table was created again; and for two tables in one
     pipeline that are read by ``"_commit_version"``.
 
     >>> ReadDelta("orders", key="id", sequence_by="id")

@@ -20,35 +20,31 @@ __all__ = ["ReadKafka"]
 class ReadKafka(beam.PTransform[PBegin, PCollection[Any]]):
     """Reads the records of Kafka topics, from all partitions that they have when the run begins.
 
-    Elements are pairs of key (bytes, or None) and value; with a schema, ``pyarrow.RecordBatch``. Where a job
-    goes on from a savepoint or a checkpoint, each partition goes on at its offset: nothing is committed to
-    Kafka.
+    Elements are pairs of key (bytes, or None) and value; with a schema, ``pyarrow.RecordBatch``. A job that restarts from a
+    savepoint or a checkpoint continues each partition at its offset; nothing is committed to Kafka.
 
-    * ``topics``: a name or several.
+    * ``topics``: the name of a topic, or several.
     * ``bootstrap_servers``: HOST:PORT, several with commas between.
-    * ``value``: ``"bytes"``, ``"json"``, or ``"avro"`` for records whose schemas are in a registry; a record
-      without a value (a tombstone) has None. Those of Avro are dicts, their decimals numbers with all digits,
-      dates and times ISO 8601 text.
-    * ``schema_registry``: with ``"avro"``, as of
-      :class:`~beam_joins.io.ReadKafkaChangeEvents`.
-    * ``schema``: for JSON objects and records of Avro, a ``pyarrow.Schema``, a ``NamedTuple`` or a dataclass.
-      Columns named ``kafka_key``, ``kafka_partition``, ``kafka_offset`` and ``kafka_timestamp``
-      (microseconds) are filled with what Kafka knows; a tombstone has nulls in all others.
-    * ``timestamp_by``: a function of key and value, or a column of the schema, that gives the event time as
-      microseconds since the epoch or a time with a time zone. By default the record's own time in Kafka; with
-      a schema, its column ``kafka_timestamp``.
-    * ``out_of_orderness``: how far behind the largest event time of a partition its watermark stays: seconds,
-      a ``timedelta`` or a Beam ``Duration``. The watermark of the source is the smallest of its partitions'.
-    * ``idle_after``: after so long without a record a partition's watermark follows the clock,
-      ``out_of_orderness`` behind it. By default it waits for the next record, so that no result depends on
-      when records come; a partition that stays empty then holds all up.
-    * ``start``: ``"earliest"`` or ``"latest"``: where to begin without a checkpoint.
+    * ``value``: ``"bytes"``, ``"json"``, or ``"avro"`` for records whose schemas are in a registry. The value of a tombstone
+      is None. Records of Avro are dicts: decimals are numbers with all digits, dates and times ISO 8601 text.
+    * ``schema_registry``: as of :class:`~beam_joins.io.ReadKafkaChangeEvents`.
+    * ``schema``: for JSON objects and records of Avro, a ``pyarrow.Schema``, a ``NamedTuple`` or a dataclass. Columns named
+      ``kafka_key``, ``kafka_partition``, ``kafka_offset`` and ``kafka_timestamp`` (microseconds) hold these of the record; a
+      tombstone has nulls in all others.
+    * ``timestamp_by``: a function of key and value, or a column of the schema, with the event time: microseconds since the
+      epoch, or a time with a time zone. By default the record's time in Kafka; with a schema, its column
+      ``kafka_timestamp``.
+    * ``out_of_orderness``: the distance of a partition's watermark behind its largest event time: seconds, a ``timedelta``
+      or a Beam ``Duration``. The watermark of the source is the smallest of its partitions'.
+    * ``idle_after``: the time without a record after which a partition's watermark follows the clock, ``out_of_orderness``
+      behind it. By default it waits for the next record, so that no result depends on the time of arrival; an empty
+      partition then holds the watermark of all.
+    * ``start``: the first offset of a job without a checkpoint, ``"earliest"`` or ``"latest"``.
     * ``config``: further settings of librdkafka's consumer, such as those for security.
-    * ``follow``: ``False`` reads the records that are there when the run begins, and ends.
+    * ``follow``: ``False`` reads the records up to the ends that the partitions have when the run begins, and ends.
 
-    Raises ``ValueError`` at construction for an option that is not of its form, ImportError without
-    confluent-kafka, and InputError at run time for a topic that is not there and a value that is not what it
-    should be.
+    Raises ``ValueError`` at construction for an option of a wrong form, and ImportError without confluent-kafka; in the run
+    InputError for a missing topic and for a value of another form.
 
     >>> ReadKafka("orders", bootstrap_servers="localhost:9092", start="first")
     Traceback (most recent call last):

@@ -24,13 +24,12 @@ class ReadKafkaChangeEvents(ReadTable):
     * ``topics``, ``bootstrap_servers``, ``start``, ``config``, ``out_of_orderness``, ``idle_after``, ``follow``: as of
       :class:`~beam_joins.io.ReadKafka`.
     * ``format``: ``"debezium"`` or ``"maxwell"``.
-    * ``key``: the columns of the primary key. A dot leads into a nested column.
+    * ``key``: the columns of the primary key. A dot in a name leads into a nested column.
     * ``table``, ``unavailable_value``, ``emit``, ``without_earlier``: as of :class:`~beam_joins.io.ReadChangeEvents`.
     * ``schema``: the columns of the values, a ``pyarrow.Schema``; by default values are dicts, their numbers exact.
-    * ``schema_registry``: where the schemas of values in Avro are, as Confluent's AvroConverter writes them (the byte 0,
-      the number of the schema, the record): an address, or the settings of confluent-kafka's ``SchemaRegistryClient``,
-      such as ``{"url": ..., "basic.auth.user.info": "USER:PASSWORD"}``. Workers ask it, not the process that builds the
-      pipeline.
+    * ``schema_registry``: the registry with the schemas of values in Avro, as Confluent's AvroConverter writes them (the
+      byte 0, the number of the schema, the record): an address, or the settings of confluent-kafka's
+      ``SchemaRegistryClient``, such as ``{"url": ..., "basic.auth.user.info": "USER:PASSWORD"}``. Only workers connect.
 
     Raises ``ValueError`` at construction for a wrong option, and ImportError without confluent-kafka; in the run
     InputError, naming partition and offset, for an event that cannot be read.

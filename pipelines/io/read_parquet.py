@@ -31,14 +31,22 @@ _FOOTERS = 16  # read at a time
 
 
 class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
-    """Reads Parquet files, one row group at a time, as a ``PCollection[pyarrow.Table]``. The columns are
-    known when the pipeline is built.
+    """Reads Parquet files, one row group at a time, as a ``PCollection[pyarrow.Table]``. The columns are known when the
+    pipeline is built.
 
-    ``path`` is a path, a glob or a folder on any file system that Beam supports; ``columns`` names the
-    columns to read, by default all. Files may have different columns: the table has all of them, null where a
-    file has none. Raises :class:`InputError` at construction if no file matches; and when applied, for a file
-    in another format, for a column that no file has, for one column of types without a common type, and if a
-    WriteParquet of the same pipeline would replace a file that is read.
+    * ``path``: a path, a glob or a folder, on any filesystem that Beam knows.
+    * ``columns``: the columns to read, by default all.
+
+    Files may have different columns: the table has all of them, null where a file has none. Raises :class:`InputError` at
+    construction if no file matches; and when applied, for a file in another format, for a column that no file has, for one
+    column of types without a common type, and if a WriteParquet of the same pipeline would replace a file that is read.
+
+    >>> import tempfile
+    >>> import pyarrow.parquet as pq
+    >>> with tempfile.NamedTemporaryFile(suffix=".parquet") as file, beam.Pipeline() as pipeline:
+    ...     pq.write_table(pa.table({"id": [1, 2], "name": ["Ann", "Bob"]}), file.name)
+    ...     _ = pipeline | ReadParquet(file.name, columns=["name"]) | beam.Map(lambda rows: print(rows.to_pylist()))
+    [{'name': 'Ann'}, {'name': 'Bob'}]
     """
 
     def __init__(self, path: str, *, columns: Sequence[str] | None = None) -> None:

@@ -27,19 +27,18 @@ _READ: Final = "_beam_joins_slots"
 
 
 class ReadPostgres(beam.PTransform[PBegin, Any]):
-    """Tables of PostgreSQL: their rows, and with ``--beam_joins_state`` every change since the run before,
-    from a logical replication slot of PostgreSQL's own plugin, ``pgoutput``.
+    """Reads tables of PostgreSQL: their rows, and with ``--beam_joins_state`` every change since the last run, from a
+    logical replication slot with PostgreSQL's plugin ``pgoutput``.
 
-    The first run reads the rows as they are at one place in the server's log, each later one the transactions
-    from there up to the end of the log when the pipeline is built. A change has the position of its
-    transaction's commit, and the event time of the commit. When the run has been committed, with its results,
-    the slot is moved on; a run that fails or is killed reads the same again. Without a state the rows are
-    read, and the slot stays where it is.
+    The first run reads a snapshot of the rows at one place in the server's log, each later run the transactions from there
+    to the end of the log when the pipeline is built. A change has the position and the event time of its transaction's
+    commit. The slot advances when the run is committed with its results; a run that fails or is killed reads the same
+    again. Without a state the rows are read, and the slot does not advance.
 
-    * ``conninfo``: what psycopg connects with, a string of ``name=value`` or a URL. Only the process that
-      builds the pipeline connects.
-    * ``slot``, ``publication``: their names; the publication has the slot's name by default.
-      ``beam-joins slot create`` makes both.
+    * ``conninfo``: the connection of psycopg, a string of ``name=value`` or a URL. Only the process that builds the
+      pipeline connects.
+    * ``slot``: the name of the slot, which ``beam-joins slot create`` creates.
+    * ``publication``: the name of the publication, by default that of the slot.
     * ``table``: the name of a table, or SCHEMA.NAME; gives the table.
     * ``tables``: the names of several tables, which are read up to the same place; gives a dict of them.
     * ``key``: the columns of the primary key; by default as the database has it. Of several tables a dict, by
@@ -48,14 +47,13 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
       types; ``None``: values are dicts. Of several tables a dict, by the names in ``tables``.
     * ``emit``, ``without_earlier``: as of :class:`~beam_joins.TableFromChangelog`.
 
-    A table is read anew, at one place, where the log does not tell its rows: once its columns have changed,
-    and when a row has got another key in an update that leaves a large value of it out.
+    A table is read again as a snapshot where the log does not contain its rows: after its columns have changed, and after
+    an update of a key that omits an unchanged large value.
 
-    Raises ``ValueError`` at construction for a wrong option, and
-    :class:`~beam_joins.InputError`, a ``ValueError`` too, when it is applied: if
-    the server does not answer or its ``wal_level`` is not logical, for a slot that is not there, lost, in use
-    or of another job, a missing privilege, a table that is not published or whose changes do not say of which
-    row they are.
+    Raises ``ValueError`` at construction for a wrong option, and :class:`~beam_joins.InputError`, a ``ValueError`` too,
+    when it is applied: if the server does not answer or its ``wal_level`` is not logical; for a slot that is missing, lost,
+    in use or of another job; for a missing privilege; and for a table that is not published, or whose changes do not
+    identify their row.
 
     >>> ReadPostgres("dbname=shop", slot="shop", table="orders", tables=["customers"])
     Traceback (most recent call last):

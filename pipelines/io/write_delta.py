@@ -18,22 +18,22 @@ class WriteDelta(MergeOnce):
     """Merges a table into a Delta Lake table: inserts, updates and deletes rows there, so that it holds what
     the table holds. Gives the version of the Delta table.
 
-    All changes of a run are one merge, one version of the Delta table, which is made if it is not there. The
-    last change of each row counts. Without ``--beam_joins_state`` each run has to read the whole changelog: a
-    delete of a row that a run does not know changes nothing.
+    All changes of a run are one merge, one version of the Delta table, which is created if it is missing. The last change
+    of each row counts. Without ``--beam_joins_state`` each run must read the whole changelog: a delete of a row that the
+    run has not read changes nothing.
 
     * ``path``: a folder, or an address that the package ``deltalake`` knows (``s3://...``).
     * ``storage_options``: the options of ``deltalake`` for such an address.
     * ``key``: how the columns of the key are named there; by default as those that it was made of, ``key``
       where there was one. A column of the value with such a name gives way to it.
-    * ``application``: what Delta's log names these runs by (the ``appId`` of a transaction identifier), by
-      default the label of the transform.
+    * ``application``: the name of these runs in Delta's log (the ``appId`` of a transaction identifier), by default the
+      label of the transform.
 
     A run counts once. The version of its transaction identifier is the number of the run with
     ``--beam_joins_state``, else the time when the pipeline was built: a bundle that is tried again, and a run
-    that is done again with the same records since it failed afterwards, find it in the log and write nothing.
-    A run that is done again with more records merges them all. Others may write to the Delta table at the
-    same time: a merge that they come before is done again.
+    that is repeated with the same records after a failure, find it in the log and write nothing. A run that is repeated
+    with more records merges them all. Others may write to the Delta table at the same time: a merge after which another
+    writer has committed first is computed again.
 
     Raises ``ValueError`` at construction without the package (``pip install 'beam-joins[delta]'``) or for a
     wrong option; when applied for a table of Python objects, for unbounded input, and for a column of a type

@@ -29,22 +29,21 @@ class WriteDuckLake(MergeOnce):
     """Merges a table into a table of a DuckLake: inserts, updates and deletes rows there, so that it holds what
     the table holds. Gives the snapshot of the lake.
 
-    All changes of a run are one transaction, one snapshot of the lake; catalog, schema and table are made if they
-    are not there. The last change of each row counts. Without ``--beam_joins_state`` each run has to read the whole
-    changelog: a delete of a row that a run does not know changes nothing.
+    All changes of a run are one transaction, one snapshot of the lake; catalog, schema and table are created if they are
+    missing. The last change of each row counts. Without ``--beam_joins_state`` each run must read the whole changelog: a
+    delete of a row that the run has not read changes nothing.
 
     * ``catalog``: the file of the lake's catalog, a DuckDB database, which one process at a time has open.
-    * ``table``: its name, or SCHEMA.NAME.
+    * ``table``: the name of the table, or SCHEMA.NAME.
     * ``key``: how the columns of the key are named there; by default as those that it was made of, ``key``
       where there was one. A column of the value with such a name gives way to it.
-    * ``application``: what the table ``beam_joins_runs`` of the lake names these runs by, by default the label of
-      the transform.
-    * ``data_path``: where a new lake has its Parquet files, by default in a folder beside the catalog.
+    * ``application``: the name of these runs in the lake's table ``beam_joins_runs``, by default the label of the
+      transform.
+    * ``data_path``: the folder for the Parquet files of a new lake, by default beside the catalog.
 
     A run counts once: its number with ``--beam_joins_state``, else the time when the pipeline was built, is stored
-    in ``beam_joins_runs`` in the same transaction. A bundle that is tried again, and a run that is done again with
-    the same records since it failed afterwards, find it there and write nothing. A run that is done again with more
-    records merges them all.
+    in ``beam_joins_runs`` in the same transaction. A bundle that is tried again, and a run that is repeated with the
+    same records after a failure, find it there and write nothing. A run that is repeated with more records merges them all.
 
     Raises ``ValueError`` at construction for a wrong option, and without DuckDB's extension ``ducklake``, of which
     ``pip install 'beam-joins[ducklake]'`` installs a package, and which DuckDB else downloads; when applied for a table

@@ -29,18 +29,19 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
     """Writes a table, as batches of changes or single changes, into a table of PostgreSQL, which keeps each
     row as of its largest position.
 
-    A change is merged only where the row there has a smaller position. So bundles may be done again, in any
-    order and by several workers, and the table ends as if each change had come once, in order. A deleted row
-    stays, its values null and ``deleted`` true, for what comes after it may be older; read the view.
+    A change is merged only where the row there has a smaller position. So bundles may be repeated, in any order and by
+    several workers, and the table ends as if each change had arrived once, in order. A deleted row stays, with null values
+    and ``deleted`` true, since an older change may still arrive; the view leaves it out.
 
     * ``conninfo``: what psycopg connects with, a string of ``name=value`` or a URL. It is part of the
       pipeline: keep the password in ``PGPASSWORD`` or a ``.pgpass`` file of the workers.
-    * ``table``: its name, or SCHEMA.NAME.
+    * ``table``: the name of the table, or SCHEMA.NAME.
     * ``key``: the name of the column of the key; of several, one for each part of it. They are a primary key
       or have a unique index.
     * ``schema``: the columns of key and values. By default those of a table with typed columns; a value
       without columns is in ``value``.
-    * ``position``, ``deleted``: the columns for these two.
+    * ``position``: the column with the position of a row's last change.
+    * ``deleted``: the column that is true for deleted rows.
     * ``create``: ``True`` creates the table where it is not there, and the view ``{table}_live`` of the rows that
       are not deleted, where nothing has that name.
     * ``existing``: what a first run, with a new ``--beam_joins_state``, does with rows that the table has:
