@@ -38,8 +38,8 @@ class ReadDelta(ReadTable):
     rows are read. The version is that of the time when the pipeline is built, the same for all uses in a pipeline. The
     files of the table are read in parts, side by side; only the log is read by the process that builds the pipeline.
 
-    * ``path``: a folder, or an address that the package ``deltalake`` knows (``s3://...``), with its
-      ``storage_options``, which workers get too.
+    * ``path``: a folder, or an address that the package ``deltalake`` knows (``s3://...``).
+    * ``storage_options``: the options of ``deltalake`` for such an address, which workers get too.
     * ``key``: the columns of the key, which Delta does not know: rows with an equal key are one row, the last one. A dot
       leads into a nested column.
     * ``schema``: the columns of the values, a ``pyarrow.Schema``. By default, ``"said"``, those of the Delta table in the
