@@ -1,23 +1,20 @@
 """Infers the types of a changelog's columns from its files or its first records."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.changelogs.changelog import Changelog
-from beam_joins.pipelines.formats.avro import read_schema
 from beam_joins.pipelines.formats.columnar import marked
 from beam_joins.pipelines.formats.csv import type_named
 from beam_joins.pipelines.formats.envelopes.look import together
-from beam_joins.pipelines.formats.registry import FILE_FORMATS
-from beam_joins.pipelines.formats.types.record_kinds import rows_of_avro
+from beam_joins.pipelines.formats.registry import Format, plain_format
 from beam_joins.schema_union import common_schema
 from beam_joins.transforms.connect import plain_schema
 
-_SCHEMAS: Final = {each.name: each.schema for each in FILE_FORMATS if each.schema is not None}
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _DIGITS, _MOST_DIGITS = 38, 76
 
@@ -53,16 +50,20 @@ def _schemas(changelog: Changelog) -> Iterator[pa.Schema]:
     declared = _declared(changelog)
     formats = dict.fromkeys(file.format for file in changelog.files)
     for file in changelog.files:
-        if (schema_of := _SCHEMAS.get(file.format)) is not None:
+        if (schema_of := _schema_of(file.format)) is not None:
             schema = plain_schema(schema_of(file.path))
             yield marked(schema.empty_table()).schema if file.is_unmarked else schema
-        elif file.format == "avro" and (rows := rows_of_avro(read_schema(file.path))) is not None:
-            yield rows.types
-    if not all(name == "avro" or name in _SCHEMAS for name in formats):
+    if not all(map(_schema_of, formats)):
         texts = {name for file in changelog.files for name, kind in file.layout if kind == "string"}
         values = {name: [row[name] for row in changelog.first if row.get(name) is not None] for name in changelog.rows_have}
         kinds = {name: pa.string() if name in texts else type_of_values(each) for name, each in values.items()}
         yield pa.schema([(name, declared.get(name, kind)) for name, kind in kinds.items()])
+
+
+def _schema_of(format_: Format) -> Callable[[str], pa.Schema] | None:
+    """What reads the schema of a file, of a format whose files have one."""
+    plain = plain_format(format_)
+    return None if plain is None else plain.schema
 
 
 def type_of_values(values: list[Any]) -> pa.DataType:

@@ -13,7 +13,7 @@ from beam_joins.pipelines.commands.command_spec import Names
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.changelogs.changelog import DatabaseTable
-    from beam_joins.pipelines.formats.files import File
+    from beam_joins.pipelines.formats.file_parts import File
     from beam_joins.pipelines.io.sources.slot_rounds import Round
     from beam_joins.pipelines.io.sources.table_snapshots import Slot
     from beam_joins.transforms.connect import StateFolder

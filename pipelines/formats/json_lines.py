@@ -24,8 +24,8 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.keys.columns import Bools, Ints
-from beam_joins.pipelines.formats.columns import Unit
-from beam_joins.pipelines.formats.files import File, Growing, NotWhole, Part, Whole
+from beam_joins.pipelines.formats.file_format import FileFormat, FormatReader
+from beam_joins.pipelines.formats.file_parts import File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.lines import cut_lines, line_number, lines_of, parts_by_bytes, whole_lines
 from beam_joins.pipelines.formats.reading import KEY_TYPES, Reading, kind
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
@@ -62,22 +62,16 @@ def objects_in(file: File) -> Iterator[dict[str, Any]]:
     return (row for line in lines if line.strip() and isinstance(row := object_of(line), dict))
 
 
-class JsonLinesReader:
-    """How files of JSON lines are read: a :class:`~beam_joins.pipelines.formats.files.Source`."""
+class JsonLinesReader(FormatReader):
+    """Reads files of JSON lines."""
 
-    suffixes = (".jsonl", ".json", ".ndjson")
+    may_be_empty = True
+    expansion = 1
+    untyped_columns = True
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """By bytes."""
         return parts_by_bytes(file, size)
-
-    def unit(self, file: File, column: str) -> Unit | None:
-        """Not known."""
-        return None
-
-    def types(self, file: File) -> list[tuple[str, str]]:
-        """Not known."""
-        return []
 
     def first(self, file: File) -> Iterator[dict[str, Any]]:
         """The objects."""
@@ -307,3 +301,6 @@ def _member_name(names: Iterable[str]) -> str:
 def _quoted(name: str) -> str:
     """The name as it is written in JSON, as a pattern."""
     return re.escape(json.dumps(name, ensure_ascii=False)[1:-1])
+
+
+FORMAT: Final = FileFormat(reader=JsonLinesReader(), encoder=JsonEncoder, growing=whole_json, options=("schema",), of_json=True)

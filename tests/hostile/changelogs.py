@@ -22,7 +22,7 @@ from beam_joins.pipelines.changelogs.read_records import MadeRows, OnBadRecord, 
 from beam_joins.pipelines.commands.sample.files import ORDER_SCHEMA
 from beam_joins.pipelines.formats.columns import PLACE, Columns, Envelopes, enveloped
 from beam_joins.pipelines.formats.envelopes.readers import READERS
-from beam_joins.pipelines.formats.files import Part
+from beam_joins.pipelines.formats.file_parts import Part
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.types.exact_json import loads

@@ -193,7 +193,7 @@ def test_a_bad_line_of_csv_is_named(run: Run, line: str, message: str) -> None:
             "o.parquet",
             b"",
             ["--orders-schema", "a:int64"],
-            "--orders-schema is for CSV files, JSON lines and envelopes, and o.parquet finds none",
+            "--orders-schema is for JSON lines, CSV and envelopes, and o.parquet finds none",
         ),
         (
             "o.csv",

@@ -24,7 +24,7 @@ from beam_joins.pipelines.formats.avro import AvroEncoder, AvroReader, with_uuid
 from beam_joins.pipelines.formats.columnar import column_rows, row_dicts
 from beam_joins.pipelines.formats.columns import Columns
 from beam_joins.pipelines.formats.csv import CsvEncoder
-from beam_joins.pipelines.formats.files import File, Growing, NotWhole, Part
+from beam_joins.pipelines.formats.file_parts import File, Growing, NotWhole, Part
 from beam_joins.pipelines.formats.json_lines import JsonEncoder, JsonLinesReader, whole_json
 from beam_joins.pipelines.formats.parquet import ParquetReader, parquet_schema, whole_parquet
 from beam_joins.pipelines.formats.reading import Reading

@@ -7,8 +7,8 @@ from beam_joins.pipelines.formats.envelopes.slot_changes import SlotChanges
 from beam_joins.pipelines.formats.envelopes.slot_lines import SlotLines
 from beam_joins.pipelines.formats.envelopes.sources import DebeziumArrow, DebeziumAvro, DebeziumLines, DebeziumParquet, EnvelopeLines
 from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
-from beam_joins.pipelines.formats.files import Format, Source
-from beam_joins.pipelines.formats.registry import FILE_FORMATS
+from beam_joins.pipelines.formats.file_format import FormatReader
+from beam_joins.pipelines.formats.registry import FORMATS, Format
 
 ENVELOPES: Final[dict[Format, EnvelopeLines | DebeziumAvro | DebeziumParquet | DebeziumArrow]] = {
     "debezium": DebeziumLines(),
@@ -30,5 +30,5 @@ NOT_READ: Final = {
 """Envelopes that no format reads, by a column that shows them: what to do."""
 SLOT: Final = "pgoutput"
 """The format of the changes that are spooled of a slot."""
-READERS: Final[dict[Format, Source]] = {**{each.name: each.source for each in FILE_FORMATS}, **ENVELOPES, SLOT: SlotChanges()}
+READERS: Final[dict[Format, FormatReader]] = {**{each.name: each.format.reader for each in FORMATS}, **ENVELOPES, SLOT: SlotChanges()}
 """What reads records, by the name of their format."""

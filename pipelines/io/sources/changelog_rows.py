@@ -12,7 +12,7 @@ from beam_joins.content import Emit
 from beam_joins.pipelines.changelogs.changelog import Changelog
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord, ReadRecords, RecordReader
 from beam_joins.pipelines.formats.columns import KEY, Columns
-from beam_joins.pipelines.formats.files import Part
+from beam_joins.pipelines.formats.file_parts import Part
 from beam_joins.pipelines.formats.layout import UNKNOWN
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.io.sources.read_table import Reads, key_in_columns, paths_of, table_of
