@@ -24,7 +24,7 @@ from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefor
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.layout import Layout, in_one_layout
 from beam_joins.pipelines.formats.reading import KEY_TYPES, Kind, kind
-from beam_joins.pipelines.formats.registry import FORMAT_NAMES, FORMATS, PACKED, format_of, has_format, plain_format
+from beam_joins.pipelines.formats.registry import FORMAT_NAMES, FORMATS, PACKED, format_of, has_format, plain_format, titles_of
 from beam_joins.pipelines.formats.types.exact_json import BytesText
 from beam_joins.transforms.connect import calling, cause
 
@@ -228,8 +228,7 @@ def find_changelog(
     for option, is_given in {"schema": layout and not columns.enveloped, "delimiter": delimiter, "encoding": encoding}.items():
         having = [each for each in FORMATS if option in each.format.options]
         if is_given and not {each.name for each in having}.intersection(file.format for file in files):
-            titles = [*(each.title for each in having), *(["envelopes"] if option == "schema" else [])]
-            named = " and ".join(filter(None, [", ".join(titles[:-1]), titles[-1]]))
+            named = titles_of(having, *(["envelopes"] if option == "schema" else []))
             raise InputError(f"{columns.flag(option)} is for {named}, and {pattern} finds none")
     return look_into(name, files, columns, layout, keyed_later=keyed_later)
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.pipelines.formats.arrow import opened
-from beam_joins.pipelines.formats.json_lines import JsonLinesWriter
+from beam_joins.pipelines.formats.file_format import BytesWriter
 from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.formats.reading import Form
 from beam_joins.pipelines.formats.registry import Format, file_format
@@ -136,9 +136,9 @@ class TextRecords:
     def __init__(self, *, of_finals: bool = False) -> None:
         self.of_finals = of_finals
 
-    def writer(self, file: Any) -> JsonLinesWriter:
+    def writer(self, file: Any) -> BytesWriter:
         """A writer of lines to a file."""
-        return JsonLinesWriter(file)
+        return BytesWriter(file)
 
     def of_changes(self, changes: ChangeBatch, old: pa.Array, new: pa.Array) -> pa.Array:
         """The lines of changes with their old and new values."""

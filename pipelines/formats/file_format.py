@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, BinaryIO, ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -12,6 +12,7 @@ from beam_joins.pipelines.formats.file_parts import File, Growing, Part, Whole
 from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
+from beam_joins.pipelines.formats.types.json_text import content_of
 
 
 class FormatReader(ABC):
@@ -60,6 +61,21 @@ class RowEncoder(Protocol):
 
     def writer(self, file: Any) -> Any:
         """What writes records to a file, which it closes."""
+
+
+class BytesWriter:
+    """Writes records that are bytes, one after the other."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, records: pa.Array) -> None:
+        """Write records."""
+        self._file.write(content_of(records))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
 
 @dataclass(frozen=True, kw_only=True)

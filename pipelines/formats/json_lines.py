@@ -24,13 +24,13 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.keys.columns import Bools, Ints
-from beam_joins.pipelines.formats.file_format import FileFormat, FormatReader
+from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat, FormatReader
 from beam_joins.pipelines.formats.file_parts import File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.lines import cut_lines, line_number, lines_of, parts_by_bytes, whole_lines
 from beam_joins.pipelines.formats.reading import KEY_TYPES, Reading, kind
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.types.exact_json import object_of
-from beam_joins.pipelines.formats.types.json_text import NULL, content_of, iso_texts, joined, nested_texts, objects, texts_of
+from beam_joins.pipelines.formats.types.json_text import NULL, iso_texts, joined, nested_texts, objects, texts_of
 from beam_joins.pipelines.formats.types.kafka_connect import connect_texts
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.sorting import valid
@@ -137,28 +137,13 @@ class JsonEncoder:
         texts = {name: nested_texts(column, connect_texts if self._head else _iso) for name, column in named.items()}
         return joined(self._head, objects(texts, count), b"}\n" if self._head else b"\n", null=NULL)
 
-    def writer(self, file: BinaryIO) -> "JsonLinesWriter":
+    def writer(self, file: BinaryIO) -> BytesWriter:
         """What writes lines to a file."""
-        return JsonLinesWriter(file)
+        return BytesWriter(file)
 
 
 def _iso(column: pa.Array) -> pa.Array:
     return texts_of(iso_texts(column))
-
-
-class JsonLinesWriter:
-    """Writes lines, each with its newline."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-
-    def write(self, lines: pa.Array) -> None:
-        """Write lines of bytes."""
-        self._file.write(content_of(lines))
-
-    def close(self) -> None:
-        """Write what is left and close the file."""
-        self._file.close()
 
 
 def json_rows(data: bytes, start: int, reading: Reading | None) -> RawRows | None:

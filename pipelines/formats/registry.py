@@ -4,7 +4,7 @@ A format's module, which declares its ``FORMAT``, is imported when that is first
 Arrow and Beam.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -74,9 +74,19 @@ def format_of(what: str, path: str, formats: Sequence[Format] = FORMAT_NAMES) ->
         if each.is_of(path):
             return each
     suffixes = ", ".join(suffix for each in possible for suffix in each.suffixes)
-    packed = " and ".join(each.title for each in possible if each.packed)
+    packed = titles_of(each for each in possible if each.packed)
     packed = f"{packed} also with {' or '.join(PACKED)}"
     raise InputError(f"{what}: {path} must end in {suffixes} ({packed}), which says what format it has")
+
+
+def titles_of(formats: Iterable[FormatName], *others: str) -> str:
+    """What formats are called, and others beside them.
+
+    >>> titles_of(FORMATS[:3]), titles_of(FORMATS[:1], "envelopes"), titles_of(FORMATS[:1])
+    ('Avro, JSON lines and Parquet', 'Avro and envelopes', 'Avro')
+    """
+    *first, last = [*(each.title for each in formats), *others]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def has_format(path: str) -> bool:
