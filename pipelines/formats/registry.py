@@ -48,6 +48,7 @@ FORMATS: Final = (
     FormatName("parquet", "Parquet", (".parquet",)),
     FormatName("arrow", "Arrow", (".arrow", ".feather")),
     FormatName("csv", "CSV", (".csv",), packed=True),
+    FormatName("msgpack", "MessagePack", (".msgpack",), packed=True),
 )
 FORMAT_NAMES: Final = tuple(each.name for each in FORMATS)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import fastavro
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import feather
@@ -113,6 +114,7 @@ WRITTEN: Final[dict[str, Callable[[list[Row]], bytes]]] = {
     "zstd.parquet": lambda rows: parquet(rows, compression="zstd", use_dictionary=False),
     "orders.arrow": arrow,
     "orders.csv": comma_separated,
+    "orders.msgpack": lambda rows: b"".join(map(msgspec.msgpack.encode, rows)),
     "debezium.jsonl": debezium,
     "maxwell.jsonl": maxwell,
     "wal2json.jsonl": wal2json,
